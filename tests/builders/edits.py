@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -22,3 +23,16 @@ def forged(data: bytes, edit: Callable[[Any], None]) -> bytes:
     document.pop("sha256", None)
     edit(document)
     return with_checksum(json.dumps(document, ensure_ascii=False).encode())
+
+
+def resealed(data: bytes) -> bytes:
+    """What was edited as text, with a checksum of its own."""
+    return with_checksum(re.sub(rb',"sha256":"[0-9a-f]{64}"\}\s*$', b"}", data))
+
+
+def of_before(data: bytes, edit: Callable[[Any], None]) -> bytes:
+    """As an earlier version stored it, whose results had no checksum."""
+    document = json.loads(data)
+    del document["sha256"]
+    edit(document)
+    return json.dumps({**document, "schema": 1}).encode()

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.builders.edits import resealed
 from tests.offline.project import GOOD, LIMIT_S, VERSION, CommandResult, Project, cell, stack, stored
 
 
@@ -270,8 +271,8 @@ def test_results_under_a_file_are_one_line(project: Project, tmp_path: Path) -> 
         (lambda data: b"", "damaged, or not a result: "),
         (lambda data: os.urandom(4096), "damaged, or not a result: "),
         (
-            lambda data: data.replace(b'{"schema":1,', b'{"schema":99,', 1),
-            "written by a newer version (schema 99, this one reads up to 1): update dsregress",
+            lambda data: data.replace(b'{"schema":2,', b'{"schema":99,', 1),
+            "written by a newer version (schema 99, this one reads up to 2): update dsregress",
         ),
     ],
     ids=["cut off", "empty", "garbage", "newer schema"],
@@ -317,7 +318,7 @@ def test_a_result_with_a_hostile_name_reaches_no_file_outside_the_folder(
     value = {"scenario": b"fit", "variant": b"base", "device": b"cpu"}[field]
     hostile = data.replace(b'"%s":"%s"' % (field.encode(), value), b'"%s":"../../../escaped"' % field.encode(), 1)
     assert hostile != data
-    file.with_name("base-cpu-000000000000.json").write_bytes(hostile)
+    file.with_name("base-cpu-000000000000.json").write_bytes(resealed(hostile))
     for command in (["report", "--baseline", GOOD], ["compare", GOOD, VERSION["hungry"]], ["show", "*"]):
         said = measured.run(*command)
         assert said.code in (0, 1), said.err
@@ -328,7 +329,7 @@ def test_a_result_with_a_hostile_name_reaches_no_file_outside_the_folder(
 def test_control_characters_in_a_result_do_not_reach_the_terminal(measured: Project) -> None:
     (file,) = (measured.results / stack(VERSION["hungry"])).rglob("*.json")
     data = file.read_bytes().replace(b'"label":"1.1.0"', b'"label":"\\u001b[31m1.1.0\\u0007"')
-    file.write_bytes(data)
+    file.write_bytes(resealed(data))
     for command in (["report", "--baseline", GOOD], ["show", "*"], ["stacks"]):
         said = measured.run(*command)
         assert "\x1b[31m" not in said.out + said.err

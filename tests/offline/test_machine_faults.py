@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.builders.edits import forged, of_before
 from tests.offline.project import GOOD, LIMIT_S, VERSION, CommandResult, Project, Report, cell, stack, stored
 from tests.packages import build, history
 
@@ -115,14 +116,8 @@ def test_a_failure_that_an_earlier_version_stored_for_a_full_disk_is_measured_an
     project.configure(GOOD, good)
     project.regress()
     (file,) = (project.results / stack(good)).rglob("*.json")
-    result = msgspec.json.decode(file.read_bytes())
-    result["outcome"] = {
-        "type": "failed",
-        "stage": "import",
-        "signature": "OSError: [Errno 28] No space left on device",
-    }
-    result["record"] = None
-    file.write_bytes(msgspec.json.encode(result))
+    failed = {"type": "failed", "stage": "import", "signature": "OSError: [Errno 28] No space left on device"}
+    file.write_bytes(of_before(file.read_bytes(), lambda result: result.update(outcome=failed, record=None)))
     assert project.run("report", "--baseline", GOOD).code == 3
 
     again = project.regress()
@@ -259,7 +254,7 @@ def results_of(project: Project, version: str) -> Path:
 
 
 def edit(file: Path, **fields: Any) -> None:
-    file.write_bytes(msgspec.json.encode({**msgspec.json.decode(file.read_bytes()), **fields}))
+    file.write_bytes(forged(file.read_bytes(), lambda result: result.update(fields)))
 
 
 @pytest.fixture(scope="module")
