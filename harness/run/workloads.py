@@ -20,7 +20,8 @@ from harness.advice import gpus
 from harness.config.settings import Settings
 from harness.errors import EnvironmentUnavailable, UsageError
 from harness.probe.launch_line import LaunchLineError
-from harness.probe.program import ADAPTER, DEFAULTS, INFERENCE, program
+from harness.probe.adapters import PROGRAM
+from harness.probe.program import DEFAULTS, INFERENCE, program
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.run import declared
 from harness.system.files import write_atomically
@@ -188,7 +189,7 @@ def _loaded(folder: Path, changed: tuple[tuple[Path, int], ...]) -> dict[str, Sc
 
 def _with_card(scenario: Scenario) -> Scenario:
     """A program's, with what its GPU is; others' as they are. Raises UsageError."""
-    if scenario.framework != ADAPTER:
+    if scenario.framework != PROGRAM:
         return scenario
     devices = {
         device: {**values, "card": _facts(gpus.card(values["gpu"]))} if "gpu" in values else values

@@ -141,7 +141,7 @@ def test_a_glob_that_matches_nothing_names_what_exists(selection: Selection, mes
 
 
 def test_a_value_that_our_own_adapters_do_not_know_is_no_releases_failure() -> None:
-    ours = dataclasses.replace(SCENARIOS["llama"], framework="harness.probe.frameworks.deepspeed")
+    ours = dataclasses.replace(SCENARIOS["llama"], framework="deepspeed")
     selection = Selection(variants=("zero_stage=9",), devices=("cpu",))
     with pytest.raises(UsageError) as caught:
         matrix.build(STACKS, {"llama": ours}, selection, DEFAULT, NO_GPU)
