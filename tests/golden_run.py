@@ -18,6 +18,7 @@ import msgspec
 
 from harness.model import Result, split_workload
 from harness.store.measuring import VERSIONS_FILE, MeasuringVersion
+from harness.wording.quantities import plural
 from tests.golden_files import ACCEPT, FOLDER
 from tests.paths import ROOT
 
@@ -95,6 +96,11 @@ def _differences(before: Figures, now: Figures) -> Iterator[tuple[str, Any, Any]
                     yield f"{rank}, {phase}: {figure}", old.get(figure, 0), new.get(figure, 0)
 
 
+def _named(moved: Sequence[str]) -> list[str]:
+    more = len(moved) - _MOST_NAMED
+    return [*moved[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]
+
+
 def complaints(
     before: GoldenRun, now: GoldenRun, history: Mapping[str, Sequence[MeasuringVersion]]
 ) -> tuple[list[str], list[str]]:
@@ -120,12 +126,12 @@ def complaints(
                 )
         elif moved and same_stack:
             by_hand.append(
-                f"{device}: {len(moved)} figures moved, and the measuring version is still {version}:\n"
-                + "\n".join(f"  {line}" for line in moved[:_MOST_NAMED])
+                f"{device}: {plural(len(moved), 'figure')} moved, and the measuring version is still {version}:\n"
+                + "\n".join(f"  {line}" for line in _named(moved))
                 + f"\nIf they should, add version {version + 1} of {device} and the reason to {HISTORY}, then run {ACCEPT}"
             )
         elif moved:
-            by_accepting.append(f"{device}: {len(moved)} figures are those of another lock or stack")
+            by_accepting.append(f"{device}: {plural(len(moved), 'figure')} moved with another lock or stack")
     if before.cells.keys() != now.cells.keys() or not same_stack:
         by_accepting.append("the golden run is of other cells, or of another lock or stack")
     return by_hand, by_accepting

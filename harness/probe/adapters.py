@@ -31,6 +31,7 @@ FORMER_PATHS: Mapping[str, str] = {
     "harness.probe.programs.adapter": PROGRAM,
 }
 
+
 def adapter_id(named: str) -> str:
     """Return the id of an adapter that is named by its id or by a module path."""
     now = {module: adapter for adapter, module in ADAPTERS.items()}

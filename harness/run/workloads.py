@@ -19,8 +19,8 @@ import msgspec
 from harness.advice import gpus
 from harness.config.settings import Settings
 from harness.errors import EnvironmentUnavailable, UsageError
-from harness.probe.launch_line import LaunchLineError
 from harness.probe.adapters import PROGRAM
+from harness.probe.launch_line import LaunchLineError
 from harness.probe.program import DEFAULTS, INFERENCE, program
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.run import declared

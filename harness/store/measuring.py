@@ -1,7 +1,7 @@
 """Measuring versions: which version of what measures a result is from, by device mode.
 
-``harness/probe/measuring_versions.toml`` lists the versions, the last of which measures now. ``measured_before.toml`` maps the
-results of before, which have a hash of the probe's code instead, to them.
+``harness/probe/measuring_versions.toml`` lists the versions, the last of which measures now. ``measured_before.toml`` maps
+the results of before, which have a hash of the probe's code instead, to them.
 """
 
 from __future__ import annotations

@@ -123,7 +123,9 @@ def content_key(
 
     Memory counts in whole GiB, because kernels of the same machine differ in what they keep for themselves.
     """
-    return _hash_parts(cell, cell.framework, {"measuring": measuring_version}, lock_sha256, code_sha256, hardware, image)
+    return _hash_parts(
+        cell, cell.framework, {"measuring": measuring_version}, lock_sha256, code_sha256, hardware, image
+    )
 
 
 def _hash_parts(

@@ -25,8 +25,8 @@ BORDER = [
     *(f"harness.probe.border.{file.stem}" for file in sorted((HARNESS / "probe" / "border").glob("[!_]*.py"))),
 ]
 
-#: What else of the probe the host imports: how workloads are declared, adapters by their ids, the tables of known models, and which torch can be
-#: measured.
+#: What else of the probe the host imports: how workloads are declared, adapters by their ids, the tables of known models,
+#: and which torch can be measured.
 SHARED = [
     "harness.probe.adapters",
     "harness.probe.launch_line",

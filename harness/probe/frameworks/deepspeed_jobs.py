@@ -19,7 +19,7 @@ from harness.probe.frameworks.deepspeed_config import config as one_config
 from harness.probe.frameworks.deepspeed_engine import mean_loss, whole_parameters
 from harness.probe.workloads.flatten import flatten
 
-__all__ = ["judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
+__all__ = ["PACKAGE", "judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
 
 
 def preload(device: str) -> None:

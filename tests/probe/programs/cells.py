@@ -7,9 +7,9 @@ import types
 from pathlib import Path
 from typing import Any
 
+from harness.probe.adapters import PROGRAM
 from harness.probe.border.wire import CellRequest, RunRecord
 from harness.probe.process.cell import OpenGate, execute
-from harness.probe.adapters import PROGRAM
 from harness.probe.program import DEFAULTS
 from harness.probe.replacing import working_folder
 

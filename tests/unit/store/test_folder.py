@@ -14,9 +14,9 @@ import pytest
 from harness.benchmarks import made_up
 from harness.errors import ResultsError, UsageError
 from harness.model import NO_FIGURES, Failed, MachineFault, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
+from harness.probe.adapters import PROGRAM
 from harness.probe.border import machine
 from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
-from harness.probe.adapters import PROGRAM
 from harness.store import Store, key_of, newest
 from harness.store.reuse import reusable
 from tests.builders.synthetic import stored_result as result
