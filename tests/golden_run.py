@@ -11,6 +11,7 @@ tests have no GPU.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -42,7 +43,8 @@ class GoldenRun(msgspec.Struct, frozen=True, kw_only=True):
 
     def encode(self) -> str:
         """Return the text of the file, with a line for each figure."""
-        return msgspec.json.format(msgspec.json.encode(self, order="sorted"), indent=1).decode() + "\n"
+        text = msgspec.json.format(msgspec.json.encode(self, order="sorted"), indent=1).decode()
+        return re.sub(r"\[\s+(\d+),\s+(\d+)\s+\]", r"[\1, \2]", text) + "\n"
 
 
 def read_golden_run() -> GoldenRun:

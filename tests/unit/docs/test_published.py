@@ -40,7 +40,7 @@ def test_the_list_names_every_bundle() -> None:
 
 
 def said_version(result: Result) -> str:
-    """``\`cpu\` 1``; ``before 1`` where no measuring version is known to have the same figures."""
+    """The device mode and its measuring version; ``before 1`` where none is known to have the same figures."""
     device, version = result.cell.device, result.measuring_version
     known = {str(entry.version) for entry in version_history()[device]}
     return f"`{device}` {version if version in known else 'before 1'}"
