@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from harness.model import Result, split_workload
+from harness.model import Passed, Result, split_workload
 from harness.store.measuring import VERSIONS_FILE, MeasuringVersion
 from harness.wording.quantities import plural
 from tests.golden_files import ACCEPT, FOLDER
@@ -25,6 +25,7 @@ from tests.paths import ROOT
 
 FILE = FOLDER / "figures.json"
 HISTORY = VERSIONS_FILE.relative_to(ROOT)
+ACCEPT_FIGURES = f"{ACCEPT} tests/functional/test_golden_run.py"
 
 #: Figures that are named one by one, of each device mode.
 _MOST_NAMED = 10
@@ -63,7 +64,8 @@ def golden_run(results: Sequence[Result], history: Mapping[str, Sequence[Measuri
 
 
 def _figures(result: Result) -> Figures:
-    assert result.record is not None, f"{result.cell.id}: {result.outcome}"
+    assert result.outcome == Passed(), f"{result.cell.id}: {result.outcome}"
+    assert result.record is not None
     found: Figures = {}
     for rank in result.record.ranks:
         phases = {name: dataclasses.asdict(phase) for name, phase in rank.phases.items()}
@@ -130,7 +132,8 @@ def complaints(
             by_hand.append(
                 f"{device}: {plural(len(moved), 'figure')} moved, and the measuring version is still {version}:\n"
                 + "\n".join(f"  {line}" for line in _named(moved))
-                + f"\nIf they should, add version {version + 1} of {device} and the reason to {HISTORY}, then run {ACCEPT}"
+                + f"\nIf they should, add version {version + 1} of {device} and the reason to {HISTORY}, "
+                + f"then run {ACCEPT_FIGURES}"
             )
         elif moved:
             by_accepting.append(f"{device}: {plural(len(moved), 'figure')} moved with another lock or stack")

@@ -11,8 +11,8 @@ import pytest
 from harness.store import Store
 from harness.store.measuring import version_history
 from tests.functional.releases import FAULTY
-from tests.golden_files import ACCEPT, Golden
-from tests.golden_run import FILE, GoldenRun, complaints, golden_run, read_golden_run
+from tests.golden_files import Golden
+from tests.golden_run import ACCEPT_FIGURES, FILE, GoldenRun, complaints, golden_run, read_golden_run
 
 Harness = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -31,5 +31,5 @@ def measured(harness: Harness, tmp_path_factory: pytest.TempPathFactory) -> Gold
 def test_no_figure_moves_under_an_unchanged_measuring_version(measured: GoldenRun, golden: Golden) -> None:
     by_hand, by_accepting = complaints(read_golden_run(), measured, version_history())
     if by_hand or (by_accepting and not golden.accept):
-        pytest.fail("\n".join([*by_hand, *(f"{line}; to write it: {ACCEPT}" for line in by_accepting)]))
+        pytest.fail("\n".join([*by_hand, *(f"{line}; to write it: {ACCEPT_FIGURES}" for line in by_accepting)]))
     golden(Path(FILE).name, measured.encode())

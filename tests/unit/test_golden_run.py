@@ -39,7 +39,7 @@ def test_a_moved_figure_is_named_with_what_to_do_and_is_not_accepted() -> None:
             "cpu: 1 figure moved, and the measuring version is still 1:\n"
             "  llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu, rank 0, backward: host_calls 7 -> 8\n"
             "If they should, add version 2 of cpu and the reason to harness/probe/measuring_versions.toml, then run "
-            "nox -s tests -- --accept"
+            "nox -s tests -- --accept tests/functional/test_golden_run.py"
         ],
         [],
     )
