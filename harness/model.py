@@ -114,7 +114,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     scenario_version: int
     variant: str
     device: str
-    framework: str
+    framework: str  #: id of the adapter (see `harness.probe.adapters`)
     parameters: dict[str, Any]
 
     @property
@@ -246,7 +246,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     cell: Cell
     lock_sha256: str
     code_sha256: str
-    probe_sha256: str  #: of the probe's code and the scenario's files
+    probe_sha256: str  #: of the probe's code: evidence, which decides nothing
+    #: of what measures in the cell's device mode (see `harness.store.measuring`)
+    measuring_version: str = ""
     installed: dict[str, str]
     #: distribution -> what it requires of the stack's packages: ``deepspeed==0.16.3``
     demands: dict[str, list[str]] = {}

@@ -84,7 +84,7 @@ def family(*, version: int, summary: str, model: str, tiny: str, variants: Varia
     return Scenario(
         version=version,
         summary=summary,
-        framework="harness.probe.frameworks.deepspeed",
+        framework="deepspeed",
         parameters={
             "model": model, "sequence_length": 2048, "micro_batch_size": 1, "world_size": 8, "dtype": "bf16",
             "objective": "next_token", "frozen": "", "lora_rank": 0, "lora_modules_to_save": "",

@@ -8,7 +8,7 @@ from harness.probe.scenario import Scenario, one_by_one
 SCENARIO = Scenario(
     version=1,
     summary="Llama-3-70B, 32 ranks, ZeRO-3, bf16, sequence 2048: forward, backward and optimizer step",
-    framework="harness.probe.frameworks.deepspeed",
+    framework="deepspeed",
     parameters={
         "model": "llama-3-70b", "sequence_length": 2048, "micro_batch_size": 1, "world_size": 32, "dtype": "bf16",
         "zero_stage": 3, "zero_init": True, "offload_optimizer": False, "offload_param": False,

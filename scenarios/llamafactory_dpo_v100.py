@@ -28,7 +28,7 @@ _COMPILED = {"compile_backend": "inductor"}
 SCENARIO = Scenario(
     version=1,
     summary="LLaMA-Factory, DPO: Qwen2.5-7B and its reference, ZeRO-3, fp16, 8 ranks, cutoff_len 4096",
-    framework="harness.probe.frameworks.deepspeed_jobs",
+    framework="deepspeed_jobs",
     parameters={
         "model": "qwen2.5-7b", "job": "preference", "roles": "policy+reference", "gpu": "V100-32G", "world_size": 8,
         "dtype": "fp16", "loss_scale_power": 16,

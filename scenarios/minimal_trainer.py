@@ -10,7 +10,7 @@ from harness.probe.scenario import Scenario
 SCENARIO = Scenario(
     version=1,
     summary="Llama, transformers' Trainer, one rank, fp32, ZeRO-0: nothing configured that can be left out",
-    framework="harness.probe.frameworks.hf_trainer",
+    framework="trainer",
     parameters={
         "model": "llama-tiny", "sequence_length": 64, "micro_batch_size": 2, "world_size": 1, "dtype": "fp32",
         "objective": "fine_tuning", "frozen": "", "lora_rank": 0, "zero_stage": 0, "offload_optimizer": False,

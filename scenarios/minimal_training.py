@@ -11,7 +11,7 @@ from harness.probe.scenario import Scenario
 SCENARIO = Scenario(
     version=1,
     summary="Llama, one rank, fp32, ZeRO-0: nothing configured that can be left out",
-    framework="harness.probe.frameworks.deepspeed",
+    framework="deepspeed",
     parameters={
         "model": "llama-tiny", "sequence_length": 64, "micro_batch_size": 2, "world_size": 1, "dtype": "fp32",
         "objective": "next_token", "model_outputs": "loss", "frozen": "", "lora_rank": 0, "lora_modules_to_save": "",

@@ -12,7 +12,7 @@ from harness.probe.scenario import Scenario, one_by_one
 SCENARIO = Scenario(
     version=1,
     summary="OpenRLHF, PPO actor: Llama-3-70B, 32 ranks, ZeRO-3, optimizer on the host, packed samples of 1024+1024 tokens",
-    framework="harness.probe.frameworks.deepspeed",
+    framework="deepspeed",
     parameters={
         "model": "llama-3-70b", "objective": "policy_gradient", "gpu": "A800-80G", "world_size": 32, "dtype": "bf16",
         # prompt_max_len 1024 + generate_max_len 1024; micro_train_batch_size 1; train_batch_size 128 over 32 ranks

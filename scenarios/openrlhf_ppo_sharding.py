@@ -13,7 +13,7 @@ from harness.probe.scenario import Scenario, grid
 SCENARIO = Scenario(
     version=1,
     summary="OpenRLHF, PPO actor: Llama-3-8B under ZeRO 0-3 and hpz, 2 to 32 GPUs, accumulation 1 to 16",
-    framework="harness.probe.frameworks.deepspeed",
+    framework="deepspeed",
     parameters={
         "model": "llama-3-8b", "objective": "policy_gradient", "gpu": "A100-80G", "world_size": 8, "dtype": "bf16",
         "prompt_length": 1024, "sequence_length": 2048, "samples_per_prompt": 4, "packed": True,

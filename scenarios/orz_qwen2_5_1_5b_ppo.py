@@ -20,7 +20,7 @@ _NO_LOOKAHEAD = {"prefetch_bucket_size": 0, "max_live_parameters": 0, "max_reuse
 SCENARIO = Scenario(
     version=1,
     summary="Open-Reasoner-Zero, PPO: Qwen2.5-1.5B, policy, critic, reference, reward and vLLM on the same 4 GPUs, ZeRO-3",
-    framework="harness.probe.frameworks.deepspeed_jobs",
+    framework="deepspeed_jobs",
     parameters={
         "model": "qwen2.5-1.5b", "job": "actor_critic", "roles": "policy+critic+reference+reward",
         "kl_coefficient": 0.0, "gpu_memory_utilization": 0.7, "gpu": "A100-80G", "world_size": 4, "dtype": "bf16",

@@ -5,7 +5,7 @@ from harness.probe.scenario import Scenario, one_by_one
 SCENARIO = Scenario(
     version=1,
     summary="Qwen, transformers' Trainer, ZeRO-3, bf16: supervised fine-tuning with accumulation",
-    framework="harness.probe.frameworks.hf_trainer",
+    framework="trainer",
     parameters={
         "model": "qwen2.5-1.5b", "sequence_length": 1024, "micro_batch_size": 1, "world_size": 4, "dtype": "bf16",
         "zero_stage": 3, "zero_init": True, "offload_optimizer": False, "gradient_checkpointing": "none",

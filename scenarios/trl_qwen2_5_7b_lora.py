@@ -18,7 +18,7 @@ from harness.probe.scenario import Scenario, grid, one_by_one
 SCENARIO = Scenario(
     version=1,
     summary="TRL, GRPO: Qwen2.5-7B with LoRA, ZeRO-3 as accelerate configures it, 8 ranks",
-    framework="harness.probe.frameworks.deepspeed",
+    framework="deepspeed",
     parameters={
         "model": "qwen2.5-7b", "objective": "group_policy_gradient", "gpu": "H100-80G", "world_size": 8, "dtype": "bf16",
         "prompt_length": 512, "sequence_length": 768, "samples_per_prompt": 8, "micro_batch_size": 8,

@@ -17,7 +17,7 @@ MeasureCells = Callable[[Sequence[Cell]], Iterable[Result]]
 class MeasuredBy(msgspec.Struct, frozen=True, kw_only=True):
     """Cells that one version of the probe measured; those that took real time, on one kind of processor."""
 
-    probe_sha256: str
+    measuring_version: str
     hardware: str  #: the processor; empty in ``sim``, which says the same on every machine
     first_day: str  #: of the runs, in UTC: ``2026-11-21``
     last_day: str
@@ -25,8 +25,8 @@ class MeasuredBy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def source(result: Result) -> tuple[str, str]:
-    """The probe and the hardware that a figure depends on."""
-    return result.probe_sha256, "" if result.cell.device == "sim" else result.hardware.cpu
+    """The version of the probe and the hardware that a figure depends on."""
+    return result.measuring_version, "" if result.cell.device == "sim" else result.hardware.cpu
 
 
 def measured_by(results: Iterable[Result]) -> tuple[MeasuredBy, ...]:
@@ -35,18 +35,18 @@ def measured_by(results: Iterable[Result]) -> tuple[MeasuredBy, ...]:
     for result in {result.cell.id: result for result in results}.values():
         grouped.setdefault(source(result), []).append(result)
     found = []
-    for (probe, hardware), members in grouped.items():
+    for (version, hardware), members in grouped.items():
         days = sorted(result.started_at[:10] for result in members)
         found.append(
             MeasuredBy(
-                probe_sha256=probe,
+                measuring_version=version,
                 hardware=hardware,
                 first_day=days[0],
                 last_day=days[-1],
                 cells=tuple(result.cell.id for result in members),
             )
         )
-    return tuple(sorted(found, key=lambda one: (-len(one.cells), one.probe_sha256, one.hardware)))
+    return tuple(sorted(found, key=lambda one: (-len(one.cells), one.measuring_version, one.hardware)))
 
 
 def notes(results: Iterable[Result]) -> tuple[str, ...]:

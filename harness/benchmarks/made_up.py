@@ -40,7 +40,7 @@ def results(count: int, seed: int = 0) -> Iterator[tuple[Result, Detail]]:
                 scenario_version=1,
                 variant=f"gradient_checkpointing=non_reentrant,layers={workload}",
                 device="cpu",
-                framework="harness.probe.frameworks.deepspeed",
+                framework="deepspeed",
                 parameters={f"parameter_{n}": n for n in range(18)} | {"layers": workload},
             )
             yield (

@@ -18,7 +18,7 @@ from harness.probe.border.wire import Explanation
 from harness.run import targets
 from harness.run.eta import GUESSED_STACK_S, guess_s
 from harness.run.session import Session
-from harness.store import content_key, key_of, newest
+from harness.store import content_key, key_of, measuring_version, newest
 from harness.wording.names import outcome_text
 
 
@@ -60,7 +60,7 @@ class VersionRunner:
                 cell,
                 lock_sha256=lock.sha256,
                 code_sha256=environment.code_sha256 if environment else result.code_sha256,
-                probe_sha256=self._session.target.executor.probe_sha256(),
+                measuring_version=measuring_version(cell.device),
                 hardware=self._session.target.hardware(),
                 image=result.image if self._session.target.has_images else "",
             )

@@ -132,8 +132,9 @@ def why_not(pair: Pair) -> str:
         names := differing_parameters(mine.cell.parameters, theirs.cell.parameters)
     ):
         return f"different workloads: the baseline ran with another {', '.join(names)}"
-    if mine.probe_sha256 != theirs.probe_sha256:
-        return "measured by different versions of the probe; run the older one again"
+    if mine.measuring_version != theirs.measuring_version:
+        versions = f"{mine.measuring_version} against the baseline's {theirs.measuring_version}"
+        return f"measured by different versions of the probe, {versions}; run the older one again"
     if pair.base is not None and pair.own.recorded and pair.base.recorded:
         if pair.own.world_size != pair.base.world_size:
             return f"{pair.own.world_size} ranks against the baseline's {pair.base.world_size}"

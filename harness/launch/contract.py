@@ -93,7 +93,7 @@ class Executor(Protocol):
         ...
 
     def probe_sha256(self) -> str:
-        """Hash of the code that measures."""
+        """Return the hash of the probe's code, for the record."""
         ...
 
     def cluster(self, hardware: Hardware) -> Cluster:

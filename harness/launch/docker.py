@@ -74,7 +74,7 @@ class DockerExecutor:
         folders: Mapping[str, str] = {},
     ) -> None:
         files = staging.probe_files(Path(scenarios))
-        self._probe_sha256 = staging.measuring_sha256(files)
+        self._probe_sha256 = staging.probe_sha256(files)
         self._folder = Path(folder)
         self._stage = functools.partial(staging.stage, files, self._folder / "probe", note)
         self._probe = self._stage()

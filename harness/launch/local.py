@@ -64,7 +64,7 @@ class LocalExecutor:
         note: Callable[[str], None] = lambda line: None,
         folders: Mapping[str, str] = {},
     ) -> None:
-        self._probe_sha256 = staging.measuring_sha256(files)
+        self._probe_sha256 = staging.probe_sha256(files)
         self._folder = Path(folder)
         self._files = files
         self._note = note

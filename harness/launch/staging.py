@@ -52,9 +52,9 @@ def _of_programs(folder: Path) -> list[Path]:
     return [file for file in inside if file.is_file() and file.suffix != ".pyc"]
 
 
-def measuring_sha256(files: Mapping[str, bytes]) -> str:
-    """One hash of the code that decides how a cell is measured: the probe. Nothing below ``scenarios/`` is in it: what a
-    scenario declares and its model's shape are the cell's parameters, and one more of them leaves other results valid."""
+def probe_sha256(files: Mapping[str, bytes]) -> str:
+    """Return one hash of the probe's code, which results keep as evidence. What decides whether they are comparable is the
+    measuring version (`harness.store.measuring`)."""
     return content_sha256({name: content for name, content in files.items() if name.startswith("harness/")})
 
 

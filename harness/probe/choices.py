@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.probe import adapters
+
 #: Of the parameters of this project's own adapters: name -> all values that they know.
 CHOICES: Mapping[str, Sequence[Any]] = {
     "zero_stage": (0, 1, 2, 3),
@@ -24,14 +26,14 @@ CHOICES: Mapping[str, Sequence[Any]] = {
     "exported": ("", "zero_to_fp32", "16bit"),
 }
 
-#: The modules of these adapters begin so.
-OWN_ADAPTERS = "harness.probe.frameworks."
+#: The adapters that take these parameters. What a program calls one of them is its own.
+_TRAINING = (adapters.DEEPSPEED, adapters.DEEPSPEED_JOBS, adapters.TRAINER)
 
 
 def refused(framework: str, parameters: Mapping[str, Any]) -> str:
     """What is said of the first parameter with a value that the framework's adapter does not know; empty where all are
-    known, or the adapter is not one of this project."""
-    if framework.startswith(OWN_ADAPTERS):
+    known, or the adapter does not take them."""
+    if framework in _TRAINING:
         for name, choices in CHOICES.items():
             if name in parameters and parameters[name] not in choices:
                 known = ", ".join("none" if one is None else str(one) or "nothing" for one in choices)

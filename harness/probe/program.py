@@ -27,12 +27,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.probe.adapters import PROGRAM
 from harness.probe.launch_line import LaunchLine, LaunchLineError, parse
 from harness.probe.scenario import PACKAGES, Scenario, ScenarioError
 from harness.probe.surrounding_folder import surrounding_folder
-
-#: Dotted name of the adapter.
-ADAPTER = "harness.probe.programs.adapter"
 
 #: The parameters that every program has, besides its line and ranks; see `harness.probe.programs.adapter`.
 DEFAULTS: Mapping[str, Any] = {
@@ -110,7 +108,7 @@ def program(
     return Scenario(
         version=version,
         summary=summary or line,
-        framework=ADAPTER,
+        framework=PROGRAM,
         parameters=parameters,
         devices={"sim": {}, "cpu": {}} if devices is None else devices,
         variants=variants,

@@ -7,7 +7,7 @@ A scenario file holds one module-level ``SCENARIO``::
     SCENARIO = Scenario(
         version=1,
         summary="Llama under ZeRO-3: forward, backward, step.",
-        framework="harness.probe.frameworks.deepspeed",
+        framework="deepspeed",
         parameters={"model": "llama-3-8b", "zero_stage": 3},
         devices={"cpu": {"model": "llama-tiny"}},
         variants=one_by_one(gradient_checkpointing=("none", "reentrant", "non_reentrant")),
@@ -32,7 +32,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from harness.probe import choices
+from harness.probe import adapters, choices
 
 DEVICES = ("sim", "cpu", "cuda")
 
@@ -68,7 +68,7 @@ class Scenario:
 
     version: int
     summary: str
-    framework: str
+    framework: str  #: of its adapter, the id or the module's path; then the id (see `harness.probe.adapters`)
     parameters: Mapping[str, Any]
     devices: Mapping[str, Mapping[str, Any]]
     variants: tuple[Mapping[str, Any], ...] = ({},)
@@ -80,6 +80,7 @@ class Scenario:
     folder: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "framework", adapters.adapter_id(self.framework))
         declared = [("parameters", self.parameters), ("devices", self.devices), ("remedies", self.remedies)]
         for where, values in [*declared, *(("variants", variant) for variant in self.variants)]:
             _check_plain(where, values)
@@ -203,6 +204,8 @@ def load(file: Path) -> Scenario:
     found = getattr(_execute(file), "SCENARIO", None)
     if not isinstance(found, Scenario):
         raise ScenarioError(f"{file}: has no SCENARIO = Scenario(...)")
+    if reason := adapters.unknown_adapter(found.framework):
+        raise ScenarioError(f"{file}: framework: {reason}")
     changes: dict[str, Any] = {}
     if (file.parent / _SHAPES).exists():
         changes["shapes"] = load_shapes(file.parent)

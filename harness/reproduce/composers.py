@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from harness.probe.adapters import DEEPSPEED, TRAINER
 from harness.reproduce import script, trainer_script
 from harness.reproduce.script import LAYERS, TRANSFORMERS, Script, Subject
 
@@ -18,8 +19,8 @@ class Composer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COMPOSERS = {
-    "harness.probe.frameworks.deepspeed": Composer(compose=script.compose, models=(LAYERS, TRANSFORMERS)),
-    "harness.probe.frameworks.hf_trainer": Composer(compose=trainer_script.compose, models=(TRANSFORMERS,)),
+    DEEPSPEED: Composer(compose=script.compose, models=(LAYERS, TRANSFORMERS)),
+    TRAINER: Composer(compose=trainer_script.compose, models=(TRANSFORMERS,)),
 }
 
 

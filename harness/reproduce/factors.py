@@ -12,13 +12,15 @@ from typing import Any
 
 import msgspec
 
+from harness.probe.adapters import DEEPSPEED, TRAINER
+
 #: The scenario whose parameters are the simplest values.
 SIMPLEST = "minimal_training"
 
 #: Adapter -> the scenario of the simplest values that it trains.
 SIMPLEST_OF = {
-    "harness.probe.frameworks.deepspeed": SIMPLEST,
-    "harness.probe.frameworks.hf_trainer": "minimal_trainer",
+    DEEPSPEED: SIMPLEST,
+    TRAINER: "minimal_trainer",
 }
 
 

@@ -31,7 +31,6 @@ class ExplainContext(msgspec.Struct, frozen=True, kw_only=True):
     """What explaining cells needs."""
 
     cluster: Cluster
-    probe_sha256: str  #: of the code that measures
     environments: Mapping[str, Environment]  #: by stack id
     hardware: Hardware
     explanations: Explanations
@@ -41,7 +40,7 @@ class ExplainContext(msgspec.Struct, frozen=True, kw_only=True):
 
     def key(self, cell: Cell) -> str:
         """The content key of a cell's runs."""
-        return key_in(self.environment(cell), cell, probe_sha256=self.probe_sha256, hardware=self.hardware)
+        return key_in(self.environment(cell), cell, hardware=self.hardware)
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from harness.run.eta import expected_s, guessed_s
 from harness.run.matrix import CellMatrix
 from harness.run.pace import Budget, least_rounds, run_plan
 from harness.run.watch import Watch
-from harness.store import SCHEMA, Store, detail_hashes, key_in, newest
+from harness.store import SCHEMA, Store, detail_hashes, key_in, measuring_version, newest
 from harness.system import clock
 from harness.wording.quantities import left_text
 
@@ -98,7 +98,7 @@ class _Measurement:
 
     def key(self, cell: Cell) -> str:
         environment = self._environment(cell)
-        return key_in(environment, cell, probe_sha256=self._executor.probe_sha256(), hardware=self._hardware)
+        return key_in(environment, cell, hardware=self._hardware)
 
     def run(self, workloads: Mapping[str, Sequence[Cell]]) -> Iterator[Result]:
         """Timed workloads first, each on all its stacks; then what is exact, whatever else runs."""
@@ -148,6 +148,7 @@ class _Measurement:
             lock_sha256=environment.lock_sha256,
             code_sha256=environment.code_sha256,
             probe_sha256=self._executor.probe_sha256(),
+            measuring_version=measuring_version(cell.device),
             installed=environment.installed,
             demands=environment.demands,
             hardware=ended.hardware or self._hardware,

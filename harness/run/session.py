@@ -162,7 +162,6 @@ class Session:
         executor = self.target.executor
         return ExplainContext(
             cluster=self._lasting or executor.cluster(self.target.hardware()),
-            probe_sha256=executor.probe_sha256(),
             environments=self._environments,
             hardware=self.target.hardware(),
             explanations=Explanations(self.settings.results),

@@ -19,8 +19,9 @@ import msgspec
 from harness.advice import gpus
 from harness.config.settings import Settings
 from harness.errors import EnvironmentUnavailable, UsageError
+from harness.probe.adapters import PROGRAM
 from harness.probe.launch_line import LaunchLineError
-from harness.probe.program import ADAPTER, DEFAULTS, INFERENCE, program
+from harness.probe.program import DEFAULTS, INFERENCE, program
 from harness.probe.scenario import Scenario, ScenarioError
 from harness.run import declared
 from harness.system.files import write_atomically
@@ -188,7 +189,7 @@ def _loaded(folder: Path, changed: tuple[tuple[Path, int], ...]) -> dict[str, Sc
 
 def _with_card(name: str, scenario: Scenario) -> Scenario:
     """A program's, with what its GPU is; others' as they are. Raises UsageError."""
-    if scenario.framework != ADAPTER:
+    if scenario.framework != PROGRAM:
         return scenario
     where = f"{name}: gpu"
     devices = {

@@ -3,6 +3,7 @@
 from harness.store.beside import files_beside
 from harness.store.explanations import Explanations, explained_in
 from harness.store.folder import Loaded, Store, newest
+from harness.store.measuring import measuring_version
 from harness.store.schema import SCHEMA, content_key, detail_hashes, encode, key_in, key_of
 from harness.store.workloads import StoredWorkloads
 from harness.system.files import write_atomically
@@ -20,6 +21,7 @@ __all__ = [
     "files_beside",
     "key_in",
     "key_of",
+    "measuring_version",
     "newest",
     "write_atomically",
 ]

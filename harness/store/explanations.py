@@ -20,7 +20,7 @@ from harness.model import Result
 from harness.probe.border.wire import Explanation
 from harness.store import contents, details
 from harness.store.contents import ProblemHandler, silent
-from harness.store.schema import key_of
+from harness.store.schema import former_key_of, key_of
 from harness.system.decoding import Damaged, decoded
 from harness.system.files import write_atomically
 from harness.system.obstacles import refused
@@ -97,4 +97,4 @@ def explained_in(folders: Iterable[str], problem: ProblemHandler = silent) -> Ca
     def read(key: str) -> Explanation | None:
         return next((found for one in stored if (found := one.read(key, problem)) is not None), None)
 
-    return lambda result: read(key_of(result)) if stored else None
+    return lambda result: (read(key_of(result)) or read(former_key_of(result))) if stored else None

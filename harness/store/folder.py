@@ -121,9 +121,12 @@ class Store:
         return f"{self._stem(result.cell, schema.key_of(result))}.json"
 
     def of_cell(self, cell: Cell, key: str) -> Loaded:
-        """Every run of this content, oldest first."""
-        loaded = self._read(self._starting_with(self._stem(cell, key)))
-        results = sorted(loaded.results, key=lambda result: result.when)
+        """Every run of this content, oldest first. Files of before have other names than its key's."""
+        named = self._starting_with(self._stem(cell, key))
+        loaded = self._read(named)
+        others = self._read(file for file in self._starting_with(self._stem(cell, "")) if file not in named).results
+        former = (result for result in others if result.cell.id == cell.id and schema.key_of(result) == key)
+        results = sorted((*loaded.results, *former), key=lambda result: result.when)
         return Loaded(results=tuple(results), problems=loaded.problems)
 
     def runs(self, cell: Cell) -> tuple[Result, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.model import Failed, OutOfMemory, Passed, Result, is_measurement
-from harness.probe.program import ADAPTER
+from harness.probe.adapters import PROGRAM
 
 
 def reusable(results: Sequence[Result], rounds: int) -> Result | None:
@@ -20,7 +20,7 @@ def reusable(results: Sequence[Result], rounds: int) -> Result | None:
             case Passed():
                 if result.record is not None and len(result.record.round_s) >= rounds:
                     return result
-            case Failed(stage="import") if result.cell.framework == ADAPTER:
+            case Failed(stage="import") if result.cell.framework == PROGRAM:
                 continue
             case Failed() | OutOfMemory() if is_measurement(result.outcome):
                 return result

@@ -10,7 +10,9 @@ History of the schema
                 no word for (infinity, NaN, more than 64 bits, bytes) are texts since 2026-11-22
                 (`harness.probe.border.encoding`); before, such a run failed. Since then an outcome may be
                 ``machine_fault``; older files have it as a failure, which is read by its text, and may have passed without
-                figures, which is read as a failure of the harness. So is one whose oracle broke, by its note.
+                figures, which is read as a failure of the harness. So is one whose oracle broke, by its note. Since
+                2026-11-26 a result has its ``measuring_version`` and a cell its adapter's id as ``framework``; older files
+                are read through `harness.store.measuring` and `harness.probe.adapters.FORMER_PATHS`.
 
 To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `_LOADERS`. A file is
 never rewritten to a newer schema: it is what was measured.
@@ -39,10 +41,12 @@ from harness.model import (
     Result,
     has_figures,
 )
+from harness.probe.adapters import FORMER_PATHS, adapter_id
 from harness.probe.border import machine, own_faults
 from harness.probe.border.plausible import MOST, nests_too_deep, why_implausible
 from harness.probe.border.wire import NO_TRUTH, Detail, RunRecord
 from harness.store.checksum import is_as_written, with_checksum
+from harness.store.measuring import measuring_version, version_of_probe
 from harness.system import clock
 from harness.system.decoding import Damaged, decoded
 
@@ -55,6 +59,8 @@ _GIB = 1 << 30
 
 #: The signature of an error that an oracle raised, but for the one that said that it does not cover the job.
 _ERROR = re.compile(r"(?!NotImplementedError\b)\w+(?:Error|Exception)\b(?::|$)")
+
+_FORMER_PATH_OF = {adapter: path for path, adapter in FORMER_PATHS.items()}
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -124,21 +130,35 @@ def detail_hashes(detail: Detail) -> dict[str, str]:
 
 
 def content_key(
-    cell: Cell, *, lock_sha256: str, code_sha256: str, probe_sha256: str, hardware: Hardware, image: str = ""
+    cell: Cell, *, lock_sha256: str, code_sha256: str, measuring_version: str, hardware: Hardware, image: str = ""
 ) -> str:
     """What a result depends on, as a hash: two runs of one key measure the same thing.
 
     Memory counts in whole GiB, because kernels of the same machine differ in what they keep for themselves.
     """
+    return _hash_parts(
+        cell, cell.framework, {"measuring": measuring_version}, lock_sha256, code_sha256, hardware, image
+    )
+
+
+def _hash_parts(
+    cell: Cell,
+    framework: str,
+    measured_by: Mapping[str, str],
+    lock_sha256: str,
+    code_sha256: str,
+    hardware: Hardware,
+    image: str,
+) -> str:
     parts: Mapping[str, Any] = {
         "schema": _KEY_SCHEMA,
         "cell": cell.id,
         "scenario_version": cell.scenario_version,
-        "framework": cell.framework,
+        "framework": framework,
         "parameters": cell.parameters,
         "lock": lock_sha256,
         "code": code_sha256,
-        "probe": probe_sha256,
+        **measured_by,
         "hardware": [
             hardware.cpu,
             hardware.cores,
@@ -152,13 +172,13 @@ def content_key(
     return hashlib.sha256(_encoder.encode(parts)).hexdigest()
 
 
-def key_in(environment: Environment, cell: Cell, *, probe_sha256: str, hardware: Hardware) -> str:
-    """The content key of a cell's runs in an environment."""
+def key_in(environment: Environment, cell: Cell, *, hardware: Hardware) -> str:
+    """The content key of a cell's runs in an environment, as they are measured now."""
     return content_key(
         cell,
         lock_sha256=environment.lock_sha256,
         code_sha256=environment.code_sha256,
-        probe_sha256=probe_sha256,
+        measuring_version=measuring_version(cell.device),
         hardware=hardware,
         image=environment.image,
     )
@@ -170,10 +190,18 @@ def key_of(result: Result) -> str:
         result.cell,
         lock_sha256=result.lock_sha256,
         code_sha256=result.code_sha256,
-        probe_sha256=result.probe_sha256,
+        measuring_version=result.measuring_version,
         hardware=result.hardware,
         image=result.image,
     )
+
+
+def former_key_of(result: Result) -> str:
+    """Return the key by which a result of before has its file and its explanation."""
+    framework = _FORMER_PATH_OF.get(result.cell.framework, result.cell.framework)
+    measured_by = {"probe": result.probe_sha256}
+    lock, code = result.lock_sha256, result.code_sha256
+    return _hash_parts(result.cell, framework, measured_by, lock, code, result.hardware, result.image)
 
 
 def _load_1(data: bytes) -> Result:
@@ -183,8 +211,19 @@ def _load_1(data: bytes) -> Result:
     ranks = result.record.ranks if result.record is not None else []
     for rank in ranks:
         rank.ideal = rank.ideal or ranks[0].ideal
-    outcome = _true_outcome(result)
-    return result if outcome is result.outcome else msgspec.structs.replace(result, outcome=outcome)
+    return _as_of_today(result)
+
+
+def _as_of_today(result: Result) -> Result:
+    """A result of before in the words of today: its adapter, what measured it, how it ended."""
+    changes: dict[str, Any] = {}
+    if (framework := adapter_id(result.cell.framework)) != result.cell.framework:
+        changes["cell"] = msgspec.structs.replace(result.cell, framework=framework)
+    if not result.measuring_version:
+        changes["measuring_version"] = version_of_probe(result.cell.device, result.probe_sha256)
+    if (outcome := _true_outcome(result)) is not result.outcome:
+        changes["outcome"] = outcome
+    return msgspec.structs.replace(result, **changes) if changes else result
 
 
 def _load_2(data: bytes) -> Result:

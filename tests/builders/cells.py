@@ -46,6 +46,7 @@ def result_of(cell: Cell, record: RunRecord | None, outcome: Outcome | None = No
         lock_sha256="l",
         code_sha256="c",
         probe_sha256="p",
+        measuring_version="1",
         installed={},
         hardware=HARDWARE,
         session="s",

@@ -177,7 +177,7 @@ def with_models(tmp_path: Path, models: str = f"SHAPES = {SHAPES}\n") -> scenari
     (tmp_path / "models.py").write_text(models)
     (tmp_path / "x.py").write_text(
         "from harness.probe.scenario import Scenario\n"
-        'SCENARIO = Scenario(version=1, summary="", framework="f", parameters={"model": "small"}, '
+        'SCENARIO = Scenario(version=1, summary="", framework="frames.adapter", parameters={"model": "small"}, '
         'devices={"sim": {}, "cuda": {"model": "large"}})\n'
     )
     return scenarios.load(tmp_path / "x.py")

@@ -25,9 +25,10 @@ BORDER = [
     *(f"harness.probe.border.{file.stem}" for file in sorted((HARNESS / "probe" / "border").glob("[!_]*.py"))),
 ]
 
-#: What else of the probe the host imports: how workloads are declared, the tables of known models, which torch can be
-#: measured, and what keeps a program from its user's files.
+#: What else of the probe the host imports: how workloads are declared, adapters by their ids, what keeps a program from its
+#: user's files, the tables of known models, and which torch can be measured.
 SHARED = [
+    "harness.probe.adapters",
     "harness.probe.isolation",
     "harness.probe.launch_line",
     "harness.probe.oldest_torch",

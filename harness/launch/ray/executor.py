@@ -68,7 +68,7 @@ class RayExecutor:
         self._lock = threading.Lock()
 
     def probe_sha256(self) -> str:
-        return staging.measuring_sha256(self._files)
+        return staging.probe_sha256(self._files)
 
     def build(
         self, locked: Sequence[LockedStack], progress: Callable[[int, str, Environment | None], None]

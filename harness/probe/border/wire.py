@@ -44,7 +44,7 @@ class CellRequest:
     variant: str
     device: str  #: ``sim``, ``cpu`` or ``cuda``
     parameters: dict[str, Any]  #: the scenario's parameters with the device's and the variant's applied
-    framework: str  #: dotted name of the adapter module
+    framework: str  #: id of the adapter (see `harness.probe.adapters`)
     warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
     rounds: int  #: timed rounds that count, at most; 0 where nothing is timed
     timeout_s: (

@@ -289,6 +289,9 @@ def fill(model: Any, weights_of: str = "", rounded_to: Any = None) -> None:
                 parameter.copy_(values if rounded_to is None else values.to(rounded_to))
 
 
+#: Whose code counts as the framework's own (see `harness.probe.holders.sites`).
+PACKAGE = "deepspeed"
+
 #: The number of the step that loading a checkpoint undoes, beyond all real steps: its data differ from theirs.
 _ELSEWHERE = 1000
 

@@ -13,13 +13,13 @@ from typing import Any
 
 from harness.probe.border.wire import Numerics
 from harness.probe.frameworks import deepspeed as one_engine
-from harness.probe.frameworks.deepspeed import stopwatch, surroundings, world_size
+from harness.probe.frameworks.deepspeed import PACKAGE, stopwatch, surroundings, world_size
 from harness.probe.frameworks.deepspeed_config import Sharding, of_frozen
 from harness.probe.frameworks.deepspeed_config import config as one_config
 from harness.probe.frameworks.deepspeed_engine import mean_loss, whole_parameters
 from harness.probe.workloads.flatten import flatten
 
-__all__ = ["judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
+__all__ = ["PACKAGE", "judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
 
 
 def preload(device: str) -> None:

@@ -41,14 +41,14 @@ class SiteObserver(Protocol):
 
 
 @contextlib.contextmanager
-def observe_sites(meter: Any, framework: Any, dotted_name: str) -> Iterator[SiteObserver]:
+def observe_sites(meter: Any, framework: Any) -> Iterator[SiteObserver]:
     """Observes what a meter counts. For a meter without a ledger of storages, the explanation is a note."""
     ledger = getattr(meter, "ledger", None)
     if ledger is None:
         yield NullObserver()
         return
     make = getattr(meter, "recorder", SiteRecorder)  # a GPU's meter has another
-    recorder: SiteRecorder = make(ledger, framework, package_of(framework, dotted_name))
+    recorder: SiteRecorder = make(ledger, framework, package_of(framework))
     recorder.allocator = getattr(meter, "allocator", None)
     try:
         with recorder.calls():
@@ -57,11 +57,10 @@ def observe_sites(meter: Any, framework: Any, dotted_name: str) -> Iterator[Site
         ledger.observer = None
 
 
-def package_of(framework: Any, dotted_name: str) -> str:
-    """The top module of the framework that an adapter drives: its ``PACKAGE``, else by the adapter's name."""
-    parts = dotted_name.split(".")
+def package_of(framework: Any) -> str:
+    """Return the top module of the framework that an adapter drives: its ``PACKAGE``, else that of the adapter itself."""
     package: str | None = getattr(framework, "PACKAGE", None)
-    return package or (parts[-1] if parts[0] == "harness" else parts[0])
+    return package or str(framework.__name__).partition(".")[0]
 
 
 class NullObserver:

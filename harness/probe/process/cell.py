@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ import pytest
 
 from harness.probe import isolation
 from harness.probe import scenario as scenarios
+from harness.probe.adapters import import_adapter
 from harness.probe.border import machine
 from harness.probe.border.encoding import encode
 from harness.probe.border.faults import detail_of, signature_of
@@ -67,7 +67,7 @@ class OpenGate:
 
 def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:
     """Runs a cell to its end and writes ``record.json`` to ``folder``, however the cell ends. Returns the record."""
-    framework: Framework = importlib.import_module(request.framework)  # type: ignore[assignment]
+    framework: Framework = import_adapter(request.framework)
     processes = request.local_ranks or framework.world_size(request.parameters, request.device)
     here: Sequence[int] = range(request.first_rank, request.first_rank + processes)
     if request.device == "sim" and (simulated := getattr(framework, "simulated_ranks", None)):
@@ -230,7 +230,7 @@ def test_scenario(cell: Any, benchmark: Any) -> None:
     )
     for variable, value in ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
-    importlib.import_module(request.framework).preload("cpu")
+    import_adapter(request.framework).preload("cpu")
     with tempfile.TemporaryDirectory() as folder, working_folder(Path(folder)):  # as the probe's server runs a cell
         record = execute(request, Path(folder), benchmark, OpenGate())
     assert record.outcome == "passed", f"{record.outcome} in {record.stage}: {record.signature}\n{record.log_tail}"

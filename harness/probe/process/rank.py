@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import sys
 import time
@@ -13,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from harness.probe.adapters import import_adapter
 from harness.probe.border.encoding import encode, free_value
 from harness.probe.border.faults import HARNESS
 from harness.probe.border.merging import explanation_file
@@ -54,7 +54,7 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
     Leaves ``rank-N.json``. Exceptions of the framework pass through.
     """
     imported = set(sys.modules)
-    framework: Any = importlib.import_module(request.framework)
+    framework: Any = import_adapter(request.framework)
     runs_itself = hasattr(framework, "run")
 
     heartbeat = Heartbeat(channel.send)
@@ -231,7 +231,7 @@ def _explain(
         meter.working, announce = heartbeat.operator_ran, heartbeat.stage
         metered = MeteredPhases(meter)
         announce("init")
-        with meter, sites.observe_sites(meter, framework, request.framework) as observer:
+        with meter, sites.observe_sites(meter, framework) as observer:
             training = framework.start(
                 request.parameters, request.device, shape, lambda: observer.phase("init", metered)
             )

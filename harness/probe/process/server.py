@@ -25,6 +25,7 @@ from typing import Any
 
 import pytest
 
+from harness.probe.adapters import import_adapter
 from harness.probe.border import faults, logs, machine, processes
 from harness.probe.border.encoding import encode
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
@@ -36,7 +37,7 @@ from harness.probe.process.lazy_imports import import_all
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="harness.probe.process.server", description=__doc__)
-    parser.add_argument("--framework", required=True, help="dotted name of the adapter module")
+    parser.add_argument("--framework", required=True, help="id of the adapter")
     parser.add_argument("--device", required=True, choices=("sim", "cpu", "cuda"))
     parser.add_argument("--log", required=True, type=Path, help="where the framework's prints go")
     options = parser.parse_args(arguments)
@@ -69,7 +70,7 @@ def _preload(framework: str, device: str) -> float:
     import pytest_benchmark.plugin  # noqa: F401  (imported once here, not in every cell)
 
     importlib.import_module("harness.probe.process.cell")
-    importlib.import_module(framework).preload(device)
+    import_adapter(framework).preload(device)
     # What is imported stays: collections in the forks need not walk it, nor unshare its pages. Its ten thousand objects
     # of garbage stay, too: to collect them takes a tenth of an import.
     gc.freeze()

@@ -13,6 +13,7 @@ import tempfile
 import types
 from pathlib import Path
 
+from harness.probe.adapters import PROGRAM
 from harness.probe.border.surroundings import ENVIRONMENT
 from harness.probe.border.wire import CellRequest, RunRecord
 from harness.probe.process.cell import OpenGate, execute
@@ -32,7 +33,7 @@ def main(device: str, ranks: str, line: str, *changes: str) -> int:
         variant="base",
         device=device,
         parameters=parameters,
-        framework=adapter.__name__,
+        framework=PROGRAM,
         warmup_rounds=0,
         rounds=0,
         timeout_s=600.0,

@@ -36,7 +36,7 @@ from harness.probe.framework import Meter
 from harness.probe.holders import sites
 from harness.probe.process.channel import Channel, pair
 from harness.probe.process.heartbeat import Heartbeat
-from harness.probe.program import ADAPTER, INFERENCE, ranks_of
+from harness.probe.program import INFERENCE, ranks_of
 
 if TYPE_CHECKING:
     from harness.probe.sim.following import Messages
@@ -200,7 +200,7 @@ def run(
         warnings = stack.enter_context(count_warnings())
         meter, books = stack.enter_context(_surroundings(request.parameters, request.device, messages))
         meter.working = heartbeat.operator_ran
-        observer = stack.enter_context(sites.observe_sites(meter, _SELF, ADAPTER)) if request.explain else None
+        observer = stack.enter_context(sites.observe_sites(meter, _SELF)) if request.explain else None
 
         def done() -> None:
             measuring.detail.warnings = dict(warnings)

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from harness.advice.provenance import MeasuredBy
 from harness.wording.quantities import plural
 
-#: Letters of a probe's hash that people see.
-_SHORT = 8
-
 
 def sources(found: Sequence[MeasuredBy]) -> list[str]:
     """One line; none where nothing was measured."""
@@ -24,4 +21,4 @@ def sources(found: Sequence[MeasuredBy]) -> list[str]:
 def _one(found: MeasuredBy) -> str:
     days = found.first_day if found.first_day == found.last_day else f"{found.first_day} to {found.last_day}"
     on = f" on {found.hardware}" if found.hardware else ""
-    return f"version {found.probe_sha256[:_SHORT]} of the probe{on}, {days}"
+    return f"version {found.measuring_version} of the probe{on}, {days}"

@@ -11,6 +11,7 @@ from harness.bisect import questions
 from harness.compare import Comparison, Problem
 from harness.compare.metrics import BY_NAME
 from harness.errors import UsageError
+from harness.probe.adapters import DEEPSPEED
 from harness.report import urls
 from harness.report.html.page import FindingLine, Page
 from harness.report.problem_facts import ProblemFacts
@@ -124,7 +125,7 @@ def _make_script(comparison: Comparison, problem: Problem) -> str:
     found = problem.worst
     cell = comparison.cells.of(found.stack, found.workload)
     metric = BY_NAME[found.metric].flat_name(found.phase)
-    if cell is None or cell.result.cell.framework != "harness.probe.frameworks.deepspeed" or found.device != "cpu":
+    if cell is None or cell.result.cell.framework != DEEPSPEED or found.device != "cpu":
         return ""
     try:
         questions.parse(metric)

@@ -174,7 +174,7 @@ def test_the_timeline_keeps_every_phases_extremes() -> None:
 
 
 def test_a_meter_without_books_is_said_to_have_none() -> None:
-    with sites.observe_sites(object(), SimpleNamespace(), "tinyframe.adapter") as observer:
+    with sites.observe_sites(object(), SimpleNamespace()) as observer:
         explanation = observer.explanation(0)
     assert explanation.moments == {}
     assert "keeps no ledger" in explanation.note

@@ -7,9 +7,10 @@ import types
 from pathlib import Path
 from typing import Any
 
+from harness.probe.adapters import PROGRAM
 from harness.probe.border.wire import CellRequest, RunRecord
 from harness.probe.process.cell import OpenGate, execute
-from harness.probe.program import ADAPTER, DEFAULTS
+from harness.probe.program import DEFAULTS
 from harness.probe.replacing import working_folder
 
 
@@ -31,7 +32,7 @@ def ran(
         variant="base",
         device=device,
         parameters={**DEFAULTS, "program": line, "world_size": ranks, **parameters},
-        framework=ADAPTER,
+        framework=PROGRAM,
         warmup_rounds=0,
         rounds=0,
         timeout_s=120.0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -70,7 +72,7 @@ def test_who_asks_is_found_behind_torch_and_behind_the_observer_of_calls() -> No
     of_torch: dict[str, object] = {"__name__": "torch.nn.modules.asking", "caller": caller}
     exec("def forward(self): return caller()", of_torch)
     asking = type("Asking", (torch.nn.Module,), {"forward": of_torch["forward"]})
-    with Simulation(0, 2) as simulation, sites.observe_sites(simulation.meter, None, "somewhere"):
+    with Simulation(0, 2) as simulation, sites.observe_sites(simulation.meter, SimpleNamespace(PACKAGE="somewhere")):
         frame = asking()()
     assert frame.f_code.co_name == "test_who_asks_is_found_behind_torch_and_behind_the_observer_of_calls"
 

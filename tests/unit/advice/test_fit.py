@@ -125,7 +125,7 @@ stack   ranks  peak        in        held bwd    host/node  headroom     verdict
 Peaks are allocated bytes; what the allocator reserves beyond them is not counted.
 Step time is a model, not a measurement: no release can be faster on this hardware (peak FLOP/s, links, 200 Gb/s of \
 network per GPU).
-Measured by version fake of the probe, 2026-01-01.
+Measured by version 1 of the probe, 2026-01-01.
 """
     )
 

@@ -33,7 +33,8 @@ deepspeed = ["0.15.0", "0.16.4"]
 """
 SCENARIO = """
 from harness.probe.scenario import Scenario
-SCENARIO = Scenario(version=1, summary="A tiny one.", framework="f", parameters={"zero_stage": 3}, devices={"cpu": {}},
+SCENARIO = Scenario(version=1, summary="A tiny one.", framework="frames.adapter", parameters={"zero_stage": 3},
+                    devices={"cpu": {}},
                     variants=({}, {"zero_stage": 2}))
 """
 

@@ -350,7 +350,7 @@ def with_cell(original: Result, **changes: Any) -> Result:
     [
         (with_cell(result("0.16.4"), scenario_version=2), "scenario version 2 against the baseline's 1"),
         (with_cell(result("0.16.4"), parameters={"zero_stage": 2}), "another model, zero_stage"),
-        (result("0.16.4", probe_sha256="older"), "different versions of the probe"),
+        (result("0.16.4", measuring_version="2"), "different versions of the probe, 2 against the baseline's 1"),
         (result("0.16.4", run=synthetic.record(ranks=4)), "4 ranks against the baseline's 2"),
         (result("0.16.4", outcome=Skipped("needs a GPU")), "skipped: needs a GPU"),
         (result("0.16.4", scenario="other"), "the baseline has no result for it"),

@@ -11,15 +11,17 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import cli
+from harness.model import Result
 from harness.store import Store
 from harness.store.bundle import SUFFIX, Bundle
+from harness.store.measuring import version_history
 from harness.store.publishing import publish
 from tests.paths import ROOT
 
 RESULTS = ROOT / "results"
 BUNDLES = sorted(RESULTS.glob(f"*{SUFFIX}"))
 
-#: name | is | cells | releases | probe | KiB
+#: name | is | cells | releases | measuring version | KiB
 _ROW = re.compile(r"^\| `(\S+)` \| [^|]+ \| ([^|]+) \| [^|]+ \| ([^|]+) \| ([\d,]+) \|$", re.MULTILINE)
 
 
@@ -37,16 +39,23 @@ def test_the_list_names_every_bundle() -> None:
     assert sorted(row[0] for row in _ROW.findall((RESULTS / "README.md").read_text())) == [b.name for b in BUNDLES]
 
 
+def said_version(result: Result) -> str:
+    """The device mode and its measuring version; ``before 1`` where none is known to have the same figures."""
+    device, version = result.cell.device, result.measuring_version
+    known = {str(entry.version) for entry in version_history()[device]}
+    return f"`{device}` {version if version in known else 'before 1'}"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("row", _ROW.findall((RESULTS / "README.md").read_text()), ids=lambda row: row[0])
 def test_the_list_says_what_a_bundle_holds(row: tuple[str, str, str, str]) -> None:
-    name, cells, probes, kib = row
+    name, cells, versions, kib = row
     loaded = Store(str(RESULTS / name)).load()
     assert loaded.problems == ()
     devices = Counter(cell.rpartition("/")[2] for cell in {result.cell.id for result in loaded.results})
     said = re.findall(r"([\d,]+) `(\w+)`", cells)
     assert {device: int(count.replace(",", "")) for count, device in said} == devices
-    assert set(probes.split(", ")) == {result.probe_sha256[:8] for result in loaded.results}
+    assert set(versions.split(", ")) == {said_version(result) for result in loaded.results}
     assert int(kib.replace(",", "")) == round((RESULTS / name).stat().st_size / 1024)
 
 

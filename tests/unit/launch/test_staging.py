@@ -61,14 +61,14 @@ def test_a_missing_folder_of_scenarios_is_named(tmp_path: Path) -> None:
         staging.probe_files(tmp_path / "absent")
 
 
-def test_the_hash_of_what_measures_covers_the_probe_alone(tmp_path: Path, scenarios: Path) -> None:
+def test_the_hash_of_the_probe_covers_the_probe_alone(tmp_path: Path, scenarios: Path) -> None:
     before = staging.probe_files(scenarios)
     for name in ("one.py", "models.py", "families.py"):
         (scenarios / name).write_text("CHANGED = 1\n")
     after = staging.probe_files(scenarios)
-    assert staging.measuring_sha256(after) == staging.measuring_sha256(before)
+    assert staging.probe_sha256(after) == staging.probe_sha256(before)
     edited = {**after, "harness/probe/process/server.py": b"CHANGED = 1\n"}
-    assert staging.measuring_sha256(edited) != staging.measuring_sha256(before)
+    assert staging.probe_sha256(edited) != staging.probe_sha256(before)
 
 
 def with_bytecode(folder: Path) -> None:

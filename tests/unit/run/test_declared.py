@@ -14,7 +14,7 @@ from tests.paths import ROOT
 SOUND = """
 from harness.probe.scenario import Scenario
 print("read")
-SCENARIO = Scenario(version=1, summary="s", framework="f", parameters={"a": (1, 2.0)}, devices={"cpu": {}})
+SCENARIO = Scenario(version=1, summary="s", framework="frames.adapter", parameters={"a": (1, 2.0)}, devices={"cpu": {}})
 """
 
 

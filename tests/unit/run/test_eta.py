@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from harness.model import Cell, Failed, Outcome
-from harness.probe.program import ADAPTER
+from harness.probe.adapters import PROGRAM
 from harness.run.eta import expected_s, guessed_s
 from harness.store import Store
 from tests.builders import synthetic
 
 
 def program(name: str, device: str = "sim", deepspeed: str = "0.16.4", variant: str = "base") -> Cell:
-    changes = {"scenario": name, "framework": ADAPTER, "device": device, "variant": variant}
+    changes = {"scenario": name, "framework": PROGRAM, "device": device, "variant": variant}
     return msgspec.structs.replace(synthetic.result(deepspeed).cell, **changes)
 
 

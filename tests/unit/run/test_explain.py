@@ -64,7 +64,6 @@ class Desk:
         self.executor = FakeExecutor(behaviour)  # type: ignore[arg-type]
         self.place = explain.ExplainContext(
             cluster=self.executor.cluster(HARDWARE),
-            probe_sha256="fake",
             environments={one.id: Environment(stack=one, lock_sha256="l") for one in judged.stacks},
             hardware=HARDWARE,
             explanations=Explanations(str(folder)),

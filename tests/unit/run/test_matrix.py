@@ -174,7 +174,7 @@ def test_a_variant_of_one_of_several_scenarios_runs_there_and_says_so(scenarios:
 
 
 def test_a_value_that_our_own_adapters_do_not_know_is_no_releases_failure() -> None:
-    ours = dataclasses.replace(SCENARIOS["llama"], framework="harness.probe.frameworks.deepspeed")
+    ours = dataclasses.replace(SCENARIOS["llama"], framework="deepspeed")
     selection = Selection(variants=("zero_stage=9",), devices=("cpu",))
     with pytest.raises(UsageError) as caught:
         matrix.build(STACKS, {"llama": ours}, selection, DEFAULT, NO_GPU)

@@ -1,4 +1,4 @@
-"""Results that were measured before answer for the probe that measured them."""
+"""Published results answer whatever version measured them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def other(variant: str) -> Cell:
     return cell(variant=variant, parameters={"zero_stage": 3, "variant": variant})
 
 
-def stored(of: Cell, probe: str = "p", day: str = "2026-01-01", **changes: object) -> Result:
-    made = msgspec.structs.replace(result(probe_sha256=probe, started_at=f"{day}T00:00:00Z"), cell=of)
+def stored(of: Cell, version: str = "1", day: str = "2026-01-01", **changes: object) -> Result:
+    made = msgspec.structs.replace(result(measuring_version=version, started_at=f"{day}T00:00:00Z"), cell=of)
     return msgspec.structs.replace(made, **changes)
 
 
@@ -42,9 +42,9 @@ def found(folder: Path, wanted: Cell, *results: Result, rounds: int = 9) -> Resu
 
 
 def test_a_result_answers_whatever_probe_measured_it(tmp_path: Path) -> None:
-    answer = found(tmp_path, CELL, stored(CELL, probe="of last year"))
+    answer = found(tmp_path, CELL, stored(CELL, version="0"))
     assert answer is not None
-    assert answer.probe_sha256 == "of last year"
+    assert answer.measuring_version == "0"
 
 
 def test_a_result_answers_under_another_variant_s_name(tmp_path: Path) -> None:
@@ -85,23 +85,23 @@ def test_too_few_timed_rounds_are_no_answer(tmp_path: Path) -> None:
 
 def test_of_several_probes_the_one_with_most_cells_answers(tmp_path: Path) -> None:
     one, two = other("one"), other("two")
-    old = [stored(one, probe="old"), stored(two, probe="old")]
-    answers = published(tmp_path, *old, stored(one, probe="new", day="2026-02-02")).find([one, two])
-    assert {answer.probe_sha256 for answer in answers.values()} == {"old"}
+    old = [stored(one, version="old"), stored(two, version="old")]
+    answers = published(tmp_path, *old, stored(one, version="new", day="2026-02-02")).find([one, two])
+    assert {answer.measuring_version for answer in answers.values()} == {"old"}
 
 
 def test_of_probes_with_as_many_cells_the_newest_answers(tmp_path: Path) -> None:
-    answer = found(tmp_path, CELL, stored(CELL, probe="new", day="2026-02-02"), stored(CELL, probe="old"))
+    answer = found(tmp_path, CELL, stored(CELL, version="new", day="2026-02-02"), stored(CELL, version="old"))
     assert answer is not None
-    assert answer.probe_sha256 == "new"
+    assert answer.measuring_version == "new"
 
 
 def test_the_probe_that_answered_first_goes_on_answering(tmp_path: Path) -> None:
     one, two = other("one"), other("two")
-    new = [stored(two, probe="new", day="2026-02-02")]
-    answers = published(tmp_path, stored(one, probe="old"), stored(two, probe="old"), *new)
-    assert answers.find([one])[one.id].probe_sha256 == "old"
-    assert answers.find([two])[two.id].probe_sha256 == "old"
+    new = [stored(two, version="new", day="2026-02-02")]
+    answers = published(tmp_path, stored(one, version="old"), stored(two, version="old"), *new)
+    assert answers.find([one])[one.id].measuring_version == "old"
+    assert answers.find([two])[two.id].measuring_version == "old"
 
 
 def test_stacks_that_have_most_of_the_cells_are_answerable(tmp_path: Path) -> None:
@@ -118,8 +118,8 @@ def test_stacks_that_have_most_of_the_cells_are_answerable(tmp_path: Path) -> No
 
 def test_an_answer_says_which_probe_measured_it_and_when() -> None:
     simulated = [stored(msgspec.structs.replace(other(name), device="sim"), day=day) for name, day in DAYS.items()]
-    assert sources(measured_by(simulated)) == ["Measured by version p of the probe, 2026-01-01 to 2026-01-03."]
-    assert sources(measured_by(simulated[:1])) == ["Measured by version p of the probe, 2026-01-01."]
+    assert sources(measured_by(simulated)) == ["Measured by version 1 of the probe, 2026-01-01 to 2026-01-03."]
+    assert sources(measured_by(simulated[:1])) == ["Measured by version 1 of the probe, 2026-01-01."]
     assert sources(measured_by([])) == []
 
 
@@ -128,14 +128,14 @@ DAYS = {"one": "2026-01-01", "two": "2026-01-03"}
 
 def test_several_probes_in_one_answer_are_never_silent() -> None:
     results = [
-        stored(other("one"), probe="0123456789abcdef"),
-        stored(other("two"), probe="0123456789abcdef"),
-        stored(other("three"), probe="fedcba9876543210", day="2026-02-02"),
+        stored(other("one"), version="2"),
+        stored(other("two"), version="2"),
+        stored(other("three"), version="01234567", day="2026-02-02"),
     ]
     assert sources(measured_by(results)) == [
         "Measured by 2 different sources, whose figures may not be comparable: "
-        "2 cells by version 01234567 of the probe on a processor, 2026-01-01; "
-        "1 cell by version fedcba98 of the probe on a processor, 2026-02-02."
+        "2 cells by version 2 of the probe on a processor, 2026-01-01; "
+        "1 cell by version 01234567 of the probe on a processor, 2026-02-02."
     ]
 
 

@@ -16,7 +16,7 @@ from harness.run.workloads import Program
 
 SCENARIO = """
 from harness.probe.scenario import Scenario
-SCENARIO = Scenario(version=1, summary="s", framework="f", parameters={"size": 1}, devices={"sim": {}})
+SCENARIO = Scenario(version=1, summary="s", framework="frames.adapter", parameters={"size": 1}, devices={"sim": {}})
 """
 
 
@@ -98,8 +98,8 @@ def test_all_programs_are_listed_but_for_those_that_are_gone(settings: Settings,
 def test_a_scenario_of_the_project_keeps_its_name(settings: Settings, folder: Path) -> None:
     name = given(settings, folder)
     Path(settings.scenarios, f"{name}.py").write_text(SCENARIO)
-    assert workloads.load_scenarios(settings, [name])[name].framework == "f"
-    assert workloads.list_scenarios(settings)[name].framework == "f"
+    assert workloads.load_scenarios(settings, [name])[name].framework == "frames.adapter"
+    assert workloads.list_scenarios(settings)[name].framework == "frames.adapter"
     assert workloads.folders(settings) == {}
 
 

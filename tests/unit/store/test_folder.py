@@ -14,9 +14,9 @@ import pytest
 from harness.benchmarks import made_up
 from harness.errors import ResultsError, UsageError
 from harness.model import NO_FIGURES, Failed, MachineFault, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
+from harness.probe.adapters import PROGRAM
 from harness.probe.border import machine
 from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
-from harness.probe.program import ADAPTER
 from harness.store import Store, key_of, newest
 from harness.store.reuse import reusable
 from tests.builders.synthetic import stored_result as result
@@ -134,7 +134,7 @@ def test_changed_content_has_another_key() -> None:
     for other in (
         result(code_sha256="x"),
         result(lock_sha256="x"),
-        result(probe_sha256="x"),
+        result(measuring_version="2"),
         msgspec.structs.replace(one, cell=msgspec.structs.replace(one.cell, scenario_version=9)),
         msgspec.structs.replace(one, cell=msgspec.structs.replace(one.cell, parameters={"zero_stage": 1})),
         msgspec.structs.replace(one, hardware=msgspec.structs.replace(one.hardware, cores=64)),
@@ -263,7 +263,7 @@ def test_what_a_release_does_is_kept_and_what_a_machine_did_is_tried_again(found
     assert (reusable([found], rounds=9) is found) is counts
 
 
-@pytest.mark.parametrize(("framework", "counts"), [("harness.probe.frameworks.deepspeed", True), (ADAPTER, False)])
+@pytest.mark.parametrize(("framework", "counts"), [("deepspeed", True), (PROGRAM, False)])
 def test_what_a_program_lacks_may_be_here_by_now(framework: str, counts: bool) -> None:
     found = result_with(Failed(stage="import", signature="OSError: sndfile library not found"))
     found = msgspec.structs.replace(found, cell=msgspec.structs.replace(found.cell, framework=framework))
