@@ -51,6 +51,10 @@ def host_files() -> list[Path]:
     return [file for file in HARNESS.rglob("*.py") if not {"probe", "measured"} & set(file.relative_to(HARNESS).parts)]
 
 
+def _is_module(place: Path) -> bool:
+    return place.with_name(f"{place.name}.py").is_file() or (place / "__init__.py").is_file()
+
+
 def imported_modules(file: Path) -> set[str]:
     """The modules that a file imports, or imports from."""
     found = set()
@@ -59,7 +63,7 @@ def imported_modules(file: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
-            modules = {name for name in names if (ROOT / f"{name.replace('.', '/')}.py").is_file()}
+            modules = {name for name in names if _is_module(ROOT / name.replace(".", "/"))}
             found |= modules or {node.module}
     return found
 

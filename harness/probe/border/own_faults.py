@@ -22,8 +22,11 @@ from harness.probe.border import callees
 from harness.probe.no_stand_in import NoStandInError
 
 
-class HarnessFault(Exception):
-    """What a part of the probe raises, from its cause, that is broken itself and must not go on: an oracle, for example."""
+class HarnessFault(BaseException):
+    """What a part of the probe raises, from its cause, that is broken itself and must not go on: an oracle, for example.
+
+    Not an Exception, so that a program in whose call it is raised does not catch it.
+    """
 
     says_where = True
 

@@ -38,7 +38,7 @@ def test_a_result_comes_back_as_it_was_and_its_detail_apart(tmp_path: Path) -> N
 def test_the_file_is_one_json_document(tmp_path: Path) -> None:
     file = Store(str(tmp_path)).write(result(), DETAIL)
     written = json.loads(Path(file).read_text())
-    assert written["schema"] == 1
+    assert written["schema"] == 2
     assert written["outcome"] == {"type": "passed"}
 
 
@@ -163,7 +163,7 @@ def test_bad_files_are_reported_one_line_each_and_left_alone(tmp_path: Path) -> 
     assert all("\n" not in problem for problem in loaded.problems)
     where = "results/py3.11-deepspeed0.16.4/llama"
     assert (
-        f"{where}/cpu-c.json: written by a newer version (schema 7, this one reads up to 1): update dsregress"
+        f"{where}/cpu-c.json: written by a newer version (schema 7, this one reads up to 2): update dsregress"
         in loaded.problems
     )
     assert {name: (folder / name).read_bytes() for name in bad} == bad

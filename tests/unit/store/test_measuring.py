@@ -27,7 +27,8 @@ NOT_CARRIED_OVER = next(probe for probe in measuring.former_probes() if not prob
 def former(probe: str, **changes: object) -> bytes:
     """A result's file as it was written before there were measuring versions."""
     made = json.loads(encode(msgspec.structs.replace(result(probe_sha256=probe), **changes)))
-    del made["measuring_version"]
+    del made["measuring_version"], made["sha256"]
+    made["schema"] = 1
     paths = {adapter: path for path, adapter in FORMER_PATHS.items()}
     made["cell"]["framework"] = paths[made["cell"]["framework"]]
     return json.dumps(made).encode()
