@@ -23,7 +23,7 @@ from harness.probe.isolation.layout import How
 _OLD = "/.machine"
 
 #: Of overlayfs, for one that is mounted in a user namespace.
-_OPTIONS = "lowerdir={lower},upperdir={upper},workdir={work},userxattr"
+_OPTIONS = "lowerdir={lower},upperdir={upper},workdir={work},userxattr,volatile"
 
 _ALL_IDS = "0 0 4294967295"
 
