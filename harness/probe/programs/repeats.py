@@ -21,10 +21,15 @@ from typing import Any
 
 from harness.probe.border import logs, processes
 from harness.probe.border.faults import signal_signature, signature_of
+from harness.probe.border.own_faults import HarnessFault, own_fault
 from harness.probe.border.untrusted import write_whole
+from harness.probe.no_stand_in import NoStandInError
 
 #: In the folder of a run.
 NAME = "repeats"
+
+#: In the folder of a repeat: which error of the harness's own ended it.
+_BROKEN = "broken"
 
 #: How often a rank looks for the next order, and a starter for the end of its repeat.
 _POLL_S = 0.05
@@ -57,7 +62,7 @@ class Repeats:
 
     def order(self, limit_s: float, **what: Any) -> Path:
         """By rank 0: all ranks repeat the program, for at most so long. Returns the folder of the repeat. Raises
-        RepeatFailed."""
+        RepeatFailed, and HarnessFault where what stands for DeepSpeed in it is broken."""
         self._folder.mkdir(exist_ok=True)
         folder = self._folder / str(self._count)
         folder.mkdir()
@@ -66,6 +71,8 @@ class Repeats:
             port = probing.getsockname()[1]
         write_whole(self._file(), json.dumps({**what, "limit_s": limit_s, "port": port}))
         self._carry_out()
+        if (folder / _BROKEN).exists():
+            raise HarnessFault(f"the numerics oracle broke in a repeat: {(folder / _BROKEN).read_text()}")
         if (folder / "failed").exists():
             raise RepeatFailed((folder / "failed").read_text())
         return folder
@@ -182,6 +189,9 @@ def _run(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> None:
         body(order, rank)
         done = True
     except BaseException as error:
+        own = own_fault(error)
+        if own is not None and not isinstance(own.error, NoStandInError):
+            _fail(folder / _BROKEN, signature_of(error))
         _fail(folder / "failed", signature_of(error))
         raise
     finally:

@@ -11,7 +11,11 @@ import pytest
 
 pytest.importorskip("torch")
 
+from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
+from harness.probe.border.own_faults import HarnessFault
+from harness.probe.no_stand_in import StandIn
 from harness.probe.programs import repeats
+from harness.probe.programs.plain_settings import NoTruth
 
 
 def test_it_ends_though_a_process_that_the_program_forked_lives_on(tmp_path: Path) -> None:
@@ -24,3 +28,28 @@ def test_it_ends_though_a_process_that_the_program_forked_lives_on(tmp_path: Pat
     assert time.monotonic() - began < 20
     os.kill(worker, signal.SIGKILL)
     os.waitpid(worker, 0)
+
+
+def repeated(run: Path, body: repeats.Run) -> None:
+    """One repeat by one rank, of a program without files."""
+    (run / "source").mkdir()
+    with repeats.at_hand(run, 0, str(run / "source"), body, lambda: None) as at_hand:
+        at_hand.order(30.0)
+
+
+def test_what_ends_a_repeat_is_the_programs_where_it_is_no_fault_of_ours(tmp_path: Path) -> None:
+    def refuses(*_: object) -> None:
+        raise NoTruth("plain PyTorch has no tensor_parallel")
+
+    with pytest.raises(repeats.RepeatFailed, match="NoTruth: plain PyTorch has no tensor_parallel"):
+        repeated(tmp_path, refuses)
+
+
+def test_what_of_ours_breaks_in_a_repeat_is_the_harness_failing(tmp_path: Path) -> None:
+    with pytest.raises(HarnessFault, match="the numerics oracle broke in a repeat: KeyError: 7"):
+        repeated(tmp_path, lambda *_: CachingAllocator(AllocatorSettings()).free(7))
+
+
+def test_what_has_no_stand_in_leaves_a_repeat_without_a_truth(tmp_path: Path) -> None:
+    with pytest.raises(repeats.RepeatFailed, match="has no stand-in"):
+        repeated(tmp_path, lambda *_: StandIn("triton").active())
