@@ -20,6 +20,7 @@ from typing import Any
 
 from harness.probe.border import logs, processes
 from harness.probe.border.faults import signal_signature, signature_of
+from harness.probe.border.ports import held_port
 from harness.probe.border.untrusted import write_whole
 from harness.probe.programs import workplace
 
@@ -56,11 +57,9 @@ class Repeats:
         folder = self._folder / str(self._count)
         folder.mkdir()
         workplace.make(folder, self._source)
-        with socket.socket() as probing:
-            probing.bind(("127.0.0.1", 0))
-            port = probing.getsockname()[1]
-        write_whole(self._file(), json.dumps({**what, "limit_s": limit_s, "port": port}))
-        self._carry_out()
+        with held_port() as port:
+            write_whole(self._file(), json.dumps({**what, "limit_s": limit_s, "port": port}))
+            self._carry_out()
         if (folder / "failed").exists():
             raise RepeatFailed((folder / "failed").read_text())
         return folder
