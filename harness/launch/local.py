@@ -105,13 +105,13 @@ class LocalExecutor:
             probe = staging.copy(self._files, home / "probe")  # its own: a release can write to what it imports
 
             def ended() -> None:
-                if staging.is_removed(probe, self._files):
-                    self._note_removal()
-                elif changed := staging.changes(probe, self._files):
+                if changed := staging.changes(probe, self._files):
                     name = staging.named(changed)
                     self._note(
                         f"{environment.stack.id} changed the code that measured it ({name}): do not trust its results"
                     )
+                elif staging.removals(probe, self._files):
+                    self._note_removal()
 
             # What a release writes there is gone with its server, and it reads nothing of the user.
             own_home = home / "home"
@@ -130,8 +130,8 @@ class LocalExecutor:
     def _note_removal(self) -> None:
         if not self._is_removal_noted:
             self._note(
-                f"{self._runs}: the run's folder was removed while it ran, by a release under test or a program that cleans "
-                "up: what lacks its measurements is measured again by the next run"
+                f"{self._runs}: files of a run were removed while it ran, by a release under test or a program that cleans "
+                "up: what was not measured for it is measured by the next run"
             )
         self._is_removal_noted = True
 

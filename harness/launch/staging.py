@@ -75,20 +75,21 @@ def copy(files: Mapping[str, bytes], folder: Path) -> Path:
 
 
 def changes(folder: Path, files: Mapping[str, bytes]) -> list[str]:
-    """What in the folder is not as `copy` made it, by path in it, sorted. Python's own bytecode does not count."""
-    try:
-        if folder.is_symlink():
-            return [folder.name]
-        foreign, missing = _differences(folder, files)
-    except OSError:
+    """Return what lies in the folder and `copy` has not made, by path in it, sorted. Neither Python's own bytecode counts,
+    nor what is gone (`removals`), as no other code runs in its place."""
+    if folder.is_symlink():
         return [folder.name]
-    return sorted({*(name for name, entry in foreign if entry.name != _BYTECODE), *missing})
+    try:
+        foreign, _ = _differences(folder, files)
+    except OSError:
+        return []
+    return sorted(name for name, entry in foreign if entry.name != _BYTECODE)
 
 
-def is_removed(folder: Path, files: Mapping[str, bytes]) -> bool:
-    """Return True if nothing is left of what `copy` made. Whatever removes whole folders can have done that: another
-    release, or a program that cleans up."""
-    return not any(os.path.lexists(folder / name) for name in files)
+def removals(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+    """Return which of the files are gone, in order. The server that the copy belongs to need not have removed them: another
+    release can have, or a program that cleans up."""
+    return [name for name in files if not os.path.lexists(folder / name)]
 
 
 def stage(files: Mapping[str, bytes], parent: Path, note: Callable[[str], None]) -> Path:

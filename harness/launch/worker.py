@@ -23,7 +23,7 @@ from harness.errors import EnvironmentUnavailable
 from harness.launch import reading
 from harness.launch.contract import Ended, RankShare, RunPlan, Waiting
 from harness.launch.process import Gone, Hung
-from harness.model import Cell, Failed, MachineFault, Outcome, OutOfMemory, TimedOut
+from harness.model import Cell, Failed, MachineFault, Outcome, OutOfMemory, Passed, TimedOut
 from harness.probe.border import machine
 from harness.probe.border.encoding import text
 from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_LENGTH
@@ -163,7 +163,7 @@ class ServerWorker:
             **({} if share is None else msgspec.structs.asdict(share)),
         )
         try:
-            (run.folder / "request.json").write_text(json.dumps(asdict(request)))
+            run.begin(json.dumps(asdict(request)))
         except OSError as error:
             fault = machine.of_error(error) or machine.DISK_FAILS
             return self._end(Ended(outcome=MachineFault(run.stage, fault, f"its request: {error.strerror}")))
@@ -232,6 +232,8 @@ class ServerWorker:
         run, self._run = self._run, None
         assert run is not None
         outcome = ended.outcome
+        if run.is_removed and not isinstance(outcome, Passed | MachineFault):
+            outcome = MachineFault(run.stage, machine.REMOVED, "nothing is left of what it wrote")
         if self._limited_memory and isinstance(outcome, MachineFault) and outcome.fault == machine.MEMORY:
             outcome = OutOfMemory(phase=outcome.stage, detail=outcome.signature)
         if ended.record is not None and ended.record.outcome == "passed":
@@ -267,6 +269,21 @@ class _CellRun:
         self.active_s = 0.0
         self.stage = "init"
         self.left: dict[str, int] = {}
+        self._has_begun = False
+
+    def begin(self, request: str) -> None:
+        """Raise OSError."""
+        self._request.write_text(request)
+        self._has_begun = True
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether the folder has been emptied meanwhile, or is about to be: other servers' releases can write to it, too."""
+        return self._has_begun and not os.path.lexists(self._request)
+
+    @property
+    def _request(self) -> Path:
+        return self.folder / "request.json"
 
 
 def _seconds(value: object) -> float | None:

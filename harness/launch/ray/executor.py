@@ -36,6 +36,9 @@ _CLOSE_S = 10.0
 #: How long the other parts of a cell may take to end by themselves once one of them has.
 _OTHERS_END_S = 5.0
 
+#: How long they may take to end once they have been interrupted: as a keeper may.
+_INTERRUPTED_S = 30.0
+
 #: Where Ray says that it killed a process of ours because its node had no memory left.
 _OUT_OF_MEMORY = "memory pressure"
 
@@ -64,7 +67,8 @@ class RayExecutor:
         self._shipped: Any = None
         self._locked: dict[str, LockedStack] = {}
         self._held: Counter[tuple[float, float]] = Counter()  #: kind of node -> how many machines of it are held
-        self._open: set[Any] = set()  #: actors and placement groups
+        self._actors: set[Any] = set()  #: that are open
+        self._groups: set[Any] = set()
         self._lock = threading.Lock()
 
     def probe_sha256(self) -> str:
@@ -111,6 +115,12 @@ class RayExecutor:
     def worker(self, environment: Environment, device: str, framework: str) -> RayWorker:
         return RayWorker(self, self._locked[environment.lock_sha256], device, framework)
 
+    def worker_inside(
+        self, group: Any, needed: Needs, environment: Environment, device: str, framework: str
+    ) -> RayWorker:
+        """Return a worker in a placement group that holds whole nodes: it requests nothing itself."""
+        return RayWorker(self, self._locked[environment.lock_sha256], device, framework, held=(group, needed))
+
     shares_environments = True
 
     def cluster(self, hardware: Hardware) -> RayExecutor:
@@ -150,10 +160,8 @@ class RayExecutor:
             while not (placed := group.wait(_CHECK_S)) and _are_there(kind, self.nodes()):
                 pass  # in use by others
             if placed:
-                try:
-                    return HeldNodes(self, group, kind[0].kind, needed)
-                except Lost:
-                    pass  # after it was placed
+                with contextlib.suppress(Lost):  # after it was placed
+                    return HeldNodes(self, group, kind[0].kind, needed, _on_first_node(group, _hardware, self.side))
             self.release(group, kind[0].kind)
 
     def nodes(self) -> list[ClusterNode]:
@@ -182,7 +190,7 @@ class RayExecutor:
             bundle_label_selector=[selector] * len(bundles) if selector else None,
         )
         with self._lock:
-            self._open.add(made)
+            self._groups.add(made)
         return made
 
     def release(self, group: Any, kind: tuple[float, float] | None = None) -> None:
@@ -190,7 +198,7 @@ class RayExecutor:
         from ray.util.placement_group import remove_placement_group
 
         with self._lock:
-            self._open.discard(group)
+            self._groups.discard(group)
             if kind is not None:
                 self._held[kind] -= 1
         with _ignore_missing():
@@ -204,13 +212,13 @@ class RayExecutor:
         made = ray.remote(NodeWorker).options(max_concurrency=2, max_restarts=0, **options)
         actor = made.remote(self.side, self._shipped, locked, device, framework, self.timeout_s, self._folders)
         with self._lock:
-            self._open.add(actor)
+            self._actors.add(actor)
         return actor
 
     def end(self, actor: Any) -> None:
         """Kill an actor, and its server with it."""
         with self._lock:
-            self._open.discard(actor)
+            self._actors.discard(actor)
         with _ignore_missing():
             self._joined().kill(actor, no_restart=True)
 
@@ -220,12 +228,11 @@ class RayExecutor:
 
     def close(self) -> None:
         with self._lock:
-            left = list(self._open)
-        for opened in left:
-            if hasattr(opened, "bundle_specs"):
-                self.release(opened)
-            else:
-                self.end(opened)
+            actors, groups = list(self._actors), list(self._groups)
+        for actor in actors:
+            self.end(actor)
+        for group in groups:
+            self.release(group)
 
     def _joined(self) -> Any:
         """Ray itself."""
@@ -247,28 +254,22 @@ class RayExecutor:
 class HeldNodes:
     """See `harness.launch.contract.Machine`."""
 
-    def __init__(self, executor: RayExecutor, group: Any, kind: tuple[float, float], needed: Needs) -> None:
-        """Raises Lost."""
+    def __init__(
+        self, executor: RayExecutor, group: Any, kind: tuple[float, float], needed: Needs, hardware: Hardware
+    ) -> None:
         self._executor = executor
         self._group = group
         self._kind = kind
         self._needed = needed
         self._workers = Workers(self._worker)
-        self._hardware: Hardware = self._on_first_node(_hardware, executor.side)
+        self._hardware = hardware
 
     @property
     def hardware(self) -> Hardware:
         return self._hardware
 
     def busy_cores(self) -> float:
-        busy: float = self._on_first_node(busy_cores)
-        return busy
-
-    def _on_first_node(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        import ray
-
-        task = ray.remote(function).options(num_cpus=0, scheduling_strategy=_in(self._group, 0))
-        return _value(task.remote(*arguments))
+        return float(_on_first_node(self._group, busy_cores))
 
     def fits(self, cell: Cell) -> bool:
         return self._executor.needs(cell) == self._needed
@@ -277,7 +278,7 @@ class HeldNodes:
         return self._workers.worker(environment, cell)
 
     def _worker(self, environment: Environment, device: str, framework: str) -> RayWorker:
-        return self._executor.worker(environment, device, framework).inside(self._group, self._needed)
+        return self._executor.worker_inside(self._group, self._needed, environment, device, framework)
 
     def release(self) -> None:
         self._workers.close()
@@ -290,20 +291,24 @@ class RayWorker:
     """See `harness.launch.contract.Worker`: an actor, or one on each node that a cell's ranks span. Its methods raise
     Lost."""
 
-    def __init__(self, executor: RayExecutor, locked: LockedStack, device: str, framework: str) -> None:
+    def __init__(
+        self,
+        executor: RayExecutor,
+        locked: LockedStack,
+        device: str,
+        framework: str,
+        *,
+        held: tuple[Any, Needs] | None = None,
+    ) -> None:
+        """``held``: the placement group of whole nodes that it is in, and what of them it needs."""
         self._executor = executor
         self._server = (locked, device, framework)
-        self._needed: Needs | None = None
-        self._group: Any = None
+        self._group: Any = held[0] if held else None
+        self._needed: Needs | None = held[1] if held else None
         self._is_group_ours = False
         self._actors: list[Any] = []
         self._opening: list[Any] = []
         self._opened: list[Opened] = []
-
-    def inside(self, group: Any, needed: Needs) -> RayWorker:
-        """The same in a placement group that holds whole nodes: requests nothing itself."""
-        self._group, self._needed = group, needed
-        return self
 
     def open(self) -> None:
         if self._actors or self._needed is None:  # where it goes, its first cell decides
@@ -407,10 +412,21 @@ class RayWorker:
             ready, left = ray.wait(left, num_returns=1)
             if left and any(isinstance(_value(reply), Ended) for reply in ready):
                 _, late = ray.wait(left, num_returns=len(left), timeout=_OTHERS_END_S)
-                for reply in late:  # they may wait for those that have ended
-                    self._actors[replies.index(reply)].interrupt.remote()
+                self._interrupt([self._actors[replies.index(reply)] for reply in late], late)
                 break
         return [_value(reply) for reply in replies]
+
+    def _interrupt(self, actors: Sequence[Any], replies: list[Any]) -> None:
+        """End the parts of a cell that wait for those that have ended. Raise Lost where one does not end by that either."""
+        import ray
+
+        if not actors:
+            return
+        for actor in actors:
+            actor.interrupt.remote()
+        _, silent = ray.wait(replies, num_returns=len(replies), timeout=_INTERRUPTED_S)
+        if silent:
+            raise Lost(f"a part of the cell did not end within {_INTERRUPTED_S:.0f} s of being interrupted")
 
     def _located(self, ended: Ended) -> Ended:
         """With the hardware and environment it ran on."""
@@ -460,10 +476,10 @@ def _node_errors() -> Iterator[None]:
 @contextlib.contextmanager
 def _ignore_missing() -> Iterator[None]:
     """What is to be ended may be gone already, or the cluster may be."""
-    try:
+    from ray.exceptions import RayError
+
+    with contextlib.suppress(RayError, ConnectionError, EnvironmentUnavailable):
         yield
-    except Exception:
-        pass
 
 
 def _one_line(error: BaseException | None) -> str:
@@ -471,6 +487,14 @@ def _one_line(error: BaseException | None) -> str:
         return "its node died"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {' '.join(lines)}"[:300]
+
+
+def _on_first_node(group: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function on the first node of a placement group. Raise Lost."""
+    import ray
+
+    task = ray.remote(function).options(num_cpus=0, scheduling_strategy=_in(group, 0))
+    return _value(task.remote(*arguments))
 
 
 def _options(resources: Mapping[str, float]) -> dict[str, Any]:

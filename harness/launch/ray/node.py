@@ -7,7 +7,6 @@ passes its answers on. It dies with the job that started it, and the server with
 from __future__ import annotations
 
 import contextlib
-import socket
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from harness.launch.contract import Ended, RankShare, RunPlan, Waiting
 from harness.launch.local import LocalExecutor
 from harness.launch.worker import ServerWorker
 from harness.model import Cell, Environment, Hardware, LockedStack
+from harness.probe.border.ports import held_port
 from harness.probe.border.trees import remove_tree
 from harness.system.locks import try_lock
 
@@ -75,6 +75,7 @@ class NodeWorker:
         self._runs: _RunsFolder | None = None
         self._worker: ServerWorker | None = None
         self._failed: Ended | None = None
+        self._port = contextlib.ExitStack()  #: holds the one at which ranks meet
 
     def open(self) -> Opened:
         """Build and import; returns when the framework is imported or cannot be. Raises
@@ -100,13 +101,12 @@ class NodeWorker:
         return Opened(environment=environment, hardware=self._side.hardware())
 
     def rendezvous(self) -> str:
-        """Where the other ranks can meet a rank 0 that runs here. Another program may take the port before it does."""
+        """Return where the other ranks can meet a rank 0 that runs here. The port is held until the next cell."""
         import ray
 
+        self._port.close()
         address = str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
-        with socket.socket() as found:
-            found.bind((address, 0))
-            return f"tcp://{address}:{found.getsockname()[1]}"
+        return f"tcp://{address}:{self._port.enter_context(held_port(address))}"
 
     def start(self, cell: Cell, plan: RunPlan, share: RankShare | None) -> Waiting | Ended:
         if self._failed is not None:
@@ -132,6 +132,7 @@ class NodeWorker:
             self._worker.close()
         if self._runs is not None:
             self._runs.close()
+        self._port.close()
 
 
 class _RunsFolder:

@@ -34,6 +34,7 @@ KILLED = "it was killed from outside"
 ENGINE = "the container engine is gone"
 BUSY = "the machine is too busy"
 NO_START = "the environment's Python does not start"
+REMOVED = "the run's folder was removed"
 
 #: What is wrong -> what to do about it.
 REMEDIES = {
@@ -52,6 +53,7 @@ REMEDIES = {
     ENGINE: "start it again (systemctl start docker)",
     BUSY: "end other programs",
     NO_START: "repair it; one in .dsregress/envs is built again once its folder is moved away",
+    REMOVED: "find out what removes it: a program that cleans up, or a release under test",
 }
 
 _BY_ERRNO = {

@@ -138,15 +138,18 @@ def _measure(
     gate: Gate,
 ) -> None:
     """Starts the ranks and adds their timed ``rounds``. Raises CellEnded."""
-    with Ranks(
-        lambda rank, channel: run(request, rank, folder, channel, shape),
-        here,
-        int(request.parameters["world_size"]) if request.rendezvous else len(here),
-        folder,
-        {**meeting.variables(request.rendezvous, folder), TRUTHS: request.truths},
-        request.timeout_s,
-        gate.beat,
-    ) as ranks:
+    with (
+        meeting.variables(request.rendezvous, folder) as where,
+        Ranks(
+            lambda rank, channel: run(request, rank, folder, channel, shape),
+            here,
+            int(request.parameters["world_size"]) if request.rendezvous else len(here),
+            folder,
+            {**where, TRUTHS: request.truths},
+            request.timeout_s,
+            gate.beat,
+        ) as ranks,
+    ):
         gate.imported(ranks.measured())
         if request.rounds:
             with contextlib.suppress(EnoughRounds):

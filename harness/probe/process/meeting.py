@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from harness.probe.border.ports import held_port
 
 _SIOCGIFADDR = 0x8915  # netdevice(7)
 
 
-def variables(rendezvous: str, folder: Path) -> dict[str, str]:
-    """Environment variables of each rank. ``rendezvous`` is ``tcp://ADDRESS:PORT`` on the machine of rank 0, empty where
-    all ranks are on this machine; ``folder`` is the run's."""
+@contextlib.contextmanager
+def variables(rendezvous: str, folder: Path) -> Iterator[dict[str, str]]:
+    """Environment variables of each rank, which hold within. ``rendezvous`` is ``tcp://ADDRESS:PORT`` on the machine of rank
+    0, empty where all ranks are on this machine; ``folder`` is the run's."""
     if not rendezvous:
-        return {"DSREGRESS_RENDEZVOUS": f"file://{folder}/rendezvous", "MASTER_PORT": str(_free_port())}
-    address, _, port = rendezvous.removeprefix("tcp://").rpartition(":")
-    return {
+        with held_port() as port:  # for programs, which meet at an address: several jobs run here at the same time
+            yield {"DSREGRESS_RENDEZVOUS": f"file://{folder}/rendezvous", "MASTER_PORT": str(port)}
+        return
+    address, _, port_text = rendezvous.removeprefix("tcp://").rpartition(":")
+    yield {
         "DSREGRESS_RENDEZVOUS": rendezvous,
         "MASTER_ADDR": address,
-        "MASTER_PORT": port,
+        "MASTER_PORT": port_text,
         **dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"), interface_to(address)),
     }
-
-
-def _free_port() -> int:
-    """For programs that meet at an address: several jobs run on this machine at the same time."""
-    with socket.socket() as probing:
-        probing.bind(("127.0.0.1", 0))
-        return int(probing.getsockname()[1])
 
 
 def spans_machines(environment: Mapping[str, str] = os.environ) -> bool:

@@ -22,6 +22,7 @@ from typing import Any
 from harness.probe.border import logs, processes
 from harness.probe.border.faults import signal_signature, signature_of
 from harness.probe.border.own_faults import HarnessFault, own_fault
+from harness.probe.border.ports import held_port
 from harness.probe.border.untrusted import write_whole
 from harness.probe.no_stand_in import NoStandInError
 
@@ -66,11 +67,9 @@ class Repeats:
         self._folder.mkdir(exist_ok=True)
         folder = self._folder / str(self._count)
         folder.mkdir()
-        with socket.socket() as probing:
-            probing.bind(("127.0.0.1", 0))
-            port = probing.getsockname()[1]
-        write_whole(self._file(), json.dumps({**what, "limit_s": limit_s, "port": port}))
-        self._carry_out()
+        with held_port() as port:
+            write_whole(self._file(), json.dumps({**what, "limit_s": limit_s, "port": port}))
+            self._carry_out()
         if (folder / _BROKEN).exists():
             raise HarnessFault(f"the numerics oracle broke in a repeat: {(folder / _BROKEN).read_text()}")
         if (folder / "failed").exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -12,15 +13,17 @@ RUN = Path("/runs/run-1")
 
 
 def test_ranks_on_one_machine_meet_in_a_file() -> None:
-    found = meeting.variables("", RUN)
-    port = int(found.pop("MASTER_PORT"))  # for programs, which meet over TCP: a free one each time
-    assert 1024 <= port < 65536
+    with meeting.variables("", RUN) as found:
+        port = int(found.pop("MASTER_PORT"))  # for programs, which meet over TCP: a free one each time
+        with pytest.raises(OSError, match="Address already in use"), socket.socket() as other:
+            other.bind(("127.0.0.1", port))
     assert found == {"DSREGRESS_RENDEZVOUS": "file:///runs/run-1/rendezvous"}
     assert not meeting.spans_machines(found)
 
 
 def test_ranks_that_span_machines_meet_at_the_address_of_the_first() -> None:
-    found = meeting.variables("tcp://127.0.0.1:29731", RUN)
+    with meeting.variables("tcp://127.0.0.1:29731", RUN) as found:
+        pass
     assert found == {
         "DSREGRESS_RENDEZVOUS": "tcp://127.0.0.1:29731",
         "MASTER_ADDR": "127.0.0.1",

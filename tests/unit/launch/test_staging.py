@@ -141,9 +141,7 @@ CHANGES = [
     (edited, "harness/probe/border/wire.py"),
     (replaced_by_a_fifo, "harness/probe/border/wire.py"),
     (replaced_by_a_link, "harness/probe/border/wire.py"),
-    (folder_moved_away, "harness/probe/border and"),
-    (removed, "harness/probe/border/wire.py"),
-    (emptied, "harness/__init__.py and"),
+    (folder_moved_away, "harness/probe/border"),
     (module_that_shadows_another, "torch"),
     (startup_file, "sitecustomize.py"),
     (extension_beside_a_module, "harness/probe/border/wire.cpython-311-x86_64-linux-gnu.so"),
@@ -161,17 +159,29 @@ def test_what_a_server_changed_in_its_own_copy_is_named(
     assert staging.changes(folder, files) == []
     change(folder)
     assert staging.named(staging.changes(folder, files)).startswith(named)
-    assert staging.is_removed(folder, files) is (change is emptied)
 
 
-def test_a_copy_that_is_gone_with_the_folder_around_it_is_removed_and_not_changed(
-    tmp_path: Path, scenarios: Path
+def with_what_is_around_it(folder: Path) -> None:
+    shutil.rmtree(folder.parent)
+
+
+@pytest.mark.parametrize(
+    ("remove", "named"),
+    [
+        (removed, "harness/probe/border/wire.py"),
+        (emptied, "harness/__init__.py and"),
+        (with_what_is_around_it, "harness/"),
+    ],
+)
+def test_what_is_gone_of_a_copy_is_removed_and_not_changed(
+    tmp_path: Path, scenarios: Path, remove: Callable[[Path], None], named: str
 ) -> None:
     files = staging.probe_files(scenarios)
     folder = staging.copy(files, tmp_path / "server" / "probe")
-    assert not staging.is_removed(folder, files)
-    shutil.rmtree(folder.parent)
-    assert staging.is_removed(folder, files)
+    assert staging.removals(folder, files) == []
+    remove(folder)
+    assert staging.changes(folder, files) == []
+    assert staging.named(staging.removals(folder, files)).startswith(named)
 
 
 @pytest.mark.parametrize(("change", "named"), CHANGES)

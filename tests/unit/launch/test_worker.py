@@ -196,6 +196,21 @@ if not os.path.exists({str(mark)!r}):
     one.close()
 
 
+@pytest.mark.parametrize("dies", [True, False])
+def test_a_run_whose_folder_something_has_emptied_says_nothing_of_its_release(tmp_path: Path, dies: bool) -> None:
+    end = "sys.exit(1)" if dies else "tell('ended')"
+    program = f"""
+import shutil
+tell('ready'); folder = command()['folder']; tell('beat', stage='step')
+shutil.rmtree(folder, ignore_errors=True); {end}; time.sleep(0.05)
+"""
+    one = worker(tmp_path, program)
+    assert fault(one.start(cell("A"), PLAN)) == MachineFault(
+        "step", machine.REMOVED, "nothing is left of what it wrote"
+    )
+    one.close()
+
+
 @pytest.mark.parametrize(
     ("death", "how"), [("os.kill(os.getpid(), 11)", "killed by SIGSEGV"), ("sys.exit(3)", "ended with exit code 3")]
 )
