@@ -7,14 +7,16 @@ with session(settings, stacks, watch, installer) as s:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from harness.config.settings import Settings
+from harness.envs.bytecode_checks import record_bytecode
 from harness.envs.installer import Installer
+from harness.envs.places import BYTECODE
 from harness.errors import UsageError
 from harness.launch.lasting import Lasting
 from harness.launch.workers import IDLE_SERVER_BYTES, worker_key
@@ -30,7 +32,7 @@ from harness.store import Explanations, Store, newest
 from harness.wording.quantities import left_text
 
 
-@contextmanager
+@contextlib.contextmanager
 def session(
     settings: Settings,
     stacks: Sequence[Stack],
@@ -55,6 +57,8 @@ def session(
             yield opened
         finally:
             opened.end()
+            with contextlib.suppress(OSError):  # what has no digest is read before it is used again
+                record_bytecode(Path(settings.environments) / BYTECODE)
 
 
 class Session:

@@ -43,10 +43,12 @@ def _digest(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
 
 
-def source_with_its_own_backend(folder: Path, name: str, version: str, backend: str) -> None:
-    """A source distribution that brings its build backend along, so that building it needs nothing else."""
+def source_with_its_own_backend(
+    folder: Path, name: str, version: str, backend: str, requires: tuple[str, ...] = ()
+) -> None:
+    """A source distribution that brings its build backend along, so that building it needs nothing but ``requires``."""
     project = (
-        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        f'[build-system]\nrequires = {list(requires)}\nbuild-backend = "backend"\nbackend-path = ["."]\n'
         f'[project]\nname = "{name}"\nversion = "{version}"\n'
     )
     files = {"pyproject.toml": project, "backend.py": backend, "PKG-INFO": f"Name: {name}\nVersion: {version}\n"}
