@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from harness.envs import signatures
 from harness.envs.pip_config import PipConfig
@@ -48,6 +49,11 @@ class PackageCommands:
     def pip(self) -> PipConfig:
         """The user's pip configuration; read (half a second) when the first command needs it."""
         return read_pip_config(environment=self.environment) if self._pip is None else self._pip
+
+    @functools.cached_property
+    def cache_folder(self) -> Path:
+        """Where uv keeps what it has downloaded."""
+        return Path(self.run_uv("cache", "dir").stdout.strip())
 
     def run_uv(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run uv; ``variables`` go before those of the user and of pip's configuration.

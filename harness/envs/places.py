@@ -10,10 +10,18 @@ from harness.model import LockedStack
 SHARED = "shared"
 BYTECODE = "bytecode"
 
+#: Describes a complete environment, in its folder.
+MARKER = "dsregress.json"
+
 
 def environment_folder(locked: LockedStack, folder: Path, *, gpu: bool) -> Path:
     """Return where a stack's environment is, or would be built."""
     return folder / "envs" / f"{locked.stack.id}-{locked.sha256[:12]}-{'gpu' if gpu else 'cpu'}"
+
+
+def is_built(place: Path) -> bool:
+    """Return whether an environment was built in ``place``: its marker is written last."""
+    return (place / MARKER).is_file()
 
 
 def interpreter(place: Path) -> Path:

@@ -72,7 +72,7 @@ def recipe(requirements: Sequence[str], *, gpu: bool, cpu_builds: CpuBuilds) -> 
         return Recipe(requirements=tuple(requirements), torch="cuda")
     if "torch" not in builds:
         why = f"could not be looked up ({cpu_builds.unknown})" if cpu_builds.unknown else "is in no index"
-        note = f"torch {version}: its build for the CPU {why}: installed with its CUDA packages, 5 GB more"
+        note = f"torch {version}: its build for the CPU {why}: installed with its CUDA packages, 4 GB more"
         return Recipe(requirements=tuple(requirements), torch="cuda", notes=(note,))
     built = [re.compile(rf"^{name}==") for name in builds]
     kept = [line for line in requirements if not any(one.match(line) for one in (_CUDA, *built))]

@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 from harness.envs import apart, bytecode, inside
 from harness.envs.bytecode_checks import check_bytecode
 from harness.envs.installer import Installed, Installer
-from harness.envs.places import BYTECODE, SHARED, environment_folder, interpreter, site_packages
+from harness.envs.places import BYTECODE, MARKER, SHARED, environment_folder, interpreter, site_packages
 from harness.envs.recipe import CpuBuilds, Recipe, peers, recipe, without
 from harness.envs.restoring import Edits, edit_text, undo_shared_edits
 from harness.errors import EnvironmentUnavailable
@@ -35,8 +35,6 @@ from harness.system.files import write_atomically
 from harness.system.locks import held
 from harness.system.obstacles import refused
 
-_MARKER = "dsregress.json"
-
 #: Environments built at once. Ten stacks on two cores with a warm cache: one at a time 19 s, two 13 s, three 28 s.
 _AT_ONCE = 2
 
@@ -44,7 +42,7 @@ _AT_ONCE = 2
 _SCHEMA = 2
 
 
-class _Marker(msgspec.Struct, frozen=True, kw_only=True):
+class Marker(msgspec.Struct, frozen=True, kw_only=True):
     """Describes a complete environment."""
 
     schema: int
@@ -179,9 +177,9 @@ def _make(
     gpu: bool,
     framework: str,
     source: Source | None,
-) -> tuple[_Marker, tuple[str, ...]] | NotInstalled:
+) -> tuple[Marker, tuple[str, ...]] | NotInstalled:
     """Build an environment now. Returns its marker, with lines for the user."""
-    lines = _recipe(locked, installer, gpu, source)
+    lines = recipe_of(locked, installer, gpu=gpu, source=source)
     failed = installer.create(place, locked.stack.python)
     if failed is not None:
         return failed
@@ -201,7 +199,7 @@ def _make(
     separated, mended = _without_damage(place, installer, of_name, separate)
     excluded = {inside.normal(framework), *separated.damaged}
     linked = bytecode.share(site_packages(place), separated.records, folder / BYTECODE, excluded=excluded)
-    marker = _Marker(
+    marker = Marker(
         schema=_SCHEMA,
         lock_sha256=locked.sha256,
         torch=lines.torch,
@@ -210,11 +208,12 @@ def _make(
         shared={name: of_name[name] for name in separated.shared if name in of_name},
         bytecode=linked,
     )
-    write_atomically(place / _MARKER, msgspec.json.encode(marker))
+    write_atomically(place / MARKER, msgspec.json.encode(marker))
     return marker, (*lines.notes, *installed.notes, *mended)
 
 
-def _recipe(locked: LockedStack, installer: Installer, gpu: bool, source: Source | None) -> Recipe:
+def recipe_of(locked: LockedStack, installer: Installer, *, gpu: bool, source: Source | None = None) -> Recipe:
+    """Return what a stack's environment holds on this machine, besides the ``source`` that is built in place of a pin."""
     cpu_builds = CpuBuilds() if gpu else installer.cpu_builds(locked.requirements, locked.stack.python)
     pins = without(locked.requirements, source.package) if source else locked.requirements
     return recipe(pins, gpu=gpu, cpu_builds=cpu_builds)
@@ -247,13 +246,20 @@ def _from_source(place: Path, installer: Installer, source: Source) -> NotInstal
         return failed if failed is not None else installer.install_source(interpreter(place), folder)
 
 
-_marker = msgspec.json.Decoder(_Marker)
+_marker = msgspec.json.Decoder(Marker)
 
 
-def _whole(place: Path, locked: LockedStack) -> _Marker | None:
+def read_marker(place: Path) -> Marker | None:
+    """Return what describes the environment in ``place``, None where it is not complete."""
     try:
-        marker = decoded(_marker, read_regular(place / _MARKER, MOST_FILE_BYTES))
+        return decoded(_marker, read_regular(place / MARKER, MOST_FILE_BYTES))
     except (OSError, Damaged):  # what runs in an environment can write to it
+        return None
+
+
+def _whole(place: Path, locked: LockedStack) -> Marker | None:
+    marker = read_marker(place)
+    if marker is None:
         return None
     # The interpreter is a link to the system's, which may have been removed since.
     fits = marker.schema == _SCHEMA and marker.lock_sha256 == locked.sha256
@@ -263,7 +269,7 @@ def _whole(place: Path, locked: LockedStack) -> _Marker | None:
 def _describe(
     place: Path,
     locked: LockedStack,
-    marker: _Marker,
+    marker: Marker,
     framework: str,
     edited: Edits,
     notes: tuple[str, ...] = (),

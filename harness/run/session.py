@@ -29,6 +29,7 @@ from harness.run.measure import measure
 from harness.run.targets import open_target
 from harness.run.watch import Watch
 from harness.store import Explanations, Store, newest
+from harness.system.kept import sees_processes
 from harness.wording.quantities import left_text
 
 
@@ -49,6 +50,10 @@ def session(
     opened = Session(settings, stacks, watch, installer)
     opened.store.check_writable()
     with run_lock(Path(settings.environments)) as left:
+        if not sees_processes():
+            watch.note(
+                "/proc cannot be read: daemons that a release starts are neither ended nor named; mount it (proc(5))"
+            )
         if left:
             watch.note(f"an earlier run {left_text(left)}")
         opened.add(existing)

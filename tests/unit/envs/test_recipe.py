@@ -41,7 +41,7 @@ def test_where_no_cpu_build_can_be_had_the_plain_wheel_keeps_what_it_needs_to_be
     result = recipe(LOCK, gpu=False, cpu_builds=CpuBuilds())
     assert (result.requirements, result.torch) == (LOCK, "cuda")
     assert result.notes == (
-        "torch 2.13.0: its build for the CPU is in no index: installed with its CUDA packages, 5 GB more",
+        "torch 2.13.0: its build for the CPU is in no index: installed with its CUDA packages, 4 GB more",
     )
 
 
@@ -49,7 +49,7 @@ def test_an_index_that_could_not_be_asked_for_the_cpu_build_is_named() -> None:
     result = recipe(LOCK, gpu=False, cpu_builds=CpuBuilds(unknown="no package index can be reached (dns error)"))
     assert result.notes == (
         "torch 2.13.0: its build for the CPU could not be looked up (no package index can be reached (dns error)): "
-        "installed with its CUDA packages, 5 GB more",
+        "installed with its CUDA packages, 4 GB more",
     )
 
 
