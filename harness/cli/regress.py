@@ -22,6 +22,7 @@ from harness.run.targets import disk_need_here
 from harness.run.workloads import Program
 from harness.store import Store
 from harness.versions import locking
+from harness.wording.quantities import plural
 
 
 @click.command("regress")
@@ -163,9 +164,10 @@ def _print_disk(planned: pipeline.Planned, settings: Settings, installer: Instal
     cache = Path(settings.environments) / "locks"
     locked = [locking.known(stack, cache=cache) for stack in stacks.values() if not stack.existed]
     need = disk_need_here(settings, installer, [lock for lock in locked if lock is not None])
-    unknown = sum(lock is None for lock in locked)
     if need.text:
-        say(f"{need.text}{f', without {unknown} that are not resolved yet' if unknown else ''}")
+        say(need.text)
+    if unknown := sum(lock is None for lock in locked):
+        say(f"{plural(unknown, 'environment')} to build whose disk is not known: not resolved yet")
     for line in need.notes:
         say(line)
 

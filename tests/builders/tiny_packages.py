@@ -5,15 +5,28 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import os
+import subprocess
 import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from harness.envs import apart
 from harness.envs.installer import Installer
 from harness.envs.pip_config import PipConfig
 from harness.model import LockedStack, Stack
+
+#: The code of a package that is too large to be copied for each environment.
+LARGE = f"__version__ = '1.0'\n# {'x' * (apart.OWN_OTHER_BYTES + 1)}\n"
+
+
+def imported_version(python: str, package: str) -> str:
+    """The version that an interpreter finds in a package, which it compiles unless it has been compiled."""
+    command = [python, "-c", f"import {package}; print({package}.__version__)"]
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=variables).stdout.strip()
 
 
 def wheel(

@@ -32,7 +32,7 @@ def spoil():
         with open(packages / name, "r+") as file:
             file.write("spoilt")
 """
-LARGE = f"__version__ = '1.0'\n# {'x' * (apart.OWN_OTHER_BYTES + 1)}\n"
+LARGE = tiny_packages.LARGE
 
 
 @pytest.fixture
@@ -260,19 +260,13 @@ def test_what_no_environment_uses_any_more_is_removed_when_the_next_is_added(tmp
     assert left.name.startswith("large-2.0-")
 
 
-def version(environment: Environment, name: str) -> str:
-    command = [environment.python, "-c", f"import {name}; print({name}.__version__)"]
-    variables = {variable: value for variable, value in os.environ.items() if variable != "PYTHONDONTWRITEBYTECODE"}
-    return subprocess.run(command, check=True, capture_output=True, text=True, env=variables).stdout.strip()
-
-
 @pytest.mark.parametrize("name", ["helper", "large"])
 def test_what_one_environment_has_compiled_the_next_one_reads(tmp_path: Path, index: Path, name: str) -> None:
     one, two = (built(tmp_path, version) for version in ("1.0", "2.0"))
-    assert version(one, name) == "1.0"
+    assert tiny_packages.imported_version(one.python, name) == "1.0"
     (compiled,) = (code(one, name).parent / "__pycache__").iterdir()
     before = compiled.stat().st_ino
-    assert version(two, name) == "1.0"
+    assert tiny_packages.imported_version(two.python, name) == "1.0"
     (read,) = (code(two, name).parent / "__pycache__").iterdir()
     assert read.stat().st_ino == before
 
@@ -289,8 +283,8 @@ def test_a_package_that_is_edited_in_one_environment_runs_as_edited_there_and_as
     one, two = (built(tmp_path, version) for version in ("1.0", "2.0"))
     code(one, "helper").write_text("__version__ = '1.1'\n")  # of the same size, perhaps in the same second
     for _ in range(2):
-        assert version(one, "helper") == "1.1"
-        assert version(two, "helper") == "1.0"
+        assert tiny_packages.imported_version(one.python, "helper") == "1.1"
+        assert tiny_packages.imported_version(two.python, "helper") == "1.0"
 
 
 SHA = "sha256=made-up"

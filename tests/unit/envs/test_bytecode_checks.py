@@ -13,7 +13,6 @@ from harness.envs import places, venv
 from harness.envs.bytecode_checks import check_bytecode, record_bytecode
 from harness.model import Environment
 from tests.builders import tiny_packages
-from tests.unit.envs.test_apart import version
 
 PYTHON = Path(sys.executable)
 ENTRY = "helper-1.0-0123456789abcdef"
@@ -125,16 +124,16 @@ def test_damaged_bytecode_fails_neither_the_environment_that_made_it_nor_a_new_o
         tiny_packages.wheel(tmp_path / "index", "mine", release)
     tiny_packages.wheel(tmp_path / "index", "helper", "1.0")
     first = built(tmp_path, "1.0")
-    assert version(first, "helper") == "1.0"
+    assert tiny_packages.imported_version(first.python, "helper") == "1.0"
     record_bytecode(tmp_path / "work" / places.BYTECODE)
     (compiled,) = (tmp_path / "work" / places.BYTECODE).rglob("*.pyc")
     content = compiled.read_bytes()
     compiled.write_bytes(content.replace(b"1.0", b"1.8"))
-    assert version(first, "helper") == "1.8"
+    assert tiny_packages.imported_version(first.python, "helper") == "1.8"
 
     again = built(tmp_path, number)
     assert again.notes == (
         "helper-1.0: helper/__init__.cpython-311.pyc is not what Python compiled: removed, and compiled anew",
     )
-    assert version(again, "helper") == "1.0"
+    assert tiny_packages.imported_version(again.python, "helper") == "1.0"
     assert built(tmp_path, number).notes == ()

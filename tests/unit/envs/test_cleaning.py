@@ -11,7 +11,6 @@ import pytest
 from harness.envs import cleaning, venv
 from harness.model import Environment
 from tests.builders import tiny_packages
-from tests.unit.envs.test_apart import LARGE, version
 
 pytestmark = pytest.mark.slow  # environments are built
 
@@ -26,9 +25,9 @@ def work(tmp_path: Path) -> Path:
     for release in ("1.0", "2.0"):
         tiny_packages.wheel(index, "mine", release)
     for name in ("helper", "large", "other"):
-        tiny_packages.wheel(index, name, "1.0", code="" if name == "helper" else LARGE)
+        tiny_packages.wheel(index, name, "1.0", code="__version__ = 0" if name == "helper" else tiny_packages.LARGE)
     for release in ("1.0", "2.0"):
-        version(built(tmp_path, release), "helper")
+        tiny_packages.imported_version(built(tmp_path, release).python, "helper")
     return tmp_path / "work"
 
 
@@ -66,11 +65,11 @@ def test_an_environment_goes_with_what_it_alone_shares(work: Path) -> None:
     before = disk(work)
     for removable in found:
         cleaning.remove(removable)
-    assert before - disk(work) == sum(removable.size_bytes for removable in found) > len(LARGE)
+    assert before - disk(work) == sum(removable.size_bytes for removable in found) > len(tiny_packages.LARGE)
     assert sorted(place.name for place in (work / "envs").iterdir()) == [one, f"{one}.lock"]
     again = built(work.parent, "1.0")
     assert (again.build_s, again.notes) == (0.0, ())
-    assert version(again, "large") == "1.0"
+    assert tiny_packages.imported_version(again.python, "large") == "1.0"
     assert built(work.parent, "2.0").failure is None
 
 
@@ -81,7 +80,7 @@ def test_all_of_them_go_with_all_that_serves_them_and_nothing_else(work: Path) -
         (work / name).write_text("")
     found = cleaning.everything(work)
     assert names(found, work) == ["envs", "shared", "bytecode"]
-    assert sum(removable.size_bytes for removable in found) > 2 * len(LARGE)
+    assert sum(removable.size_bytes for removable in found) > 2 * len(tiny_packages.LARGE)
     for removable in found:
         cleaning.remove(removable)
     left = sorted(file.relative_to(work).as_posix() for file in work.rglob("*") if file.is_file())
