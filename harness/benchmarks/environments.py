@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.benchmarks.figures import BenchmarkFigure, measured
 from harness.envs import hardware, venv
 from harness.envs.installer import Installer
+from harness.envs.recipe import CpuBuilds, recipe
 from harness.model import LockedStack
 from harness.system.scratch import scratch_folder
 
@@ -21,14 +25,20 @@ def run(locked: Sequence[LockedStack], environment: dict[str, str]) -> Iterator[
     gpu = hardware.has_gpu()
     times: dict[str, list[float]] = {}
     sizes: dict[str, list[int]] = {}
-    for name, uv in (("uv", None), ("pip", "")):
-        installer = Installer(environment=environment, uv=uv)
+    installer = Installer(environment=environment)
+    for name in ("uv", "pip"):
         with scratch_folder() as folder:
-            built = [venv.build(lock, folder=folder, installer=installer, gpu=gpu) for lock in locked]
-            for one in built:
-                assert one.failure is None, f"{one.stack.id}: {one.failure}"
-            times[name] = [one.build_s for one in built]
-            sizes[name] = _added_bytes([str(Path(one.python).parent.parent) for one in built])
+            places = []
+            for lock in locked:
+                began = time.monotonic()
+                if name == "uv":
+                    built = venv.build(lock, folder=folder, installer=installer, gpu=gpu)
+                    assert built.failure is None, f"{built.stack.id}: {built.failure}"
+                    places.append(Path(built.python).parent.parent)
+                else:
+                    places.append(_built_with_pip(lock, folder / lock.sha256, installer, gpu))
+                times.setdefault(name, []).append(time.monotonic() - began)
+            sizes[name] = _added_bytes([str(place) for place in places])
     for name, tool in (("uv", "uv, as the harness does it"), ("pip", "python -m venv and pip")):
         yield measured(section, f"{tool}: first stack", times[name][:1], "s")
         if len(locked) > 1:
@@ -40,6 +50,18 @@ def run(locked: Sequence[LockedStack], environment: dict[str, str]) -> Iterator[
     if len(locked) > 1:
         ratio = sum(sizes["pip"][1:]) / max(1, sum(sizes["uv"][1:]))
         yield measured(section, "pip over uv: disk of further stacks", [ratio], "x")
+
+
+def _built_with_pip(locked: LockedStack, place: Path, installer: Installer, gpu: bool) -> Path:
+    """Make an environment of the same packages with Python's own tools."""
+    cpu_builds = CpuBuilds() if gpu else installer.cpu_builds(locked.requirements, locked.stack.python)
+    requirements = place.with_suffix(".txt")
+    requirements.write_text("\n".join(recipe(locked.requirements, gpu=gpu, cpu_builds=cpu_builds).requirements))
+    python = str(place / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-input", "--no-compile"]
+    for command in ([sys.executable, "-m", "venv", str(place)], [*pip, "--requirement", str(requirements)]):
+        subprocess.run(command, env=installer.environment, check=True, stdout=subprocess.DEVNULL)
+    return place
 
 
 def _added_bytes(folders: Sequence[str]) -> list[int]:

@@ -51,7 +51,8 @@ def build_commits(
         for stack, origin, lock in zip(stacks, origins, released, strict=True)
     ]
 
-    build = venv_build(settings, installer, {stack: origin.source for stack, origin in sources.items()})
+    named = {stack: origin.source for stack, origin in sources.items()}
+    build = venv_build(settings, installer, named, note=watch.note)
     return build_locked(stacks, locks, build, watch)
 
 

@@ -44,6 +44,7 @@ COMMANDS = {
     "env": "Build a stack's environment and print the path of its interpreter.",
     "skeleton": "Make a checkpoint without weights from a model's configuration.",
     "images": "List or remove the container images of stacks.",
+    "clean": "Remove environments that no configured stack uses.",
     "matrix": "Print the stacks of a run as JSON, for a CI matrix.",
 }
 

@@ -18,8 +18,8 @@ def built_here(stack: Stack, settings: Settings, installer: Installer) -> Enviro
 
     Nothing is run in it, so no scenario is read. Raises EnvironmentUnavailable where it cannot be built.
     """
-    build = targets.venv_build(settings, installer)
     with Progress() as progress:
+        build = targets.venv_build(settings, installer, note=progress.note)
         (environment,) = build_environments([stack], settings, installer, progress, build)
     if (failure := environment.failure) is not None:
         own = REMEDIES.get(failure.fault) if isinstance(failure, MachineFault) else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import msgspec
 
@@ -10,13 +12,17 @@ from harness.cli.lines import say
 from harness.cli.output import write_reports
 from harness.cli.progress import Progress, duration_text
 from harness.config.settings import MOST_ROUNDS, Settings, selecting
+from harness.envs.installer import Installer
 from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from harness.probe.scenario import BASE_VARIANT
 from harness.run import pipeline, workloads
 from harness.run.eta import GUESSED_STACK_S, expected_s, guessed_s
 from harness.run.matrix import Selection
+from harness.run.targets import disk_need_here
 from harness.run.workloads import Program
 from harness.store import Store
+from harness.versions import locking
+from harness.wording.quantities import plural
 
 
 @click.command("regress")
@@ -129,6 +135,7 @@ def command(
     planned = pipeline.plan(settings, choice, installer)
     if dry_run:
         _print_plan(planned, settings)
+        _print_disk(planned, settings, installer)
         return EXIT_OK
     with Progress() as progress:
         for skipped in planned.matrix.skipped:
@@ -147,6 +154,22 @@ def _of_program(selection: Selection, name: str) -> Selection:
         variants=selection.variants or (BASE_VARIANT,),
         devices=selection.devices or ("sim",),
     )
+
+
+def _print_disk(planned: pipeline.Planned, settings: Settings, installer: Installer) -> None:
+    """What the environments will take, where they are built here."""
+    if settings.executor != "local":
+        return
+    stacks = {cell.environment_stack.id: cell.environment_stack for cell in planned.matrix.cells}
+    cache = Path(settings.environments) / "locks"
+    locked = [locking.known(stack, cache=cache) for stack in stacks.values() if not stack.existed]
+    need = disk_need_here(settings, installer, [lock for lock in locked if lock is not None])
+    if need.text:
+        say(need.text)
+    if unknown := sum(lock is None for lock in locked):
+        say(f"{plural(unknown, 'environment')} to build whose disk is not known: not resolved yet")
+    for line in need.notes:
+        say(line)
 
 
 def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:

@@ -75,8 +75,8 @@ def separate(place: Path, packages: Path, shared: Path, *, framework: str, named
             if not wrong:
                 kept |= _link(shared / key(name, record), packages, record.keys() - common)
                 sharing.append(name)
-        if wrong:
-            damaged[name] = wrong
+        if wrong or not inside.is_complete(record):
+            damaged[name] = wrong or "its RECORD"
     for file in _files(place):
         if file not in kept and os.lstat(file).st_nlink > 1:
             _own(file, clones=clones)

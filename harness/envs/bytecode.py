@@ -6,6 +6,7 @@ environments of a folder share: what the first one compiles, the others read.
 
 Python itself decides whether bytecode is that of a source, by the source's time and size, and writes it whole or not at all.
 Files that an environment got from `harness.envs.apart` have a time that no edit has, so one that is edited is compiled anew.
+What has changed since Python wrote it is found by `harness.envs.bytecode_checks`.
 
 <folder>/bytecode/<distribution>-<version>-<hash of its RECORD>/<folder of the package>/
 """
@@ -21,13 +22,17 @@ from pathlib import Path
 from harness.envs.apart import WRITTEN_S, key
 
 
-def share(packages: Path, records: Mapping[str, Mapping[str, str]], folder: Path, *, excluded: Collection[str]) -> None:
+def share(
+    packages: Path, records: Mapping[str, Mapping[str, str]], folder: Path, *, excluded: Collection[str]
+) -> tuple[str, ...]:
     """Make folders of bytecode in ``packages`` links into ``folder``, for the distributions in ``records``.
 
     ``records`` is distribution -> file -> hash, by `harness.envs.inside.records`, of all that is installed. The folders of
     those ``excluded`` stay the environment's own, as do those whose bytecode another wheel's could be taken for: where a
-    module has no recorded hash or another time, and where several distributions install into one folder. Raises OSError.
+    module has no recorded hash or another time, and where several distributions install into one folder. Returns the names
+    of the folders in ``folder`` that were linked. Raises OSError.
     """
+    linked = set()
     modules = {name: [file for file in record if file.endswith(".py")] for name, record in records.items()}
     folders = {name: {_folder(file) for file in files} for name, files in modules.items()}
     owners = Counter(inner for inners in folders.values() for inner in inners)
@@ -37,9 +42,11 @@ def share(packages: Path, records: Mapping[str, Mapping[str, str]], folder: Path
         own = {_folder(file) for file in modules[name] if not _is_certain(packages / file, record[file])}
         for inner in folders[name] - own:
             if inner and owners[inner] == 1:
+                linked.add(kept.name)
                 os.makedirs(kept / inner, exist_ok=True)
                 with contextlib.suppress(FileExistsError):
                     os.symlink(kept / inner, packages / inner / "__pycache__")
+    return tuple(sorted(linked))
 
 
 def _folder(file: str) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from harness.envs.inside import own_files
-from harness.envs.venv import site_packages
+from harness.envs.places import site_packages
 from harness.model import Environment
 
 

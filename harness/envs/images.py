@@ -25,7 +25,7 @@ import msgspec
 from harness.config.docker import Containers
 from harness.envs import bringing, hardware, inside, signatures
 from harness.envs.installer import Installer
-from harness.envs.recipe import peers, recipe
+from harness.envs.recipe import CpuBuilds, peers, recipe
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, Failed, Hardware, LockedStack, NotInstalled
 from harness.system import docker
@@ -62,6 +62,7 @@ class ImageParts(msgspec.Struct, frozen=True, kw_only=True):
     framework: tuple[str, ...]  #: requirements: the framework under test alone
     common_key: str
     key: str
+    notes: tuple[str, ...] = ()  #: lines for the user
 
     @property
     def common_tag(self) -> str:
@@ -89,11 +90,10 @@ class StoredImage(msgspec.Struct, frozen=True, kw_only=True):
     size_bytes: int  #: with the layers that it shares
 
 
-def parts(
-    locked: LockedStack, framework: str, limits: Containers, *, gpu: bool, cpu_builds: Mapping[str, str]
-) -> ImageParts:
+def parts(locked: LockedStack, framework: str, limits: Containers, *, gpu: bool, cpu_builds: CpuBuilds) -> ImageParts:
     """What the stack's images are made of. Pure."""
-    lines = recipe(locked.requirements, gpu=gpu, cpu_builds=cpu_builds).requirements
+    made_of = recipe(locked.requirements, gpu=gpu, cpu_builds=cpu_builds)
+    lines = made_of.requirements
     own = tuple(line for line in lines if re.match(rf"{re.escape(framework)}\s*(==|@|\[)", line, re.IGNORECASE))
     common = tuple(line for line in lines if line not in own)
     base = base_image(locked, limits, gpu=gpu)
@@ -106,6 +106,7 @@ def parts(
         framework=own,
         common_key=common_key,
         key=_key(common_key, own, locked.sha256),
+        notes=made_of.notes,
     )
 
 
@@ -150,7 +151,7 @@ class ImageBuilder:
 
     def build(self, client: DockerClient, locked: LockedStack, waiting: Callable[[], None]) -> Environment:
         """The stack's environment: its image as it stands, or built now."""
-        cpu_builds = {} if self._gpu else self._installer.cpu_builds(locked.requirements, locked.stack.python)
+        cpu_builds = CpuBuilds() if self._gpu else self._installer.cpu_builds(locked.requirements, locked.stack.python)
         of = parts(locked, self._framework, self._limits, gpu=self._gpu, cpu_builds=cpu_builds)
         if (image := find(client, of.tag)) is not None:
             return self._describe(client, image, locked)
@@ -161,7 +162,7 @@ class ImageBuilder:
             failed = failed or Failed(stage="harness", signature="its image has vanished")
             return Environment(stack=locked.stack, lock_sha256=locked.sha256, failure=failed)
         environment = self._describe(client, image, locked)
-        return msgspec.structs.replace(environment, build_s=round(time.monotonic() - began, 3))
+        return msgspec.structs.replace(environment, build_s=round(time.monotonic() - began, 3), notes=of.notes)
 
     def hardware(self) -> Hardware:
         """What containers run on, within their limits; known once an environment has been built."""

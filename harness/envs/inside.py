@@ -172,6 +172,12 @@ def is_as_recorded(content: str, recorded: str) -> bool:
     return bool(content) and (not recorded.startswith("sha256=") or _is(content, recorded))
 
 
+def is_complete(record: Mapping[str, str]) -> bool:
+    """Return whether a record lists its distribution's metadata, as every whole one does: one that is cut at a line's end
+    looks like a shorter one."""
+    return any(file.endswith(".dist-info/METADATA") for file in record)
+
+
 def _is(content: str, recorded: str) -> bool:
     kind, _, value = recorded.partition("=")
     return kind == "sha256" and base64.urlsafe_b64encode(bytes.fromhex(content)).rstrip(b"=").decode() == value.rstrip(

@@ -28,6 +28,14 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     requirements: tuple[str, ...]
     torch: str  #: which build of torch: ``cpu``, ``cuda`` (whatever the index has), or empty where there is none
+    notes: tuple[str, ...] = ()  #: lines for the user
+
+
+class CpuBuilds(msgspec.Struct, frozen=True, kw_only=True):
+    """The builds for the CPU that the indexes have of what a lock pins."""
+
+    requirements: Mapping[str, str] = {}  #: package -> requirement: ``torch==2.13.0+cpu``, or ``torch @ URL``
+    unknown: str = ""  #: why an index could not be asked
 
 
 def without(requirements: Sequence[str], package: str) -> tuple[str, ...]:
@@ -51,17 +59,21 @@ def built_for_cpu(requirements: Sequence[str]) -> dict[str, str]:
     return {found["name"]: found["version"] for line in requirements if (found := _PINNED.match(line))}
 
 
-def recipe(requirements: Sequence[str], *, gpu: bool, cpu_builds: Mapping[str, str]) -> Recipe:
-    """The lines to install.
+def recipe(requirements: Sequence[str], *, gpu: bool, cpu_builds: CpuBuilds) -> Recipe:
+    """Return the lines to install.
 
-    ``cpu_builds`` are the requirements that yield CPU builds of what is locked, by package (``torch==2.13.0+cpu``, or
-    ``torch @ URL``). Without one of torch it is the plain wheel with its CUDA packages: large, and it runs.
+    Without a CPU build of torch it is the plain wheel with its CUDA packages: large, and it runs.
     """
     version = torch_version(requirements)
     if not version:
         return Recipe(requirements=tuple(requirements), torch="")
-    if gpu or "torch" not in cpu_builds:
+    builds = cpu_builds.requirements
+    if gpu:
         return Recipe(requirements=tuple(requirements), torch="cuda")
-    built = [re.compile(rf"^{name}==") for name in cpu_builds]
+    if "torch" not in builds:
+        why = f"could not be looked up ({cpu_builds.unknown})" if cpu_builds.unknown else "is in no index"
+        note = f"torch {version}: its build for the CPU {why}: installed with its CUDA packages, 4 GB more"
+        return Recipe(requirements=tuple(requirements), torch="cuda", notes=(note,))
+    built = [re.compile(rf"^{name}==") for name in builds]
     kept = [line for line in requirements if not any(one.match(line) for one in (_CUDA, *built))]
-    return Recipe(requirements=tuple(sorted((*kept, *cpu_builds.values()))), torch="cpu")
+    return Recipe(requirements=tuple(sorted((*kept, *builds.values()))), torch="cpu")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from harness.errors import EnvironmentUnavailable
 from harness.model import Failed, MachineFault, NotInstalled
@@ -77,6 +78,42 @@ def failed_build(output: str) -> str:
     """The package whose build failed, empty where none did."""
     found = re.search(r"Failed to (?:build|download and build) `?([\w.-]+)==", output)
     return found[1] if found else ""
+
+
+class UnreadableEntry(NamedTuple):
+    """What uv could not take from its cache."""
+
+    package: str
+    cause: str  #: one line, without folders
+
+
+def unreadable_entry(output: str) -> UnreadableEntry | None:
+    """Return what uv had, and could not install: damaged in its cache, or as its publisher made it."""
+    found = re.search(
+        r"Failed to install: \S+ \((?P<installed>[\w.-]+)==.*\n(?P<why>.*)"
+        r"|Failed to download(?: and build)? `(?P<fetched>[\w.-]+)==.*\n(?P<cache>.*(?:cache entry|[/\\\\]archive-v\d).*)",
+        output,
+    )
+    if found is None:
+        return None
+    cause = re.sub(r"^\W*(cause|Caused by):\s*", "", found["why"] or found["cache"])
+    return UnreadableEntry(found["installed"] or found["fetched"], _short(without_folders(cause)))
+
+
+def missing_releases(output: str) -> tuple[str, ...]:
+    """Return the packages of which uv says that a release, or any, is not there."""
+    text = " ".join(output.split())
+    return tuple(dict.fromkeys(re.findall(r"there (?:is|are) no versions? of ([\w.-]+)", text)))
+
+
+def lists_nothing(output: str, package: str) -> bool:
+    """Return whether uv says that an index knows a package and has no release of it at all."""
+    return f"there are no versions of {package} " in f"{' '.join(output.split())} "
+
+
+def is_missing(output: str) -> bool:
+    """Return whether uv says that no index has what was asked for."""
+    return bool(re.search(r"there (is|are) no versions? of|was not found", " ".join(output.split())))
 
 
 def signature(output: str) -> str:

@@ -5,7 +5,6 @@
 <folder>/envs/<stack id>-<lock12>-cpu.lock      held while building, so that two runs at once do it once
 <folder>/shared/                                large packages, see `harness.envs.apart`
 <folder>/bytecode/                              what Python compiles, see `harness.envs.bytecode`
-<folder>/edited/                                what was written into them, before it was undone
 """
 
 from __future__ import annotations
@@ -16,15 +15,18 @@ import importlib.metadata
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 from packaging.requirements import Requirement
 
 from harness.envs import apart, bytecode, inside
-from harness.envs.installer import Installer
-from harness.envs.recipe import peers, recipe, without
+from harness.envs.bytecode_checks import check_bytecode
+from harness.envs.installer import Installed, Installer
+from harness.envs.places import BYTECODE, MARKER, SHARED, environment_folder, interpreter, site_packages
+from harness.envs.recipe import CpuBuilds, Recipe, peers, recipe, without
+from harness.envs.restoring import Edits, edit_text, undo_shared_edits
 from harness.errors import EnvironmentUnavailable
 from harness.model import Environment, LockedStack, NotInstalled
 from harness.probe.border.trees import remove_tree
@@ -34,20 +36,14 @@ from harness.system.files import write_atomically
 from harness.system.locks import held
 from harness.system.obstacles import refused
 
-_MARKER = "dsregress.json"
-_SHARED = "shared"
-
 #: Environments built at once. Ten stacks on two cores with a warm cache: one at a time 19 s, two 13 s, three 28 s.
 _AT_ONCE = 2
-
-#: See `harness.envs.inside.edited`.
-_Edited = dict[str, dict[str, str]]
 
 #: 1: files were links into uv's cache. 2: the environment is apart.
 _SCHEMA = 2
 
 
-class _Marker(msgspec.Struct, frozen=True, kw_only=True):
+class Marker(msgspec.Struct, frozen=True, kw_only=True):
     """Describes a complete environment."""
 
     schema: int
@@ -56,6 +52,7 @@ class _Marker(msgspec.Struct, frozen=True, kw_only=True):
     stamps: dict[str, str]  #: distribution -> see `harness.envs.inside.stamp`
     yanked: tuple[str, ...] = ()  #: lines for the user
     shared: dict[str, str]  #: distribution that other environments share -> its requirement
+    bytecode: tuple[str, ...] = ()  #: folders of bytecode that other environments share
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +81,7 @@ def build(
     A stack that does not install is an Environment with its ``failure``. Raises EnvironmentUnavailable where the machine
     is at fault.
     """
-    place = _place(locked, folder, gpu=gpu)
+    place = environment_folder(locked, folder, gpu=gpu)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with held(place.with_name(f"{place.name}.lock"), waiting):
@@ -105,8 +102,11 @@ def build(
                 build_s = round(time.monotonic() - began, 3)
                 edited = inside.edited(site_packages(place), marker.stamps)
             else:
-                edited, notes = _restore(place, folder, marker, installer, locked.stack.python)
-            environment = _describe(place, locked, marker, framework, edited, notes)
+                edited, notes = undo_shared_edits(
+                    place, folder, installer, locked.stack.python, stamps=marker.stamps, shared=marker.shared
+                )
+            compiled = check_bytecode(folder / BYTECODE, marker.bytecode, interpreter(place))
+            environment = _describe(place, locked, marker, framework, edited, (*notes, *compiled))
             return msgspec.structs.replace(environment, build_s=build_s)
     except OSError as error:
         hint = "free space, or set DSREGRESS_ENVIRONMENTS to a writable folder"
@@ -115,7 +115,7 @@ def build(
 
 def existing(locked: LockedStack, *, folder: Path, gpu: bool, framework: str = "deepspeed") -> Environment | None:
     """The stack's environment where it stands and is whole, else None. Builds nothing and does not wait."""
-    place = _place(locked, folder, gpu=gpu)
+    place = environment_folder(locked, folder, gpu=gpu)
     marker = _whole(place, locked)
     if marker is None:
         return None
@@ -161,15 +161,6 @@ def build_all(
             raise
 
 
-def interpreter(place: Path) -> Path:
-    """The Python of the environment in ``place``."""
-    return place / "bin" / "python"
-
-
-def _place(locked: LockedStack, folder: Path, *, gpu: bool) -> Path:
-    return folder / "envs" / f"{locked.stack.id}-{locked.sha256[:12]}-{'gpu' if gpu else 'cpu'}"
-
-
 def _clear(place: Path) -> None:
     """Remove what a killed run left. Its installer ends milliseconds after it, and may write meanwhile."""
     for _ in range(20):
@@ -187,16 +178,14 @@ def _make(
     gpu: bool,
     framework: str,
     source: Source | None,
-) -> tuple[_Marker, tuple[str, ...]] | NotInstalled:
-    """The marker of an environment that is built now, with lines for the user."""
-    cpu_builds = {} if gpu else installer.cpu_builds(locked.requirements, locked.stack.python)
-    pins = without(locked.requirements, source.package) if source else locked.requirements
-    lines = recipe(pins, gpu=gpu, cpu_builds=cpu_builds)
+) -> tuple[Marker, tuple[str, ...]] | NotInstalled:
+    """Build an environment now. Returns its marker, with lines for the user."""
+    lines = recipe_of(locked, installer, gpu=gpu, source=source)
     failed = installer.create(place, locked.stack.python)
     if failed is not None:
         return failed
     installed = installer.install(interpreter(place), lines.requirements)
-    if isinstance(installed, NotInstalled):
+    if not isinstance(installed, Installed):
         return installed
     failed = _from_source(place, installer, source) if source is not None else None
     if failed is not None:
@@ -205,86 +194,49 @@ def _make(
 
     def separate() -> apart.Separated:
         return apart.separate(
-            place, site_packages(place), folder / _SHARED, framework=framework, named=peers(locked.stack)
+            place, site_packages(place), folder / SHARED, framework=framework, named=peers(locked.stack)
         )
 
-    separated = separate()
-    notes: tuple[str, ...] = ()
-    if damaged := {name: file for name, file in separated.damaged.items() if name in of_name}:
-        file = next(iter(damaged.values()))
-        what = f"{', '.join(damaged)}: {file} in the installer's cache is not what its wheel holds"
-        if installer.install_anew(interpreter(place), [of_name[name] for name in damaged]) is not None:
-            hint = f"uv cache clean {' '.join(damaged)}"
-            raise EnvironmentUnavailable(f"{what}, and no index has it", where=str(place), hint=hint)
-        separated = separate()
-        if mended := sorted(damaged.keys() - separated.damaged.keys()):  # else its publisher's RECORD is wrong
-            notes = (f"{what}: installed without the cache (uv cache clean {' '.join(mended)})",)
+    separated, mended = _without_damage(place, installer, of_name, separate)
     excluded = {inside.normal(framework), *separated.damaged}
-    bytecode.share(site_packages(place), separated.records, folder / "bytecode", excluded=excluded)
-    marker = _Marker(
+    linked = bytecode.share(site_packages(place), separated.records, folder / BYTECODE, excluded=excluded)
+    marker = Marker(
         schema=_SCHEMA,
         lock_sha256=locked.sha256,
         torch=lines.torch,
         stamps=separated.stamps,
-        yanked=installed,
+        yanked=installed.yanked,
         shared={name: of_name[name] for name in separated.shared if name in of_name},
+        bytecode=linked,
     )
-    write_atomically(place / _MARKER, msgspec.json.encode(marker))
-    return marker, notes
+    write_atomically(place / MARKER, msgspec.json.encode(marker))
+    return marker, (*lines.notes, *installed.notes, *mended)
 
 
-def _restore(
-    place: Path, folder: Path, marker: _Marker, installer: Installer, python: str
-) -> tuple[_Edited, tuple[str, ...]]:
-    """Undo what was written into files that other environments share. Returns what is still edited, and lines for the user.
-
-    Raises EnvironmentUnavailable where the packages cannot be had again.
-    """
-    packages = site_packages(place)
-    edited = inside.edited(packages, marker.stamps)
-    notes = []
-    for name, changes in edited.items():
-        files = [file for file in changes if apart.is_shared(packages / file)]
-        if not files or name not in marker.shared:
-            continue
-        kept = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=_made(folder / "edited")))
-        for file in files:
-            (kept / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(packages / file, kept / file)
-        if not apart.restore(packages, folder / _SHARED, name, files):
-            _share_anew(folder, name, marker.shared[name], installer, python)
-            if not apart.restore(packages, folder / _SHARED, name, files):
-                hint = f"the edited text is in {kept}; move {place} away, and the next run builds it again"
-                raise EnvironmentUnavailable(f"{_edit(name, files)}, and is shared", where=str(place), hint=hint)
-        notes.append(
-            f"{_edit(name, files)} where all environments share it: restored; the edited text is in {kept}; "
-            "replace the file, instead of writing into it, to edit one environment"
-        )
-    return inside.edited(packages, marker.stamps) if notes else edited, tuple(notes)
+def recipe_of(locked: LockedStack, installer: Installer, *, gpu: bool, source: Source | None = None) -> Recipe:
+    """Return what a stack's environment holds on this machine, besides the ``source`` that is built in place of a pin."""
+    cpu_builds = CpuBuilds() if gpu else installer.cpu_builds(locked.requirements, locked.stack.python)
+    pins = without(locked.requirements, source.package) if source else locked.requirements
+    return recipe(pins, gpu=gpu, cpu_builds=cpu_builds)
 
 
-def _share_anew(folder: Path, name: str, requirement: str, installer: Installer, python: str) -> None:
-    with tempfile.TemporaryDirectory(prefix=".restoring-", dir=folder / "envs") as scratch:
-        place = Path(scratch) / "environment"
-        failed = installer.create(place, python) or installer.install(interpreter(place), [requirement])
-        if isinstance(failed, NotInstalled):
-            raise EnvironmentUnavailable(
-                f"{name} was edited where all environments share it, and cannot be installed again: {failed.signature}",
-                where=str(folder / _SHARED),
-                hint=f"move {folder / 'envs'} away, and the next run builds them again",
-            )
-        apart.separate(place, site_packages(place), folder / _SHARED, framework="", named=())
-
-
-def _edit(name: str, files: Sequence[str]) -> str:
-    if len(files) == 1:
-        return f"{name}: {files[0]} was edited"
-    return f"{name}: {files[0]} and {len(files) - 1} more were edited"
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def _without_damage(
+    place: Path, installer: Installer, of_name: Mapping[str, str], separate: Callable[[], apart.Separated]
+) -> tuple[apart.Separated, tuple[str, ...]]:
+    """Install anew what the installer's cache holds otherwise than its wheel. Returns lines for the user."""
+    separated = separate()
+    damaged = {name: file for name, file in separated.damaged.items() if name in of_name}
+    if not damaged:
+        return separated, ()
+    what = f"{', '.join(damaged)}: {next(iter(damaged.values()))} in the installer's cache is not what its wheel holds"
+    if installer.install_anew(interpreter(place), [of_name[name] for name in damaged]) is not None:
+        hint = f"uv cache clean {' '.join(damaged)}"
+        raise EnvironmentUnavailable(f"{what}, and no index has it", where=str(place), hint=hint)
+    separated = separate()
+    mended = sorted(damaged.keys() - separated.damaged.keys())
+    if not mended:  # its publisher's RECORD is wrong
+        return separated, ()
+    return separated, (f"{what}: installed without the cache (uv cache clean {' '.join(mended)})",)
 
 
 def _from_source(place: Path, installer: Installer, source: Source) -> NotInstalled | None:
@@ -295,13 +247,20 @@ def _from_source(place: Path, installer: Installer, source: Source) -> NotInstal
         return failed if failed is not None else installer.install_source(interpreter(place), folder)
 
 
-_marker = msgspec.json.Decoder(_Marker)
+_marker = msgspec.json.Decoder(Marker)
 
 
-def _whole(place: Path, locked: LockedStack) -> _Marker | None:
+def read_marker(place: Path) -> Marker | None:
+    """Return what describes the environment in ``place``, None where it is not complete."""
     try:
-        marker = decoded(_marker, read_regular(place / _MARKER, MOST_FILE_BYTES))
+        return decoded(_marker, read_regular(place / MARKER, MOST_FILE_BYTES))
     except (OSError, Damaged):  # what runs in an environment can write to it
+        return None
+
+
+def _whole(place: Path, locked: LockedStack) -> Marker | None:
+    marker = read_marker(place)
+    if marker is None:
         return None
     # The interpreter is a link to the system's, which may have been removed since.
     fits = marker.schema == _SCHEMA and marker.lock_sha256 == locked.sha256
@@ -311,13 +270,15 @@ def _whole(place: Path, locked: LockedStack) -> _Marker | None:
 def _describe(
     place: Path,
     locked: LockedStack,
-    marker: _Marker,
+    marker: Marker,
     framework: str,
-    edited: _Edited,
+    edited: Edits,
     notes: tuple[str, ...] = (),
 ) -> Environment:
     packages = site_packages(place)
-    reports = (f"{_edit(name, sorted(files))} in {place.name}: that code is measured" for name, files in edited.items())
+    reports = (
+        f"{edit_text(name, sorted(files))} in {place.name}: that code is measured" for name, files in edited.items()
+    )
     return Environment(
         stack=locked.stack,
         lock_sha256=locked.sha256,
@@ -327,8 +288,3 @@ def _describe(
         code_sha256=inside.code_sha256(packages, framework, peers(locked.stack), edited),
         notes=(*marker.yanked, *notes, *reports),
     )
-
-
-def site_packages(place: Path) -> Path:
-    """Where the environment in ``place`` keeps what is installed."""
-    return next((place / "lib").glob("python*/site-packages"))

@@ -7,14 +7,16 @@ with session(settings, stacks, watch, installer) as s:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from harness.config.settings import Settings
+from harness.envs.bytecode_checks import record_bytecode
 from harness.envs.installer import Installer
+from harness.envs.places import BYTECODE
 from harness.errors import UsageError
 from harness.launch.lasting import Lasting
 from harness.launch.workers import IDLE_SERVER_BYTES, worker_key
@@ -27,10 +29,11 @@ from harness.run.measure import measure
 from harness.run.targets import open_target
 from harness.run.watch import Watch
 from harness.store import Explanations, Store, newest
+from harness.system.kept import sees_processes
 from harness.wording.quantities import left_text
 
 
-@contextmanager
+@contextlib.contextmanager
 def session(
     settings: Settings,
     stacks: Sequence[Stack],
@@ -47,6 +50,10 @@ def session(
     opened = Session(settings, stacks, watch, installer)
     opened.store.check_writable()
     with run_lock(Path(settings.environments)) as left:
+        if not sees_processes():
+            watch.note(
+                "/proc cannot be read: daemons that a release starts are neither ended nor named; mount it (proc(5))"
+            )
         if left:
             watch.note(f"an earlier run {left_text(left)}")
         opened.add(existing)
@@ -55,6 +62,8 @@ def session(
             yield opened
         finally:
             opened.end()
+            with contextlib.suppress(OSError):  # what has no digest is read before it is used again
+                record_bytecode(Path(settings.environments) / BYTECODE)
 
 
 class Session:

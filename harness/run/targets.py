@@ -21,6 +21,7 @@ from harness.config.variables import (
     withheld,
 )
 from harness.envs import hardware, venv
+from harness.envs.disk import DiskNeed, check_room, disk_need
 from harness.envs.images import ImageBuilder
 from harness.envs.installer import Installer
 from harness.errors import EnvironmentUnavailable, UsageError
@@ -86,10 +87,26 @@ def varied_package(settings: Settings) -> str:
     return next((name for name, spec in settings.stack.items() if not isinstance(spec, str)), AXES[-1])
 
 
-def venv_build(settings: Settings, installer: Installer, sources: Mapping[str, venv.Source] = {}) -> Build:
-    """Builds virtual environments on this machine. ``sources``, by stack id, are built in place of a pin."""
+def disk_need_here(settings: Settings, installer: Installer, locked: Sequence[LockedStack]) -> DiskNeed:
+    """Return the disk that virtual environments of these stacks take on this machine, beyond what is built."""
+    return disk_need(locked, Path(settings.environments), installer, gpu=hardware.has_gpu())
+
+
+def venv_build(
+    settings: Settings,
+    installer: Installer,
+    sources: Mapping[str, venv.Source] = {},
+    *,
+    note: Note = lambda line: None,
+) -> Build:
+    """Builds virtual environments on this machine. ``sources``, by stack id, are built in place of a pin. ``note`` gets a
+    line on the disk that they take, where that is much."""
 
     def build(locked: Sequence[LockedStack], progress: BuildProgress) -> tuple[Environment, ...]:
+        need = disk_need_here(settings, installer, locked)
+        if need.text:
+            note(need.text)
+        check_room(need, Path(settings.environments), installer.cache_folder)
         return venv.build_all(
             locked,
             folder=Path(settings.environments),
@@ -116,7 +133,7 @@ def _local(settings: Settings, installer: Installer, note: Note) -> Target:
         note=note,
         folders=programs,
     )
-    return Target(executor=executor, build=venv_build(settings, installer), hardware=hardware.detect)
+    return Target(executor=executor, build=venv_build(settings, installer, note=note), hardware=hardware.detect)
 
 
 #: What the user has to know before a program runs, by what keeps his files from it; nothing where it has a view of its own.

@@ -209,6 +209,11 @@ def _close_pipes(process: subprocess.Popen[bytes]) -> None:
             end.close()
 
 
+def sees_processes() -> bool:
+    """Return whether what a command has started can be found: not where there is no ``/proc``, or where it is hidden."""
+    return os.path.exists("/proc/self/stat")
+
+
 def end_marked(folder: str) -> dict[str, int]:
     """End what commands left that were started in a folder or below it: for where the keeper was killed, or both it and
     the run were. Returns name -> count."""

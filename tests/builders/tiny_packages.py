@@ -5,15 +5,28 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import os
+import subprocess
 import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from harness.envs import apart
 from harness.envs.installer import Installer
 from harness.envs.pip_config import PipConfig
 from harness.model import LockedStack, Stack
+
+#: The code of a package that is too large to be copied for each environment.
+LARGE = f"__version__ = '1.0'\n# {'x' * (apart.OWN_OTHER_BYTES + 1)}\n"
+
+
+def imported_version(python: str, package: str) -> str:
+    """The version that an interpreter finds in a package, which it compiles unless it has been compiled."""
+    command = [python, "-c", f"import {package}; print({package}.__version__)"]
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=variables).stdout.strip()
 
 
 def wheel(
@@ -43,10 +56,12 @@ def _digest(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
 
 
-def source_with_its_own_backend(folder: Path, name: str, version: str, backend: str) -> None:
-    """A source distribution that brings its build backend along, so that building it needs nothing else."""
+def source_with_its_own_backend(
+    folder: Path, name: str, version: str, backend: str, requires: tuple[str, ...] = ()
+) -> None:
+    """A source distribution that brings its build backend along, so that building it needs nothing but ``requires``."""
     project = (
-        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        f'[build-system]\nrequires = {list(requires)}\nbuild-backend = "backend"\nbackend-path = ["."]\n'
         f'[project]\nname = "{name}"\nversion = "{version}"\n'
     )
     files = {"pyproject.toml": project, "backend.py": backend, "PKG-INFO": f"Name: {name}\nVersion: {version}\n"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -54,6 +55,21 @@ def compiling(project: Project) -> Iterator[subprocess.Popen[str]]:
         until(lambda: len(started(project)) == len(STARTED) or process.poll() is not None)
         assert process.poll() is None
         yield process
+
+
+def test_a_run_that_cannot_find_daemons_says_so_before_it_begins(project: Project) -> None:
+    project.configure(GOOD)
+    hide = 'mount -t tmpfs none /proc || exit 99; exec "$@"'
+    command = ["unshare", "--mount", "--map-root-user", "sh", "-c", hide, "sh", sys.executable, "-m", "harness"]
+    said = subprocess.run(
+        [*command, "regress"], cwd=project.folder, env=project.variables, capture_output=True, text=True,
+        timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    if said.returncode == 99 or "unshare failed" in said.stderr:
+        pytest.skip(f"this user may not mount a file system: {said.stderr.strip()}")
+    line = "/proc cannot be read: daemons that a release starts are neither ended nor named; mount it (proc(5))"
+    assert said.stderr.splitlines().index(line) == 0, said.stderr
+    assert line not in project.run("regress").err
 
 
 def test_daemons_of_a_release_that_passes_are_ended_with_its_cell_and_named(project: Project) -> None:

@@ -325,3 +325,41 @@ def test_every_file_damaged_is_no_pass(three: Project) -> None:
     assert said.code == 3
     assert all(stack(version) in last_line(said) for version in THREE)
     assert cell(GOOD) not in said.out
+
+
+# --- what is damaged on the disk --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_disk(project: Project) -> Project:
+    """The project with environments and a cache of its own, in which two releases have been measured."""
+    variables = {**project.variables, "UV_CACHE_DIR": str(project.folder / "uv")}
+    own = Project(folder=project.folder, variables=variables, work=project.folder / "work")
+    own.configure(GOOD, FAULTY["good"])
+    assert own.regress().code == 0
+    return own
+
+
+def test_a_damaged_entry_of_uvs_cache_is_no_regression(own_disk: Project) -> None:
+    (metadata,) = (own_disk.folder / "uv").glob(f"archive-v0/*/tinyframe-{FAULTY['good']}.dist-info/METADATA")
+    metadata.write_bytes(b"")
+    shutil.rmtree(own_disk.work / "envs")
+    again = own_disk.regress("--fresh")
+    assert again.code == 0, again.said.err
+    assert (
+        "tinyframe: damaged in uv's cache (The wheel is invalid: Metadata field Name not found): "
+        "installed without the cache (uv cache clean tinyframe)"
+    ) in again.said.err
+
+
+def test_damaged_bytecode_that_all_environments_share_fails_no_release(own_disk: Project) -> None:
+    compiled = sorted((own_disk.work / "bytecode").glob("pytest-*/_pytest/*.pyc"))
+    assert len(compiled) > 10
+    for file in compiled:
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 0x40
+        file.write_bytes(content)
+    again = own_disk.regress("--fresh")
+    assert again.code == 0, again.said.err
+    assert f" and {len(compiled) - 1} more is not what Python compiled: removed, and compiled anew" in again.said.err
+    assert "is not what Python compiled" not in own_disk.regress("--fresh").said.err

@@ -3,6 +3,8 @@ wheels from what is installed beside the running tests. So the whole job can be 
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.metadata
 import zipfile
 from collections.abc import Iterable, Mapping
@@ -55,15 +57,17 @@ def simple_index(folder: Path, wheels: Path, yanked: Mapping[str, str]) -> str:
 def _repack(folder: Path, found: Distribution) -> None:
     info = _info_folder(found)
     with zipfile.ZipFile(folder / f"{info.removesuffix('.dist-info')}-py3-none-any.whl", "w") as wheel:
-        names = []
+        record = ""
         for path in found.files or ():
             if ".." in path.parts or path.is_absolute() or path.suffix == ".pyc":
                 continue
             if path.parts[0] == info and path.name in _OF_THE_INSTALLATION:
                 continue
-            wheel.writestr(_dated(path.as_posix()), path.read_binary())
-            names.append(path.as_posix())
-        wheel.writestr(_dated(f"{info}/RECORD"), "".join(f"{name},,\n" for name in (*names, f"{info}/RECORD")))
+            content = path.read_binary()
+            wheel.writestr(_dated(path.as_posix()), content)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            record += f"{path.as_posix()},sha256={digest},{len(content)}\n"
+        wheel.writestr(_dated(f"{info}/RECORD"), f"{record}{info}/RECORD,,\n")
 
 
 def _info_folder(found: Distribution) -> str:

@@ -47,8 +47,8 @@ REMEDIES = {
     FILE_SIZE: "raise the limit (ulimit -f)",
     MEMORY: "end other programs; if it comes back for one release alone, that release needs more memory",
     NETWORK: "check the network",
-    DAMAGED: "build the environment again without the damaged download (uv cache clean); one in .dsregress/envs is built "
-    "again once its folder is moved away",
+    DAMAGED: "run the same command again, which replaces damaged bytecode; if it comes back, move the environment's folder "
+    "in .dsregress/envs away, and take the damaged package out of uv's cache (uv cache clean)",
     KILLED: "find out what ended it (dmesg, the job's scheduler)",
     ENGINE: "start it again (systemctl start docker)",
     BUSY: "end other programs",

@@ -37,7 +37,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "scenarios" / "broken.py").write_text("import there_is_no_such_module\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(locking, "lock", lock)
-    monkeypatch.setattr(targets, "venv_build", lambda *_: build)
+    monkeypatch.setattr(targets, "venv_build", lambda *_, **__: build)
 
 
 def run(*words: str) -> object:

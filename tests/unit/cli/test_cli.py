@@ -14,6 +14,9 @@ from harness import cli
 from harness.cli import signals
 from harness.cli.progress import Estimate, duration_text
 from harness.cli.stored import first_release, stack_id, stack_ids
+from harness.envs import hardware
+from harness.envs.installer import Installer
+from harness.envs.recipe import CpuBuilds
 from harness.errors import UsageError
 from harness.model import Cell, Failed, Result
 from harness.probe.border.wire import Detail
@@ -46,6 +49,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "scenarios" / "tiny.py").write_text(SCENARIO)
     for variable in ("DSREGRESS_RESULTS", "DSREGRESS_ENVIRONMENTS", "DSREGRESS_DEBUG"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(Installer, "cpu_builds", lambda *of: CpuBuilds(requirements={"torch": "torch==2.13.0+cpu"}))
+    monkeypatch.setattr(Installer, "cache_folder", tmp_path / "uv")
+    monkeypatch.setattr(hardware, "has_gpu", lambda: False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -238,6 +244,7 @@ def test_a_dry_run_prints_the_cells_and_starts_nothing(say: RunCommand, project:
     ]
     assert "2 cells on 2 stacks, about 34 s including builds" in told.out
     assert "(a guess for the 2 that never ran here)" in told.out
+    assert told.out.splitlines()[-1] == ("2 environments to build: about 972 MiB of disk, and 866 MiB in uv's cache")
     assert sorted(path.name for path in project.iterdir()) == ["pyproject.toml", "scenarios"]
 
 

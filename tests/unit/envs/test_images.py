@@ -12,6 +12,7 @@ from harness.envs import bringing
 from harness.envs.images import ImageParts, StoredImage, base_image, parts, superfluous
 from harness.envs.installer import Installer
 from harness.envs.pip_config import PipConfig
+from harness.envs.recipe import CpuBuilds
 from harness.model import LockedStack, Stack
 from harness.system import docker
 
@@ -27,7 +28,8 @@ def locked(version: str, *more: str, python: str = "3.11") -> LockedStack:
 
 
 def made(lock: LockedStack, limits: Containers = DEFAULT, *, gpu: bool = False) -> ImageParts:
-    return parts(lock, "deepspeed", limits, gpu=gpu, cpu_builds={} if gpu else {"torch": "torch==2.5.1+cpu"})
+    builds = CpuBuilds(requirements={} if gpu else {"torch": "torch==2.5.1+cpu"})
+    return parts(lock, "deepspeed", limits, gpu=gpu, cpu_builds=builds)
 
 
 def kept(tag: str, stack: str = "", common: str = "c") -> StoredImage:

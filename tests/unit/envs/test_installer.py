@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,16 +21,16 @@ def program(folder: Path, name: str) -> str:
     return str(file)
 
 
-def test_a_python_that_cannot_be_started_is_no_reason_to_install_uv(tmp_path: Path) -> None:
-    python = program(tmp_path / "bin", "python3.99")
-    installer = Installer(environment={"PATH": str(tmp_path / "bin")}, pip=PipConfig(), uv="")
-    with pytest.raises(EnvironmentUnavailable) as refused:
-        installer.create(tmp_path / "environment", "3.99")
-    assert refused.value.hint == f"see whether it works: {python} --version"
-
-
 def test_a_uv_that_cannot_be_started_is_installed_again(tmp_path: Path) -> None:
     installer = Installer(environment={}, pip=PipConfig(), uv=program(tmp_path, "uv"))
     with pytest.raises(EnvironmentUnavailable) as refused:
         installer.create(tmp_path / "environment", "3.99")
     assert refused.value.hint == "install it again (pip install uv)"
+
+
+def test_a_machine_without_uv_is_said_to_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uv", None)
+    installer = Installer(environment={"PATH": str(tmp_path)}, pip=PipConfig())
+    with pytest.raises(EnvironmentUnavailable) as refused:
+        installer.create(tmp_path / "environment", "3.99")
+    assert str(refused.value) == "uv: cannot be started: No such file or directory; install it again (pip install uv)"

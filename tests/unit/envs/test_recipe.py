@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from harness.envs.installer import find_wheel
-from harness.envs.recipe import built_for_cpu, recipe, torch_version
+from harness.envs.recipe import CpuBuilds, built_for_cpu, recipe, torch_version
 from harness.versions import locking
 
 LOCK = (
@@ -19,7 +18,7 @@ LOCK = (
 
 
 def test_without_a_gpu_the_cpu_build_replaces_torch_and_its_cuda_packages() -> None:
-    result = recipe(LOCK, gpu=False, cpu_builds={"torch": "torch==2.13.0+cpu"})
+    result = recipe(LOCK, gpu=False, cpu_builds=CpuBuilds(requirements={"torch": "torch==2.13.0+cpu"}))
     assert result.requirements == ("deepspeed==0.16.4", "nvidia-ml-py==13.615.71", "torch==2.13.0+cpu")
     assert result.torch == "cpu"
 
@@ -28,21 +27,34 @@ def test_what_only_loads_beside_its_own_torch_is_built_for_the_cpu_as_well() -> 
     lock = ("torch==2.13.0", "torchmetrics==1.0", "torchvision==0.28.0")
     builds = {"torch": "torch==2.13.0+cpu", "torchvision": "torchvision==0.28.0+cpu"}
     assert built_for_cpu(lock) == {"torch": "2.13.0", "torchvision": "0.28.0"}
-    made = recipe(lock, gpu=False, cpu_builds=builds)
+    made = recipe(lock, gpu=False, cpu_builds=CpuBuilds(requirements=builds))
     assert made.requirements == ("torch==2.13.0+cpu", "torchmetrics==1.0", "torchvision==0.28.0+cpu")
 
 
 def test_with_a_gpu_the_lock_is_installed_as_it_is() -> None:
-    assert recipe(LOCK, gpu=True, cpu_builds={"torch": "torch==2.13.0+cpu"}).requirements == LOCK
+    assert (
+        recipe(LOCK, gpu=True, cpu_builds=CpuBuilds(requirements={"torch": "torch==2.13.0+cpu"})).requirements == LOCK
+    )
 
 
 def test_where_no_cpu_build_can_be_had_the_plain_wheel_keeps_what_it_needs_to_be_imported() -> None:
-    result = recipe(LOCK, gpu=False, cpu_builds={})
+    result = recipe(LOCK, gpu=False, cpu_builds=CpuBuilds())
     assert (result.requirements, result.torch) == (LOCK, "cuda")
+    assert result.notes == (
+        "torch 2.13.0: its build for the CPU is in no index: installed with its CUDA packages, 4 GB more",
+    )
+
+
+def test_an_index_that_could_not_be_asked_for_the_cpu_build_is_named() -> None:
+    result = recipe(LOCK, gpu=False, cpu_builds=CpuBuilds(unknown="no package index can be reached (dns error)"))
+    assert result.notes == (
+        "torch 2.13.0: its build for the CPU could not be looked up (no package index can be reached (dns error)): "
+        "installed with its CUDA packages, 4 GB more",
+    )
 
 
 def test_a_stack_without_torch_is_left_alone() -> None:
-    assert recipe(("mine==1.0",), gpu=False, cpu_builds={}).requirements == ("mine==1.0",)
+    assert recipe(("mine==1.0",), gpu=False, cpu_builds=CpuBuilds()).requirements == ("mine==1.0",)
 
 
 def test_the_committed_locks_lose_every_cuda_package_on_a_machine_without_a_gpu() -> None:
@@ -51,25 +63,10 @@ def test_the_committed_locks_lose_every_cuda_package_on_a_machine_without_a_gpu(
     for file in files:
         lines = tuple(line for line in file.read_text().splitlines() if not line.startswith("#"))
         version = torch_version(lines)
-        kept = recipe(lines, gpu=False, cpu_builds={"torch": f"torch=={version}+cpu"}).requirements
+        kept = recipe(
+            lines, gpu=False, cpu_builds=CpuBuilds(requirements={"torch": f"torch=={version}+cpu"})
+        ).requirements
         assert [line for line in kept if line.startswith(("nvidia-", "cuda-", "triton"))] == [
             line for line in lines if line.startswith("nvidia-ml-py")
         ]
         assert f"torch=={version}+cpu" in kept
-
-
-def test_pytorchs_own_page_yields_the_wheel_of_this_python_and_machine(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    page = """
-    <a href="/whl/cpu/torch-2.13.0%2Bcpu-cp310-cp310-manylinux_2_28_x86_64.whl#sha256=aa">a</a>
-    <a href="/whl/cpu/torch-2.13.0%2Bcpu-cp311-cp311-win_amd64.whl#sha256=bb">b</a>
-    <a href="/whl/cpu/torch-2.13.0%2Bcpu-cp311-cp311-manylinux_2_28_aarch64.whl#sha256=cc">c</a>
-    <a href="https://elsewhere.org/torch-2.13.0%2Bcpu-cp311-cp311-manylinux_2_28_x86_64.whl#sha256=dd" data-x="&gt;">d</a>
-    """
-    wheel = "torch-2.13.0%2Bcpu-cp311-cp311-manylinux_2_28_x86_64.whl#sha256=dd"
-    assert find_wheel(page, "torch", "2.13.0", "3.11") == f"https://elsewhere.org/{wheel}"
-    assert find_wheel(page, "torch", "2.13.0", "3.10") == (
-        "https://download.pytorch.org/whl/cpu/torch-2.13.0%2Bcpu-cp310-cp310-manylinux_2_28_x86_64.whl#sha256=aa"
-    )
-    assert find_wheel(page, "torch", "2.13.0", "3.12") is None
-    assert find_wheel(page, "torch", "2.1", "3.11") is None

@@ -226,20 +226,6 @@ def test_two_runs_at_once_build_it_once(tmp_path: Path, index: Path) -> None:
     assert len([place for place in (tmp_path / "work" / "envs").iterdir() if place.is_dir()]) == 1
 
 
-def test_without_uv_pip_does_the_same(tmp_path: Path, index: Path) -> None:
-    environment = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": str(index),
-        "PIP_CONFIG_FILE": "/dev/null",
-    }
-    pip_only = Installer(environment=environment, uv="")
-    made = built(tmp_path, tiny_packages.locked(PYTHON, "mine==1.0"), pip_only)
-    assert made.failure is None
-    assert made.installed["mine"] == "1.0"
-
-
 def test_uv_resolves_a_stack_from_the_same_folder(tmp_path: Path, index: Path) -> None:
     tiny_packages.wheel(index, "mine", "3.0", requires=("helper",))
     source, output = tmp_path / "in.txt", tmp_path / "out.txt"

@@ -1,0 +1,88 @@
+"""Find what a folder of environments holds that nobody uses, and remove it.
+
+Files that environments share are on the disk until the last of those environments is gone, so an environment's own size
+leaves them out, and what is shared is removed once no environment that stays has it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import msgspec
+
+from harness.envs.places import BYTECODE, SHARED
+from harness.envs.venv import read_marker
+
+#: All that the harness makes in the folder, and can make again: not ``edited``, which holds what a user wrote.
+_ALL = ("envs", SHARED, BYTECODE, "locks", "probe", "caches", "skeletons", "truths", "runs")
+
+
+class Removable(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder that can be removed."""
+
+    place: Path
+    size_bytes: int  #: of disk that its removal frees
+
+
+def everything(folder: Path) -> tuple[Removable, ...]:
+    """Return all that the harness has made in ``folder``. Raises OSError."""
+    places = [folder / name for name in _ALL if (folder / name).is_dir()]
+    return _sized(places, Counter(inode for place in places for inode, _ in _inodes(place)))
+
+
+def unused(folder: Path, used: Collection[str]) -> tuple[Removable, ...]:
+    """Return the environments in ``folder`` that are not ``used`` (names of their folders), and what they alone share and
+    have compiled. Raises OSError."""
+    environments = _folders(folder / "envs")
+    superfluous = [place for place in environments if place.name not in used]
+    going = Counter(inode for place in superfluous for inode, _ in _inodes(place))
+    shared = [place for place in _folders(folder / SHARED) if _is_only_in(place, going)]
+    going += Counter(inode for place in shared for inode, _ in _inodes(place))
+    markers = [read_marker(place) for place in environments if place.name in used]
+    compiled = {name for marker in markers if marker is not None for name in marker.bytecode}
+    bytecode = [place for place in _folders(folder / BYTECODE) if place.name not in compiled]
+    stems = {name.rpartition("-")[0] for name in used}  # without -cpu or -gpu
+    caches = [place for place in _folders(folder / "caches") if place.name not in stems]
+    going += Counter(inode for place in (*bytecode, *caches) for inode, _ in _inodes(place))
+    return _sized([*superfluous, *shared, *bytecode, *caches], going)
+
+
+def remove(removable: Removable) -> None:
+    """Remove a folder, and an environment's lock beside it. Raises OSError."""
+    shutil.rmtree(removable.place)
+    if removable.place.parent.name == "envs":
+        removable.place.with_name(f"{removable.place.name}.lock").unlink(missing_ok=True)
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(place for place in folder.iterdir() if place.is_dir()) if folder.is_dir() else []
+
+
+def _is_only_in(place: Path, going: Counter[tuple[int, int]]) -> bool:
+    """Return whether all other names of a folder's files are among those that go."""
+    return all(status.st_nlink == 1 + going[inode] for inode, status in _inodes(place))
+
+
+def _sized(places: list[Path], going: Counter[tuple[int, int]]) -> tuple[Removable, ...]:
+    """Return the places with what each frees: a file with several names counts where the last of those that go is."""
+    seen: Counter[tuple[int, int]] = Counter()
+    found = []
+    for place in places:
+        size = 0
+        for inode, status in _inodes(place):
+            seen[inode] += 1
+            if seen[inode] == going[inode] == status.st_nlink:
+                size += status.st_blocks * 512
+        found.append(Removable(place=place, size_bytes=size))
+    return tuple(found)
+
+
+def _inodes(place: Path) -> Iterator[tuple[tuple[int, int], os.stat_result]]:
+    for folder, _, names in os.walk(place):
+        for name in names:
+            status = os.lstat(os.path.join(folder, name))
+            yield (status.st_dev, status.st_ino), status

@@ -1,0 +1,62 @@
+"""Package indexes on this machine that answer as broken ones do."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+LOGIN_PAGE = b"<html><body><h1>Welcome to our network</h1><a href='/login'>Log in</a></body></html>"
+
+
+class HttpIndex:
+    """A simple index of the wheels in a folder. ``status`` and ``page``, where set, are its answer to everything."""
+
+    def __init__(self, wheels: Path) -> None:
+        self.wheels = wheels
+        self.status = 200
+        self.page: bytes | None = None
+        self.asked: list[str] = []
+        self.url = ""
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        """Status and content for a path."""
+        self.asked.append(path)
+        if self.status != 200 or self.page is not None:
+            return self.status, self.page or b""
+        if (file := self.wheels / path.rpartition("/")[2].replace("%2B", "+")).is_file():
+            return 200, file.read_bytes()
+        package = path.strip("/").rpartition("/")[2]
+        links = [f'<a href="/files/{file.name}">{file.name}</a>' for file in self.wheels.glob(f"{package}-*.whl")]
+        return (200, "\n".join(links).encode()) if links else (404, b"")
+
+
+@contextlib.contextmanager
+def served(wheels: Path) -> Iterator[HttpIndex]:
+    """Serve the wheels in a folder from 127.0.0.1 until the end of the block."""
+    index = HttpIndex(wheels)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, content = index.answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Type", "application/zip" if self.path.endswith(".whl") else "text/html")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(content)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *of: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        index.url = f"http://127.0.0.1:{server.server_port}/simple/"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield index
+        finally:
+            server.shutdown()

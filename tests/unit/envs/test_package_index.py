@@ -1,0 +1,163 @@
+"""What a package index that is broken, or behind a login page, says of a release: nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.envs import package_index, venv
+from harness.envs.installer import Installer
+from harness.envs.pip_config import PipConfig
+from harness.errors import EnvironmentUnavailable, UsageError
+from tests.builders import http_indexes, tiny_packages
+from tests.builders.http_indexes import HttpIndex
+
+pytestmark = pytest.mark.slow  # pip and uv are run
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    for version in ("1.0", "2.0"):
+        tiny_packages.wheel(folder, "mine", version)
+    return folder
+
+
+@pytest.fixture
+def index(wheels: Path) -> Iterator[HttpIndex]:
+    with http_indexes.served(wheels) as index:
+        yield index
+
+
+def user_of(url: str, folder: Path, *, proxy: str = "") -> Installer:
+    """An installer whose user has configured pip to take packages from there."""
+    configuration = folder / "pip.conf"
+    configuration.write_text(f"[global]\nindex-url = {url}\n{f'proxy = {proxy}' if proxy else ''}\n")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "PIP_CONFIG_FILE": str(configuration),
+        "UV_CACHE_DIR": str(folder / "uv"),
+        "UV_HTTP_RETRIES": "0",
+    }
+    return Installer(environment=environment)
+
+
+def test_an_index_lists_the_releases_of_a_package_and_knows_no_other(tmp_path: Path, index: HttpIndex) -> None:
+    installer = user_of(index.url, tmp_path)
+    assert installer.published("mine") == ("2.0", "1.0")
+    assert installer.published("mine==1.0") == ("1.0",)
+    assert installer.published("mine==1.5") == ()
+    with pytest.raises(UsageError) as refused:
+        installer.published("yours")
+    assert str(refused.value) == "package index: no index knows 'yours'; check the name and pip config list"
+
+
+@pytest.mark.parametrize(
+    ("status", "page", "why"),
+    [
+        (500, None, r"no package index can be reached \(HTTP status server error\)"),
+        (200, http_indexes.LOGIN_PAGE, "an index answers with a page that lists no file of mine"),
+    ],
+)
+@pytest.mark.parametrize("package", ["mine", "mine==1.0"])
+def test_an_index_that_fails_is_not_one_that_has_no_such_package(
+    tmp_path: Path, index: HttpIndex, status: int, page: bytes | None, why: str, package: str
+) -> None:
+    index.status, index.page = status, page
+    with pytest.raises(EnvironmentUnavailable, match=why) as refused:
+        user_of(index.url, tmp_path).published(package)
+    assert refused.value.exit_code == 3
+
+
+def test_a_proxy_of_pips_configuration_that_is_closed_is_no_wrong_name(tmp_path: Path) -> None:
+    installer = user_of("http://127.0.0.1:1/simple/", tmp_path, proxy="http://127.0.0.1:9")
+    with pytest.raises(EnvironmentUnavailable, match="no package index can be reached"):
+        installer.published("mine")
+
+
+@pytest.mark.parametrize(("status", "page"), [(500, None), (200, http_indexes.LOGIN_PAGE)])
+def test_no_release_fails_to_install_for_an_index_that_fails(
+    tmp_path: Path, index: HttpIndex, status: int, page: bytes | None
+) -> None:
+    index.status, index.page = status, page
+    locked = tiny_packages.locked(PYTHON, "mine==1.0")
+    with pytest.raises(EnvironmentUnavailable):
+        venv.build(
+            locked, folder=tmp_path / "work", installer=user_of(index.url, tmp_path), gpu=False, framework="mine"
+        )
+
+
+def test_a_release_that_a_working_index_does_not_have_fails_to_install(tmp_path: Path, index: HttpIndex) -> None:
+    locked = tiny_packages.locked(PYTHON, "mine==3.0")
+    installer = user_of(index.url, tmp_path)
+    failure = venv.build(locked, folder=tmp_path / "work", installer=installer, gpu=False, framework="mine").failure
+    assert failure is not None
+    assert failure.signature == "no solution: there is no version of mine==3.0 and you require mine==3.0"
+
+
+# --- builds for the CPU -----------------------------------------------------------------------------------------------
+
+LOCK = ("torch==9.9.0", "torchvision==9.9.1", "mine==1.0")
+
+
+@pytest.fixture
+def pytorch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpIndex]:
+    folder = tmp_path / "pytorch"
+    folder.mkdir()
+    tiny_packages.wheel(folder, "torch", "9.9.0+cpu")
+    with http_indexes.served(folder) as index:
+        monkeypatch.setattr(package_index, "PYTORCH_CPU_INDEX", index.url)
+        yield index
+
+
+def test_a_cpu_build_of_the_users_own_index_is_taken_before_pytorchs(
+    tmp_path: Path, index: HttpIndex, pytorch: HttpIndex, wheels: Path
+) -> None:
+    tiny_packages.wheel(wheels, "torch", "9.9.0+cpu")
+    found = user_of(index.url, tmp_path).cpu_builds(("torch==9.9.0",), PYTHON)
+    assert (found.requirements, found.unknown) == ({"torch": "torch==9.9.0+cpu"}, "")
+    assert pytorch.asked == []
+
+
+def test_a_cpu_build_that_pytorch_alone_has_is_installed_from_there(
+    tmp_path: Path, index: HttpIndex, pytorch: HttpIndex
+) -> None:
+    installer = user_of(index.url, tmp_path)
+    found = installer.cpu_builds(LOCK, PYTHON)
+    assert list(found.requirements) == ["torch"]
+    files = pytorch.url.removesuffix("simple/") + "files/"
+    assert found.requirements["torch"].startswith(f"torch @ {files}torch-9.9.0+cpu-py3-none-any.whl#sha256=")
+    locked = tiny_packages.locked(PYTHON, "torch==9.9.0", "mine==1.0")
+    built = venv.build(locked, folder=tmp_path / "work", installer=installer, gpu=False, framework="mine")
+    assert built.installed == {"mine": "1.0", "torch": "9.9.0+cpu"}
+    assert built.notes == ()
+
+
+def test_a_lookup_that_failed_is_made_again_for_the_next_stack(
+    tmp_path: Path, index: HttpIndex, pytorch: HttpIndex
+) -> None:
+    installer = user_of(index.url, tmp_path)
+    pytorch.status = 503
+    lost = installer.cpu_builds(LOCK, PYTHON)
+    assert lost.requirements == {}
+    assert lost.unknown == "no package index can be reached (HTTP status server error)"
+    pytorch.status = 200
+    found = installer.cpu_builds(LOCK, PYTHON)
+    assert list(found.requirements) == ["torch"]
+    pytorch.status = 503  # what was found once is the same for all stacks of a run
+    assert installer.cpu_builds(LOCK, PYTHON).requirements == found.requirements
+
+
+def test_nobody_is_asked_where_pip_is_configured_for_folders_alone(tmp_path: Path, pytorch: HttpIndex) -> None:
+    installer = tiny_packages.installer(tmp_path, tmp_path)
+    assert installer.pip == PipConfig(no_index=True, find_links=(str(tmp_path),))
+    assert installer.cpu_builds(LOCK, PYTHON).requirements == {}
+    assert pytorch.asked == []
