@@ -28,6 +28,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.probe.border.masking import published
 from harness.probe.border.untrusted import read_regular
 from harness.probe.launch_line import LaunchLine, LaunchLineError, parse
 from harness.probe.scenario import PACKAGES, Scenario, ScenarioError
@@ -96,6 +97,7 @@ def program(
     version (see `harness.probe.scenario.PACKAGES`); ``options`` are ``gpu``, ``tiny``, ``synthetic_data``, ``rank`` and
     ``inference``, which says that it trains nothing; the others are those of `Scenario`. Raises ScenarioError."""
     line = joined(line)
+    shown = published(line)
     parsed = parsed_line(line, values or {})
     known = (*DEFAULTS, INFERENCE)
     unknown = sorted(set(options) - set(known))
@@ -108,7 +110,7 @@ def program(
     parameters = {
         **DEFAULTS,
         **options,
-        "program": line,
+        "program": shown,
         "world_size": world_size,
         "warmup_steps": steps,
         "sources_sha256": sources_sha256(parsed, where),
@@ -117,7 +119,7 @@ def program(
     }
     return Scenario(
         version=version,
-        summary=summary or line,
+        summary=summary or shown,
         framework=ADAPTER,
         parameters=parameters,
         devices={"sim": {}, "cpu": {}} if devices is None else devices,
@@ -125,6 +127,7 @@ def program(
         remedies=remedies or {},
         pins=pins or {},
         folder=str(where),
+        line=line,
     )
 
 
