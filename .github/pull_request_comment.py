@@ -1,8 +1,8 @@
 """Put a report that a pull request's own code wrote into one comment of it: ``python3 pull_request_comment.py NUMBER FILE``.
 
 Runs by itself, in the base repository and with a token that may write; `.github/workflows/comment.yml` calls it. What FILE
-holds is the author's word: it is quoted below a line of ours, and nothing in it links, shows an image, notifies anybody or is
-HTML, but for what folds our reports. The comment is found again by the marker that it begins with, and by its author.
+holds is the author's word: it is quoted below a line of ours, and nothing in it links, shows an image, notifies anybody, or
+is HTML, but for what folds our reports. The comment is found again by the marker that it begins with, and by its author.
 """
 
 from __future__ import annotations

@@ -68,8 +68,14 @@ def test_a_file_that_the_line_names_counts_whatever_it_is(folder: Path) -> None:
         ("python accounts", "program: accounts is no Python; name the script that the line starts"),
         ("python fifo", "program: no such file: fifo in "),
         ("accelerate launch --config_file fifo train.py", "program: fifo cannot be read: a FIFO, not a regular file"),
-        ("accelerate launch --config_file /dev/zero train.py", "program: /dev/zero cannot be read: a device, not a regular"),
-        ("accelerate launch --config_file large.yaml train.py", "program: large.yaml cannot be read: larger than 1 MiB"),
+        (
+            "accelerate launch --config_file /dev/zero train.py",
+            "program: /dev/zero cannot be read: a device, not a regular",
+        ),
+        (
+            "accelerate launch --config_file large.yaml train.py",
+            "program: large.yaml cannot be read: larger than 1 MiB",
+        ),
     ],
 )
 def test_what_cannot_be_launched_is_refused(folder: Path, line: str, why: str) -> None:

@@ -50,10 +50,7 @@ def test_a_closed_stdin_is_one_line(
     with pytest.raises(SystemExit) as ended:
         main([*command[:-1], "-"])
     assert ended.value.code == 2
-    assert (
-        capsys.readouterr().err
-        == "dsregress: error: stdin: is closed; pipe a text into it, or name a file\n"
-    )
+    assert capsys.readouterr().err == "dsregress: error: stdin: is closed; pipe a text into it, or name a file\n"
 
 
 @pytest.mark.parametrize("read", [named_files.read_named, lambda file, hint: named_files.read_end(file, 5, hint=hint)])

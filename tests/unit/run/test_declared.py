@@ -61,7 +61,9 @@ def test_what_a_file_prints_is_not_printed_by_the_command(tmp_path: Path, capfd:
     assert capfd.readouterr().out == ""
 
 
-FORKS = SOUND + """
+FORKS = (
+    SOUND
+    + """
 import os, time
 if os.fork() == 0:
     os.setsid()
@@ -72,6 +74,7 @@ if os.fork() == 0:
 while not os.path.exists(PID) or not open(PID).read():
     time.sleep(0.01)
 """
+)
 
 
 def test_a_process_that_a_file_leaves_ends_with_it_and_is_not_waited_for(tmp_path: Path) -> None:
