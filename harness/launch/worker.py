@@ -27,7 +27,7 @@ from harness.launch.process import Gone, Hung
 from harness.model import Cell, Failed, MachineFault, Outcome, OutOfMemory, TimedOut
 from harness.probe.border import machine
 from harness.probe.border.encoding import text
-from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_LENGTH
+from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_LENGTH, without_folders
 from harness.probe.border.masking import MASK, published
 from harness.probe.border.untrusted import read_tail
 from harness.probe.border.wire import CellRequest
@@ -316,7 +316,7 @@ def _death(stage: str, who: str, gone: Gone, log: str, folder: Path) -> Outcome:
     signature = f"{who} {gone.how}"
     if gone.out_of_memory:
         return OutOfMemory(phase=stage, detail=signature)
-    return _failure(stage, signature, log, machine.of_death(signature, log, folder))
+    return _failure(stage, signature, without_folders(log), machine.of_death(signature, log, folder))
 
 
 def _failure(stage: str, signature: str, detail: str, fault: str) -> Outcome:
