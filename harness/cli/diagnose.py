@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from harness.advice.diagnosis.failures import MatchedProblem
 from harness.advice.diagnosis.sizes import ModelShape
 from harness.advice.gpus import Card
 from harness.cli import options
+from harness.cli.named_files import STDIN, read_end
 from harness.cli.output import note_problems, write_answer
 from harness.cli.workload import declared_scenario
 from harness.config.settings import Settings
@@ -103,17 +103,7 @@ def command(
 
 def _read(file: str) -> str:
     """The end of a text. Raises UsageError where it cannot be read, or is empty."""
-    try:
-        if file == "-":
-            data = sys.stdin.buffer.read()[-_MOST_READ:]
-        else:
-            with Path(file).open("rb") as stream:
-                size = stream.seek(0, 2)
-                stream.seek(max(0, size - _MOST_READ))
-                data = stream.read()
-    except OSError as error:
-        hint = "name a file with the crash, or - for stdin"
-        raise UsageError(f"cannot be read: {error.strerror}", where=_named(file), hint=hint) from None
+    data = read_end(file, _MOST_READ, hint="name a file with the crash, or - for stdin")
     text = data.decode("utf-8", "replace")
     if not text.strip():
         raise UsageError("is empty", where=_named(file), hint="paste the crash into it")
@@ -121,7 +111,7 @@ def _read(file: str) -> str:
 
 
 def _named(file: str) -> str:
-    return "stdin" if file == "-" else file
+    return STDIN if file == "-" else file
 
 
 def _looked_up(crash: Crash, settings: Settings, package: str) -> tuple[list[MatchedProblem], int]:

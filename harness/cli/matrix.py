@@ -39,7 +39,8 @@ def command(stacks: options.StackOptions, by_scenario: bool, scenarios: tuple[st
       matrix=$(python -m harness matrix --json)  # not inside echo, which would hide a failure
       echo "matrix=$matrix" >> "$GITHUB_OUTPUT"
       strategy: {matrix: "${{ fromJSON(needs.list.outputs.matrix) }}"}
-      run: nox -s regress -- --deepspeed ${{ matrix.deepspeed }} --scenario ${{ matrix.scenario }}
+      env: {DEEPSPEED: "${{ matrix.deepspeed }}", SCENARIO: "${{ matrix.scenario }}"}  # never inside a script
+      run: nox -s regress -- --deepspeed "$DEEPSPEED" --scenario "$SCENARIO"
     """
     settings = options.load_settings()
     if new:

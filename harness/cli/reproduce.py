@@ -11,6 +11,7 @@ import msgspec
 
 from harness.bisect import candidates, questions
 from harness.cli import options
+from harness.cli.named_files import read_named
 from harness.cli.output import write_answer
 from harness.cli.progress import Progress
 from harness.cli.stored import measuring_settings
@@ -201,10 +202,7 @@ def _earlier(file: str) -> StoredReproduction:
     """The answer in a file. Raises UsageError."""
     problems: list[str] = []
     hint = "name a file that `reproduce CELL --json FILE` wrote"
-    try:
-        content = Path(file).read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=file, hint=hint) from None
+    content = read_named(file, hint=hint)
     found = stored.read([(file, content)], lambda _, why: problems.append(why)).reproductions
     if not found:
         raise UsageError("; ".join(problems) or "no answer of `reproduce`", where=file, hint=hint)

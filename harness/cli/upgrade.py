@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 
 import click
@@ -13,6 +12,7 @@ from harness.advice import upgrade
 from harness.advice.gpus import Card
 from harness.advice.upgrade import Upgrade, UpgradeVerdict
 from harness.cli import options
+from harness.cli.named_files import STDIN, read_named
 from harness.cli.output import note_problems, write_answer
 from harness.cli.stored import Way, way
 from harness.cli.workload import declared_scenario
@@ -116,16 +116,8 @@ def exit_code(upgrades: Iterable[Upgrade]) -> int:
 
 def _read(source: str) -> Installed:
     """Raises UsageError."""
-    if source == "-":
-        return installed.read(sys.stdin.buffer.read(), "stdin")
-    try:
-        with open(source, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=source, hint="name a readable file") from None
-    except ValueError:
-        raise UsageError("has a NUL in it", where="--from", hint="name a readable file") from None
-    return installed.read(data, source)
+    data = read_named(source, hint="name a requirements file or uv.lock, or - for stdin")
+    return installed.read(data, STDIN if source == "-" else source)
 
 
 def _nothing_known(source: str, packages: Sequence[str], found: Installed) -> NothingMeasured:

@@ -22,12 +22,9 @@ import msgspec
 from harness.config.docker import Containers
 from harness.config.ray import Ray
 from harness.config.thresholds import Thresholds
+from harness.config.toml_text import parsed_toml
 from harness.errors import UsageError, no_such
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 
 MOST_ROUNDS = 10_000
 MOST_TIMEOUT_S = 30 * 24 * 3600
@@ -143,8 +140,8 @@ def _project(start: Path) -> tuple[Path, str, dict[str, Any]]:
         try:
             if not file.is_file():
                 continue
-            tool = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {})
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            tool = parsed_toml(read_regular(file, MOST_FILE_BYTES, follow_links=True).decode()).get("tool", {})
+        except ValueError as error:
             raise UsageError(f"not valid TOML: {error}", where=str(file), hint="correct that line") from None
         except OSError as error:
             raise UsageError(f"cannot be read: {error.strerror}", where=str(file), hint="check its access") from None

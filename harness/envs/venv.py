@@ -12,7 +12,6 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import importlib.metadata
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence

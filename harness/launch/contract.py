@@ -8,7 +8,7 @@ does may raise here: it becomes an `Ended` with its outcome.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,6 +18,13 @@ from harness.probe.border.wire import Detail, Explanation, RunRecord
 
 class Lost(Exception):
     """The machine that ran a cell is gone or can no longer run it: the cell must run elsewhere."""
+
+
+class ProgramLaunch(NamedTuple):
+    """How a program is launched on this machine, which no result says."""
+
+    folder: str  #: where its line would be typed; absolute, or in the copy of the scenarios
+    line: str  #: with its secrets and home folders; the cell has it as it is published
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ import msgspec
 from harness.config.docker import Containers
 from harness.errors import EnvironmentUnavailable
 from harness.launch import staging
+from harness.launch.contract import ProgramLaunch
 from harness.launch.one_machine import OneMachine
 from harness.launch.process import Gone, JsonLines, how_it_ended
 from harness.launch.worker import ServerWorker
@@ -58,7 +59,7 @@ class DockerExecutor:
     """See `harness.launch.contract.Executor`.
 
     ``folder`` is where copies of the probe and the runs' files go, ``variables`` the allow-listed environment, and
-    ``note`` gets a line for the user where the copy of the probe was changed. ``folders`` are those of programs, in the
+    ``note`` gets a line for the user where the copy of the probe was changed. ``programs`` are those in the
     copy. Raises EnvironmentUnavailable, UsageError when the probe cannot be staged.
     """
 
@@ -71,7 +72,7 @@ class DockerExecutor:
         timeout_s: float,
         limits: Containers,
         note: Callable[[str], None] = lambda line: None,
-        folders: Mapping[str, str] = {},
+        programs: Mapping[str, ProgramLaunch] = {},
     ) -> None:
         files = staging.probe_files(Path(scenarios))
         self._probe_sha256 = staging.probe_sha256(files)
@@ -81,7 +82,7 @@ class DockerExecutor:
         self._variables = {name: variables[name] for name in _PASSED_ON if name in variables}
         self._timeout_s = timeout_s
         self._limits = limits
-        self._folders = folders
+        self._programs = programs
         self._client: DockerClient | None = None
         self._workers: list[ServerWorker] = []
 
@@ -117,7 +118,7 @@ class DockerExecutor:
 
         owner = user if os.getuid() == 0 else None
         worker = ServerWorker(
-            start_server, runs, self._timeout_s, owner=owner, limited_memory=True, folders=self._folders
+            start_server, runs, self._timeout_s, owner=owner, limited_memory=True, programs=self._programs
         )
         self._workers.append(worker)
         return worker

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness.launch import staging
+from harness.launch.contract import ProgramLaunch
 from harness.launch.one_machine import OneMachine
 from harness.launch.process import ServerProcess
 from harness.launch.worker import ServerWorker
@@ -49,8 +50,8 @@ class LocalExecutor:
     ``folder`` is where caches go, ``runs`` (default: a folder in it) where logs and the runs' own
     files do; ``files`` is the code that measures, by `harness.launch.staging.probe_files`, and ``variables`` the
     allow-listed environment of the measured processes. ``note`` gets a line for the user where a release
-    changed the copy of the probe that measured it, or left running what belongs to no cell. ``folders`` are those of the
-    user's programs, by the scenario that each is.
+    changed the copy of the probe that measured it, or left running what belongs to no cell. ``programs`` says how the
+    user's programs are launched, by the scenario that each is.
     """
 
     def __init__(
@@ -62,13 +63,13 @@ class LocalExecutor:
         timeout_s: float,
         runs: Path | None = None,
         note: Callable[[str], None] = lambda line: None,
-        folders: Mapping[str, str] = {},
+        programs: Mapping[str, ProgramLaunch] = {},
     ) -> None:
         self._probe_sha256 = staging.probe_sha256(files)
         self._folder = Path(folder)
         self._files = files
         self._note = note
-        self._folders = folders
+        self._programs = programs
         self._runs = runs or self._folder / "runs"
         self._variables = dict(variables)
         self._timeout_s = timeout_s
@@ -123,7 +124,7 @@ class LocalExecutor:
         def report(left: Mapping[str, int]) -> None:
             self._note(f"the server of {environment.stack.id} {left_text(left)}")
 
-        worker = ServerWorker(start_server, self._runs, self._timeout_s, report=report, folders=self._folders)
+        worker = ServerWorker(start_server, self._runs, self._timeout_s, report=report, programs=self._programs)
         self._workers.append(worker)
         return worker
 

@@ -115,6 +115,9 @@ def named(changed: Sequence[str]) -> str:
 #: and size alone.
 _BYTECODE = "__pycache__"
 
+#: Of the copy that several share: in a container another user reads it, whatever the user's umask.
+_READABLE = 0o755
+
 #: Threads that start servers at the same time.
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -135,6 +138,7 @@ def _make(folder: Path, files: Mapping[str, bytes]) -> list[str]:
         folder.unlink()
         found = [folder.name]
     with new_folder(folder) as unfinished:
+        unfinished.chmod(_READABLE)
         for name, content in files.items():
             _write(unfinished / name, content)
     return found
@@ -142,7 +146,7 @@ def _make(folder: Path, files: Mapping[str, bytes]) -> list[str]:
 
 def _restore(folder: Path, files: Mapping[str, bytes]) -> list[str]:
     """Make the folder hold these files alone, each with its content. Returns what was different, sorted. Raises OSError."""
-    folder.chmod(0o755)  # another user reads it in a container
+    folder.chmod(_READABLE)
     foreign, missing = _differences(folder, files)
     for _, entry in foreign:
         _remove(entry)

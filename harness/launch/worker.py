@@ -21,12 +21,13 @@ import msgspec
 
 from harness.errors import EnvironmentUnavailable
 from harness.launch import reading
-from harness.launch.contract import Ended, RankShare, RunPlan, Waiting
+from harness.launch.contract import Ended, ProgramLaunch, RankShare, RunPlan, Waiting
 from harness.launch.process import Gone, Hung
 from harness.model import Cell, Failed, MachineFault, Outcome, OutOfMemory, Passed, TimedOut
 from harness.probe.border import machine
 from harness.probe.border.encoding import text
-from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_LENGTH
+from harness.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_LENGTH, without_folders
+from harness.probe.border.masking import MASK, published
 from harness.probe.border.trees import remove_tree
 from harness.probe.border.untrusted import read_tail
 from harness.probe.border.wire import CellRequest
@@ -90,13 +91,13 @@ class ServerWorker:
         report: Callable[[Mapping[str, int]], None] = lambda left: None,
         *,
         limited_memory: bool = False,
-        folders: Mapping[str, str] = {},
+        programs: Mapping[str, ProgramLaunch] = {},
     ) -> None:
         self._start_server = start_server
         self._runs = runs
         self._owner = owner
         self._limited_memory = limited_memory
-        self._folders = folders
+        self._programs = programs
         self._timeout_s = timeout_s
         self._report = report
         self._server: Server | None = None
@@ -145,11 +146,15 @@ class ServerWorker:
         self._run = run = _CellRun(_folder(self._runs, "run-", self._owner))
         if self._unusable is not None:
             return self._end(Ended(outcome=self._unusable))
+        folder, line = self._programs.get(cell.scenario, ("", ""))
+        parameters = _with_line(cell.parameters, line)
+        if parameters is None:
+            return self._end(Ended(outcome=Failed("harness", _NO_SECRET)))
         request = CellRequest(
             scenario=cell.scenario,
             variant=cell.variant,
             device=cell.device,
-            parameters=cell.parameters,
+            parameters=parameters,
             framework=cell.framework,
             warmup_rounds=plan.warmup_rounds,
             rounds=plan.rounds,
@@ -158,7 +163,7 @@ class ServerWorker:
             timeout_s=self._timeout_s,
             explain=plan.explain,
             room_bytes=plan.room_bytes,
-            program_folder=self._folders.get(cell.scenario, ""),
+            program_folder=folder,
             truths=str(self._runs.parent / _TRUTHS),
             **({} if share is None else msgspec.structs.asdict(share)),
         )
@@ -286,6 +291,19 @@ class _CellRun:
         return self.folder / "request.json"
 
 
+#: Signature of a cell that was stored, of a program that is launched otherwise by now.
+_NO_SECRET = "its launch line holds a secret, which is not stored: give the line with --program once more"
+
+
+def _with_line(parameters: Mapping[str, Any], line: str) -> dict[str, Any] | None:
+    """The parameters of a cell as they run: ``line`` in the place of what is published of it. None where the published line
+    is another one's, and lacks a secret."""
+    shown = parameters.get("program")
+    if isinstance(shown, str) and line and published(line) == shown:
+        return {**parameters, "program": line}
+    return None if isinstance(shown, str) and MASK in shown and MASK not in line else dict(parameters)
+
+
 def _seconds(value: object) -> float | None:
     """What the server says that a round took, as far as it makes sense."""
     return value if isinstance(value, float) and 0 < value < math.inf else None
@@ -316,7 +334,7 @@ def _death(stage: str, who: str, gone: Gone, log: str, folder: Path) -> Outcome:
     signature = f"{who} {gone.how}"
     if gone.out_of_memory:
         return OutOfMemory(phase=stage, detail=signature)
-    return _failure(stage, signature, log, machine.of_death(signature, log, folder))
+    return _failure(stage, signature, without_folders(log), machine.of_death(signature, log, folder))
 
 
 def _failure(stage: str, signature: str, detail: str, fault: str) -> Outcome:

@@ -1,6 +1,6 @@
 """Reads scenario files for the host, in a process of its own: a file that ends its process, or never ends, ends this one.
 
-It reads a JSON list of paths from stdin, and answers each on stdout with one JSON object a line: ``{"scenario": ...}``, or
+It answers each path on stdout with one JSON object a line: ``{"scenario": ...}``, or
 ``{"error": ...}``, after which it ends. What the files print goes to stderr.
 """
 
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.probe.scenario import ScenarioError, load
 
 
-def main() -> None:
+def main(files: Sequence[str]) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    for file in json.load(sys.stdin):
+    for file in files:
         try:
             answer: dict[str, Any] = {"scenario": vars(load(Path(file)))}
         except ScenarioError as error:

@@ -18,6 +18,8 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
+from harness.probe.shell_syntax import first_of_a_shell, joined
+
 #: Launchers' options that take no value; of all others the next word is the value, unless they are written with ``=``.
 #: From the parsers of torch.distributed.run, deepspeed.launcher.runner and accelerate.commands.launch.
 _FLAGS = {
@@ -47,6 +49,14 @@ _MODULE = frozenset(("-m", "--module"))
 _RANKS = ("--nproc_per_node", "--nproc-per-node", "--num_gpus", "--num-gpus", "--num_processes", "--num-processes")
 _NODES = ("--nnodes", "--num_nodes", "--num-nodes")
 _INCLUDE = ("--include", "-i")
+
+#: Processes and nodes of the largest job.
+_MOST = 999_999
+#: Values of `_RANKS` and `_NODES`: a number from 1 on, ``auto``, the name of a kind of device, a ``{placeholder}``; and of
+#: nodes, torchrun's least and most.
+_COUNT = r"0*[1-9][0-9]{0,5}"
+_PROCESSES = re.compile(rf"{_COUNT}|[a-z]+|\{{\w+\}}")
+_NODE_COUNT = re.compile(rf"{_COUNT}(:{_COUNT})?|\{{\w+\}}")
 _CONFIGURATIONS = {
     "accelerate": ("--config_file", "--config-file"),
     "trl": ("--accelerate_config", "--config_file"),
@@ -120,6 +130,11 @@ class LaunchLine:
         return self.option(_CONFIGURATIONS[self.launcher]) if self.launcher in _CONFIGURATIONS else ""
 
     @property
+    def starts_any_file(self) -> bool:
+        """Whether the launcher starts the program as it is, and not by Python."""
+        return not {"--no-python", "--no_python"}.isdisjoint(self.options)
+
+    @property
     def asks_for_devices(self) -> bool:
         """Whether it starts a rank on each device that it finds, unless it is given a number."""
         return self.launcher in ("deepspeed", "accelerate", INSTALLED, *_COMMANDS) or self.option(_RANKS) in (
@@ -145,8 +160,21 @@ class LaunchLine:
 
     def _number(self, names: Sequence[str], variable: str) -> int | None:
         """Of an option, or for a command of the variable from which LLaMA-Factory, ms-swift and XTuner read it."""
-        value = self.option(names) or (dict(self.variables).get(variable, "") if self.is_command else "")
-        return int(value) if value.isdecimal() and int(value) > 0 else None
+        value = self._text(names, variable)
+        return int(value) if value.isdecimal() else None
+
+    def _text(self, names: Sequence[str], variable: str) -> str:
+        return self.option(names) or (dict(self.variables).get(variable, "") if self.is_command else "")
+
+    def check_counts(self) -> None:
+        """Raises LaunchLineError where it starts a number of processes or nodes that there is not."""
+        for names, variable, pattern in ((_RANKS, "NPROC_PER_NODE", _PROCESSES), (_NODES, "NNODES", _NODE_COUNT)):
+            value = self._text(names, variable)
+            is_all = value == "-1" and self.launcher == "deepspeed"  # its own word for all that there are
+            if value and not is_all and not pattern.fullmatch(value):
+                words = (word.partition("=")[0] for word in (*self.options, *self.arguments))
+                option = next((word for word in words if word in names), variable)
+                raise LaunchLineError(f"{option} {value[:20]}: write a whole number from 1 to {_MOST:,}")
 
 
 def _included(devices: str) -> int | None:
@@ -167,10 +195,15 @@ _COMMAND = re.compile(r"[A-Za-z][\w-]*")
 
 def parse(line: str) -> LaunchLine:
     """Raises LaunchLineError."""
-    if "\n" in line.strip() and "\\\n" not in line:
+    line = joined(line)
+    if "\n" in line:
         raise LaunchLineError("several lines; write one launch line")
+    if text := first_of_a_shell(line):
+        raise LaunchLineError(
+            f"dsregress runs no shell: {text!r} would be an argument; write the line without it, or put it in single quotes"
+        )
     try:
-        words = shlex.split(line.replace("\\\n", " "))
+        words = shlex.split(line)
     except ValueError as error:
         raise LaunchLineError(f"cannot be read as a shell would: {error}") from None
     return parse_words(words)
@@ -178,15 +211,18 @@ def parse(line: str) -> LaunchLine:
 
 def parse_words(words: Sequence[str]) -> LaunchLine:
     """Of a line that is in words already. Raises LaunchLineError."""
-    words = list(words)
+    parsed = _parsed(list(words))
+    parsed.check_counts()
+    return parsed
+
+
+def _parsed(words: list[str]) -> LaunchLine:
     variables = []
     while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0], re.DOTALL):
         name, _, value = words.pop(0).partition("=")
         variables.append((name, value))
     if not words:
         raise LaunchLineError("no program; write e.g. 'train.py --model qwen'")
-    if unreadable := next((word for word in words if word in ("|", "&&", "||", ";", ">", "<", "&", "2>&1")), None):
-        raise LaunchLineError(f"{unreadable!r} is for a shell; write one launch line without it")
     launcher, rest = _launcher(words)
     if launcher in _COMMANDS:
         return _command(launcher, rest, tuple(variables))
@@ -228,6 +264,17 @@ _MODULES_THAT_LAUNCH = {
 _DROP_SEPARATOR = ("torchrun", "torch.distributed.launch", "deepspeed")
 
 
+#: Commands that start another, or are for a shell: none of them trains.
+_STARTERS = frozenset((
+    *("srun", "sbatch", "salloc", "qsub", "bsub", "mpirun", "mpiexec", "horovodrun", "ray", "sky", "ssh", "pdsh"),
+    *("bash", "sh", "dash", "zsh", "fish", "ksh", "csh", "tcsh", "source", "eval", "exec", "export", "cd"),
+    *("uv", "uvx", "poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "conda", "mamba", "micromamba", "pyenv"),
+    *("docker", "podman", "nerdctl", "singularity", "apptainer", "enroot", "kubectl"),
+    *("sudo", "su", "doas", "env", "nohup", "time", "timeout", "nice", "ionice", "setsid", "stdbuf", "xargs"),
+    *("numactl", "taskset", "nsys", "ncu", "perf", "strace", "gdb", "tmux", "screen", "make"),
+))  # fmt: skip
+
+
 def _launcher(words: list[str]) -> tuple[str, list[str]]:
     first = os.path.basename(words[0])
     if _PYTHON.fullmatch(first):
@@ -242,7 +289,7 @@ def _launcher(words: list[str]) -> tuple[str, list[str]]:
         return first, words[1:]
     if first == "llamafactory":
         return "llamafactory-cli", words[1:]
-    if first in ("srun", "mpirun", "mpiexec", "bash", "sh", "uv", "conda", "env", "nohup", "time", "ray"):
+    if first in _STARTERS:
         raise LaunchLineError(f"{first} is not understood; write the line that it starts, e.g. 'torchrun train.py'")
     return (INSTALLED if _COMMAND.fullmatch(words[0]) else "python"), words
 
@@ -278,7 +325,6 @@ def _split(launcher: str, words: Sequence[str]) -> tuple[list[str], str, bool, l
         elif word == "-c" and launcher == "python":
             raise LaunchLineError("python -c: write the program into a file")
         else:
-            _check_filled_in(word)
             options.append(word)
             if "=" not in word and word not in _FLAGS[launcher]:
                 value = next(left, None)
@@ -286,14 +332,8 @@ def _split(launcher: str, words: Sequence[str]) -> tuple[list[str], str, bool, l
                     break
                 if value.endswith(".py"):  # an option without a value that is not among those known
                     return options, value, is_module, list(left)
-                _check_filled_in(value)
                 options.append(value)
     raise LaunchLineError(f"{launcher} without a program; write e.g. '{_example(launcher)}'")
-
-
-def _check_filled_in(word: str) -> None:
-    if re.search(r"\$\{?\w", word):
-        raise LaunchLineError(f"{word!r} is for a shell to fill in; write its value")
 
 
 def _example(launcher: str) -> str:

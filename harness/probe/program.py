@@ -20,6 +20,7 @@ A scenario file of a program::
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
@@ -28,8 +29,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.probe.adapters import PROGRAM
+from harness.probe.border.masking import published
+from harness.probe.border.untrusted import read_regular
 from harness.probe.launch_line import LaunchLine, LaunchLineError, parse
 from harness.probe.scenario import PACKAGES, Scenario, ScenarioError
+from harness.probe.shell_syntax import joined
 from harness.probe.surrounding_folder import surrounding_folder
 
 #: The parameters that every program has, besides its line and ranks; see `harness.probe.programs.adapter`.
@@ -48,10 +52,11 @@ DEFAULTS: Mapping[str, Any] = {
 #: changes it.
 INFERENCE = "inference"
 
+#: Of a parameter in a launch line, which stands for its value.
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 #: In accelerate's configuration.
-_PROCESSES = re.compile(r"""^\s*["']?num_processes["']?\s*:\s*(\d+)""", re.MULTILINE)
+_PROCESSES = re.compile(r"""^\s*["']?num_processes["']?\s*:\s*(\d{1,6})\b""", re.MULTILINE)
 
 #: Of ``rank``: ranks of each kind.
 ALL_KINDS = "all-kinds"
@@ -62,6 +67,9 @@ _FEW_RANKS = 4
 #: What counts as a program's own: its code and its settings.
 SOURCES = frozenset((".py", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".jinja", ".txt", ".sh"))
 LARGEST_SOURCE = 1 << 20
+_LARGEST_PROGRAM = 64 << 20  #: a zip file may be one
+#: Files that Python runs, and says itself what is wrong in them: its release may read more than ours.
+_OF_PYTHON = frozenset((".py", ".pyw", ".pyc", ".pyz", ".zip"))
 _MOST_SOURCES = 5_000
 _LEFT_OUT = frozenset(("__pycache__", "node_modules", "site-packages", "wandb", "runs", "outputs", "results"))
 
@@ -86,6 +94,8 @@ def program(
     the line stands for, which variants change; ``packages`` is what its environment has besides the stack, by name and
     version (see `harness.probe.scenario.PACKAGES`); ``options`` are ``gpu``, ``tiny``, ``synthetic_data``, ``rank`` and
     ``inference``, which says that it trains nothing; the others are those of `Scenario`. Raises ScenarioError."""
+    line = joined(line)
+    shown = published(line)
     parsed = parsed_line(line, values or {})
     known = (*DEFAULTS, INFERENCE)
     unknown = sorted(set(options) - set(known))
@@ -98,7 +108,7 @@ def program(
     parameters = {
         **DEFAULTS,
         **options,
-        "program": line,
+        "program": shown,
         "world_size": world_size,
         "warmup_steps": steps,
         "sources_sha256": sources_sha256(parsed, where),
@@ -107,7 +117,7 @@ def program(
     }
     return Scenario(
         version=version,
-        summary=summary or line,
+        summary=summary or shown,
         framework=PROGRAM,
         parameters=parameters,
         devices={"sim": {}, "cpu": {}} if devices is None else devices,
@@ -115,18 +125,22 @@ def program(
         remedies=remedies or {},
         pins=pins or {},
         folder=str(where),
+        line=line,
     )
 
 
 def _configured_ranks(folder: Path, line: LaunchLine) -> int | None:
-    """Those of the configuration that ``accelerate launch`` is given, in YAML or JSON; None where it does not say."""
+    """Those of the configuration that ``accelerate launch`` is given, in YAML or JSON; None where it does not say. Raises
+    ScenarioError where it is no file that can be read."""
     if not line.configuration:
         return None
     try:
-        text = (folder / os.path.expanduser(line.configuration)).read_text(encoding="utf-8", errors="replace")
-    except OSError:  # accelerate says so
+        data = read_regular(folder / os.path.expanduser(line.configuration), LARGEST_SOURCE, follow_links=True)
+    except FileNotFoundError:  # accelerate says so
         return None
-    said = _PROCESSES.search(text)
+    except OSError as error:
+        raise ScenarioError(f"program: {line.configuration} cannot be read: {error.strerror}") from None
+    said = _PROCESSES.search(data.decode("utf-8", "replace"))
     return int(said[1]) or None if said else None
 
 
@@ -154,13 +168,33 @@ def parsed_line(line: str, values: Mapping[str, Any]) -> LaunchLine:
         raise ScenarioError(f"program: {error}") from None
 
 
+def spelled_out(parameters: Mapping[str, Any]) -> str:
+    """The launch line of a cell, of its parameters. A value may hold ``{name}`` itself, which stays."""
+
+    def spelled(found: re.Match[str]) -> str:
+        value = parameters.get(found[1], found[0])
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    line = _PLACEHOLDER.sub(spelled, str(parameters["program"]))
+    more = str(parameters.get("arguments", ""))
+    return f"{line} {more}".strip()
+
+
 def check(line: LaunchLine, folder: Path) -> None:
-    """Raises ScenarioError where the program is a file that is not there."""
+    """Raises ScenarioError where the program is a file that is not there, cannot be read, or holds no Python."""
     if line.is_module or line.is_command:
         return
     file = folder / line.program
     if not file.is_file():
         raise ScenarioError(f"program: no such file: {line.program} in {folder}")
+    try:
+        data = read_regular(file, _LARGEST_PROGRAM, follow_links=True)
+        if file.suffix not in _OF_PYTHON and not line.starts_any_file:
+            ast.parse(data)
+    except OSError as error:
+        raise ScenarioError(f"program: {line.program} cannot be read: {error.strerror}") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ScenarioError(f"program: {line.program} is no Python; name the script that the line starts") from None
 
 
 def sources_sha256(line: LaunchLine, folder: Path) -> str:
@@ -186,10 +220,10 @@ def _values(line: LaunchLine) -> Iterator[str]:
         yield word.partition("=")[2] if word.startswith("-") else word
 
 
-def _is_file(file: Path) -> bool:
+def _is_file(file: Path | os.DirEntry[str]) -> bool:
     try:
         return file.is_file()
-    except (OSError, ValueError):  # a word that no path can be
+    except (OSError, ValueError):  # a link to itself, a word that no path can be
         return False
 
 
@@ -208,7 +242,7 @@ def _sources(folder: Path) -> list[Path]:
             if entry.is_dir(follow_symlinks=False):
                 if not os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
                     left.append(Path(entry.path))
-            elif os.path.splitext(entry.name)[1] in SOURCES and entry.is_file():
+            elif os.path.splitext(entry.name)[1] in SOURCES and _is_file(entry):
                 found.append(Path(entry.path))
     return sorted(found)
 

@@ -78,6 +78,7 @@ class Scenario:
     #: Of a program: where its launch line would be typed. It is of one machine, so no parameter; unless it lies in the
     #: scenarios folder, which is staged wherever a cell runs: then it is relative (``scenarios/programs/lora``).
     folder: str = ""
+    line: str = ""  #: of a program: its launch line as it runs; the parameters have it as it is published
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "framework", adapters.adapter_id(self.framework))

@@ -1,24 +1,34 @@
 """The scenarios of a folder. Their files are run by a process that must answer for each of them (`harness.probe.declared`):
-one that calls ``os._exit(0)``, crashes the interpreter or never ends does not decide how a command ends."""
+one that calls ``os._exit(0)``, crashes the interpreter or never ends does not decide how a command ends, and what one starts
+ends with it."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from harness.config.variables import child_environment
-from harness.errors import UsageError
+from harness.errors import EnvironmentUnavailable, UsageError
 from harness.launch.process import how_it_ended
 from harness.probe.scenario import Scenario, find
+from harness.system import kept
+from harness.system.obstacles import refused
+from harness.system.scratch import scratch_folder
 
 #: How long all files of a folder may take. They declare; a hundred take a second.
 _LONGEST_S = 60.0
 
-_START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from harness.probe.declared import main; main()"
+#: It runs where the command does, as a scenario's folder may be relative; its keeper marks it by a folder of its own.
+_START = (
+    "import json, os, sys; sys.path[:] = json.loads(sys.argv[1]); os.chdir(sys.argv[2]); "
+    "from harness.probe.declared import main; main(json.loads(sys.argv[3]))"
+)
 
 _HINT = "docs/add-a-scenario.md shows one that works"
 
@@ -29,22 +39,11 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 def scenarios(folder: Path) -> dict[str, Scenario]:
-    """By name. Raises UsageError naming the file that does not declare one."""
+    """By name. Raises UsageError naming the file that does not declare one, EnvironmentUnavailable."""
     files = find(folder)
     if not files:
         return {}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-B", "-c", _START, json.dumps(sys.path)],
-            input=json.dumps([str(file) for file in files.values()]).encode(),
-            env=child_environment(),
-            capture_output=True,
-            timeout=_LONGEST_S,
-            check=False,
-        )
-        printed, how = done.stdout, how_it_ended(done.returncode)
-    except subprocess.TimeoutExpired as late:
-        printed, how = late.stdout or b"", f"did not end within {_LONGEST_S:g} s"
+    printed, how = _answers([str(file) for file in files.values()])
     found: dict[str, Scenario] = {}
     for (name, file), line in zip(files.items(), printed.splitlines(), strict=False):
         try:
@@ -58,3 +57,19 @@ def scenarios(folder: Path) -> dict[str, Scenario]:
     if unanswered:
         raise UsageError(f"{unanswered[0]}: does not load: {how}", hint=_HINT)
     return found
+
+
+def _answers(files: Sequence[str]) -> tuple[bytes, str]:
+    """What the process answered of the files, and how it ended. Raises EnvironmentUnavailable."""
+    words = [sys.executable, "-B", "-c", _START, json.dumps(sys.path), os.getcwd(), json.dumps(files)]
+    try:
+        with scratch_folder() as folder:
+            done = kept.run(words, folder=str(folder), environment=child_environment(), timeout_s=_LONGEST_S)
+        return done.stdout, how_it_ended(done.returncode)
+    except subprocess.TimeoutExpired as late:
+        return late.stdout or b"", f"did not end within {_LONGEST_S:g} s"
+    except OSError as error:
+        hint = "check the space left and what else runs"
+        raise refused(
+            EnvironmentUnavailable, "scenarios cannot be read", error, where=error.filename or "", hint=hint
+        ) from None

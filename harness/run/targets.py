@@ -26,7 +26,7 @@ from harness.envs.images import ImageBuilder
 from harness.envs.installer import Installer
 from harness.errors import EnvironmentUnavailable, UsageError
 from harness.launch import staging
-from harness.launch.contract import Executor
+from harness.launch.contract import Executor, ProgramLaunch
 from harness.launch.docker import DockerExecutor
 from harness.launch.local import LocalExecutor
 from harness.launch.ray.executor import RayExecutor
@@ -122,8 +122,8 @@ def venv_build(
 
 def _local(settings: Settings, installer: Installer, note: Note) -> Target:
     """Virtual environments and processes on this machine."""
-    programs = workloads.folders(settings)
-    if any(Path(folder).is_absolute() for folder in programs.values()):
+    programs = workloads.launches(settings)
+    if any(Path(launch.folder).is_absolute() for launch in programs.values()):
         _tell_what_shields(settings, note)
     executor = LocalExecutor(
         folder=settings.environments,
@@ -131,7 +131,7 @@ def _local(settings: Settings, installer: Installer, note: Note) -> Target:
         variables=child_environment(models_of_the_user() if programs else {}),
         timeout_s=settings.timeout_s,
         note=note,
-        folders=programs,
+        programs=programs,
     )
     return Target(executor=executor, build=venv_build(settings, installer, note=note), hardware=hardware.detect)
 
@@ -179,7 +179,7 @@ def _docker(settings: Settings, installer: Installer, note: Note) -> Target:
         timeout_s=settings.timeout_s,
         limits=settings.docker,
         note=note,
-        folders=_staged(settings),
+        programs=_staged(settings),
     )
 
     def build(locked: Sequence[LockedStack], progress: BuildProgress) -> tuple[Environment, ...]:
@@ -189,9 +189,9 @@ def _docker(settings: Settings, installer: Installer, note: Note) -> Target:
     return Target(executor=executor, build=build, hardware=builder.hardware, has_images=True)
 
 
-def _staged(settings: Settings) -> dict[str, str]:
-    """Of the programs' folders those that are where a cell runs, whichever machine that is."""
-    return {name: folder for name, folder in workloads.folders(settings).items() if not Path(folder).is_absolute()}
+def _staged(settings: Settings) -> dict[str, ProgramLaunch]:
+    """Of the programs those whose folders are where a cell runs, whichever machine that is."""
+    return {name: one for name, one in workloads.launches(settings).items() if not Path(one.folder).is_absolute()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +229,7 @@ def _ray(settings: Settings, installer: Installer, note: Note) -> Target:
         files=staging.probe_files(Path(settings.scenarios)),
         side=_RayNodeSide(configured=settings.ray.folder, framework=varied_package(settings), offline=settings.offline),
         timeout_s=settings.timeout_s,
-        folders=_staged(settings),
+        programs=_staged(settings),
     )
     return Target(executor=executor, build=executor.build, hardware=executor.hardware)
 

@@ -19,7 +19,10 @@ import msgspec
 from harness.advice import gpus
 from harness.config.settings import Settings
 from harness.errors import EnvironmentUnavailable, UsageError
+from harness.launch.contract import ProgramLaunch
 from harness.probe.adapters import PROGRAM
+from harness.probe.border.masking import published
+from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from harness.probe.launch_line import LaunchLineError
 from harness.probe.program import DEFAULTS, INFERENCE, program
 from harness.probe.scenario import Scenario, ScenarioError
@@ -56,12 +59,13 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """``train-3f9a1c``: the program's own name, and a hash of all that tells two launches apart. Raises UsageError."""
-        apart = msgspec.structs.replace(self, folder=Path(self.folder).name)  # the same on another machine
+        shown = published(self.line)  # the same with another token
+        apart = msgspec.structs.replace(self, line=shown, folder=Path(self.folder).name)  # the same on another machine
         try:
             fields = msgspec.to_builtins(apart)
             if not self.inference:
                 del fields["inference"]  # as names were made before there was such an option
-            return given_program(self.line, msgspec.json.encode(fields))
+            return given_program(shown, msgspec.json.encode(fields))
         except LaunchLineError as error:
             raise _unusable(str(error)) from None
 
@@ -123,11 +127,11 @@ def list_scenarios(settings: Settings) -> dict[str, Scenario]:
     return found
 
 
-def folders(settings: Settings) -> dict[str, str]:
-    """The user's folder of each workload that is a program, by the workload's name. Raises UsageError."""
-    programs = {name: given.folder for name, given in _programs(settings).items()}
-    scenarios = {name: scenario.folder for name, scenario in _declared(settings).items()}
-    return {name: folder for name, folder in {**programs, **scenarios}.items() if folder}
+def launches(settings: Settings) -> dict[str, ProgramLaunch]:
+    """How each workload that is a program is launched, by the workload's name. Raises UsageError."""
+    programs = {name: ProgramLaunch(given.folder, given.line) for name, given in _programs(settings).items()}
+    scenarios = {name: ProgramLaunch(found.folder, found.line) for name, found in _declared(settings).items()}
+    return {name: launch for name, launch in {**programs, **scenarios}.items() if launch.folder}
 
 
 def chosen(scenario: str | None, given: Program | None, settings: Settings) -> str:
@@ -144,11 +148,12 @@ def measured(scenario: str | None, given: Program | None, settings: Settings) ->
     before, with whatever ranks and card, unless ``given`` says otherwise. Raises UsageError, also where several were."""
     if given is None or scenario is not None:
         return chosen(scenario, given, settings)
-    wanted = {"line": given.line, "folder": given.folder, **given.set_options}
+    wanted = {"folder": given.folder, **given.set_options}
     names = [
         name
         for name, program in _programs(settings).items()
-        if all(getattr(program, option) == value for option, value in wanted.items())
+        if published(program.line) == published(given.line)
+        and all(getattr(program, option) == value for option, value in wanted.items())
     ]
     if len(names) > 1:
         hint = f"name one of them in place of --program: {', '.join(names)}"
@@ -167,7 +172,7 @@ def _kept(given: Program, settings: Settings) -> str:
     file = Path(settings.environments) / _FOLDER / f"{given.name}.json"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, msgspec.json.encode(given), durable=False)
+        write_atomically(file, msgspec.json.encode(given), durable=False, private=True)  # a line may hold a secret
     except OSError as error:
         hint = "free space or set DSREGRESS_ENVIRONMENTS"
         raise refused(EnvironmentUnavailable, "cannot be written", error, where=file, hint=hint) from None
@@ -205,7 +210,7 @@ def _programs(settings: Settings) -> dict[str, Program]:
     given = {}
     for file in sorted(Path(settings.environments, _FOLDER).glob("*.json")):
         with contextlib.suppress(OSError, ValueError):  # another release's, or removed meanwhile
-            given[file.stem] = msgspec.json.decode(file.read_bytes(), type=Program)
+            given[file.stem] = msgspec.json.decode(read_regular(file, MOST_FILE_BYTES), type=Program)
     return given
 
 

@@ -58,7 +58,7 @@ _KIND = "bundle"
 KEY = re.compile(r"(?:(?<=-sim)|(?<=-cpu)|(?<=-cuda))-[0-9a-f]{12}(?=[-.])")
 
 #: A path in a results folder: no hidden part, none that leads out of it.
-_PATH = re.compile(r"(?:[^/\x00-\x1f.][^/\x00-\x1f]*/)*[^/\x00-\x1f.][^/\x00-\x1f]*")
+_PATH = re.compile(r"(?:[^/\x00-\x1f.][^/\x00-\x1f]*/){0,2}[^/\x00-\x1f.][^/\x00-\x1f]*")
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -187,7 +187,7 @@ class Bundle:
         except Damaged as error:
             return f"damaged: {error}"
         if not _PATH.fullmatch(line.path):
-            return f"damaged: {line.path!r} is no path in a results folder"
+            return f"damaged: {line.path[:80]!r} is no path in a results folder"
         if not self._is_as_written(data):
             return f"{line.path}: {_CHANGED}"
         if line.path in self._files:

@@ -5,24 +5,29 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import tempfile
+import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness.probe.border.trees import remove_tree
 
+#: Of new files, before the user's umask.
+_MODE = 0o666
+
 #: How a file system says that it has no hard links.
 _NO_LINKS = frozenset((errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))
 
 
-def write_atomically(file: str | Path, data: bytes | Iterable[bytes], *, durable: bool = True) -> None:
+def write_atomically(
+    file: str | Path, data: bytes | Iterable[bytes], *, durable: bool = True, private: bool = False
+) -> None:
     """Replace ``file`` by ``data`` (one piece, or several in order): a reader, or a crash at any moment, finds the old
     content or the new, never a part.
 
-    ``durable`` waits for the disk; without it, only a crash of the whole machine may leave an empty file. Raises OSError,
-    and what making the pieces raises.
+    ``durable`` waits for the disk; without it, only a crash of the whole machine may leave an empty file. A ``private`` file
+    is its owner's alone; else the user's umask decides who reads it. Raises OSError, and what making the pieces raises.
     """
-    with _written_beside(file, data, durable=durable) as temporary:
+    with _written_beside(file, data, durable=durable, mode=0o600 if private else _MODE) as temporary:
         os.replace(temporary, file)
 
 
@@ -38,22 +43,24 @@ def create_atomically(file: str | Path, data: bytes) -> None:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))  # now the name is ours
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE))  # now the name is ours
             os.replace(temporary, file)
 
 
 @contextlib.contextmanager
-def _written_beside(file: str | Path, data: bytes | Iterable[bytes], *, durable: bool) -> Iterator[str]:
+def _written_beside(
+    file: str | Path, data: bytes | Iterable[bytes], *, durable: bool, mode: int = _MODE
+) -> Iterator[str]:
     """A temporary file with the content, which is gone afterwards."""
-    folder = os.path.dirname(os.path.abspath(file))
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".partial-")
+    # Not by tempfile, whose files nobody else may read, whatever the umask.
+    temporary = os.path.join(os.path.dirname(os.path.abspath(file)), f".partial-{secrets.token_hex(8)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with open(handle, "wb") as stream:
             stream.writelines([data] if isinstance(data, bytes) else data)
             if durable:
                 stream.flush()
                 os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide it from other users of the folder
         yield temporary
     finally:
         with contextlib.suppress(OSError):
@@ -76,10 +83,10 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """An empty folder to fill, which becomes ``folder`` at the end. It is removed on an error, and where another process
     has made ``folder`` meanwhile. Raises OSError."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".unfinished-"))
+    unfinished = folder.parent / f".unfinished-{secrets.token_hex(8)}"
+    unfinished.mkdir()
     try:
         yield unfinished
-        unfinished.chmod(0o755)  # mkdtemp's 0700 would hide it from other users, as in a container
         try:
             os.rename(unfinished, folder)
         except OSError:

@@ -7,7 +7,6 @@ with any other local version, an editable install and a checkout are no release.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,12 +22,9 @@ from packaging.utils import (
 )
 from packaging.version import Version
 
+from harness.config.toml_text import parsed_toml
 from harness.errors import UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from harness.probe.border.masking import without_secrets
 
 _FREEZE = "`pip freeze` prints what is installed"
 _NOT_PINNED, _OWN_CODE = "not pinned", "not a release"
@@ -110,7 +106,8 @@ def _requirements(text: str, file: str) -> Installed:
             requirement = Requirement(re.split(r"\s--?[a-z]", line)[0])
         except InvalidRequirement:
             if not _PLACE.match(line):
-                raise UsageError(f"not a requirement: {line!r}", where=where, hint="write NAME==VERSION") from None
+                shown = without_secrets(line)
+                raise UsageError(f"not a requirement: {shown!r}", where=where, hint="write NAME==VERSION") from None
             _add_place(line, found)
             continue
         if requirement.marker is not None and not _applies(requirement.marker):
@@ -153,9 +150,10 @@ def _read_option(line: str, number: int, where: str, found: _Found) -> None:
         name = egg["name"] if egg else editable["value"].rstrip("/").rpartition("/")[2].partition("[")[0]
         found.add_unknown(name, f"{_OWN_CODE}: editable")  # a checkout's folder mostly has its package's name
     elif _OTHER_FILE.match(line):
-        found.unread.append(f"{line} (line {number})")
+        found.unread.append(f"{without_secrets(line)} (line {number})")
     elif not _OPTION.match(line):
-        raise UsageError(f"not an option of a requirements file: {line!r}", where=where, hint="write NAME==VERSION")
+        shown = without_secrets(line)
+        raise UsageError(f"not an option of a requirements file: {shown!r}", where=where, hint="write NAME==VERSION")
 
 
 def _add_place(url: str, found: _Found, name: str = "") -> None:
@@ -185,8 +183,8 @@ def _applies(marker: Marker) -> bool:
 
 def _lock(text: str, file: str) -> Installed:
     try:
-        packages = tomllib.loads(text).get("package", [])
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError, numbers without end, tables without end
+        packages = parsed_toml(text).get("package", [])
+    except ValueError as error:
         raise UsageError(f"not valid TOML: {error}", where=file, hint="make it again, with `uv lock`") from None
     if not isinstance(packages, list) or not packages:
         raise UsageError("no lock: it has no [[package]]", where=file, hint=_FREEZE)

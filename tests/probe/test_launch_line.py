@@ -104,11 +104,13 @@ def test_a_launcher_that_asks_for_devices_gets_the_visible_ones(line: str, devic
         ("accelerate launch", "accelerate without a program; write e.g. 'accelerate launch train.py'"),
         ("python -c 'print(1)'", "python -c: write the program into a file"),
         ("srun python train.py", "srun is not understood; write the line that it starts, e.g. 'torchrun train.py'"),
-        ("train.py | tee log", "'|' is for a shell; write one launch line without it"),
         ("train.py 'x", "cannot be read as a shell would: No closing quotation"),
         ("trl", "trl without a command; write e.g. 'trl sft --model_name_or_path Qwen/Qwen2.5-7B'"),
-        ("torchrun --nproc_per_node=$N train.py", "'--nproc_per_node=$N' is for a shell to fill in; write its value"),
-        ("deepspeed --num_gpus ${N} train.py", "'${N}' is for a shell to fill in; write its value"),
+        ("sudo python train.py", "sudo is not understood; write the line that it starts, e.g. 'torchrun train.py'"),
+        (
+            "/usr/bin/docker run x python train.py",
+            "docker is not understood; write the line that it starts, e.g. 'torchrun train.py'",
+        ),
         ("cd x\npython train.py", "several lines; write one launch line"),
     ],
 )
@@ -144,3 +146,80 @@ def test_a_word_that_names_no_file_is_a_command_that_a_package_installs(
 @pytest.mark.parametrize("line", ["./train --lr 1", "bin/train x", "train.py"])
 def test_what_has_a_folder_or_a_suffix_is_a_file(line: str) -> None:
     assert parse(line).launcher == "python"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("train.py | tee log", "|"),
+        ("train.py --lr 1>log", ">"),
+        ("train.py 2>&1", "2>&1"),
+        ("train.py&", "&"),
+        ("cd x; train.py", ";"),
+        ("cd x&&train.py", "&&"),
+        ("train.py --n $(nproc)", "$("),
+        ('train.py --n "$(nproc)"', "$("),
+        ("train.py --n `nproc`", "`"),
+        ('train.py --out "a/`date`"', "`"),
+        ("torchrun --nproc_per_node=$N train.py", "$N"),
+        ("deepspeed --num_gpus ${N} train.py", "${N}"),
+        ('train.py --data "$DATA/x"', "$DATA"),
+        ("KEY=$SECRET train.py", "$SECRET"),
+    ],
+)
+def test_what_only_a_shell_carries_out_is_refused(line: str, text: str) -> None:
+    with pytest.raises(LaunchLineError) as refused:
+        parse(line)
+    assert str(refused.value) == (
+        f"dsregress runs no shell: {text!r} would be an argument; write the line without it, or put it in single quotes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "argument"),
+    [
+        ("train.py '$(nproc) `x` > ; | & $HOME'", "$(nproc) `x` > ; | & $HOME"),
+        ("train.py \\$5", "$5"),
+        ('train.py "a;b > c | d & e"', "a;b > c | d & e"),
+        ('train.py "it\'s > 5$"', "it's > 5$"),
+        ("train.py '<|im_end|>'", "<|im_end|>"),
+        ("train.py 5$", "5$"),
+        ("train.py '{\"a\": 1}'", '{"a": 1}'),
+    ],
+)
+def test_quoted_text_is_an_argument(line: str, argument: str) -> None:
+    assert parse(line).arguments == (argument,)
+
+
+@pytest.mark.parametrize("value", ["-1", "0", "1.5", "1e3", "1000000", pytest.param("9" * 5000, id="long"), "4x", "٤"])
+@pytest.mark.parametrize(
+    ("before", "option"),
+    [
+        ("torchrun --nproc_per_node ", "--nproc_per_node"),
+        ("torchrun --nproc-per-node=", "--nproc-per-node"),
+        ("torchrun --nproc_per_node 8 --nnodes ", "--nnodes"),
+        ("accelerate launch --num_processes ", "--num_processes"),
+    ],
+)
+def test_a_number_of_processes_that_there_is_not_is_refused(before: str, option: str, value: str) -> None:
+    with pytest.raises(LaunchLineError) as refused:
+        parse(f"{before}{value} train.py")
+    assert str(refused.value) == f"{option} {value[:20]}: write a whole number from 1 to 999,999"
+
+
+def test_a_command_takes_its_number_of_processes_from_a_variable() -> None:
+    with pytest.raises(LaunchLineError, match="NPROC_PER_NODE 0: write a whole number"):
+        parse("NPROC_PER_NODE=0 swift sft")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "torchrun --nproc_per_node auto --nnodes 1:4",
+        "torchrun --nproc_per_node gpu --nnodes 08",
+        "deepspeed --num_gpus -1 --num_nodes -1",
+        "torchrun --nproc_per_node {ranks} --nnodes {nodes}",
+    ],
+)
+def test_other_words_for_a_number_of_processes_are_the_launchers(options: str) -> None:
+    assert parse(f"{options} train.py").program == "train.py"

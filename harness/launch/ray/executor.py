@@ -19,7 +19,7 @@ import msgspec
 from harness.config.ray import Ray
 from harness.errors import EnvironmentUnavailable, HarnessError
 from harness.launch import staging
-from harness.launch.contract import Ended, Lost, RankShare, RunPlan, Waiting, Worker
+from harness.launch.contract import Ended, Lost, ProgramLaunch, RankShare, RunPlan, Waiting, Worker
 from harness.launch.ray import cluster, spanning
 from harness.launch.ray.node import NodeSide, NodeWorker, Opened
 from harness.launch.ray.placing import ClusterNode, Needs, alike, missing, needs, whole
@@ -47,7 +47,7 @@ class RayExecutor:
     """See `harness.launch.contract.Executor` and `Cluster`. Joins the cluster on first use.
 
     ``files`` is the code that measures, by `harness.launch.staging.probe_files`; ``side`` is what is done on nodes;
-    ``folders`` are those of programs, in the files.
+    ``programs`` are those in the files.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class RayExecutor:
         files: Mapping[str, bytes],
         side: NodeSide,
         timeout_s: float,
-        folders: Mapping[str, str] = {},
+        programs: Mapping[str, ProgramLaunch] = {},
     ) -> None:
         self.settings = settings
         self.side = side
         self.timeout_s = timeout_s
-        self._folders = dict(folders)
+        self._programs = dict(programs)
         self._files = files
         self._shipped: Any = None
         self._locked: dict[str, LockedStack] = {}
@@ -210,7 +210,7 @@ class RayExecutor:
         if self._shipped is None:
             self._shipped = ray.put(dict(self._files))
         made = ray.remote(NodeWorker).options(max_concurrency=2, max_restarts=0, **options)
-        actor = made.remote(self.side, self._shipped, locked, device, framework, self.timeout_s, self._folders)
+        actor = made.remote(self.side, self._shipped, locked, device, framework, self.timeout_s, self._programs)
         with self._lock:
             self._actors.add(actor)
         return actor

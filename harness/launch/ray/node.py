@@ -16,7 +16,7 @@ from typing import Protocol
 import msgspec
 
 from harness.errors import EnvironmentUnavailable
-from harness.launch.contract import Ended, RankShare, RunPlan, Waiting
+from harness.launch.contract import Ended, ProgramLaunch, RankShare, RunPlan, Waiting
 from harness.launch.local import LocalExecutor
 from harness.launch.worker import ServerWorker
 from harness.model import Cell, Environment, Hardware, LockedStack
@@ -64,14 +64,14 @@ class NodeWorker:
         device: str,
         framework: str,
         timeout_s: float,
-        folders: Mapping[str, str],
+        programs: Mapping[str, ProgramLaunch],
     ) -> None:
         self._side = side
         self._files = files
         self._locked = locked
         self._device, self._framework = device, framework
         self._timeout_s = timeout_s
-        self._folders = folders
+        self._programs = programs
         self._runs: _RunsFolder | None = None
         self._worker: ServerWorker | None = None
         self._failed: Ended | None = None
@@ -92,7 +92,7 @@ class NodeWorker:
                 variables=self._side.variables(),
                 timeout_s=self._timeout_s,
                 runs=self._runs.folder,
-                folders=self._folders,
+                programs=self._programs,
                 note=lambda line: print(line, file=sys.stderr),  # noqa: T201 (into the log of the node)
             )
             self._worker = executor.worker(environment, self._device, self._framework)

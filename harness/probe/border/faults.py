@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 
 from harness.probe.border import encoding, machine
+from harness.probe.border.masking import without_secrets
 from harness.probe.border.own_faults import own_fault
 from harness.probe.border.untrusted import read_tail
 from harness.probe.error_chain import behind_one_another
@@ -115,8 +116,8 @@ def _first_line(message: str) -> str:
 
 
 def stable(text: str) -> str:
-    """The line without addresses, folders, ports and process ids."""
-    text = text[:_LINE_READ]
+    """The line without secrets, addresses, folders, ports and process ids."""
+    text = without_secrets(text[:_LINE_READ])
     for pattern, replacement in _VOLATILE:
         text = pattern.sub(replacement, text)
     return text.strip()[:SIGNATURE_LENGTH]
@@ -133,8 +134,8 @@ def detail_of(error: BaseException) -> str:
 
 def without_folders(text: str) -> str:
     """Paths below site-packages stay; of others only the last part: results are published, and folders of a user are
-    private."""
-    return _FOLDER.sub(".../", _WORD.sub(_below_packages, text))
+    private, as are secrets."""
+    return _FOLDER.sub(".../", _WORD.sub(_below_packages, without_secrets(text)))
 
 
 def signal_signature(number: int, log: str = "") -> str:

@@ -33,6 +33,7 @@ DAMAGED = "an installed or downloaded file is damaged"
 KILLED = "it was killed from outside"
 ENGINE = "the container engine is gone"
 BUSY = "the machine is too busy"
+CLOCK = "the clock is beyond the year 2262"
 NO_START = "the environment's Python does not start"
 REMOVED = "the run's folder was removed"
 
@@ -52,6 +53,7 @@ REMEDIES = {
     KILLED: "find out what ended it (dmesg, the job's scheduler)",
     ENGINE: "start it again (systemctl start docker)",
     BUSY: "end other programs",
+    CLOCK: "set it",
     NO_START: "repair it; one in .dsregress/envs is built again once its folder is moved away",
     REMOVED: "find out what removes it: a program that cleans up, or a release under test",
 }
@@ -142,6 +144,8 @@ def _of_one(error: BaseException) -> str:
     message = encoding.text(error, _LONGEST_MESSAGE)  # the framework's own class may not print it
     if host_refuses_memory(error, message):
         return MEMORY if memory_is_short() else ""
+    if isinstance(error, OverflowError) and "PyTime_t" in message:
+        return CLOCK
     if isinstance(error, OSError) and error.errno in _BY_ERRNO:
         return _BY_ERRNO[error.errno]
     if isinstance(error, subprocess.CalledProcessError):

@@ -67,9 +67,9 @@ def read_regular(path: str | os.PathLike[str], limit_bytes: int, *, follow_links
     raise OSError(errno.EFBIG, f"larger than {_mebibytes(limit_bytes)}", os.fspath(path))
 
 
-def read_tail(path: str | os.PathLike[str], length: int) -> bytes:
+def read_tail(path: str | os.PathLike[str], length: int, *, follow_links: bool = False) -> bytes:
     """The last ``length`` bytes of a regular file, however large it is. Raises as `open_regular`."""
-    handle = open_regular(path)
+    handle = open_regular(path, follow_links=follow_links)
     try:
         os.lseek(handle, max(0, os.fstat(handle).st_size - length), os.SEEK_SET)
         return os.read(handle, length)

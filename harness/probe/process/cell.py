@@ -215,6 +215,8 @@ def test_scenario(cell: Any, benchmark: Any) -> None:
     """A cell passes, trains like plain PyTorch, and shows its step time and its memory."""
     name, variant, declared, program = cell
     parameters = declared.resolve(variant, "cpu")
+    if declared.line:
+        parameters["program"] = declared.line
     for package in parameters.get(scenarios.PACKAGES, ()):
         try:
             distribution(package)

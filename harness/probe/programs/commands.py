@@ -12,14 +12,14 @@ import importlib
 import importlib.metadata
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from harness.probe.launch_line import INSTALLED, LaunchLine, LaunchLineError, parse_words
+from harness.probe.launch_line import LaunchLine, LaunchLineError, parse_words
+from harness.probe.programs.child_processes import launch_line_of
 from harness.probe.replacing import Patches
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def handing_over(others: StartedProcesses) -> Iterator[None]:
     torchrun = importlib.import_module("torch.distributed.run")
 
     def process(words: Sequence[str], environment: Mapping[str, str] | None) -> None:
-        line = _launch_line(words, environment)
-        if line is not None:
-            raise HandedOver(line)
+        if line := launch_line_of(words):
+            changed = {name: value for name, value in (environment or {}).items() if os.environ.get(name) != value}
+            raise HandedOver(dataclasses.replace(line, variables=(*line.variables, *changed.items())))
 
     def accelerate_launch(options: Any) -> NoReturn:
         raise HandedOver(options)
@@ -99,20 +99,3 @@ def handing_over(others: StartedProcesses) -> Iterator[None]:
             yield
     finally:
         others.seen_by = before
-
-
-def _launch_line(words: Sequence[str], environment: Mapping[str, str] | None) -> LaunchLine | None:
-    """The launch line that a process is; None where it is anything else."""
-    try:
-        line = parse_words(shlex.split(words[0]) if len(words) == 1 else words)  # one word is a line for a shell
-    except (LaunchLineError, ValueError):
-        return None
-    if line.launcher == INSTALLED or (line.launcher == "python" and _is_tool(line)):
-        return None
-    changed = {name: value for name, value in (environment or {}).items() if os.environ.get(name) != value}
-    return dataclasses.replace(line, variables=(*line.variables, *changed.items()))
-
-
-def _is_tool(line: LaunchLine) -> bool:
-    """Whether Python runs something that trains nothing."""
-    return line.is_module and line.program.partition(".")[0] in ("pip", "venv", "ensurepip", "compileall")

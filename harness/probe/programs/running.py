@@ -15,6 +15,7 @@ from harness.probe.border import faults
 from harness.probe.border.surroundings import SKELETONS
 from harness.probe.error_chain import behind, behind_one_another
 from harness.probe.launch_line import LaunchLineError
+from harness.probe.program import spelled_out
 from harness.probe.programs import (
     commands,
     imports,
@@ -214,15 +215,6 @@ def _check_shrunk(weights: LocalWeights, program: str) -> None:
     """Raises ProgramError."""
     if not weights.shrunk:
         raise ProgramError(f"{program} builds no model from a configuration class, and --tiny can shrink no other")
-
-
-def spelled_out(parameters: Mapping[str, Any]) -> str:
-    """The launch line of a cell."""
-    line = str(parameters["program"])
-    for name, value in parameters.items():
-        line = line.replace("{" + name + "}", str(value).lower() if isinstance(value, bool) else str(value))
-    more = str(parameters.get("arguments", ""))
-    return f"{line} {more}".strip()
 
 
 def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -> str:

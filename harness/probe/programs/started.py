@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.probe.programs.child_processes import trains
 from harness.probe.programs.errors import place
 from harness.probe.replacing import Patches
 
@@ -67,13 +68,11 @@ def watched() -> Iterator[StartedProcesses]:
         if _is_ours(sys._getframe(1)):
             run(process, args, *rest, **kwargs)
             return
-        words = [args] if isinstance(args, (str, bytes, os.PathLike)) else list(args)
+        words = [os.fsdecode(word) for word in ([args] if isinstance(args, (str, bytes, os.PathLike)) else args)]
         if kwargs.get("stdout") is None:  # the output of others is read by who starts them
-            started.seen_by([os.fsdecode(word) for word in words], kwargs.get("env"))
-        if words and any(
-            "python" in str(word) or "torch" in str(word) or "deepspeed" in str(word) for word in words[:3]
-        ):
-            started.names.append(" ".join(os.path.basename(str(word)) for word in words[:4]))
+            started.seen_by(words, kwargs.get("env"))
+        if words and trains(words):
+            started.names.append(" ".join(os.path.basename(word) for word in words[:4]))
         run(process, args, *rest, **kwargs)
 
     with Patches() as patches:

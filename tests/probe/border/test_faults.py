@@ -283,3 +283,9 @@ def test_an_error_of_communication_blames_another_rank(signature: str) -> None:
 )
 def test_an_error_of_a_ranks_own_blames_no_other(signature: str) -> None:
     assert not faults.blames_another_rank(signature)
+
+
+def test_secrets_of_a_message_are_in_no_signature_and_no_detail() -> None:
+    error = ValueError("unrecognized arguments: --api_key X0 https://me:X0@host")
+    assert faults.signature_of(error) == "ValueError: unrecognized arguments: --api_key *** https://***@host"
+    assert "X0" not in faults.detail_of(error)

@@ -177,3 +177,8 @@ def test_what_a_process_printed_before_it_ended_counts_but_for_networks() -> Non
 def test_every_fault_says_what_to_do() -> None:
     faults = {value for name, value in vars(machine).items() if name.isupper() and isinstance(value, str)}
     assert faults == set(machine.REMEDIES)
+
+
+def test_a_clock_that_python_cannot_count_is_the_machines() -> None:
+    assert machine.of_error(OverflowError("timestamp too large to convert to C _PyTime_t")) == machine.CLOCK
+    assert machine.of_error(OverflowError("timestamp out of range for platform time_t")) == ""

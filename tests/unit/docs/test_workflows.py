@@ -44,9 +44,14 @@ def test_nothing_is_permitted_but_reading(text: str) -> None:
 
 def test_what_may_write_to_a_pull_request_runs_nothing_of_its_author() -> None:
     text = (ROOT / ".github" / "workflows" / "comment.yml").read_text(encoding="utf-8")
-    assert "checkout" not in text
+    (options,) = re.findall(r"uses: actions/checkout@.*\n((?: {8,}.*\n)*)", text)
+    assert "ref:" not in options.replace("without a ref:", "")  # so it is the default branch of the base repository
+    assert "repository:" not in options
+    assert "persist-credentials: false" in options
+    assert "sparse-checkout: .github/pull_request_comment.py" in options
     assert "pip" not in text
     assert "nox" not in text
+    assert "head_sha" not in text
     for line in re.findall(r"^ +(?:- )?run:.*(?:\n {10,}.*)*", text, re.MULTILINE):
         assert "${{" not in line  # a branch's name is text in a variable, never part of a script
 
@@ -74,7 +79,7 @@ def test_the_gate_waits_for_every_other_job() -> None:
 
 
 #: The programs that steps call.
-PROGRAMS = ("cat", "gh", "head", "nox", "pip")
+PROGRAMS = ("cat", "gh", "head", "nox", "pip", "python3")
 
 
 def scripts(text: str) -> list[str]:

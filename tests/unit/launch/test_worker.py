@@ -6,16 +6,18 @@ import errno
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.launch import worker as serving
-from harness.launch.contract import Ended, RunPlan, Waiting
+from harness.launch.contract import Ended, ProgramLaunch, RunPlan, Waiting
 from harness.launch.process import ServerProcess
 from harness.launch.worker import Server, ServerWorker
-from harness.model import Failed, MachineFault, OutOfMemory, Passed, TimedOut
+from harness.model import Cell, Failed, MachineFault, OutOfMemory, Passed, TimedOut
 from harness.probe.border import machine
 from harness.probe.border.wire import RunRecord
 from tests.builders.cells import RANK, cell
@@ -46,17 +48,29 @@ while (told := command()):
 """
 
 
-def worker(folder: Path, program: str, timeout_s: float = 10.0, limited_memory: bool = False) -> ServerWorker:
+def worker(
+    folder: Path,
+    program: str,
+    timeout_s: float = 10.0,
+    limited_memory: bool = False,
+    programs: Mapping[str, ProgramLaunch] = {},
+) -> ServerWorker:
     server = folder / "server.py"
     server.write_text(PRELUDE + program)
-    return started([sys.executable, str(server)], folder, timeout_s, limited_memory)
+    return started([sys.executable, str(server)], folder, timeout_s, limited_memory, programs)
 
 
-def started(command: list[str], folder: Path, timeout_s: float = 10.0, limited_memory: bool = False) -> ServerWorker:
+def started(
+    command: list[str],
+    folder: Path,
+    timeout_s: float = 10.0,
+    limited_memory: bool = False,
+    programs: Mapping[str, ProgramLaunch] = {},
+) -> ServerWorker:
     def start_server(home: Path, log: Path) -> ServerProcess:
         return ServerProcess(command, os.environ, str(home), str(log))
 
-    return ServerWorker(start_server, folder / "runs", timeout_s, limited_memory=limited_memory)
+    return ServerWorker(start_server, folder / "runs", timeout_s, limited_memory=limited_memory, programs=programs)
 
 
 def failure(ended: Waiting | Ended) -> Failed:
@@ -244,3 +258,46 @@ def test_an_interruption_from_another_thread_ends_the_cell(tmp_path: Path) -> No
     one.wait_until_open()
     threading.Timer(0.1, one.interrupt).start()
     assert failure(one.start(cell("A"), PLAN)).signature == "the probe's server was killed by the harness"
+
+
+DIES = """
+tell('ready', import_s=0.1)
+command()
+print('in /home/me/x: --api_key secret', file=sys.stderr, flush=True)
+sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("stored", "launched", "requested"),
+    [
+        ("API_KEY=*** train.py ~/x", "API_KEY=secret train.py /home/me/x", "API_KEY=secret train.py /home/me/x"),
+        ("train.py --old", "API_KEY=secret train.py", "train.py --old"),
+        ("train.py", "train.py", "train.py"),
+    ],
+)
+def test_a_program_runs_by_the_line_that_no_result_says(
+    tmp_path: Path, stored: str, launched: str, requested: str
+) -> None:
+    one = worker(tmp_path, DIES, programs={"s": ProgramLaunch("/there", launched)})
+    lost = failure(one.start(program_cell(stored), PLAN))
+    (file,) = (tmp_path / "runs").glob("run-*/request.json")
+    request = json.loads(file.read_bytes())
+    assert (request["parameters"]["program"], request["program_folder"]) == (requested, "/there")
+    assert lost.detail == "in .../x: --api_key ***\n"
+
+
+def test_a_stored_line_whose_secret_is_not_known_does_not_run(tmp_path: Path) -> None:
+    for programs in ({}, {"s": ProgramLaunch("/there", "train.py --other")}):
+        one = worker(tmp_path, DIES, programs=programs)
+        ended = failure(one.start(program_cell("API_KEY=*** train.py"), PLAN))
+        assert ended.stage == "harness"
+        assert ended.signature == (
+            "its launch line holds a secret, which is not stored: give the line with --program once more"
+        )
+        one.close()
+
+
+def program_cell(line: str) -> Cell:
+    plain = cell("A")
+    return msgspec.structs.replace(plain, scenario="s", parameters={**plain.parameters, "program": line})

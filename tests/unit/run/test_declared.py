@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -57,3 +59,40 @@ def test_what_a_file_prints_is_not_printed_by_the_command(tmp_path: Path, capfd:
     (tmp_path / "sound.py").write_text(SOUND)
     assert declared.scenarios(tmp_path)["sound"].parameters == {"a": [1, 2.0]}
     assert capfd.readouterr().out == ""
+
+
+FORKS = (
+    SOUND
+    + """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print(os.getpid(), file=open(PID, "w"), flush=True)
+        time.sleep(600)
+    os._exit(0)
+while not os.path.exists(PID) or not open(PID).read():
+    time.sleep(0.01)
+"""
+)
+
+
+def test_a_process_that_a_file_leaves_ends_with_it_and_is_not_waited_for(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    (tmp_path / "forks.py").write_text(f"PID = {str(pid)!r}\n{FORKS}")
+    begun = time.monotonic()
+    assert declared.scenarios(tmp_path).keys() == {"forks"}
+    assert time.monotonic() - begun < 30
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+
+
+def test_a_relative_folder_is_one_of_where_the_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "train.py").write_text("")
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "ours.py").write_text(
+        "from harness.probe.program import program\nSCENARIO = program(version=1, line='python train.py', folder='mine')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert declared.scenarios(tmp_path / "scenarios")["ours"].folder == str(tmp_path / "mine")

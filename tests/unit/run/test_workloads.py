@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import msgspec
@@ -100,14 +101,14 @@ def test_a_scenario_of_the_project_keeps_its_name(settings: Settings, folder: Pa
     Path(settings.scenarios, f"{name}.py").write_text(SCENARIO)
     assert workloads.load_scenarios(settings, [name])[name].framework == "frames.adapter"
     assert workloads.list_scenarios(settings)[name].framework == "frames.adapter"
-    assert workloads.folders(settings) == {}
+    assert workloads.launches(settings) == {}
 
 
 def test_the_files_of_a_program_are_hashed_once(settings: Settings, folder: Path, hashed: list[Path]) -> None:
     name = given(settings, folder)
     workloads.load_scenarios(settings, [name])
     workloads.list_scenarios(settings)
-    workloads.folders(settings)
+    workloads.launches(settings)
     assert hashed == [folder]
 
 
@@ -118,7 +119,7 @@ def test_the_files_of_a_program_are_not_read_for_another_workload(
     workloads._scenario.cache_clear()  # another command
     hashed.clear()
     workloads.load_scenarios(settings, ["llama"])
-    assert workloads.folders(settings) == {name: str(folder)}
+    assert workloads.launches(settings) == {name: (str(folder), "torchrun train.py")}
     assert hashed == []
 
 
@@ -133,7 +134,7 @@ def test_a_scenario_that_is_a_program_is_read_once(
         f"SCENARIO = program(version=1, line='torchrun train.py', folder={str(folder)!r})\n"
     )
     assert list(workloads.load_scenarios(settings)) == ["llama", "ours"]
-    assert workloads.folders(settings) == {"ours": str(folder)}
+    assert workloads.launches(settings) == {"ours": (str(folder), "torchrun train.py")}
     assert read == [Path(settings.scenarios)]
 
 
@@ -149,7 +150,7 @@ def test_a_program_of_the_scenarios_folder_is_staged_with_it_and_finds_its_card(
         "                   devices={'sim': {}, 'cpu': {'tiny': True, 'world_size': 2, 'gpu': 'A100-80G'}})\n"
     )
     scenario = workloads.load_scenarios(settings)["lora"]
-    assert workloads.folders(settings) == {"lora": "scenarios/programs/lora"}
+    assert workloads.launches(settings) == {"lora": ("scenarios/programs/lora", "python train.py")}
     assert scenario.resolve("base", "cpu")["tiny"]
     assert scenario.resolve("base", "sim")["card"]["compute_capability"] == [7, 0]
     assert scenario.resolve("base", "cpu")["card"]["compute_capability"] == [8, 0]
@@ -166,7 +167,7 @@ def test_a_scenario_that_changed_is_loaded_anew(settings: Settings) -> None:
 def test_what_cannot_be_read_is_no_program(settings: Settings, folder: Path) -> None:
     name = given(settings, folder)
     (Path(settings.environments) / "programs" / "torn-123456.json").write_text('{"line": "tor')
-    assert workloads.folders(settings) == {name: str(folder)}
+    assert workloads.launches(settings) == {name: (str(folder), "torchrun train.py")}
 
 
 def test_what_reads_results_finds_a_program_with_the_ranks_that_it_was_given(settings: Settings, folder: Path) -> None:
@@ -183,3 +184,29 @@ def test_a_program_keeps_the_name_that_it_had_before_there_was_an_option() -> No
     training = Program(line="torchrun train.py", folder="/x/project")
     assert training.name == "train-1f55f8"
     assert Program(line=training.line, folder=training.folder, inference=True).name != training.name
+
+
+SECRET = "HF_TOKEN={} torchrun train.py --data /home/me/data"
+
+
+def test_a_secret_is_in_no_parameter_and_a_new_one_is_the_same_program(settings: Settings, folder: Path) -> None:
+    name = given(settings, folder, SECRET.format("old"))
+    assert given(settings, folder, SECRET.format("new")) == name
+    found = workloads.load_scenarios(settings, [name])[name]
+    assert (found.parameters["program"], found.summary) == ("HF_TOKEN=*** torchrun train.py --data ~/data",) * 2
+    assert workloads.launches(settings) == {name: (str(folder), SECRET.format("new"))}
+    file = Path(settings.environments) / "programs" / f"{name}.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    wanted = Program(line=SECRET.format("newest"), folder=str(folder))
+    assert workloads.measured(None, wanted, settings) == name
+
+
+def test_a_scenario_that_is_a_program_publishes_no_secret(settings: Settings, folder: Path) -> None:
+    line = SECRET.format("x")
+    Path(settings.scenarios, "ours.py").write_text(
+        "from harness.probe.program import program\n"
+        f"SCENARIO = program(version=1, line={line!r}, folder={str(folder)!r})\n"
+    )
+    scenario = workloads.load_scenarios(settings)["ours"]
+    assert scenario.resolve("base", "sim")["program"] == "HF_TOKEN=*** torchrun train.py --data ~/data"
+    assert workloads.launches(settings) == {"ours": (str(folder), line)}

@@ -185,7 +185,13 @@ def test_a_line_without_end_is_not_held(bundled: Path, monkeypatch: pytest.Monke
     assert len(loaded.results) == 2
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../up.json", "a/../b.json", "a//b.json", ".hidden", "a/.b", ""])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/etc/passwd", "../up.json", "a/../b.json", "a//b.json", ".hidden", "a/.b", "", "a/b/c/d.json"),
+        pytest.param("a/" * 3_000 + "b.json", id="3,000 folders"),
+    ],
+)
 def test_a_path_that_leads_out_of_a_folder_is_damage(bundled: Path, path: str) -> None:
     line = json.dumps({"kind": "other", "path": path, "content": {}}).encode() + b"\n"
     edited(bundled, lambda found: [*found, line])

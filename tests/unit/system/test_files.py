@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import threading
 from pathlib import Path
 
 import pytest
 
-from harness.system.files import create_atomically, write_atomically
+from harness.system.files import create_atomically, new_folder, write_atomically
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:
@@ -71,3 +72,22 @@ def test_what_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         with pytest.raises(OSError, match="No space left"):
             write(tmp_path / "result.json", b"content")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("umask", "file_mode", "folder_mode"), [(0o077, 0o600, 0o700), (0o027, 0o640, 0o750), (0o022, 0o644, 0o755)]
+)
+def test_the_users_umask_decides_who_reads_a_new_file(
+    tmp_path: Path, umask: int, file_mode: int, folder_mode: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        write_atomically(tmp_path / "written", b"")
+        create_atomically(tmp_path / "created", b"")
+        with new_folder(tmp_path / "folder"):
+            pass
+        write_atomically(tmp_path / "private", b"", private=True)
+    finally:
+        os.umask(before)
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert modes == {"written": file_mode, "created": file_mode, "folder": folder_mode, "private": 0o600}

@@ -152,3 +152,15 @@ def test_a_lock_is_read_by_its_name_or_by_what_it_is() -> None:
 def test_a_damaged_lock_is_one_line(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         read(text, "uv.lock")
+
+
+def test_no_message_holds_a_password() -> None:
+    assert read("-r https://me:pw@host/r.txt\n-c https://me:pw@host/c.txt").unread == (
+        "-r https://***@host/r.txt (line 1)",
+        "-c https://***@host/c.txt (line 2)",
+    )
+    for line in ("--unknown https://me:pw@host", "not one https://me:pw@host", "HF_TOKEN=pw x"):
+        with pytest.raises(UsageError) as refused:
+            read(line)
+        assert "pw" not in str(refused.value)
+        assert "***" in str(refused.value)

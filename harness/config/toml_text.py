@@ -1,0 +1,29 @@
+"""TOML that others wrote, as values."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: A key of 100 parts and more: what tomllib takes for one grows with their square.
+_LONG_KEY = re.compile(r"(?<![\w-])(?:[\w-]+[\"']?\s*\.\s*[\"']?){100}")
+
+
+def parsed_toml(text: str) -> dict[str, Any]:
+    """Raises ValueError, whose text says what is wrong."""
+    if _LONG_KEY.search(text):
+        raise ValueError("a key of more than 100 parts")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise ValueError("it nests too deep") from None
+    except ValueError:
+        raise ValueError("a number of too many digits") from None

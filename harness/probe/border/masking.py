@@ -1,0 +1,91 @@
+"""What of a launch line, and of what a program says, is stored and published: no secrets, and home folders as ``~``.
+
+A secret is known by its name (``--api_key X``, ``HF_TOKEN=X``, ``"password": "X"``), by how it begins (``hf_``, ``sk-``,
+``ghp_``, ``AKIA``), or by its place in an address (``https://user:X@host``). Words of training have such names, too:
+``--max_tokens 512``, ``--pad_token '<pad>'``, ``--input_key question``. They tell workloads apart, so they stay.
+
+The text is masked without its secrets: the same line with another token is the same line. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from harness.probe.shell_syntax import joined
+
+#: What stands in the place of a secret.
+MASK = "***"
+
+#: Where one of these is a word of a name, its value is secret.
+_ALWAYS = frozenset(("password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials", "apikey"))
+
+#: Before ``key`` or ``token``: whose it is.
+_OWNERS = frozenset((
+    *("access", "account", "admin", "api", "auth", "bearer", "bot", "client", "comet", "encryption", "gh", "git"),
+    *("github", "gitlab", "hf", "hub", "huggingface", "jwt", "license", "neptune", "openai", "personal", "private"),
+    *("refresh", "service", "session", "signing", "subscription", "user", "wandb", "write", "read", "webhook"),
+))  # fmt: skip
+
+#: Values that nobody keeps secret: a switch, a number, a ``{placeholder}``.
+_PLAIN = re.compile(r"(?i:true|false|none|null|empty|yes|no|auto)?|[-+]?\d{1,6}(?:\.\d{1,6})?|\{\w+\}|\*{3}")
+#: Of a name that says less: as long and as mixed as what a machine has made.
+_RANDOM = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+=.~-]{16,200}")
+_WANDB = re.compile(r"[0-9a-f]{40}")
+
+_NAME = r"(?<![\w.-])(?P<name>[\w.+-]{0,60}(?:key|token|secret|passw|passphrase|credential|wandb)[\w.-]{0,40})"
+_QUOTED = r"\"[^\"\n]*\"|'[^'\n]*'|\\."
+#: ``NAME=VALUE`` as a word, ``--name VALUE``, and ``"name": "VALUE"`` within a word.
+_PAIRS = (
+    re.compile(rf"{_NAME}(?P<between>=)(?P<value>(?:{_QUOTED}|[^\s\"'\\])+)", re.IGNORECASE),
+    re.compile(rf"(?<!\S)(?=-){_NAME}(?P<between>\s+)(?P<value>(?!-)(?:{_QUOTED}|[^\s\"'\\])+)", re.IGNORECASE),
+    re.compile(rf"{_NAME}(?P<between>[\"']?\s*:\s*)(?P<value>\"[^\"\n]*\"|'[^'\n]*'|[^\s\"',;}}\]]+)", re.IGNORECASE),
+)
+
+_BEGINNINGS = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{16,}|sk-(?=[\w-]{0,60}\d)[\w-]{16,}|gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_\w{20,}"
+    r"|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|A(?:KIA|SIA)[0-9A-Z]{16}|AIza[\w-]{30,}|nvapi-[\w-]{20,}"
+    r"|pypi-[\w-]{20,}|wandb_v1_\w{20,}|eyJ[\w-]{10,500}\.[\w-]{10,}\.[\w-]*)"
+)
+_IN_ADDRESS = re.compile(r"(?<=://)(?:[^/\s@:\"'<>]*:[^/\s@\"'<>]+|[^/\s@:\"'<>]{20,})(?=@)")
+
+_HOMES = r"/home/[^/\s:;,\"'=]+|/Users/[^/\s:;,\"'=]+|/root"
+_BEFORE, _BEHIND = r"(?<![\w.~-])", r"(?![\w.-])"
+
+
+def without_secrets(text: str) -> str:
+    """The text with `MASK` in the place of each secret."""
+    for pattern in _PAIRS:
+        text = pattern.sub(_masked_pair, text)
+    return _IN_ADDRESS.sub(MASK, _BEGINNINGS.sub(MASK, text))
+
+
+def published(line: str) -> str:
+    """A launch line as it is stored and published: on one line, without secrets, and with ``~`` for home folders."""
+    own = os.path.expanduser("~").rstrip("/")
+    homes = f"{re.escape(own)}|{_HOMES}" if own.startswith("/") else _HOMES
+    return re.sub(f"{_BEFORE}(?:{homes}){_BEHIND}", "~", without_secrets(joined(line)))
+
+
+def _masked_pair(found: re.Match[str]) -> str:
+    value = found["value"]
+    quote = value[0] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else ""
+    if not _is_secret(found["name"], value.strip("\"'")):
+        return found[0]
+    return f"{found['name']}{found['between']}{quote}{MASK}{quote}"
+
+
+def _is_secret(name: str, value: str) -> bool:
+    if _PLAIN.fullmatch(value):
+        return False
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower().replace("-", "_").replace(".", "_").strip("_+").split("_")
+    if not _ALWAYS.isdisjoint(words):
+        return True
+    if "wandb" in words and _WANDB.fullmatch(value):
+        return True
+    *owners, last = words
+    if last not in ("key", "token"):
+        return False
+    is_variable = name == name.upper()
+    is_owned = bool(owners) and owners[-1] in _OWNERS
+    return is_variable or is_owned or words == ["token"] or _RANDOM.fullmatch(value) is not None

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.probe.border.masking import published, without_secrets
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("WANDB_API_KEY=abc torchrun train.py", "WANDB_API_KEY=*** torchrun train.py"),
+        ("HF_TOKEN='a b' train.py", "HF_TOKEN='***' train.py"),
+        ("MY_KEY=a,b;c train.py", "MY_KEY=*** train.py"),
+        ("train.py --api_key X --lr 1", "train.py --api_key *** --lr 1"),
+        ("train.py --api-key=X", "train.py --api-key=***"),
+        ("train.py --hub_token  Xyz", "train.py --hub_token  ***"),
+        ("train.py --token Xyz", "train.py --token ***"),
+        ("train.py --db.password 'a b'", "train.py --db.password '***'"),
+        ('train.py --db_password "a b"c', "train.py --db_password ***"),
+        ("train.py trainer.apiKey=X ++logger.api_key=Y", "train.py trainer.apiKey=*** ++logger.api_key=***"),
+        ("train.py --client-secret X", "train.py --client-secret ***"),
+        ("train.py --credentials X", "train.py --credentials ***"),
+        ("train.py --use_wandb " + "0a" * 20, "train.py --use_wandb ***"),
+        ("train.py --dash_key 0123456789abcdef0", "train.py --dash_key ***"),
+        ("""train.py --c '{"api_key": "X", "lr": 1}'""", """train.py --c '{"api_key": "***", "lr": 1}'"""),
+        ("train.py --x hf_" + "aB3" * 10, "train.py --x ***"),
+        ("train.py sk-proj-0123456789abcdef", "train.py ***"),
+        ("train.py --x=ghp_" + "a1" * 18, "train.py --x=***"),
+        ("train.py AKIAIOSFODNN7EXAMPLE", "train.py ***"),
+        ("train.py https://me:pw@host/x", "train.py https://***@host/x"),
+        ("train.py git+https://" + "t0" * 15 + "@host/x", "train.py git+https://***@host/x"),
+        ("train.py https://host/x?token=abc", "train.py https://host/x?token=***"),
+        ("train.py --data /home/me/data", "train.py --data ~/data"),
+        ("A=/home/me/a:/Users/you/b train.py", "A=~/a:~/b train.py"),
+        ("/root/venv/bin/python train.py --out=/root", "~/venv/bin/python train.py --out=~"),
+        ("train.py file:///home/me/x", "train.py file://~/x"),
+    ],
+)
+def test_secrets_and_homes_of_a_line_are_not_published(line: str, shown: str) -> None:
+    assert published(line) == shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "TOKENIZERS_PARALLELISM=false PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True train.py",
+        "train.py --max_tokens 512 --tokenizer_name Qwen/Qwen2.5-7B --num_tokens 1000000000",
+        "train.py --pad_token '<|endoftext|>' --eos_token </s> --image_token <image>",
+        "train.py --input_key question --label_key answer --chosen_key chosen --key_dim 64",
+        "train.py --use_auth_token true --hub_token {token} --api_key EMPTY --token --lr 1",
+        "train.py --revision 0123456789abcdef0123456789abcdef01234567 --use_wandb true",
+        "train.py --model hf_olmo --other sk-learn ssh://git@github.com/a/b s3://bucket/key",
+        "train.py --data /mnt/home/x /homes/x a/home/x ./root /rooted ~/x",
+        "train.py --keyword value --monkey banana",
+    ],
+)
+def test_what_tells_workloads_apart_stays(line: str) -> None:
+    assert published(line) == line
+
+
+def test_a_published_line_stays_as_it_is() -> None:
+    once = published("API_KEY='x y' train.py --password z --data /home/me/x https://a:b@c/")
+    assert published(once) == once
+
+
+def test_the_home_of_who_runs_it_is_shortened_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/data/people/me")
+    assert published("train.py /data/people/me/x /data/people/meg") == "train.py ~/x /data/people/meg"
+    monkeypatch.setenv("HOME", "/")
+    assert published("train.py /x") == "train.py /x"
+
+
+def test_a_message_keeps_its_words() -> None:
+    text = "error: unrecognized arguments: --api_key X\nKeyError: 'token'\nthe key: value of it isn't there"
+    assert without_secrets(text) == text.replace("--api_key X", "--api_key ***")
+
+
+@pytest.mark.parametrize("part", ["key", "-", "'", "key=", "sk-", "://", "--key ", "a_key:", "/home/", "eyJ", ":"])
+def test_a_long_text_takes_no_longer_than_its_length(part: str) -> None:
+    begun = time.perf_counter()
+    published(part * (100_000 // len(part)))
+    assert time.perf_counter() - begun < 2
