@@ -12,7 +12,6 @@ costs little, linked folders are made anew as well, and what is left is copied w
 from __future__ import annotations
 
 import dataclasses
-import errno
 import fcntl
 import os
 import re
@@ -191,7 +190,7 @@ class _Mirror:
                 for entry in found:
                     entries += 1
                     target = copy / entry.name
-                    if entry.path in but or entry.name in _LEFT_OUT or (entry.is_dir() and _is_environment(entry.path)):
+                    if entry.path in but or entry.name in _LEFT_OUT or _is_environment(entry.path):
                         continue
                     if entries <= _MOST_ENTRIES and self._is_made_anew(entry, top, seen):
                         target.mkdir(exist_ok=True)
@@ -203,7 +202,7 @@ class _Mirror:
         """Return True for a folder whose entries are mirrored: in a view, a link to one may stay a link."""
         if self._in_view or not entry.is_symlink():
             return entry.is_dir(follow_symlinks=False)
-        if not entry.is_dir() or not os.access(entry.path, os.R_OK | os.X_OK):
+        if not os.path.isdir(entry.path) or not os.access(entry.path, os.R_OK | os.X_OK):  # a link may lead to itself
             return False
         real = os.path.realpath(entry.path)
         if real in seen or real.startswith(top) or top.startswith(f"{real}/"):  # it leads into itself
@@ -214,7 +213,7 @@ class _Mirror:
     def _is_copied(self, entry: os.DirEntry[str], target: Path) -> bool:
         """Copy a file if it is code or settings, or, without a view, if that costs little. A link of the user's own leads to
         a folder that the copy is no part of, and stays one in a view."""
-        if not entry.is_file(follow_symlinks=not self._in_view):
+        if not os.path.isfile(entry.path) or (self._in_view and entry.is_symlink()):
             return False
         size_bytes = entry.stat().st_size
         try:
@@ -240,13 +239,12 @@ def _is_source(entry: os.DirEntry[str], size_bytes: int) -> bool:
 
 
 def _shares_blocks(source: str, made: Path) -> bool:
-    """Make a copy that takes no room, where the file system has such (btrfs, XFS)."""
+    """Make a copy that takes no room, where the file system has such (btrfs, XFS); else nothing."""
     with open(source, "rb") as read, open(made, "wb") as written:
         try:
             fcntl.ioctl(written, _FICLONE, read.fileno())
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise
+        except OSError:
+            made.unlink()
             return False
     return True
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from harness.probe import launch_line
+from harness.probe import isolation, launch_line
 from harness.probe.programs import workplace
 
 
@@ -87,3 +88,41 @@ def test_what_a_program_reaches_beside_its_folder_is_copied_too(
     assert workplace.beside(str(run / "elsewhere"), str(made)) is None
     line = launch_line.parse("python train.py ../tools.py ../no.py")
     assert workplace.placed(line, str(source), run) == line
+
+
+def test_links_to_themselves_and_to_nothing_and_files_of_others_are_there_as_they_are(tmp_path: Path) -> None:
+    source = tmp_path / "mine"
+    source.mkdir()
+    (source / "loop.yaml").symlink_to("loop.yaml")
+    (source / "gone.json").symlink_to("nowhere")
+    (source / "above").symlink_to("..")
+    os.mkfifo(source / "pipe.txt")
+    (source / "secret.json").write_text("{}")
+    (source / "secret.json").chmod(0)
+    for number, kind in enumerate((isolation.VIEW, isolation.LANDLOCK)):
+        run = tmp_path / f"run-{number}"
+        made = run / "program"
+        made.mkdir(parents=True)
+        workplace._Mirror(in_view=kind == isolation.VIEW).fill(source, made)
+        assert sorted(os.listdir(made)) == ["above", "gone.json", "loop.yaml", "pipe.txt", "secret.json"]
+        assert all((made / name).is_symlink() for name in ("above", "gone.json", "loop.yaml", "pipe.txt"))
+
+
+def test_without_a_view_linked_folders_are_made_anew_and_large_files_stay_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workplace, "_LARGEST_COPY_BYTES", 4)
+    shares_blocks = workplace._shares_blocks
+    monkeypatch.setattr(workplace, "_shares_blocks", lambda source, made: False)
+    source, scratch, made = (tmp_path / name for name in ("mine", "scratch", "made"))
+    for folder in (source, scratch, made):
+        folder.mkdir()
+    (source / "outputs").symlink_to(scratch)
+    (scratch / "small.bin").write_bytes(b"1234")
+    (scratch / "large.bin").write_bytes(b"12345")
+    assert shares_blocks(str(scratch / "large.bin"), tmp_path / "shared") == (tmp_path / "shared").exists()
+    workplace._Mirror(in_view=False).fill(source, made)
+    assert not (made / "outputs").is_symlink()
+    assert (made / "outputs" / "small.bin").is_symlink() is False
+    assert (made / "outputs" / "small.bin").read_bytes() == b"1234"
+    assert (made / "outputs" / "large.bin").resolve() == scratch / "large.bin"
