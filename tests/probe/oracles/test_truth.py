@@ -18,6 +18,7 @@ pytest.importorskip("peft")
 
 from harness.probe.border.wire import Numerics  # noqa: E402
 from harness.probe.oracles import training, truth  # noqa: E402
+from harness.probe.oracles.references import Truth, Yardstick  # noqa: E402
 from harness.probe.workloads import alignment, losses, objectives, workload  # noqa: E402
 from harness.probe.workloads.workload import Workload  # noqa: E402
 from tests.probe.oracles.faults import FAULTS, trained_with  # noqa: E402
@@ -230,3 +231,20 @@ def test_the_first_steps_of_a_warmup_from_nothing_change_nothing(schedule: str) 
         not torch.equal(values, done.start[name])
         for name, values in trained(work, torch.float32, None).parameters.items()
     )
+
+
+@pytest.mark.parametrize(
+    ("trained", "note"),
+    [
+        ({}, "w is missing"),
+        ({"w": torch.zeros(3, 1)}, "w has the shape [3, 1] instead of [3]"),
+        ({"w": torch.zeros(7)}, "w has the shape [7] instead of [3]"),
+    ],
+    ids=["missing", "alike", "other"],
+)
+def test_a_parameter_that_is_missing_or_of_another_shape_is_wrong(trained: dict[str, torch.Tensor], note: str) -> None:
+    true = Truth([1.0], [1.0], {"w": torch.zeros(3)}, {"w": 1.0}, {"w": 1.0})
+    yardstick = Yardstick([1.0], [1.0], {"w": 0.0})
+    numerics = Numerics(losses=[1.0], gradient_norms=[1.0])
+    truth.JudgedTraining(dtype="fp32", steps=1, trained=trained).compare(numerics, true, [yardstick])
+    assert (numerics.parameter_error, numerics.note) == (math.inf, note)
