@@ -240,10 +240,13 @@ def _without_damage(
 
 def _from_source(place: Path, installer: Installer, source: Source) -> NotInstalled | None:
     """Builds in the environment's own folder, and leaves nothing of the source there: what is measured is installed."""
-    with tempfile.TemporaryDirectory(prefix="source-", dir=place) as scratch:
-        folder = Path(scratch) / source.package
+    scratch = Path(tempfile.mkdtemp(prefix="source-", dir=place))
+    try:
+        folder = scratch / source.package
         failed = source.unpack(folder)
         return failed if failed is not None else installer.install_source(interpreter(place), folder)
+    finally:
+        remove_tree(scratch)  # the build ran code of the source
 
 
 _marker = msgspec.json.Decoder(Marker)

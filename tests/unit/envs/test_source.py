@@ -18,6 +18,7 @@ from harness.errors import UsageError
 from harness.model import Failed, LockedStack, Stack
 from harness.versions import commits, locking
 from tests.builders import tiny_packages
+from tests.nesting import nested
 from tests.packages import history
 from tests.paths import ROOT
 
@@ -318,6 +319,26 @@ def test_names_that_differ_in_case_are_two_files_and_a_large_file_takes_no_memor
     assert (tmp_path / "unpacked" / "large").stat().st_size == 96 * 1024 * 1024
     assert {path.name for path in (tmp_path / "unpacked").iterdir()} >= {"Readme", "README"}
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".tar"] == []
+
+
+@pytest.mark.slow
+def test_a_source_that_nests_folders_without_end_fails_alone_and_is_removed(tmp_path: Path) -> None:
+    failed = Failed("install", "its build nests folders")
+
+    def nests(folder: Path) -> Failed:
+        nested(folder, 1_500)
+        return failed
+
+    (tmp_path / "index").mkdir()
+    built = venv.build(
+        tiny_packages.locked(PYTHON, "mine==1.0"),
+        folder=tmp_path / "work",
+        installer=tiny_packages.installer(tmp_path / "index", tmp_path / "cache"),
+        gpu=False,
+        source=Source(package="mine", unpack=nests),
+    )
+    assert built.failure == failed
+    assert [path.name for path in (tmp_path / "work" / "envs").iterdir() if path.is_dir()] == []
 
 
 def test_a_commit_whose_files_cannot_be_unpacked_fails_alone(tmp_path: Path) -> None:
