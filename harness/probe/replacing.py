@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from harness.probe.harness_fault import HarnessFault
 from harness.probe.loaded import loaded_modules
 
 _MISSING = object()
@@ -23,9 +24,8 @@ _MISSING = object()
 REPLACED: dict[tuple[str, str], tuple[str, CodeType]] = {}
 
 
-class MissingTarget(RuntimeError):
-    """A fault of the harness: what it replaces in a package is not there. No AttributeError, which a release or a program
-    that probes for attributes would take for its own."""
+class MissingTarget(HarnessFault):
+    """What the harness replaces in a package is not there."""
 
     def __init__(self, owner: Any, name: str) -> None:
         where = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", repr(owner))

@@ -19,16 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.probe.border import callees
+from harness.probe.harness_fault import HarnessFault
 from harness.probe.no_stand_in import NoStandInError
-
-
-class HarnessFault(BaseException):
-    """What a part of the probe raises, from its cause, that is broken itself and must not go on: an oracle, for example.
-
-    Not an Exception, so that a program in whose call it is raised does not catch it.
-    """
-
-    says_where = True
 
 
 @dataclass(frozen=True)

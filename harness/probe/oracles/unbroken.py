@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from harness.probe.border.faults import signature_of
-from harness.probe.border.own_faults import HarnessFault
+from harness.probe.harness_fault import HarnessFault
 
 
 class NotCoveredError(Exception):

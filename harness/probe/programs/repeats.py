@@ -21,9 +21,10 @@ from typing import Any
 
 from harness.probe.border import logs, processes
 from harness.probe.border.faults import signal_signature, signature_of
-from harness.probe.border.own_faults import HarnessFault, own_fault
+from harness.probe.border.own_faults import own_fault
 from harness.probe.border.ports import held_port
 from harness.probe.border.untrusted import write_whole
+from harness.probe.harness_fault import HarnessFault
 from harness.probe.no_stand_in import NoStandInError
 
 #: In the folder of a run.

@@ -15,8 +15,8 @@ import pytest
 from harness.probe import error_chain, launch_line, replacing
 from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
 from harness.probe.border import faults, own_faults
-from harness.probe.border.own_faults import HarnessFault
 from harness.probe.border.wire import Clocks
+from harness.probe.harness_fault import HarnessFault
 from harness.probe.no_stand_in import StandIn, lacking
 from harness.probe.process import heartbeat
 from harness.probe.programs.errors import NotHere

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from harness.probe.border import faults
-from harness.probe.border.own_faults import HarnessFault
 from harness.probe.border.wire import CellRequest, PhaseReading
+from harness.probe.harness_fault import HarnessFault
 from harness.probe.oracles.unbroken import NotCoveredError
 from harness.probe.process.rank import RankMeasurement
 

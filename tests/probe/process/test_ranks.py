@@ -17,8 +17,8 @@ import pytest
 
 from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
 from harness.probe.border.machine import DISK_FULL, KILLED
-from harness.probe.border.own_faults import HarnessFault
 from harness.probe.border.wire import RoundCost
+from harness.probe.harness_fault import HarnessFault
 from harness.probe.process import whereabouts
 from harness.probe.process.channel import Channel
 from harness.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound

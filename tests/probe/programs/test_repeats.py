@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
-from harness.probe.border.own_faults import HarnessFault
+from harness.probe.harness_fault import HarnessFault
 from harness.probe.no_stand_in import StandIn
 from harness.probe.programs import repeats
 from harness.probe.programs.plain_settings import NoTruth
