@@ -301,7 +301,7 @@ def test_what_a_stand_in_lacks_says_nothing_of_a_release(folder: Path, program: 
         pytest.importorskip("deepspeed")
     (folder / "train.py").write_text(program)
     record = ran(folder, "cpu", 1, "train.py")
-    assert (record.outcome, record.stage) == ("failed", "import")
+    assert (record.outcome, record.stage) == ("failed", "harness")
     assert record.signature.startswith(f"NoStandInError: {lacks} has no stand-in: leave out what needs it, or run on")
 
 
