@@ -1,4 +1,4 @@
-"""What a comparison is made of: frozen values, ready to be reported."""
+"""The parts of a comparison: frozen values, ready to be reported."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from harness.errors import ResultsError
 from harness.model import Finding, Outcome, Result, Stack
 from harness.probe.border.wire import Detail
 
-#: Reads what explains a result's figures; None where it is not there any more. May be slow: called only for findings.
+#: Reads the detail that explains a result's figures; None if it no longer exists. May be slow: called only for findings.
 DetailOf = Callable[[Result], Detail | None]
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Findings that move together on one cell: the most telling one, and the rest."""
+    """Findings that move together on one cell: the most telling one and the rest."""
 
     headline: Finding
     related: tuple[Finding, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All of them, the headline first."""
+        """All findings, the headline first."""
         return (self.headline, *self.related)
 
 
-#: What `NotCompared.what` says where no metric has a verdict.
+#: The value of `NotCompared.what` if no metric has a verdict.
 EVERYTHING = "everything"
 
-#: What to do about a cell that was to be measured and was not.
+#: The remedy for a cell that should have been measured but was not.
 _AGAIN = "measure again"
 
 
 class NotCompared(msgspec.Struct, frozen=True):
-    """What has no verdict, and why."""
+    """A cell or metric without a verdict, and the reason."""
 
     stack: str
     workload: str
@@ -48,13 +48,13 @@ class NotCompared(msgspec.Struct, frozen=True):
 
 
 def not_measured(stack: str, workload: str, reason: str, remedy: str = "") -> NotCompared:
-    """The entry for a cell that was to be measured and was not; ``remedy`` is what to do first. No comparison with such a
-    cell passes."""
+    """Return the entry for a cell that should have been measured but was not; ``remedy`` is the first thing to do. No
+    comparison with such a cell passes."""
     return NotCompared(stack, workload, EVERYTHING, reason, f"{remedy}, then {_AGAIN}" if remedy else _AGAIN)
 
 
 class NotJudged(msgspec.Struct, frozen=True):
-    """Cells of which an oracle says nothing, and why."""
+    """Cells that an oracle could not judge, and the reason."""
 
     oracle: str  #: ``memory`` or ``numerics``
     reason: str
@@ -62,7 +62,7 @@ class NotJudged(msgspec.Struct, frozen=True):
 
 
 class StepTime(msgspec.Struct, frozen=True, kw_only=True):
-    """The step time of one cell against the baseline's, or of the baseline against itself."""
+    """The step time of one cell relative to the baseline's, or of the baseline relative to itself."""
 
     stack: str
     workload: str
@@ -78,17 +78,18 @@ class StepTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangedSetting(msgspec.Struct, frozen=True):
-    """One setting that had another value than the baseline's, and the runs that had it. Values are spelled as JSON."""
+    """One setting whose value differs from the baseline's, and the runs that had the changed value. Values are spelled as
+    JSON."""
 
     key: str
     value: str
     baseline: str
     runs: tuple[tuple[str, str], ...]  #: stack id and workload
-    has_contrast: bool  #: whether other workloads of the same stacks had the baseline's value
+    has_contrast: bool  #: other workloads of the same stacks had the baseline's value
 
 
 class ProblemKind(IntEnum):
-    """What a problem does to a job, the gravest first."""
+    """The effect of a problem on a job, the gravest first."""
 
     WRONG = 0
     DIFFERENT = 1  #: by a default that changed, or where no truth says which release is right
@@ -103,12 +104,12 @@ class ProblemKind(IntEnum):
 
     @property
     def has_no_right_side(self) -> bool:
-        """Whether it tells two releases apart, and not which of them is right."""
+        """True if the problem tells two releases apart but not which of them is right."""
         return self in (ProblemKind.DIFFERENT, ProblemKind.SAVES)
 
     @property
     def is_cost(self) -> bool:
-        """Whether it is more memory, work or time: the price of a release, not a reason to leave it."""
+        """True if the problem is more memory, work or time: the price of a release, not a reason to leave it."""
         return self in (ProblemKind.LARGER_CARD, ProblemKind.SLOWER, ProblemKind.MORE)
 
 
@@ -125,11 +126,12 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     before: str  #: the nearest stack without it before `since`; empty where none was measured
     after: str  #: the nearest one after `until`
     setting: ChangedSetting | None  #: the changed default that explains it
-    unaffected: tuple[str, ...]  #: workloads that were judged in a release that has it, and do not have it there
+    unaffected: tuple[str, ...]  #: workloads judged in a release with the problem, and free of it there
     moved: tuple[ChangedSetting, ...] = ()  #: settings that changed in just these runs, and may be why
 
     @property
     def worst(self) -> Finding:
+        """The most telling finding."""
         return self.findings[0]
 
     @property
@@ -148,10 +150,10 @@ ReadCells = Callable[[str, str | None], Mapping[str, ResultSummary]]
 
 
 class Cells:
-    """The newest result of each cell, workload by workload. Which cells there are is known; what was measured on them is
-    read when it is needed, so that 100,000 need not fit in memory.
+    """The newest result of each cell, workload by workload. The set of cells is known; their measurements are read on
+    demand, so that 100,000 need not fit in memory.
 
-    Reading raises ResultsError where results have gone since they were compared.
+    Reading raises ResultsError if results have disappeared since they were compared.
     """
 
     def __init__(self, stacks_by_workload: Mapping[str, Sequence[str]], read: ReadCells) -> None:
@@ -161,20 +163,21 @@ class Cells:
 
     @property
     def workloads(self) -> Collection[str]:
+        """The workloads that have at least one cell."""
         return self._stacks.keys()
 
     def stacks_of(self, workload: str) -> Sequence[str]:
-        """The stacks that a workload has a cell of. Reads none."""
+        """Return the stacks for which a workload has a cell. Read none of them."""
         return self._stacks[workload]
 
     def of_workload(self, workload: str) -> dict[str, ResultSummary]:
-        """Stack id -> its cell."""
+        """Return the cells of a workload by stack id."""
         if workload != self._latest[0]:
             self._latest = (workload, _complete(self._read(workload, None), self._stacks[workload], workload))
         return self._latest[1]
 
     def of(self, stack: str, workload: str) -> ResultSummary | None:
-        """The cell of one stack; None where there is none. Reads no other."""
+        """Return the cell of one stack, None if it has none. Read no other cell."""
         if stack not in self._stacks[workload]:
             return None
         if workload == self._latest[0]:
@@ -199,15 +202,15 @@ def _complete(found: Mapping[str, ResultSummary], stacks: Sequence[str], workloa
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was judged. Groups are sorted, worst first."""
+    """The complete judgement. Groups are sorted, the worst first."""
 
     baseline: str
     stacks: tuple[Stack, ...]  #: in version order
     names: dict[str, str]  #: stack id -> short name
-    cells: Cells  #: what was judged: the newest result of each cell
+    cells: Cells  #: the cells that were judged, each by its newest result
     parameters: dict[str, dict[str, Any]]  #: workload -> what its scenario and variant resolve to
     groups: tuple[Group, ...]
-    small: tuple[Finding, ...]  #: what is below the thresholds, as far as it is listed
+    small: tuple[Finding, ...]  #: listed findings below the thresholds
     small_differences: int  #: exact differences below the thresholds that were counted, not listed
     not_compared: tuple[NotCompared, ...]
     not_judged: tuple[NotJudged, ...]
@@ -223,7 +226,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     ran: int
 
     def with_groups(self, groups: Sequence[Group]) -> Comparison:
-        """With the same findings, of which some have more evidence."""
+        """Return the same comparison with findings that have more evidence."""
         known = {found.key: found for group in groups for found in group.findings}
 
         def renewed(found: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -237,10 +240,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def not_measured(self) -> tuple[NotCompared, ...]:
-        """The cells that were to be measured and were not."""
+        """The cells that should have been measured but were not."""
         return tuple(entry for entry in self.not_compared if entry.remedy)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Those of the groups in their order, then what is below the thresholds."""
+        """The findings of the groups in their order, then those below the thresholds."""
         return (*(found for group in self.groups for found in group.findings), *self.small)

@@ -1,4 +1,4 @@
-"""Changed defaults and new warnings: reported, so that what they cause is no mystery; they never fail a run."""
+"""Changed defaults and new warnings. They are reported because they explain other findings; they never fail a run."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from harness.wording.quantities import listing, plural, shortened
 #: Details are read from files. Beyond this many different ones the rest are not read, and a note says so.
 MOST_READ = 2_000
 
-#: Keys of what the engine made of its settings: they change with a release, and are not for a user to set.
+#: Prefix of the keys that the engine derives from its settings: they change with a release, and no user sets them.
 _OBSERVED = "engine."
 
-#: Last part of keys in which a configuration says who wrote it: they too change with a release.
+#: Last part of keys that record the writer of a configuration: they too change with a release.
 _WRITTEN_BY = frozenset(("transformers_version", "peft_version"))
 
 
 class _DetailDiff(msgspec.Struct, frozen=True):
-    """One configuration against another. Values are spelled as JSON, so that they can be compared and grouped."""
+    """The difference of two configurations. Values are spelled as JSON, so that they can be compared and grouped."""
 
     changed: tuple[tuple[str, str, str], ...] = ()  #: key, value, the baseline's value
     added: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class _DetailDiff(msgspec.Struct, frozen=True):
 
 
 class ConfigurationChange(msgspec.Struct, frozen=True):
-    """One part of the detail of one stack whose hash differs from the baseline's, and the cells that have it."""
+    """One part of the detail of one stack whose hash differs from the baseline's, and the workloads concerned."""
 
     part: str
     stack: str
@@ -46,7 +46,7 @@ class ConfigurationChange(msgspec.Struct, frozen=True):
 
 
 def changes(pairs: Iterable[Pair]) -> list[ConfigurationChange]:
-    """The details that differ from the baseline's, by their hashes: none is read."""
+    """Return the details that differ from the baseline's, by their hashes. Read none of them."""
     found: dict[tuple[str, str, str, str], ConfigurationChange] = {}
     for pair in pairs:
         if pair.baseline is None or pair.is_baseline:
@@ -69,8 +69,7 @@ def changes(pairs: Iterable[Pair]) -> list[ConfigurationChange]:
 def judge_changes(
     changes: Iterable[ConfigurationChange], cells: Cells, baseline: str, detail_of: DetailOf
 ) -> tuple[list[Finding], list[ChangedSetting], list[str]]:
-    """One finding per stack and changed key (or new warning), with the workloads that have it; the changed settings; and
-    notes."""
+    """Return one finding per stack and changed key (or new warning), with its workloads; the changed settings; and notes."""
     diffs = _DetailDiffs(cells, baseline, detail_of)
     order = {workload: at for at, workload in enumerate(cells.workloads)}
     keys: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
@@ -109,7 +108,7 @@ def judge_changes(
 
 
 def _settings(keys: Mapping[tuple[str, str, str, str], Sequence[str]], cells: Cells) -> list[ChangedSetting]:
-    """Those that a user can set. ``keys`` are the workloads by stack, key, value and the baseline's value."""
+    """Return the settings that a user can set. ``keys`` are the workloads by stack, key, value and the baseline's value."""
     runs: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
     for (stack, key, value, baseline), having in keys.items():
         if key.startswith(_OBSERVED) or key.rpartition(".")[2] in _WRITTEN_BY:
@@ -134,6 +133,7 @@ class _DetailDiffs:
         self._known: dict[tuple[str, str, str], _DetailDiff] = {}
 
     def of(self, change: ConfigurationChange) -> _DetailDiff:
+        """Return the difference of a change, empty if its details are missing or exceed `MOST_READ`; count those cells."""
         key = (change.part, change.sha256, change.baseline_sha256)
         if key not in self._known:
             if len(self._known) >= MOST_READ:
@@ -228,7 +228,8 @@ def _in(workloads: Sequence[str]) -> str:
 
 
 def _is_same_scalar(one: Any, other: Any) -> bool:
-    """Saves spelling nearly all settings of two releases. Not of floats, of which equal ones may be spelled differently."""
+    """Return True if both are equal scalars of one type, so that nearly all settings need not be spelled. Floats are left
+    out: equal ones may be spelled differently."""
     return type(one) is type(other) and isinstance(one, (str, int, NoneType)) and bool(one == other)
 
 

@@ -1,4 +1,4 @@
-"""Which oracles judged a run, and why not the others."""
+"""Coverage of a run by the oracles: those that did not judge it, and why."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MEMORY, NUMERICS = "memory", "numerics"
 def not_judged(
     result: Result, record: RunRecord, excesses: Sequence[Excess], numerics: Sequence[Numerics], *, judged: bool
 ) -> tuple[tuple[str, str], ...]:
-    """``(oracle, reason)`` for each oracle that says nothing of a run that passed. ``judged`` is whether that of numerics
-    gave a distance."""
+    """Return ``(oracle, reason)`` for each oracle that could not judge a passed run. ``judged`` says that the numerics
+    oracle gave a distance."""
     if not isinstance(result.outcome, Passed):
         return ()
     found = []

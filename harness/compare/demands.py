@@ -1,4 +1,4 @@
-"""What packages demand of each other: OpenRLHF 0.5.9 requires deepspeed==0.16.3. Pure."""
+"""Requirements of packages on each other: OpenRLHF 0.5.9 requires deepspeed==0.16.3. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _HARMLESS = frozenset(("changed", "improvement"))
 
 
 def notes(demands: Mapping[str, Sequence[str]], stacks: Sequence[Stack], groups: Iterable[Group]) -> list[str]:
-    """A line for each package that requires releases of a package that varies, where those have findings, or where no stack
-    that was compared has one of them.
+    """Return a line for each package that requires releases with findings of a package that varies, or releases of which no
+    compared stack has one.
 
-    ``demands`` is ``openrlhf 0.5.9`` -> its requirements.
+    ``demands`` maps ``openrlhf 0.5.9`` to its requirements.
     """
     findings: dict[str, int] = {}
     for group in groups:
@@ -59,7 +59,8 @@ def _consequence(requirement: str, stacks: Sequence[Stack], findings: Mapping[st
 
 
 def _around(requirement: Requirement, releases: Mapping[Version, int]) -> list[Version]:
-    """The releases that were measured next below and next above the one that is required; none unless it is one."""
+    """Return the measured releases next below and next above the required one; none unless exactly one release is required.
+    """
     only = list(requirement.specifier)
     if len(only) != 1 or only[0].operator != "==" or only[0].version.endswith("*"):
         return []

@@ -1,9 +1,9 @@
-"""What is worse on one workload, and in which releases: the values of a metric over the releases, cut into *episodes*. Pure.
+"""*Episodes*: one thing that is worse on one workload, and the releases that have it. Pure.
 
 An episode is a level that one metric rises to in one release and leaves in a later one. Where a metric rises twice, the
-higher level is an episode of its own, inside the longer one: two changes, two causes. So does what a program trains, by
-how far it is from the baseline's. How a release failed, and what an oracle finds, has no levels: there an episode is the
-releases that have it.
+higher level is an episode of its own, inside the longer one: two changes, two causes. Differences in training are cut in the
+same way, by their distance from the baseline's training. A failure, and a finding of an oracle, has no levels: its episode
+is the releases that have it.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from harness.model import Finding
 
 _T = TypeVar("_T")
 
-#: How many times as far from the baseline training is that is another level of it.
+#: Training this many times as far from the baseline is another level.
 _FURTHER = 2.0
 
-#: Below this share of a level a release is free of it. Between this and the threshold nothing is said of a release, unless
-#: it stands between releases that have the level: a level that wavers around the threshold is one level.
+#: Below this share of a level a release is free of it. Between this and the threshold a release has no verdict, unless it
+#: is between releases that have the level: a level that wavers around the threshold is one level.
 _FREE_BELOW = 0.5
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is worse on one workload, and in which releases."""
+    """One thing that is worse on one workload, and the releases that have it."""
 
     workload: str
     cause: tuple[str, ...]  #: what findings of one cause have in common: a family of metrics, how it failed
     having: tuple[str, ...]  #: stack ids in version order
     free: frozenset[str]  #: stacks with a verdict that do not have it
-    findings: tuple[tuple[str, ...], ...]  #: keys of the findings of which this is the cause
+    findings: tuple[tuple[str, ...], ...]  #: keys of the findings that this causes
 
 
 class MetricIncreases(msgspec.Struct, frozen=True):
-    """One exact metric of one workload: what stacks have more than the baseline."""
+    """Increases of one exact metric of one workload over the baseline."""
 
     metric: str
     baseline: float
@@ -50,8 +50,8 @@ class MetricIncreases(msgspec.Struct, frozen=True):
 
 
 def of_findings(found: Sequence[Finding], passed: Collection[str], order: Sequence[str]) -> Iterator[Episode]:
-    """Those of failures and of oracles on one workload. ``passed`` are the stacks that ran to the end; ``order`` has all
-    stack ids in version order."""
+    """Yield the episodes of failures and of oracle findings on one workload. ``passed`` are the stacks that ran to the end;
+    ``order`` has all stack ids in version order."""
     together: dict[tuple[str, ...], dict[str, list[Finding]]] = defaultdict(lambda: defaultdict(list))
     for one in found:
         if one.kind == "failed":
@@ -77,7 +77,7 @@ def of_findings(found: Sequence[Finding], passed: Collection[str], order: Sequen
 def _of_distances(
     by_stack: Mapping[str, Sequence[Finding]], workload: str, cause: tuple[str, ...], judged: Sequence[str]
 ) -> Iterator[Episode]:
-    """Those of what trains otherwise than the baseline, level by level of how far it is from it."""
+    """Yield the episodes of training that differs from the baseline's, one for each level of the distance."""
     sizes = [max((float(one.value) for one in by_stack.get(stack, ())), default=0.0) for stack in judged]
 
     def is_further(size: float, floor: float) -> bool:
@@ -88,8 +88,8 @@ def _of_distances(
 
 
 def _faults(by_stack: Mapping[str, Sequence[Finding]], judged: Sequence[str]) -> Iterator[dict[str, list[Finding]]]:
-    """What an oracle finds on one workload, fault by fault: metrics that are wrong in one release are wrong by one fault,
-    metrics that are never wrong together by several. A release without any ends all faults."""
+    """Yield the oracle findings on one workload, fault by fault: metrics that are wrong in the same release share a fault,
+    metrics that are never wrong together do not. A release without findings ends all faults."""
     for run in _runs(judged, by_stack.__contains__):
         kinds: list[set[str]] = []
         for stack in run:
@@ -107,8 +107,8 @@ def of_increases(
     judged: Sequence[str],
     thresholds: Thresholds,
 ) -> list[Episode]:
-    """Those of one exact metric. ``keys`` are of the findings on it, by stack; ``judged`` are the stacks with a verdict, in
-    version order."""
+    """Return the episodes of one exact metric. ``keys`` are those of its findings, by stack; ``judged`` are the stacks with
+    a verdict, in version order."""
     sizes = [increases.more.get(stack, 0.0) for stack in judged]
 
     def matters(size: float, floor: float) -> bool:
@@ -128,8 +128,8 @@ def _of_levels(
     cause: tuple[str, ...],
     judged: Sequence[str],
 ) -> Iterator[Episode]:
-    """One for each level of ``sizes``, those of the ``judged`` stacks, with the findings (by their ``keys``) of the stacks
-    that have no higher one."""
+    """Yield an episode for each level of ``sizes``, which belong to the ``judged`` stacks. It has the findings (by their
+    ``keys``) of the stacks that have no higher level."""
     for level in _levels(sizes, 0.0, range(len(sizes)), matters):
         higher = {at for inner in level.higher for at in inner}
         own = [judged[at] for at in level.having if at not in higher]
@@ -145,7 +145,7 @@ def _of_levels(
 def of_step_times(
     times: Sequence[StepTime], keys: Mapping[tuple[str, str], tuple[str, ...]], baseline: str
 ) -> list[Episode]:
-    """Those of step time. ``keys`` are of its findings, by stack and workload."""
+    """Return the episodes of step time. ``keys`` are those of its findings, by stack and workload."""
     verdicts: dict[str, dict[str, str]] = defaultdict(dict)
     for time in times:
         verdicts[time.workload][time.stack] = time.verdict
@@ -163,7 +163,7 @@ def of_step_times(
 
 
 def _family(metric: str) -> str:
-    """An oracle's findings on memory have the cause of those on the memory that it judges."""
+    """Return the family of a metric; for an oracle's metric on memory, that of the memory which it judges."""
     known = BY_NAME[metric]
     return BY_NAME[known.explained_by].family if known.explained_by else known.family
 
@@ -179,7 +179,7 @@ class _Level(msgspec.Struct, frozen=True):
 def _levels(
     sizes: Sequence[float], floor: float, within: Sequence[int], matters: Callable[[float, float], bool]
 ) -> Iterator[_Level]:
-    """Every level above ``floor``, each before those inside it."""
+    """Yield every level above ``floor``, each before those inside it."""
     for run in _runs(within, lambda at: sizes[at] > floor):
         if not (high := [sizes[at] for at in run if matters(sizes[at], floor)]):
             continue
@@ -194,5 +194,5 @@ def _levels(
 
 
 def _runs(within: Iterable[_T], has: Callable[[_T], bool]) -> Iterator[list[_T]]:
-    """The neighbours that have it, run by run."""
+    """Yield each run of neighbours for which ``has`` is true."""
     return (list(run) for having, run in itertools.groupby(within, has) if having)

@@ -31,7 +31,8 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def differences(own: Exact, base: Exact, thresholds: Thresholds) -> list[Difference]:
-    """Every metric and phase in which the worst ranks differ; of a metric for all phases, the phase that needs most."""
+    """Return a difference for every metric and phase in which the worst ranks differ. A metric for all phases is compared in
+    the phase that needs most."""
     found = []
     for metric, phase, base_phase in _compared(own, base):
         mine, theirs = worst_rank(own, metric, phase), worst_rank(base, metric, base_phase)
@@ -49,7 +50,7 @@ def differences(own: Exact, base: Exact, thresholds: Thresholds) -> list[Differe
 
 
 def _compared(own: Exact, base: Exact) -> Iterator[tuple[Metric, str, str]]:
-    """Metric, phase, and the baseline's phase that it is compared with."""
+    """Yield the metric, the phase and the baseline's phase to compare it with."""
     different = differing(own, base)
     for phase, metric in different:
         if not metric.is_for_all_phases:
@@ -60,7 +61,7 @@ def _compared(own: Exact, base: Exact) -> Iterator[tuple[Metric, str, str]]:
 
 
 def finding(pair: Pair, difference: Difference) -> Finding:
-    """A difference as a finding on one cell."""
+    """Return a difference as a finding on one cell."""
     value, baseline = difference.value, difference.baseline
     return pair.finding(
         metric=difference.metric,
@@ -85,22 +86,22 @@ def _message(metric: Metric, phase: str, mine: WorstRank, baseline: float) -> st
 
 
 def change(metric: Metric, subject: str, value: float, before: float, than: str = "") -> str:
-    """``backward holds 2 MiB more after it ends than 0.15.0 (+50 %): 4 MiB -> 6 MiB``."""
+    """Return the change in words: ``backward holds 2 MiB more after it ends than 0.15.0 (+50 %): 4 MiB -> 6 MiB``."""
     text = metric.phrase.of_subject(subject, metric.size(abs(value - before)), more=value > before)
     text += f" than {than}" if than else ""
     return f"{text} ({share(value, before)}): {metric.size(before)} -> {metric.size(value)}"
 
 
 def headline_order(found: Finding) -> tuple[int, int, float]:
-    """Sorts findings on memory so that the one that explains the others on its cell comes first: what stays behind
-    explains what peaks later, and the earliest phase is the cause."""
+    """Return the sort key of a finding on memory. The finding that explains the others on its cell comes first: retained
+    memory explains a later peak, and the earliest phase is the cause."""
     metric = BY_NAME[found.metric]
     order = metric.phases.index(found.phase) if found.phase in metric.phases else len(metric.phases)
     return (metric.headline_order, order, -abs(found.value - found.baseline_value))
 
 
 def grown_functions(found: Finding, detail: Detail | None, baseline: Detail | None, most: int = 5) -> tuple[str, ...]:
-    """The functions that a phase calls more (or less) often than in the baseline, largest change first."""
+    """Return the functions that a phase calls more (or less) often than in the baseline, the largest change first."""
     if detail is None or baseline is None:
         return ()
     mine, theirs = detail.host_functions.get(found.phase, {}), baseline.host_functions.get(found.phase, {})

@@ -1,4 +1,4 @@
-"""What a comparison means to a CI job: one exit code."""
+"""The exit code of a comparison, for a CI job."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FAIL_ON = ("memory", "time", "numerics", "crash")
 
 
 def exit_code(comparison: Comparison, fail_on: Collection[str]) -> int:
-    """1 where a relevant finding answers to ``fail_on``; 3 where a cell was to be measured and was not; 4 where nothing was
-    measured or nothing could be compared; else 0. Changed defaults and warnings never fail."""
+    """Return 1 if a relevant finding matches ``fail_on``; 3 if a cell should have been measured but was not; 4 if nothing
+    was measured or nothing could be compared; else 0. Changed defaults and warnings never fail."""
     if any(fails(found, fail_on) for found in comparison.findings):
         return EXIT_REGRESSION
     if comparison.not_measured:
@@ -28,7 +28,7 @@ def exit_code(comparison: Comparison, fail_on: Collection[str]) -> int:
 
 
 def fails(found: Finding, fail_on: Collection[str]) -> bool:
-    """Whether a finding answers to one of the words. Running out of memory answers to "crash" and to "memory"."""
+    """Return True if a finding matches one of the words. Running out of memory matches "crash" and "memory"."""
     if not (found.relevant and found.significant) or found.kind not in ("regression", "wrong", "failed"):
         return False
     words = {BY_NAME[found.metric].fails}

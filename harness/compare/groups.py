@@ -1,4 +1,4 @@
-"""Which findings belong together, and which are worst."""
+"""Findings grouped, and sorted by severity."""
 
 from __future__ import annotations
 
@@ -31,24 +31,25 @@ _HELD = {DEVICE_RETAINED.name, HOST_RETAINED.name}
 
 
 def severity(found: Finding) -> tuple[bool, int, float]:
-    """Sorts worst first: what matters, then by what it does to a job, then by size."""
+    """Return the sort key of a finding, the worst first: by relevance, then by the effect on a job, then by size."""
     rank = {"changed": len(ProblemKind), "improvement": len(ProblemKind) + 1}.get(found.kind)
     return (not found.relevant, kind_of(found) if rank is None else rank, -_size(found))
 
 
 def gravity(kind: ProblemKind, worst: Finding, until: int) -> tuple[ProblemKind, bool, int, tuple[bool, int, float]]:
-    """Sorts problems, the gravest first: by kind, then those that newer releases have, then by size. Of costs, memory comes
-    before work: a job on a smaller card ends by it. ``until`` is the position of the last release that has it."""
+    """Return the sort key of a problem, the gravest first: by kind, then those that newer releases have, then by size. Among
+    costs, memory comes before work, because a job on a smaller card ends by it. ``until`` is the position of the last
+    release that has the problem."""
     is_work = kind is ProblemKind.MORE and BY_NAME[worst.metric].fails != "memory"
     return kind, is_work, -until, severity(worst)
 
 
-#: What is held after it is what backward needs, and no leak.
+#: Memory held after this phase is needed by backward, so it is no leak.
 _FORWARD = "forward"
 
 
 def kind_of(found: Finding) -> ProblemKind:
-    """What a finding that is worse does to a job."""
+    """Return the effect on a job of a finding that is worse."""
     metric = BY_NAME[found.metric]
     if metric is OUTCOME:
         if is_out_of_memory(found):
@@ -66,8 +67,8 @@ def kind_of(found: Finding) -> ProblemKind:
 
 
 def _size(found: Finding) -> float:
-    """The size relative to the baseline; of what an oracle finds, in multiples of what it lets pass. The floor keeps what
-    grew from next to nothing from outranking all else."""
+    """Return the size relative to the baseline; for a finding of an oracle, in multiples of its tolerance. The floor keeps
+    growth from next to nothing from outranking everything else."""
     metric = BY_NAME[found.metric]
     if metric in (TRAINING_DIFFERENCE, SAVED_DIFFERENCE):  # it is a distance from the baseline itself
         return float(found.value)
@@ -83,7 +84,7 @@ _DEFAULTS = Thresholds()
 
 
 def together(findings: Sequence[Finding]) -> list[Group]:
-    """Groups the findings of one cell, family and kind under a headline, in the order in which they came."""
+    """Group the findings of one cell, family and kind under a headline. Groups are in the order of their first findings."""
     members_of: dict[tuple[str, str, str, str], list[Finding]] = defaultdict(list)
     for found in findings:
         family = BY_NAME[found.metric].family
@@ -99,13 +100,13 @@ def together(findings: Sequence[Finding]) -> list[Group]:
     return groups
 
 
-#: Of the largest increase.
+#: Share of the largest increase below which an increase is minor.
 _MINOR = 0.1
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """By severity; but a few bytes come after many times as many: a job ends by those. Those of the host count little beside
-    the device's as well."""
+    """Sort findings by severity. An increase by a few bytes comes after one that is many times as large, because the large
+    one ends a job; host bytes weigh little compared with device bytes, too."""
     found = list(findings)
     on_device = max((_more_bytes(one) for one in found if one.metric in _ON_DEVICE), default=0.0)
     on_host = max((_more_bytes(one) for one in found if one.metric in _ON_HOST), default=0.0)

@@ -1,7 +1,7 @@
-"""Whole workloads judged: all of a comparison that needs no other workload.
+"""Judgements of whole workloads: all steps of a comparison that need no other workload.
 
-Workloads can be judged apart, by several processes. What they have in common (Holm's correction, the limits, the order)
-is left to `harness.compare.verdicts`.
+Workloads can be judged apart, by several processes. The steps that need all of them (Holm's correction, the limits, the
+order) are in `harness.compare.verdicts`.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ MOST_SMALL = 5_000
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found on some whole workloads, without their cells. Everything is in the order in which results came."""
+    """The judgement of some whole workloads, without their cells. Everything is in the order of the results."""
 
     stacks_by_workload: dict[str, tuple[str, ...]]  #: the cells
     parameters: dict[str, dict[str, Any]]  #: workload -> what its scenario and variant resolve to
-    without_verdict: dict[str, list[str]]  #: workload -> the stacks of the cells that have none
+    without_verdict: dict[str, list[str]]  #: workload -> the stacks of the cells without a verdict
     longest_s: dict[str, float]  #: workload -> seconds that the longest run of its cells took
     stacks: dict[str, Stack]
-    installed: dict[str, dict[str, str]]  #: stack -> what its first result had installed
-    demands: dict[str, list[str]]  #: a distribution with its version -> what it requires of stacks' packages
+    installed: dict[str, dict[str, str]]  #: stack -> the packages installed for its first result
+    demands: dict[str, list[str]]  #: a distribution with its version -> its requirements on the stacks' packages
     superseded: int
     groups: list[Group]
     episodes: list[Episode]  #: without those of step time, which is judged later
@@ -46,16 +46,16 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     small_differences: int
     not_compared: list[NotCompared]
     untimed: list[NotCompared]
-    step_times: list[StepTime]  #: not judged yet: that takes those of all workloads
+    step_times: list[StepTime]  #: not judged yet: that needs the step times of all workloads
     control: list[StepTime]
     changes: list[ConfigurationChange]
     remarks: Remarks
     passed: int
-    ended: dict[str, dict[str, Outcome]]  #: workload -> stack -> how its cell ended, of those that did not pass
+    ended: dict[str, dict[str, Outcome]]  #: workload -> stack -> the outcome of its cell, unless it passed
 
 
 def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
-    """Judges the results of whole workloads."""
+    """Judge the results of whole workloads."""
     pairs = index.pairs()
     findings: list[Finding] = []
     small: list[Finding] = []
@@ -139,7 +139,7 @@ def _episodes(
     comparable: Sequence[Pair],
     thresholds: Thresholds,
 ) -> list[Episode]:
-    """Of every workload. ``increases`` are by workload, metric and phase."""
+    """Return the episodes of every workload. ``increases`` are by workload, metric and phase."""
     found: dict[str, list[Finding]] = defaultdict(list)
     for one in findings:
         found[one.workload].append(one)
@@ -164,19 +164,19 @@ def _episodes(
 
 
 def _metric_and_phase(one: exact.Difference | Finding) -> tuple[str, str]:
-    """Metric and phase under which increases are kept; no phase for a metric for all phases."""
+    """Return the metric and phase under which increases are kept; a metric for all phases has no phase."""
     return one.metric, "" if BY_NAME[one.metric].is_for_all_phases else one.phase
 
 
 class _KnownDifferences:
-    """The exact comparison, made once for cells of a workload that measured the same."""
+    """The exact comparison, made once for all cells of a workload that measured the same."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
         self._known: dict[tuple[str, Exact], list[exact.Difference]] = {}  #: by workload, which has one baseline
 
     def of(self, pair: Pair) -> list[exact.Difference]:
-        """In which exact values a cell differs from the baseline's."""
+        """Return the exact values in which a cell differs from the baseline's."""
         if pair.base is None or pair.own.exact == pair.base.exact:
             return []
         key = (pair.workload, pair.own.exact)
@@ -187,7 +187,7 @@ class _KnownDifferences:
 
 
 def _cannot(pair: Pair) -> str:
-    """Why there is no comparison with the baseline; empty where there is one."""
+    """Return the reason why a cell has no comparison with the baseline; empty if it has one."""
     base = pair.baseline
     if base is not None and not pair.is_baseline and not isinstance(base.outcome, Passed):
         return why_not(pair) or f"the baseline {_ended(base)}"
@@ -199,7 +199,7 @@ def _cannot(pair: Pair) -> str:
 
 
 def _ended(result: Result) -> str:
-    """How a result that did not pass ended, as the end of a sentence."""
+    """Return how a result that did not pass ended, as the end of a sentence."""
     text = outcome_text(result.outcome)
     if isinstance(result.outcome, MachineFault):
         return f"was {text}"

@@ -1,7 +1,6 @@
-"""Every metric, in one table: its name, how it is read, from which size on a difference matters, and how that is worded.
+"""Every metric, in one table: its name, its reader, the size from which a difference matters, and its wording.
 
-Whatever the harness knows of a metric stands here, so that a new one, or another wording, is an edit of this file alone.
-How to add one: see "Common changes" in ``docs/architecture.md``.
+To add a metric, see "Common changes" in ``docs/architecture.md``.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _PEAK_PHASES = ("backward", "forward", "step", "init", *OCCASIONS)
 
 
 class Direction(Enum):
-    """What a larger value means."""
+    """The meaning of a larger value."""
 
     LOWER_IS_BETTER = "lower is better"
     AT_MOST_ONE = "above 1 is wrong"
@@ -31,7 +30,7 @@ class Direction(Enum):
 
 
 class Phrase(msgspec.Struct, frozen=True, kw_only=True):
-    """How a difference reads: "backward holds 2 MiB more after it ends"."""
+    """The wording of a difference: "backward holds 2 MiB more after it ends"."""
 
     verb: str  #: in the plural
     noun: str = ""  #: follows the size: more "host memory"
@@ -41,7 +40,7 @@ class Phrase(msgspec.Struct, frozen=True, kw_only=True):
     after: bool = False  #: measured when the phase has ended, not in it
 
     def of_subject(self, subject: str, size: str, *, more: bool) -> str:
-        """``backward holds 2 MiB more after it ends``."""
+        """Return the sentence about a subject: ``backward holds 2 MiB more after it ends``."""
         end = " after it ends" if self.after else ""
         return f"{subject} {self._singular} {self._change(size, more=more)}{end}"
 
@@ -59,7 +58,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str  #: for people; a phase is put before it where there is one
-    unit: str  #: bytes, calls, operations, launches, collectives, s, tolerances; empty where it is no number
+    unit: str  #: bytes, calls, operations, launches, collectives, s, tolerances; empty if the value is not a number
     direction: Direction
     family: str  #: findings of one family on one cell move together, under one headline
     fails: str = ""  #: the word of ``--fail-on`` that a regression of it answers to; empty: never fails
@@ -79,34 +78,35 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     #: Among findings of a family that are about as large, the lowest is the headline: it explains the others.
     headline_order: int = 0
     phrase: Phrase = Phrase(verb="differ by")  #: how a difference from the baseline reads
-    wrong: str = ""  #: what an oracle says of a value above 1
+    wrong: str = ""  #: an oracle's words for a value above 1
 
     heading: str = ""  #: over a column of a table
-    moment: str = ""  #: the moment at which ``explain`` says who holds it, in words; empty: it does not
-    explained_by: str = ""  #: the metric whose moment explains it, where it has none
-    example_key: str = ""  #: where one name stands for many values, by key: such a key, for hints
+    moment: str = ""  #: the moment, in words, for which ``explain`` names the holders; empty: none
+    explained_by: str = ""  #: the metric whose moment explains it, if it has none
+    example_key: str = ""  #: for a name that covers many values by key: such a key, for hints
 
     @property
     def per_phase(self) -> bool:
-        """Whether it has a value for each of several phases."""
+        """True if the metric has a value for each of several phases."""
         return bool(self.phases)
 
     def flat_name(self, phase: str) -> str:
-        """Its name in ``--json`` and in questions: ``backward.device_peak_bytes``, ``step_time_s``."""
+        """Return the name in ``--json`` and in questions: ``backward.device_peak_bytes``, ``step_time_s``."""
         return f"{phase}.{self.name}" if self.per_phase else self.name
 
     def size(self, value: float) -> str:
-        """A difference as its `Phrase` needs it: ``2 MiB``, ``5,000``."""
+        """Return a difference as its `Phrase` needs it: ``2 MiB``, ``5,000``."""
         return quantity(value, "" if self.phrase.is_count else self.unit)
 
     def limit(self, baseline: float, thresholds: Thresholds) -> float:
-        """The smallest difference from a value that matters; 0 where there is no limit. A baseline of 0 has no share."""
+        """Return the smallest difference from ``baseline`` that matters; 0 if there is no limit. A baseline of 0 has no
+        share."""
         floor = self.floor(thresholds) if self.floor is not None else 0.0
         share = self.share(thresholds) if self.share is not None else 0.0
         return max(floor, share * abs(baseline))
 
     def relevant(self, value: float, baseline: float, thresholds: Thresholds) -> bool:
-        """Whether the difference matters."""
+        """Return True if the difference matters."""
         difference = abs(value - baseline)
         return difference > 0 and difference >= self.limit(baseline, thresholds)
 
@@ -122,7 +122,7 @@ def _memory(
     moment: str = "",
     is_for_all_phases: bool = False,
 ) -> Metric:
-    """Bytes of a phase, read from the field of `PhaseReading` of that name."""
+    """Return a metric of bytes in a phase, read from the field of `PhaseReading` with its name."""
     return Metric(
         name=name,
         title=title,
@@ -154,7 +154,8 @@ def _work(
     read: Callable[[PhaseReading], float | None] | None = None,
     heading: str = "",
 ) -> Metric:
-    """Counted work of a phase, read from the field of `PhaseReading` of that name unless ``read`` says how."""
+    """Return a metric of counted work in a phase, read by ``read`` or else from the field of `PhaseReading` with its name.
+    """
     return Metric(
         name=name,
         title=title,
@@ -172,7 +173,8 @@ def _work(
 
 
 def _error(name: str, title: str, phase: str, wrong: str) -> Metric:
-    """A distance from the truth, read from the field of `harness.probe.border.wire.Numerics` of that name."""
+    """Return a metric of the distance from the truth, read from the field of `harness.probe.border.wire.Numerics` with its
+    name."""
     return Metric(
         name=name,
         title=title,
@@ -186,7 +188,8 @@ def _error(name: str, title: str, phase: str, wrong: str) -> Metric:
 
 
 def _from_baseline(name: str, title: str, unit: str, *, family: str, phase: str) -> Metric:
-    """How far a program is from what it does with the baseline. The comparison makes it; no record has it."""
+    """Return a metric of a program's distance from its own run with the baseline. The comparison computes it; no record has
+    it."""
     return Metric(
         name=name,
         title=title,
@@ -337,7 +340,7 @@ STEP_TIME = Metric(
     share=lambda thresholds: thresholds.time_share,
     phrase=Phrase(verb="take", more="times as long", less="times as long"),
 )
-#: Of all ranks and threads, for where the wall's clock, which sees other programs' work too, cannot tell two stacks apart.
+#: Summed over all ranks and threads. Used if wall time, which includes other programs' work, cannot tell two stacks apart.
 PROCESSOR_TIME = Metric(
     name="step_processor_s",
     title="processor time of a step",
@@ -365,7 +368,7 @@ PARAMETER_ERROR = _error(
     "step",
     "the updated parameters are wrong",
 )
-#: Where no truth is known, as of a program: see `harness.compare.training`.
+#: For programs, whose true results are unknown: see `harness.compare.training`.
 TRAINING_DIFFERENCE = _from_baseline(
     "training_difference",
     "distance of losses and gradient norms from the baseline's",
@@ -416,11 +419,11 @@ METRICS = (
 
 BY_NAME = {metric.name: metric for metric in METRICS}
 
-#: Those that each rank measures in each phase.
+#: The metrics that each rank measures in each phase.
 PHASE_METRICS = tuple(metric for metric in METRICS if metric.read is not None)
 
 #: The distances from plain PyTorch.
 ERRORS = tuple(metric for metric in METRICS if metric.direction is Direction.AT_MOST_ONE)
 
-#: Those that ``explain`` says who holds, in the order of its report.
+#: The metrics whose holders ``explain`` names, in the order of its report.
 EXPLAINED = tuple(metric for metric in METRICS if metric.moment)

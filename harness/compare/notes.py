@@ -1,4 +1,4 @@
-"""What a reader should know besides the findings."""
+"""Notes: facts a reader should know besides the findings."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ HUGE_RATIO, HUGE_S = 3.0, 5.0
 
 
 class Remarks(msgspec.Struct, frozen=True):
-    """What the notes are made of, by stack, in the order of the pairs."""
+    """The facts from which the notes are written, by stack, in the order of the pairs."""
 
     compared: dict[str, None] = {}  #: stacks other than the baseline
     starts: dict[str, list[str]] = {}  #: slow ones, a line each
     bits: dict[str, int] = {}  #: workloads whose trained parameters are not bit-identical to the baseline's
-    left: dict[str, list[str]] = {}  #: what runs left running, a line each
-    noted: dict[str, list[str]] = {}  #: what their ranks noted -> the workloads
-    #: oracle and why it says nothing -> workload -> the stacks
+    left: dict[str, list[str]] = {}  #: processes that runs left running, a line each
+    noted: dict[str, list[str]] = {}  #: a note of their ranks -> the workloads
+    #: oracle and the reason why it did not judge -> workload -> the stacks
     not_judged: dict[tuple[str, str], dict[str, list[str]]] = {}
     cards: dict[str, dict[str, list[str]]] = {}  #: that simulated runs name -> workload -> the stacks
 
 
 def remarks_on(pairs: Sequence[Pair], comparable: Sequence[Pair]) -> Remarks:
-    """What was left running, noted and not judged by an oracle, of all pairs; slow starts and different bits, of those that
-    were compared."""
+    """Return the remarks on all pairs (processes left running, notes of ranks, cells not judged by an oracle) and on
+    ``comparable`` pairs alone (slow starts, different bits)."""
     remarks = Remarks({}, {}, {}, {}, {}, {}, {})
     for pair in pairs:
         if pair.result.left:
@@ -56,7 +56,7 @@ def remarks_on(pairs: Sequence[Pair], comparable: Sequence[Pair]) -> Remarks:
 
 
 def together(all_remarks: Iterable[Remarks]) -> Remarks:
-    """Those of all workloads."""
+    """Merge the remarks of all workloads."""
     whole = Remarks({}, {}, {}, {}, {}, {}, {})
     for remarks in all_remarks:
         whole.compared.update(remarks.compared)
@@ -83,7 +83,8 @@ def notes(
     installed: Mapping[str, Mapping[str, str]],
     superseded: int,
 ) -> list[str]:
-    """What ranks noted, confounders, slow starts, different bits, what was left running, and older results."""
+    """Return the notes: those of ranks, confounders, slow starts, different bits, processes left running, and older results.
+    """
     confounded = {stack: _also_different(stacks[stack], baseline, installed) for stack in remarks.compared}
     notes = [f"{note} (in {listing(workloads, 2)})" for note, workloads in remarks.noted.items()]
     notes += [

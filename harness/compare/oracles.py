@@ -1,11 +1,11 @@
 """The oracles: checks of one result that need no baseline.
 
-*Numerics*: plain PyTorch with the same weights and batches says what training must compute.
+*Numerics*: plain PyTorch with the same weights and batches gives the result that training must have.
 
-*Memory*: ZeRO's arithmetic says what a rank must hold. Judged is what *stays* on the device after init, backward and
-step, when nothing is in use any more: there ZeRO leaves no room for opinion. Peaks, and what is held between forward and
-backward, also depend on what autograd saves; they are measured against the ideal in the same way, and reported, not
-judged (see ``docs/memory-oracle.md``).
+*Memory*: ZeRO's arithmetic gives the bytes that a rank must hold. Only memory that *stays* on the device after init,
+backward and step is judged, when nothing is in use any more: there ZeRO leaves no room for opinion. Peaks, and memory held
+between forward and backward, also depend on what autograd saves; they are measured against the ideal in the same way, and
+reported, not judged (see ``docs/memory-oracle.md``).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from harness.model import Finding
 from harness.probe.border.wire import NO_NUMBER, Numerics
 from harness.wording.quantities import shortened
 
-#: Of what was wrong, and right when it was repeated. What is right is not repeated.
+#: Note on a result that was wrong, and right when repeated. Right results are not repeated.
 NOT_EACH_TIME = "repeated at once, it was right; other releases, which ran once, may go wrong now and then as well"
 
 
 def judge_numerics(pair: Pair) -> list[Finding]:
-    """A finding for each quantity that is further from the truth than its tolerance, or no number at all."""
+    """Return a finding for each quantity that is further from the truth than its tolerance, or is not a number."""
     worst: dict[str, tuple[float, int, str, Numerics]] = {}
     for rank, model, numbers in pair.own.suspects:
         for metric in ERRORS:
@@ -49,10 +49,10 @@ def judge_numerics(pair: Pair) -> list[Finding]:
 
 
 def judge_memory(pair: Pair, thresholds: Thresholds) -> list[Finding]:
-    """A finding for each phase that leaves more behind than rounding and bookkeeping explain.
+    """Return a finding for each phase that leaves more behind than rounding and bookkeeping explain.
 
-    The margin is that of every memory finding: its floor in bytes, and its share, here of the ideal. Sound releases
-    were measured at 0.01 % beyond the ideal or below it; what the check must find is several times the margin.
+    The margin is that of every memory finding: its floor in bytes, and its share, here of the ideal. Sound releases were
+    measured at 0.01 % beyond the ideal or below it; faults that the check must find are several times the margin.
     """
     return [
         _memory_finding(pair, excess)
@@ -62,7 +62,7 @@ def judge_memory(pair: Pair, thresholds: Thresholds) -> list[Finding]:
 
 
 def _loss_is_lost(numbers: Numerics) -> bool:
-    """Whether a loss is no number where the truth has one (or where there is no truth to say that it should be)."""
+    """Return True if a loss is not a finite number although the truth is, or there is no truth for its step."""
     for step, loss in enumerate(numbers.losses):
         truth = numbers.true_losses[step] if step < len(numbers.true_losses) else 0.0
         if not _finite(loss) and _finite(truth):
@@ -100,7 +100,7 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
 
 
 def _furthest(name: str, numbers: Numerics) -> tuple[float, float] | None:
-    """The value that is furthest from its truth, and the truth; None where they are too many to be listed."""
+    """Return the value that is furthest from its truth, and the truth; None if they are too many to be listed."""
     values = {
         LOSS_ERROR.name: (numbers.losses, numbers.true_losses),
         GRADIENT_NORM_ERROR.name: (numbers.gradient_norms, numbers.true_gradient_norms),

@@ -11,10 +11,10 @@ from harness.probe.border.faults import DETAIL_LENGTH
 from harness.wording.names import outcome_text
 from harness.wording.quantities import shortened
 
-#: How `outcome_text` begins for `OutOfMemory`, and its signature.
+#: The beginning of `outcome_text` for `OutOfMemory`, and its signature.
 _OUT_OF_MEMORY = "out of memory"
 
-#: How the signature of a cell begins whose ranks were silent, which as a rule wait for one another.
+#: The beginning of the signature of a cell whose ranks were silent; as a rule they wait for one another.
 HUNG = "no sign of life for"
 
 #: The place at the end of a signature (`harness.probe.border.faults.signature_of`): it moves from release to release.
@@ -33,7 +33,7 @@ _SIZE = re.compile(
 
 
 def judge_outcome(pair: Pair) -> Finding | None:
-    """The finding for a cell that failed, or that passes where the baseline fails."""
+    """Return the finding for a cell that failed, or that passes where the baseline fails."""
     base = pair.baseline
     passed = isinstance(pair.result.outcome, Passed)
     base_passed = base is not None and isinstance(base.outcome, Passed)
@@ -68,12 +68,12 @@ def judge_outcome(pair: Pair) -> Finding | None:
 
 
 def is_out_of_memory(found: Finding) -> bool:
-    """Whether a finding says that a cell ran out of memory."""
+    """Return True if a finding says that a cell ran out of memory."""
     return found.metric == OUTCOME.name and str(found.value).startswith(_OUT_OF_MEMORY)
 
 
 def stage(outcome: Outcome) -> str:
-    """The stage in which a cell ended; empty where it passed or was skipped."""
+    """Return the stage in which a cell ended; empty if it passed or was skipped."""
     match outcome:
         case Failed(stage=where) | TimedOut(stage=where) | OutOfMemory(phase=where) | MachineFault(stage=where):
             return where
@@ -81,7 +81,7 @@ def stage(outcome: Outcome) -> str:
 
 
 def signature(outcome: Outcome) -> str:
-    """One short line that is the same for the same fault; empty where it passed or was skipped."""
+    """Return one short line that is the same for the same fault; empty if the cell passed or was skipped."""
     match outcome:
         case Failed(signature=text) | MachineFault(signature=text):
             return text
@@ -93,18 +93,19 @@ def signature(outcome: Outcome) -> str:
 
 
 def fault(text: str) -> str:
-    """What failures of one fault have in common, of a signature or a text that ends with one: no sizes, and no place."""
+    """Return the part of a signature (or of a text that ends with one) that failures of one fault share: without sizes or
+    place."""
     return _SIZE.sub("N", _PLACE.sub("", text))
 
 
 def telling(text: str, most: int) -> str:
-    """A part of a signature that has no size in it, and so is in those of all failures of the fault: its beginning, or what
-    is longest between its sizes."""
+    """Return a part of a signature without sizes, so that all failures of the fault have it: its beginning, or the longest
+    part between its sizes."""
     return max((part.strip(" ()[]")[:most] for part in _SIZE.split(_PLACE.sub("", text))), key=len)
 
 
 def _broke(outcome: Outcome) -> bool:
-    """Whether the stack, not the harness or the machine, ended it."""
+    """Return True if the stack ended the run, not the harness or the machine."""
     return is_measurement(outcome) and not isinstance(outcome, Passed)
 
 

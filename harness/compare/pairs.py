@@ -1,4 +1,4 @@
-"""Which result is compared with which, and why some are not."""
+"""Pairs of results to compare, and the reasons why some cannot be."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.compare.summary import ResultSummary, summarize
 from harness.model import Failed, Finding, MachineFault, Passed, Result, Skipped, Stack, differing_parameters
 from harness.probe.border.machine import REMEDIES
 
-#: How a failure begins that is a limit of the simulation: the name of `harness.probe.sim.errors.SimulationError`.
+#: The beginning of a failure that is a limit of the simulation: the name of `harness.probe.sim.errors.SimulationError`.
 LIMIT = "SimulationError: "
 
 
@@ -30,31 +30,34 @@ class Pair(msgspec.Struct, frozen=True):
 
     @property
     def result(self) -> Result:
+        """The cell's result."""
         return self.own.result
 
     @property
     def baseline(self) -> Result | None:
+        """The baseline's result; None if it has none."""
         return self.base.result if self.base is not None else None
 
     @property
     def is_baseline(self) -> bool:
+        """True if the cell is the baseline's own."""
         return self.own is self.base
 
     def finding(self, **fields: Any) -> Finding:
-        """A finding on this cell."""
+        """Return a finding on this cell."""
         cell = self.own.result.cell
         return Finding(stack=self.stack, scenario=cell.scenario, variant=cell.variant, device=cell.device, **fields)
 
 
 def finding(stack: str, workload: str, **fields: Any) -> Finding:
-    """A finding on the cell of a stack (by its id) and a workload."""
+    """Return a finding on the cell of a stack (by its id) and a workload."""
     scenario, rest = workload.split("/", 1)
     variant, device = rest.rsplit("/", 1)
     return Finding(stack=stack, scenario=scenario, variant=variant, device=device, **fields)
 
 
 class ResultIndex:
-    """Results by workload and stack. The newest result of each cell counts, of those that say something of its stack."""
+    """Results by workload and stack. Each cell counts with its newest result that is a measurement of its stack."""
 
     def __init__(self, results: Iterable[Result], baseline: str) -> None:
         self.baseline = baseline
@@ -82,11 +85,11 @@ class ResultIndex:
                 self._baseline_runs[workload].append(summary)
 
     def read(self, workload: str, stack: str | None = None) -> dict[str, ResultSummary]:
-        """The cells of a workload by stack; ``stack`` may name the only one that is needed."""
+        """Return the cells of a workload by stack; ``stack`` may name the only one that is needed."""
         return self.newest.get(workload, {})
 
     def pairs(self) -> list[Pair]:
-        """Every newest result with the baseline's, workloads in the order they came."""
+        """Return every newest result with the baseline's, in the order of the workloads."""
         pairs = []
         for workload, by_stack in self.newest.items():
             base = by_stack.get(self.baseline)
@@ -106,7 +109,8 @@ class ResultIndex:
 
 
 def as_compared(result: Result) -> Result:
-    """What the harness cannot simulate is no failure of the release: such a cell counts as skipped."""
+    """Return the result as a comparison sees it: a cell that the harness cannot simulate counts as skipped, not as a failure
+    of the release."""
     match result.outcome:
         case Failed(signature=signature) if signature.startswith(LIMIT):
             return msgspec.structs.replace(result, outcome=Skipped(signature))
@@ -114,7 +118,7 @@ def as_compared(result: Result) -> Result:
 
 
 def why_not(pair: Pair) -> str:
-    """Why a cell that passed cannot be compared with the baseline's at all; empty where it can."""
+    """Return the reason why a cell that passed cannot be compared with the baseline's at all; empty if it can."""
     base = pair.baseline
     if base is None:
         return "the baseline has no result for it"
@@ -144,7 +148,7 @@ def why_not(pair: Pair) -> str:
 
 
 def left_out(pair: Pair) -> NotCompared | None:
-    """The entry for a cell that has no measurement of its own: skipped, or ended by the harness or by the machine."""
+    """Return the entry for a cell without a measurement of its own: skipped, or ended by the harness or by the machine."""
     match pair.result.outcome:
         case Skipped(reason=reason):
             return NotCompared(pair.stack, pair.workload, EVERYTHING, f"skipped: {reason}")

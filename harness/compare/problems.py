@@ -1,15 +1,15 @@
-"""Findings with one cause are one *problem*: what goes wrong, on which workloads, since when and until when. Pure.
+"""Problems: findings with one cause, the workloads that have it, and the releases from the first to the last. Pure.
 
 Two episodes (`harness.compare.episodes`) have one cause
 
-- where the same thing is worse (the same failure, or the same family of metrics) in the same releases: neither has a
-  release that the other is known to be free of. A failure may move to another place in an adjacent release. What an oracle
-  says of training has one cause only where the workloads share parameters that no workload without it has;
-- where they came and went together: between the same two releases that were measured without them, on a workload that they
+- if the same thing is worse (the same failure, or the same family of metrics) in the same releases, and neither has a
+  release that the other is known to be free of. A failure may move to another place in an adjacent release. Findings of
+  the numerics oracle share a cause only if their workloads share parameters that no workload without it has;
+- if they came and went together: between the same two releases that were measured without them, on a workload that they
   share.
 
-A setting whose value changed is the cause where exactly the runs with the changed value have the problem. What it explains
-is a problem of its own, whatever else is worse in the same releases.
+A setting whose value changed is the cause if exactly the runs with the changed value have the problem. It makes a problem of
+its own, whatever else is worse in the same releases.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Measured(msgspec.Struct, frozen=True):
     compared: Mapping[str, Collection[str]]  #: workload -> the stacks that were compared with the baseline
 
 
-#: How keys of a Trainer's settings begin, whose defaults its releases choose (`harness.probe.programs.trainer_settings`).
+#: Prefix of the keys of a Trainer's settings, whose defaults it chooses (`harness.probe.programs.trainer_settings`).
 _TRAINER = "trainer."
 
 
@@ -46,7 +46,7 @@ def problems(
     order: Sequence[str],
     measured: Measured,
 ) -> list[Problem]:
-    """All problems, the gravest first.
+    """Return all problems, the gravest first.
 
     ``found`` are the findings by their keys; ``order`` has the stack ids in version order.
     """
@@ -74,8 +74,9 @@ def unaffected(
     judged: Mapping[str, Collection[str]],
     having: Collection[tuple[str, str]] = (),
 ) -> list[str]:
-    """The workloads, of the device modes of those affected, that are free of a problem in one of these stacks: they are
-    ``judged`` there (workload -> stacks), and not one of the runs that have it (``having``: stack and workload)."""
+    """Return the workloads, of the same device modes as the affected ones, that are free of a problem in one of these
+    stacks: they are ``judged`` there (workload -> stacks), and are not one of the runs that have it (``having``: stack and
+    workload)."""
     devices = {split_workload(workload).device for workload in affected}
     ours = list(stacks)
     return [
@@ -95,20 +96,22 @@ class _JudgedEpisode(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, episode: Episode, found: Mapping[tuple[str, ...], Finding]) -> _JudgedEpisode:
+        """Return an episode with those of its findings that ``found`` has."""
         return cls(episode, tuple(worst_first(found[key] for key in episode.findings if key in found)))
 
     @property
     def runs(self) -> set[tuple[str, str]]:
-        """Stack and workload."""
+        """The runs that have it: stack and workload."""
         return {(stack, self.episode.workload) for stack in self.episode.having}
 
     @property
     def metrics(self) -> set[str]:
+        """The metrics of its findings."""
         return {one.metric for one in self.findings}
 
 
 class _Workloads:
-    """Who has what."""
+    """Index: which workloads and stacks have which findings."""
 
     def __init__(self, measured: Measured, judged: Iterable[_JudgedEpisode]) -> None:
         self._measured = measured
@@ -119,12 +122,13 @@ class _Workloads:
     def unaffected(
         self, cause: tuple[str, ...], affected: Collection[str], stacks: Iterable[str], *, needs_baseline: bool
     ) -> list[str]:
-        """As the function of this name. What an oracle or an outcome says needs no baseline."""
+        """Return the workloads without a cause, as the module's `unaffected` does. Outcomes and findings of oracles need no
+        baseline."""
         judged = self._measured.compared if needs_baseline else self._measured.passed
         return unaffected(affected, stacks, judged, self._having[cause])
 
     def share_a_condition(self, affected: Collection[str], others: Iterable[str]) -> bool:
-        """Whether the affected workloads have parameters in common that none of the others has."""
+        """Return True if the affected workloads have parameters in common that none of the others has."""
         first, *rest = (self._measured.parameters[workload] for workload in affected)
         common = {
             name: value for name, value in first.items() if all(name in one and one[name] == value for one in rest)
@@ -152,14 +156,14 @@ class _Cause:
             self.add(one)
 
     def may_be_due_to(self, setting: ChangedSetting) -> bool:
-        """Whether the setting changed in just these runs and is worth naming. What a job trains depends on any of them; what
-        it costs, on those that a Trainer chooses."""
+        """Return True if the setting changed in just these runs and is worth naming. The training of a job depends on any of
+        them, its cost on those that a Trainer chooses."""
         if self.key[0] == PARAMETER_ERROR.family:
             return _with_numbers(setting.runs) == self.runs
         return setting.key.startswith(_TRAINER) and frozenset(setting.runs) == self.runs
 
     def add(self, judged: _JudgedEpisode) -> None:
-        """One that has the same cause."""
+        """Add an episode with the same cause."""
         self.members.append(judged)
         self.having |= set(judged.episode.having)
         self.free |= judged.episode.free
@@ -167,11 +171,11 @@ class _Cause:
 
     @property
     def runs(self) -> frozenset[tuple[str, str]]:
-        """Stack and workload."""
+        """The runs that have it: stack and workload."""
         return frozenset().union(*(one.runs for one in self.members))
 
     def has(self, judged: _JudgedEpisode, order: Sequence[str], workloads: _Workloads) -> bool:
-        """Whether the same is worse in the same releases."""
+        """Return True if the same thing is worse in the same releases."""
         episode = judged.episode
         if episode.cause != self.key:
             return False
@@ -189,19 +193,19 @@ class _Cause:
         return is_same and workloads.share_a_condition(affected, without)
 
     def came_and_went_with(self, episode: Episode, order: Sequence[str]) -> bool:
-        """Whether both lie between the same two releases without them, on a workload that they share."""
+        """Return True if both lie between the same two releases without them, on a workload that they share."""
         if episode.workload not in self.workloads or not self._agrees(episode):
             return False
         ends = _neighbours(self.having, self.free, order)
         return all(ends) and ends == _neighbours(episode.having, episode.free, order)
 
     def _agrees(self, episode: Episode) -> bool:
-        """Whether neither has a release that the other is free of."""
+        """Return True if neither has a release that the other is free of."""
         return self.free.isdisjoint(episode.having) and self.having.isdisjoint(episode.free)
 
 
 def _neighbours(having: Collection[str], free: Collection[str], order: Sequence[str]) -> tuple[str, str]:
-    """The nearest releases without it, before and after; empty where none was measured."""
+    """Return the nearest releases without it, before and after; empty if none was measured."""
     at = [position for position, stack in enumerate(order) if stack in having]
     before = next((stack for stack in reversed(order[: at[0]]) if stack in free), "")
     return before, next((stack for stack in order[at[-1] :] if stack in free), "")
@@ -210,7 +214,7 @@ def _neighbours(having: Collection[str], free: Collection[str], order: Sequence[
 def _explained(
     judged: Sequence[_JudgedEpisode], settings: Sequence[ChangedSetting]
 ) -> tuple[list[tuple[ChangedSetting, list[_JudgedEpisode]]], list[_JudgedEpisode]]:
-    """What trains differently by a changed setting, and the rest."""
+    """Return the episodes of training that a changed setting explains, and the rest."""
     left = list(judged)
     explained = []
     for runs, setting in _by_runs(settings).items():
@@ -222,12 +226,13 @@ def _explained(
 
 
 def _with_numbers(runs: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
-    """Those that can show what is trained: a simulation has shapes alone."""
+    """Return the runs that can show trained values: a simulation has only shapes."""
     return frozenset((stack, workload) for stack, workload in runs if split_workload(workload).device != "sim")
 
 
 def _by_runs(settings: Iterable[ChangedSetting]) -> dict[frozenset[tuple[str, str]], ChangedSetting]:
-    """The settings that can be a cause, by the runs with the changed value. Of several with the same runs none can."""
+    """Return the settings that can be a cause, by the runs with the changed value. If several have the same runs, none can.
+    """
     found: dict[frozenset[tuple[str, str]], list[ChangedSetting]] = defaultdict(list)
     for one in settings:
         found[frozenset(one.runs)].append(one)
@@ -235,7 +240,8 @@ def _by_runs(settings: Iterable[ChangedSetting]) -> dict[frozenset[tuple[str, st
 
 
 def _together(judged: Iterable[_JudgedEpisode], order: Sequence[str], workloads: _Workloads) -> list[_Cause]:
-    """The gravest episode of a cause comes first; what moved with it is related."""
+    """Return the causes of the episodes. The gravest episode of a cause comes first; episodes that moved with it are
+    related."""
     causes: list[_Cause] = []
     for one in sorted(judged, key=lambda judged: severity(judged.findings[0])):
         home = next((cause for cause in causes if cause.has(one, order, workloads)), None)

@@ -1,6 +1,6 @@
-"""What a run's record says of the metrics.
+"""Values of the metrics, read from a run's record.
 
-Ranks are never summed: a metric's value is that of the worst rank, with the skew (largest minus smallest) beside it.
+Ranks are never summed: a metric's value is that of the worst rank, reported with the skew (largest minus smallest).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class WorstRank(msgspec.Struct, frozen=True):
 
 
 def exact_values(record: RunRecord) -> Exact:
-    """All exact values of a run. Where they are equal, so are the measurements, without reading each."""
+    """Return all exact values of a run. If they are equal, so are the measurements, and none need be read."""
     return tuple(
         RankPhase(
             rank.rank,
@@ -57,7 +57,7 @@ def exact_values(record: RunRecord) -> Exact:
 
 
 def differing(mine: Exact, base: Exact) -> list[tuple[str, Metric]]:
-    """Phase and metric of all that any rank measured differently."""
+    """Return phase and metric of each value that any rank measured differently."""
     found: dict[tuple[str, str], Metric] = {}
     others = {(row.rank, row.phase): row.values for row in base}
     for row in mine:
@@ -71,7 +71,7 @@ def differing(mine: Exact, base: Exact) -> list[tuple[str, Metric]]:
 
 
 def worst_rank(exact: Exact, metric: Metric, phase: str) -> WorstRank | None:
-    """A per-phase metric of a run; None where it was not measured."""
+    """Return the worst rank's value of a per-phase metric; None if it was not measured."""
     column = _COLUMN[metric.name]
     values = [(value, -row.rank) for row in exact if row.phase == phase and (value := row.values[column]) is not None]
     if not values:
@@ -83,14 +83,14 @@ def worst_rank(exact: Exact, metric: Metric, phase: str) -> WorstRank | None:
 
 
 def largest_phase(exact: Exact, metric: Metric) -> str:
-    """The phase in which a metric is largest, of any rank; empty where it was not measured."""
+    """Return the phase in which a metric is largest, of any rank; empty if it was not measured."""
     column = _COLUMN[metric.name]
     values = [(value, row.phase) for row in exact if (value := row.values[column]) is not None]
     return max(values, key=lambda pair: pair[0])[1] if values else ""
 
 
 def worst_values(exact: Exact) -> dict[str, float]:
-    """``backward.device_peak_bytes`` -> value of the worst rank, for every exact metric that was measured."""
+    """Return ``backward.device_peak_bytes`` -> value of the worst rank, for every exact metric that was measured."""
     worst: dict[str, float] = {}
     for row in exact:
         for metric, value in zip(PHASE_METRICS, row.values, strict=True):
@@ -100,7 +100,7 @@ def worst_values(exact: Exact) -> dict[str, float]:
 
 
 def collectives_by_kind(exact: Exact, phase: str, rank: int) -> dict[str, list[int]]:
-    """``kind -> [count, bytes]`` of one rank."""
+    """Return ``kind -> [count, bytes]`` of one rank."""
     for row in exact:
         if row.rank == rank and row.phase == phase:
             return {kind: [count, nbytes] for kind, count, nbytes in row.collectives}
@@ -108,13 +108,14 @@ def collectives_by_kind(exact: Exact, phase: str, rank: int) -> dict[str, list[i
 
 
 class Excess(msgspec.Struct, frozen=True):
-    """What one phase leaves on the device of the rank that is furthest beyond its ideal (`harness.probe.oracles.ideal`)."""
+    """Bytes that one phase leaves on the device of the rank that is furthest beyond its ideal
+    (`harness.probe.oracles.ideal`)."""
 
     phase: str
     rank: int
     held: int  #: bytes on the device after the phase
     ideal: int  #: bytes that it may hold at most
-    terms: tuple[tuple[str, int], ...] = ()  #: what the ideal is made of, largest first, where there is an excess
+    terms: tuple[tuple[str, int], ...] = ()  #: the terms of the ideal, the largest first, if there is an excess
 
     @property
     def size(self) -> int:
@@ -123,7 +124,7 @@ class Excess(msgspec.Struct, frozen=True):
 
 
 def excesses(record: RunRecord) -> tuple[Excess, ...]:
-    """By phase, the worst rank's. Empty where the probe computed no ideal."""
+    """Return the worst rank's excess of each phase. Empty if the probe computed no ideal."""
     found: dict[str, Excess] = {}
     for rank in record.ranks:
         if not rank.ideal:

@@ -11,7 +11,8 @@ from harness.wording.names import varied_axes, version
 
 
 def in_version_order(stacks: Sequence[Stack]) -> list[Stack]:
-    """Oldest first, by each axis in turn; what is not a version sorts before what is."""
+    """Return stacks in version order, the oldest first, by each axis in turn; a value that is not a version sorts before
+    versions."""
 
     def key(stack: Stack) -> list[tuple[int, Version | str]]:
         axes = ["python", *AXES, *sorted(set(stack.versions) - set(AXES))]
@@ -21,20 +22,21 @@ def in_version_order(stacks: Sequence[Stack]) -> list[Stack]:
 
 
 def ranges(ids: Sequence[str], stacks: Sequence[Stack], names: Mapping[str, str]) -> str:
-    """Short names, ``0.16.0 to 0.16.7, 0.18.1``: neighbours among the measured stacks are joined where one axis varies."""
+    """Return short names, ``0.16.0 to 0.16.7, 0.18.1``: neighbours among the measured stacks are joined if one axis varies.
+    """
     if len(varied_axes(stacks)) > 1:
         return ", ".join(names[stack] for stack in ids)
     return _joined([names[stack] for stack in ids], [names[stack.id] for stack in stacks])
 
 
 def axis_ranges(axis: str, having: Sequence[Stack], stacks: Sequence[Stack]) -> str:
-    """``openrlhf 0.9.3 to 0.11.2``: the releases of one package, of which those of ``stacks`` were measured."""
+    """Return ``openrlhf 0.9.3 to 0.11.2``: the releases of one package in ``having``; those in ``stacks`` were measured."""
     own, measured = ({version(stack, axis) for stack in some} for some in (having, stacks))
     return f"{axis} {_joined(sorted(own, key=_sortable), sorted(measured, key=_sortable))}"
 
 
 def _joined(own: Sequence[str], measured: Sequence[str]) -> str:
-    """Those that are neighbours among ``measured`` are joined. Both are in order."""
+    """Return names as text, neighbours among ``measured`` joined. Both sequences are in order."""
     order = {name: at for at, name in enumerate(measured)}
     runs: list[list[str]] = []
     for name in own:

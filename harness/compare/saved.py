@@ -1,6 +1,6 @@
-"""What a program saves against what it saves with the baseline: tensors by name, dtype, shape and size of values.
+"""A program's saved tensors against those of its run with the baseline: by name, dtype, shape and size of values.
 
-A difference does not say which release is right. What is saved besides, under other names, is no finding by itself.
+A difference does not say which release is right. Tensors saved in addition, under other names, are no finding by themselves.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ MEAN_TOLERANCE = 0.05
 #: Below it a mean counts as zero.
 _NEAR_ZERO = 1e-6
 
-#: Names that the message, and the evidence, has.
+#: Most tensors named in the message, and in the evidence.
 _MOST_NAMED, _MOST_EVIDENCE = 1, 20
 
-#: How the message of such a finding begins.
+#: The beginning of the message of such a finding.
 SAVES_OTHERWISE = "it saves otherwise than the baseline: "
 
 _VALUES = "with other values"
@@ -36,8 +36,8 @@ class _ChangedTensors(NamedTuple):
 
 
 def judge(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
-    """A finding where tensors that the baseline saves are missing, or are others. Of what is trained otherwise the values
-    are others, too, and say nothing of how it is saved."""
+    """Return a finding if tensors that the baseline saves are missing or differ. If training differs, values differ as well
+    and say nothing about saving, so they are left out."""
     if pair.base is None or pair.is_baseline:
         return []
     found = _changed(pair.own.saved, pair.base.saved)

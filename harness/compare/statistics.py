@@ -52,7 +52,7 @@ Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
 TRIMMED = 0.2
 
-#: Fewer rows say too little of how far their scatters differ: with 2 or 3, p-values were too small by half (simulated).
+#: Fewer rows say too little about how far their scatters differ: with 2 or 3, p-values were too small by half (simulated).
 LEAST_SHARED = 4
 
 #: A row whose own error is that many times what the others make of it is noisier than they are, and left to its own rounds.
@@ -67,15 +67,15 @@ _LARGEST_LOG = 700.0
 
 
 def log_ratios(candidate_s: Floats, baseline_s: Floats) -> Floats:
-    """Paired by column. Seconds must be positive and finite.
+    """Return the logarithms of the ratios, paired by column. Seconds must be positive and finite.
 
-    Rounded, as NumPy's logarithm differs in the last digit between processors.
+    They are rounded, because NumPy's logarithm differs in the last digit between processors.
     """
     return np.asarray(np.round(np.log(candidate_s) - np.log(baseline_s), 12), dtype=np.float64)
 
 
 class Means(NamedTuple):
-    """Of each row: the mean of its logarithms, and how sure that is."""
+    """The mean of the logarithms of each row, with its precision."""
 
     mean: Floats  #: trimmed
     error: Floats  #: the mean's standard error
@@ -83,7 +83,7 @@ class Means(NamedTuple):
 
 
 def means(logs: Floats) -> Means:
-    """Each row by itself."""
+    """Return the means of rows, each estimated by itself."""
     pairs = logs.shape[1]
     trimmed = int(TRIMMED * pairs)
     ordered = np.sort(logs, axis=1)
@@ -95,8 +95,8 @@ def means(logs: Floats) -> Means:
 
 
 def means_of_session(logs: Sequence[Floats]) -> Means:
-    """Rows of one baseline, each of as many rounds as it has, with what they say of each other's scatter; what was run after
-    the last round of a row says nothing of that row."""
+    """Return the means of rows that share one baseline, whose lengths may differ; the rows' estimates of scatter inform each
+    other. Rounds after the last one of a row do not count for that row."""
     lengths = np.array([len(row) for row in logs])
     so_far, found = Means(*np.empty((3, len(logs)))), Means(*np.empty((3, len(logs))))
     for length in np.unique(lengths):
@@ -108,13 +108,13 @@ def means_of_session(logs: Sequence[Floats]) -> Means:
 
 
 def put(into: Means, rows: Sequence[int] | NDArray[np.intp], values: Means) -> None:
-    """``values`` in the place of these rows."""
+    """Overwrite these rows with ``values``."""
     for numbers, new in zip(into, values, strict=True):
         numbers[rows] = new
 
 
 def _moderated(own: Means) -> Means:
-    """The same means. The error of each is one of its own rounds and of what all rows' rounds agree on."""
+    """Return the same means, each with an error that pools its own rounds and the scatter that all rows agree on."""
     scattered = own.error > 0
     if np.count_nonzero(scattered) < LEAST_SHARED:
         return own
@@ -128,7 +128,7 @@ def _moderated(own: Means) -> Means:
 
 
 def _shared_scatter(variances: Floats, freedom: Floats) -> tuple[float, float]:
-    """The variance that all are estimates of, and the degrees of freedom that it is worth: infinitely many where they
+    """Return the variance that all are estimates of, and the degrees of freedom that it is worth: infinitely many if they
     differ no more than by chance (Smyth 2004, section 6.2)."""
     half_freedom = freedom / 2
     logs = np.fromiter(map(math.log, variances * half_freedom), dtype=np.float64) - special.digamma(half_freedom)
@@ -142,7 +142,8 @@ def _shared_scatter(variances: Floats, freedom: Floats) -> tuple[float, float]:
 
 
 def _inverse_trigamma(value: float) -> float:
-    """By Newton's method, which comes from above and does not overshoot (Smyth 2004, appendix)."""
+    """Return the inverse of the trigamma function, by Newton's method, which comes from above and does not overshoot (Smyth
+    2004, appendix)."""
     at = 0.5 + 1 / value
     for _ in range(50):
         trigamma = float(special.polygamma(1, at))
@@ -154,32 +155,33 @@ def _inverse_trigamma(value: float) -> float:
 
 
 def ratio(of: Means) -> Floats:
-    """The mean of the paired ratios, per row."""
+    """Return the mean of the paired ratios, per row."""
     return _exp(of.mean)
 
 
 def interval(of: Means) -> tuple[Floats, Floats]:
-    """Lower and upper end of the interval of `ratio`, per row: at all looks it holds the true ratio, with
-    `CONFIDENCE`."""
+    """Return the lower and upper end of the interval of `ratio`, per row. Over all looks together it holds the true ratio
+    with `CONFIDENCE`."""
     reach = -special.stdtrit(of.freedom, (1 - CONFIDENCE) / len(LOOKS) / 2) * of.error
     return _exp(of.mean - reach), _exp(of.mean + reach)
 
 
 def p_values(of: Means) -> Floats:
-    """The chance of paired ratios this far from 1 at any look if there were no difference (two-sided), per row."""
+    """Return the chance of paired ratios this far from 1 at any look if there were no difference (two-sided), per row."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(of.error > 0, np.abs(of.mean) / of.error, np.where(of.mean == 0, 0.0, np.inf))
     return np.asarray(np.minimum(1.0, 2 * special.stdtr(of.freedom, -t) * len(LOOKS)), dtype=np.float64)
 
 
 def _exp(logs: Floats) -> Floats:
-    """By the C library: NumPy's own differs in the last digit between processors."""
+    """Return exponentials computed by the C library: NumPy's own differ in the last digit between processors."""
     clipped = np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG)
     return np.fromiter(map(math.exp, clipped), dtype=np.float64, count=len(clipped))
 
 
 def holm(p: Floats) -> Floats:
-    """Holm's adjusted p-values: significant at level a means at most a chance of any false alarm among all of them."""
+    """Return Holm's adjusted p-values: with significance at level a, the chance of any false alarm among all is at most a.
+    """
     order = np.argsort(p)
     steps = np.minimum(1.0, p[order] * np.arange(len(p), 0, -1))
     adjusted = np.empty_like(p)

@@ -1,4 +1,4 @@
-"""What a comparison keeps of each result: its exact values, its rounds, and what the oracles say of it."""
+"""The summary of a result that a comparison keeps: its exact values, its rounds, and the oracles' judgements."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     #: by rank and model, where a distance is above 1 or a loss is not a number
     suspects: tuple[tuple[int, str, Numerics], ...] = ()
     state_bytes: int = 0  #: of the optimizer, on the device, by the ideal; for the model of step time
-    notes: tuple[str, ...] = ()  #: what a reader of its figures has to know
+    notes: tuple[str, ...] = ()  #: notes that a reader of the figures has to know
     saved: tuple[SavedTensors, ...] = ()  #: by a program
-    excesses: tuple[Excess, ...] = ()  #: of what is held over what ZeRO needs, by phase
-    not_judged: tuple[tuple[str, str], ...] = ()  #: oracles that say nothing of it, and why
+    excesses: tuple[Excess, ...] = ()  #: of held memory over what ZeRO needs, by phase
+    not_judged: tuple[tuple[str, str], ...] = ()  #: oracles that could not judge it, and why
 
     def flat(self) -> dict[str, float]:
-        """Every metric under its flat name: ``backward.device_peak_bytes``, ``step_time_s``, ..."""
+        """Return every metric by its flat name: ``backward.device_peak_bytes``, ``step_time_s``, ..."""
         return {**self.worst(), **self.noisy()}
 
     def worst(self) -> dict[str, float]:
-        """The exact metrics, of the worst rank. Equal where ``exact`` is equal."""
+        """Return the exact metrics of the worst rank. They are equal if ``exact`` is equal."""
         return worst_values(self.exact)
 
     def noisy(self) -> dict[str, float]:
-        """The other metrics."""
+        """Return the metrics that are not exact."""
         if not self.recorded:
             return {}
         values = {STEP_TIME.name: statistics.median(self.round_s)} if self.round_s else {}
@@ -67,7 +67,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summarize(result: Result) -> ResultSummary:
-    """What a comparison keeps of a result."""
+    """Return the summary of a result that a comparison keeps."""
     record = result.record
     if record is None:
         return ResultSummary(result=msgspec.structs.replace(result, installed={}))
@@ -109,7 +109,7 @@ def summarize(result: Result) -> ResultSummary:
 
 
 def _numerics(record: RunRecord) -> Iterator[tuple[int, str, Numerics]]:
-    """By rank and model, whose name is empty where one alone trains."""
+    """Yield rank, model and numerics; the model's name is empty if only one trains."""
     for rank in record.ranks:
         if rank.numerics is not None:
             yield rank.rank, "", rank.numerics
@@ -118,12 +118,12 @@ def _numerics(record: RunRecord) -> Iterator[tuple[int, str, Numerics]]:
 
 
 def noted(record: RunRecord) -> tuple[str, ...]:
-    """What a reader of its figures has to know, of any rank."""
+    """Return the notes of all ranks that a reader of the figures has to know."""
     return tuple(dict.fromkeys(note for rank in record.ranks for note in rank.notes))
 
 
 def saved_tensors(record: RunRecord) -> tuple[SavedTensors, ...]:
-    """What all ranks save; of what several save under one name, that of the first one."""
+    """Return the tensors that all ranks save; if several ranks save one name, those of the first."""
     found: dict[str, list[SavedTensors]] = {}
     for rank in record.ranks:
         names = {one.name for one in rank.saved} - found.keys()
@@ -134,18 +134,19 @@ def saved_tensors(record: RunRecord) -> tuple[SavedTensors, ...]:
 
 
 def state_bytes(record: RunRecord) -> int:
-    """What the optimizer keeps on the device of the first rank, by the ideal: a step reads and writes it once."""
+    """Return the bytes of optimizer state on the device of the first rank, by the ideal: a step reads and writes them once.
+    """
     ideal = record.ranks[0].ideal.get(DEVICE_RETAINED.flat_name("step"), {}) if record.ranks else {}
     return ideal.get("master", 0) + ideal.get("optimizer", 0)
 
 
 def distances(numbers: Numerics) -> list[tuple[str, float]]:
-    """The oracle's distances that were measured, by the metric's name."""
+    """Return the oracle's distances that were measured, by the metric's name."""
     return [(metric.name, distance) for metric in ERRORS if (distance := getattr(numbers, metric.name)) is not None]
 
 
 def suspicious(numbers: Numerics, measured: Sequence[tuple[str, float]]) -> bool:
-    """Whether the oracle has to look closer. ``measured`` are its `distances`."""
+    """Return True if the oracle has to look closer. ``measured`` are its `distances`."""
     for _, distance in measured:
         if not distance <= 1:
             return True

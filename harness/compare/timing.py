@@ -1,4 +1,4 @@
-"""Step time: noisy, so a difference must exceed chance, and what the baseline differs from itself."""
+"""Step time: noisy, so a difference must exceed chance and the baseline's difference from itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.config.thresholds import LOOKS, Thresholds
 from harness.model import Finding
 from harness.wording.quantities import plural, quantity
 
-#: By which each step time is estimated; the report corrects for all of them.
+#: The clocks by which each step time is estimated; the report corrects for all of them.
 CLOCKS = (STEP_TIME, PROCESSOR_TIME)
 
 #: A baseline's own rounds, split in two, must leave this many pairs to say anything about its noise.
@@ -31,11 +31,12 @@ class _Timed(NamedTuple):
     stack: str
     workload: str
     rounds: Rounds
-    session: str  #: in which other stacks' rounds are divided by the same rounds of the baseline; empty in a control
+    session: str  #: its stacks are divided by the same rounds of the baseline; empty for a control
 
 
 def estimate(pairs: Iterable[Pair], thresholds: Thresholds) -> tuple[list[StepTime], list[StepTime], list[NotCompared]]:
-    """Of pairs that passed: every step time by each clock, not judged yet, the controls, and what could not be timed."""
+    """Return, for pairs that passed, every step time by each clock (not judged yet), the controls, and the cells that could
+    not be timed."""
     timed: list[_Timed] = []
     by_processor: list[_Timed] = []
     baselines: list[Pair] = []
@@ -56,10 +57,10 @@ def estimate(pairs: Iterable[Pair], thresholds: Thresholds) -> tuple[list[StepTi
 def judge_step_times(
     times: Sequence[StepTime], controls: Sequence[StepTime], thresholds: Thresholds
 ) -> tuple[list[Finding], list[StepTime], list[NotCompared]]:
-    """Findings, the step time of each pair with its verdict, and what has no verdict for want of data. Where the wall's
-    clock does not tell a pair apart and processor time does, that is its verdict.
+    """Return findings, the step time of each pair with its verdict, and the pairs without a verdict for lack of data.
+    Processor time decides a pair that wall time does not tell apart.
 
-    ``times`` and ``controls`` are those of all workloads, as `estimate` gives them.
+    ``times`` and ``controls`` are those of all workloads, from `estimate`.
     """
     if not times:
         return [], [], []
@@ -111,7 +112,8 @@ def judge_step_times(
 
 
 def undecided(times: Sequence[StepTime], thresholds: Thresholds) -> list[str]:
-    """How many of the judged step times have no verdict, and what would give them one; empty where all have one."""
+    """Return a note on the number of judged step times without a verdict, and what would decide them; empty if all have one.
+    """
     left = [time for time in times if time.verdict == "unknown"]
     if not left:
         return []
@@ -125,8 +127,8 @@ def undecided(times: Sequence[StepTime], thresholds: Thresholds) -> list[str]:
 
 
 def _times_as_many_rounds(time: StepTime, thresholds: Thresholds) -> float:
-    """By how many times more rounds the interval becomes short enough for a verdict, were ratio and scatter to stay: it is
-    inversely proportional to the root of their number. Infinite where none do."""
+    """Return the factor by which rounds must grow for an interval short enough for a verdict, if ratio and scatter stay the
+    same: the interval is inversely proportional to the root of their number. Infinite if no number is enough."""
     reach = math.log(time.high / time.low) / 2
     off = abs(math.log(time.ratio))
     room = off if off >= math.log1p(thresholds.time_share) else math.log1p(thresholds.time_same_share) - off
@@ -136,8 +138,8 @@ def _times_as_many_rounds(time: StepTime, thresholds: Thresholds) -> float:
 def decided(
     rounds: Mapping[str, Sequence[float]], baseline: Sequence[float], step_times: int, thresholds: Thresholds
 ) -> set[str]:
-    """Which stacks of a session have a verdict in a report of so many step times, by their rounds so far and the
-    baseline's (seconds on the wall's clock)."""
+    """Return the stacks of a session that have a verdict in a report of ``step_times`` step times, by their rounds so far
+    and the baseline's (wall time in seconds)."""
     timed = [_Timed(stack, "", _finite(own, baseline), "session") for stack, own in rounds.items()]
     control = next(iter(_estimate(_halves("", "", baseline))), None)
     found = set()
@@ -155,7 +157,7 @@ class _JudgedTime(NamedTuple):
 
 
 def _judge(time: StepTime, control: StepTime | None, thresholds: Thresholds) -> _JudgedTime:
-    """The verdict on a step time whose p-value is corrected."""
+    """Return the verdict on a step time whose p-value is corrected."""
     noise = abs(math.log(control.ratio)) if control is not None else 0.0
     is_significant = time.p_value < thresholds.time_false_alarm and abs(math.log(time.ratio)) > noise
     is_relevant = is_significant and STEP_TIME.relevant(time.baseline_s * time.ratio, time.baseline_s, thresholds)
@@ -167,7 +169,7 @@ def _judge(time: StepTime, control: StepTime | None, thresholds: Thresholds) -> 
 
 
 def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
-    """The rounds that can be paired, or why they cannot be."""
+    """Return the rounds that can be paired, or the reason why they cannot be."""
     if pair.base is None:
         return (), ""
     beside = pair.base_beside
@@ -186,7 +188,8 @@ def _usable(pair: Pair, thresholds: Thresholds) -> tuple[Rounds, str]:
 
 
 def _by_processor(pair: Pair, rounds: int) -> list[_Timed]:
-    """The processor time of as many rounds; none where it is not the work of a step, as on a GPU, or not known of each."""
+    """Return the processor time of ``rounds`` pairs of rounds; empty if it is not the work of a step, as on a GPU, or not
+    known for each round."""
     beside = pair.base_beside
     if beside is None or pair.result.cell.device != "cpu":
         return []
@@ -195,8 +198,8 @@ def _by_processor(pair: Pair, rounds: int) -> list[_Timed]:
 
 
 def _controls(baselines: Sequence[Pair]) -> list[StepTime]:
-    """The baseline against itself: a second run where there is one, else its odd rounds against its even
-    ones, neighbours in pairs."""
+    """Return the baseline against itself: a second run if it has one, else its odd rounds against its even ones, neighbours
+    in pairs."""
     timed: list[_Timed] = []
     for pair in baselines:
         own = pair.own.round_s
@@ -209,13 +212,13 @@ def _controls(baselines: Sequence[Pair]) -> list[StepTime]:
 
 
 def _halves(stack: str, workload: str, own: Sequence[float]) -> list[_Timed]:
-    """Odd rounds against even ones; none where there are too few."""
+    """Return odd rounds against even ones; empty if they are too few."""
     rounds = _finite(own[1::2], own[0::2])
     return [_Timed(stack, workload, rounds, "")] if len(rounds) // 2 >= CONTROL_PAIRS else []
 
 
 def _estimate(timed: Sequence[_Timed], verdict: str = "", metric: Metric = STEP_TIME) -> list[StepTime]:
-    """All ratios in the order given."""
+    """Return all ratios in the order of ``timed``."""
     if not timed:
         return []
     import numpy as np
@@ -255,7 +258,7 @@ def _estimate(timed: Sequence[_Timed], verdict: str = "", metric: Metric = STEP_
 
 
 def _finding(time: StepTime, beside: str, *, relevant: bool) -> Finding:
-    """``beside`` is what a reader has to know besides."""
+    """Return the finding on a step time. ``beside`` is evidence that a reader has to know in addition."""
     metric = BY_NAME[time.metric]
     slower = time.ratio > 1
     evidence = f"{time.pairs} interleaved rounds, p = {time.p_value:.2g} after correction for all comparisons"
@@ -279,12 +282,12 @@ def _finding(time: StepTime, beside: str, *, relevant: bool) -> Finding:
 
 
 def ratio_text(time: StepTime) -> str:
-    """``1.31 [1.24, 1.40]``."""
+    """Return ``1.31 [1.24, 1.40]``."""
     return f"{time.ratio:.2f} [{time.low:.2f}, {time.high:.2f}]"
 
 
 def clocked_ratio_text(time: StepTime) -> str:
-    """The same, with the clock where it is not the wall's."""
+    """Return the same as `ratio_text`, with the clock unless it is the wall clock."""
     return ratio_text(time) + (" of processor time" if time.metric == PROCESSOR_TIME.name else "")
 
 

@@ -1,10 +1,11 @@
-"""Losses, gradient norms, learning rates and bits of weights against the baseline's: what a program trains is its own.
+"""Losses, gradient norms, learning rates and bits of weights against the baseline's, for programs, whose true results are
+unknown.
 
-The same script, weights and data give the same numbers but for rounding, which a release may order otherwise. A
-difference beyond that does not say which release is right. Where plain PyTorch has trained what the program asks for, its
-gradient norms are compared: whether DeepSpeed's are near them is another question, and they differ where what is asked
-differs. Its losses are not, as a library may divide them otherwise and have it undone: so does the Trainer of transformers
-4.51.3, and that of 4.47.0 does not.
+The same script, weights and data give the same numbers but for rounding, which a release may order differently. A difference
+beyond that does not say which release is right. If plain PyTorch has trained what the program asks for, its gradient norms
+are compared: whether DeepSpeed's are near them is another question, and they differ if the program asks for something else.
+Its losses are not compared, because a library may divide them differently and undo it later: the Trainer of transformers
+4.51.3 does, that of 4.47.0 does not.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NEAR_ZERO = 1e-3
 
 
 def judge(pair: Pair) -> list[Finding]:
-    """A finding for each model whose losses, gradient norms, learning rates or bits of weights are further from the
+    """Return a finding for each model whose losses, gradient norms, learning rates or bits of weights are further from the
     baseline's than their tolerance."""
     if pair.base is None or pair.is_baseline:
         return []
@@ -63,12 +64,12 @@ class _StepDifference(NamedTuple):
 
 
 def _largest(quantity: _Quantity) -> _StepDifference:
-    """The first of the largest differences."""
+    """Return the first of the largest differences."""
     return max(_differences(quantity), key=lambda one: one.tolerances, default=_StepDifference(0.0, 0, 0.0, 0.0))
 
 
 def _differences(quantity: _Quantity) -> Iterator[_StepDifference]:
-    """Those of the steps."""
+    """Yield the differences of the steps, in multiples of the tolerance."""
     for step, own, base in finite_steps(quantity.own, quantity.base):
         if own != base:
             allowed = quantity.tolerance * max(abs(own), abs(base), quantity.near_zero)
@@ -76,12 +77,12 @@ def _differences(quantity: _Quantity) -> Iterator[_StepDifference]:
 
 
 def _norm(quantities: Sequence[_Quantity], step: int) -> _StepDifference | None:
-    """That of the step's gradient norm, where it is beyond its tolerance."""
+    """Return the difference of the step's gradient norm if it exceeds its tolerance."""
     norms = (one for quantity in quantities if quantity.name == _NORM for one in _differences(quantity))
     return next((one for one in norms if one.step == step and one.tolerances > 1), None)
 
 
-#: How the message of such a finding begins, after the name of the model where several train.
+#: The beginning of the message of such a finding, after the model's name if several train.
 TRAINS_OTHERWISE = "it trains otherwise than the baseline: "
 
 
@@ -139,5 +140,5 @@ def _quantities(mine: Numerics, base: Numerics) -> Iterator[_Quantity]:
 
 
 def _highest(numbers: Numerics) -> list[float | None]:
-    """The highest learning rate of each step."""
+    """Return the highest learning rate of each step."""
     return [max(rates, default=None) for rates in numbers.learning_rates]

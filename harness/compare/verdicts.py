@@ -1,4 +1,4 @@
-"""The comparison: results in, findings out. Pure: reads no file but through ``detail_of``, and prints nothing."""
+"""The comparison: results in, findings out. Pure: reads files only through ``detail_of``, and prints nothing."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ MOST_EXPLAINED = 200
 
 
 def compare(results: Iterable[Result], baseline: str, thresholds: Thresholds, detail_of: DetailOf) -> Comparison:
-    """Judges every result against the baseline stack's (by its id) for the same workload, and against the oracles.
+    """Judge every result against the result of the baseline stack (by its id) for the same workload, and against the
+    oracles.
 
-    Of several results of one cell the newest counts. Raises nothing for missing or failed results: they are in the
-    comparison, with the reason.
+    If a cell has several results, the newest counts. Missing and failed results raise nothing: the comparison lists them
+    with the reason.
     """
     index = ResultIndex(results, baseline)
     return combine([judge_workloads(index, thresholds)], index.read, baseline, thresholds, detail_of)
@@ -35,10 +36,8 @@ def compare(results: Iterable[Result], baseline: str, thresholds: Thresholds, de
 def combine(
     parts: Iterable[Judged], read: ReadCells, baseline: str, thresholds: Thresholds, detail_of: DetailOf
 ) -> Comparison:
-    """One comparison of parts that were judged apart; no workload may be in two of them. ``read`` reads their cells.
-
-    The same as `compare` of all their results.
-    """
+    """Combine parts that were judged apart into one comparison, the same as `compare` of all their results. No workload may
+    be in two parts. ``read`` reads their cells."""
     parts = list(parts)
     cells = Cells({w: stacks for part in parts for w, stacks in part.stacks_by_workload.items()}, read)
     comparable = _comparable(parts)
@@ -106,7 +105,7 @@ def combine(
 
 
 def _small(parts: Sequence[Judged]) -> list[Finding]:
-    """The first of the small differences."""
+    """Return the first of the small differences."""
     found: list[Finding] = []
     for part in parts:
         found += part.small[: MOST_SMALL - len(found)]
@@ -114,7 +113,7 @@ def _small(parts: Sequence[Judged]) -> list[Finding]:
 
 
 def _comparable(parts: Sequence[Judged]) -> dict[str, frozenset[str]]:
-    """Workload -> the stacks of its cells that have a verdict."""
+    """Return workload -> the stacks of its cells that have a verdict."""
     return {
         workload: frozenset(stacks).difference(part.without_verdict.get(workload, ()))
         for part in parts
@@ -123,7 +122,7 @@ def _comparable(parts: Sequence[Judged]) -> dict[str, frozenset[str]]:
 
 
 def _explained(groups: Sequence[Group], cells: Cells, baseline: str, detail_of: DetailOf) -> list[Group]:
-    """Names the functions that grew, for the findings on host work that matter most."""
+    """Add the names of the functions that grew to the findings on host work that matter most."""
     left = MOST_EXPLAINED
     explained = []
     for group in groups:
