@@ -59,8 +59,8 @@ def _consequence(requirement: str, stacks: Sequence[Stack], findings: Mapping[st
 
 
 def _around(requirement: Requirement, releases: Mapping[Version, int]) -> list[Version]:
-    """Return the measured releases next below and next above the required one; none unless exactly one release is required.
-    """
+    """Return the measured releases next below and next above the required one; none unless exactly one release is
+    required."""
     only = list(requirement.specifier)
     if len(only) != 1 or only[0].operator != "==" or only[0].version.endswith("*"):
         return []

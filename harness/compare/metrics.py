@@ -154,8 +154,8 @@ def _work(
     read: Callable[[PhaseReading], float | None] | None = None,
     heading: str = "",
 ) -> Metric:
-    """Return a metric of counted work in a phase, read by ``read`` or else from the field of `PhaseReading` with its name.
-    """
+    """Return a metric of counted work in a phase, read by ``read`` or else from the field of `PhaseReading` with its
+    name."""
     return Metric(
         name=name,
         title=title,

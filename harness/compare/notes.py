@@ -83,8 +83,8 @@ def notes(
     installed: Mapping[str, Mapping[str, str]],
     superseded: int,
 ) -> list[str]:
-    """Return the notes: those of ranks, confounders, slow starts, different bits, processes left running, and older results.
-    """
+    """Return the notes: those of ranks, confounders, slow starts, different bits, processes left running, and older
+    results."""
     confounded = {stack: _also_different(stacks[stack], baseline, installed) for stack in remarks.compared}
     notes = [f"{note} (in {listing(workloads, 2)})" for note, workloads in remarks.noted.items()]
     notes += [

@@ -35,7 +35,7 @@ class Measured(msgspec.Struct, frozen=True):
     compared: Mapping[str, Collection[str]]  #: workload -> the stacks that were compared with the baseline
 
 
-#: Prefix of the keys of a Trainer's settings, whose defaults it chooses (`harness.probe.programs.trainer_settings`).
+#: Prefix of a Trainer's settings, whose defaults its releases choose (`harness.probe.programs.trainer_settings`).
 _TRAINER = "trainer."
 
 
@@ -231,8 +231,8 @@ def _with_numbers(runs: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]
 
 
 def _by_runs(settings: Iterable[ChangedSetting]) -> dict[frozenset[tuple[str, str]], ChangedSetting]:
-    """Return the settings that can be a cause, by the runs with the changed value. If several have the same runs, none can.
-    """
+    """Return the settings that can be a cause, by the runs with the changed value. If several have the same runs, none
+    can."""
     found: dict[frozenset[tuple[str, str]], list[ChangedSetting]] = defaultdict(list)
     for one in settings:
         found[frozenset(one.runs)].append(one)

@@ -22,8 +22,8 @@ def in_version_order(stacks: Sequence[Stack]) -> list[Stack]:
 
 
 def ranges(ids: Sequence[str], stacks: Sequence[Stack], names: Mapping[str, str]) -> str:
-    """Return short names, ``0.16.0 to 0.16.7, 0.18.1``: neighbours among the measured stacks are joined if one axis varies.
-    """
+    """Return short names, ``0.16.0 to 0.16.7, 0.18.1``: neighbours among the measured stacks are joined if one axis
+    varies."""
     if len(varied_axes(stacks)) > 1:
         return ", ".join(names[stack] for stack in ids)
     return _joined([names[stack] for stack in ids], [names[stack.id] for stack in stacks])

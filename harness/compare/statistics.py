@@ -180,8 +180,8 @@ def _exp(logs: Floats) -> Floats:
 
 
 def holm(p: Floats) -> Floats:
-    """Return Holm's adjusted p-values: with significance at level a, the chance of any false alarm among all is at most a.
-    """
+    """Return Holm's adjusted p-values: with significance at level a, the chance of any false alarm among all is at most
+    a."""
     order = np.argsort(p)
     steps = np.minimum(1.0, p[order] * np.arange(len(p), 0, -1))
     adjusted = np.empty_like(p)

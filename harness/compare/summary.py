@@ -134,8 +134,8 @@ def saved_tensors(record: RunRecord) -> tuple[SavedTensors, ...]:
 
 
 def state_bytes(record: RunRecord) -> int:
-    """Return the bytes of optimizer state on the device of the first rank, by the ideal: a step reads and writes them once.
-    """
+    """Return the bytes of optimizer state on the device of the first rank, by the ideal: a step reads and writes them
+    once."""
     ideal = record.ranks[0].ideal.get(DEVICE_RETAINED.flat_name("step"), {}) if record.ranks else {}
     return ideal.get("master", 0) + ideal.get("optimizer", 0)
 

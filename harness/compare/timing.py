@@ -112,8 +112,8 @@ def judge_step_times(
 
 
 def undecided(times: Sequence[StepTime], thresholds: Thresholds) -> list[str]:
-    """Return a note on the number of judged step times without a verdict, and what would decide them; empty if all have one.
-    """
+    """Return a note on the number of judged step times without a verdict, and what would decide them; empty if all have
+    one."""
     left = [time for time in times if time.verdict == "unknown"]
     if not left:
         return []

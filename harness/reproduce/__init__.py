@@ -1,1 +1,1 @@
-"""From a finding to a script that shows it with the released packages alone, and to what it needs."""
+"""Turns a finding into a script that shows it with the released packages alone, and into the conditions that it needs."""

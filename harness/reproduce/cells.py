@@ -1,4 +1,4 @@
-"""A finding as a test of cells: which of them show it, measured in the ordinary way."""
+"""A finding as a test of cells: whether they show it, measured in the ordinary way."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from harness.store import newest
 #: Device mode of the cells: real ranks at a small size.
 DEVICE = "cpu"
 
-#: A longer name of a variant is no file name beside all that stands with it.
+#: A longer variant name would make the file name, with its other parts, too long.
 _LONGEST = 150
 
-#: Enough of an error to know it by.
+#: Characters of an error that identify it.
 _SIGNATURE = 40
 
-#: What is counted or held beyond the other release, as a share of what the finding's own cell has beyond it: from the one on
-#: it is the finding, up to the other it is not. A smaller model, or fewer layers, has less of it.
+#: Excess over the other release, as a share of the excess of the finding's own cell: from the first share on it is the
+#: finding, up to the second it is not. A smaller model, or fewer layers, has less of it.
 _SHOWN, _HIDDEN = 1 / 4, 1 / 32
 
 #: A distance from the truth is sound up to this share of the tolerance. From there to the tolerance it may be the finding,
-#: grown smaller: then it is not, if the other release's is nearly as far.
+#: grown smaller, unless the other release is nearly as far from the truth.
 _SOUND, _NEARLY = 1 / 4, 1 / 2
 
-#: Cells of the one release that are measured before the other measures them.
+#: Cells of the bad release that are measured before the other release measures them.
 _AT_ONCE = 8
 
 
 class ReleasePair:
-    """One question about one pair of releases, as a test of any cell. Without the other release, about what its own oracles
-    and its outcome say of the one."""
+    """One question about one pair of releases, as a test of any cell. Without the other release, the bad release is judged
+    by its own oracles and its outcome."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ReleasePair:
         scenario: Scenario,
         detail_of: DetailOf,
     ) -> None:
-        """``scenario`` is that of the simplest values. Starts nothing."""
+        """Start nothing. ``scenario`` is that of the simplest values."""
         self.question = question
         self._bad, self._good = bad, good
         self._session = session
@@ -69,22 +69,23 @@ class ReleasePair:
 
     @property
     def trials(self) -> int:
-        """Cells whose results were looked at, stored ones among them."""
+        """Number of cells whose results were read, stored ones included."""
         return len(self._seen)
 
     @property
     def cells(self) -> Collection[str]:
-        """Their ids."""
+        """Ids of these cells."""
         return self._seen.keys()
 
     def shows(self, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        """Bad where the one release shows the finding and the other does not. As `harness.reproduce.reduction.Shows`.
+        """Return Bad for each set with which the bad release shows the finding and the other does not. Implements
+        `harness.reproduce.reduction.Shows`.
 
-        The other release is measured where that is still open, while the one goes on with the next sets: a release has a
-        worker of its own.
+        The other release is measured only where its result is still needed, while the bad one goes on with the next sets:
+        each release has a worker of its own.
         """
         verdicts = [Verdict.UNKNOWN] * len(parameter_sets)
-        waiting: dict[int, Result] = {}  #: index -> what the one release shows, where that does not settle it
+        waiting: dict[int, Result] = {}  #: index -> result of the bad release, if that does not settle it
         for first in range(0, len(parameter_sets) + _AT_ONCE, _AT_ONCE):
             part = range(first, min(first + _AT_ONCE, len(parameter_sets)))
             open_sets = [(self._good, parameter_sets[at]) for at in waiting] if self._good is not None else []
@@ -102,12 +103,12 @@ class ReleasePair:
         return verdicts
 
     def against(self, good: Stack) -> ReleasePair:
-        """The same question about another sound release."""
+        """Return the same question about another sound release."""
         return ReleasePair(self.question, self._bad, good, self._session, self._scenario, self._detail_of)
 
     def begin(self, parameters: Mapping[str, Any]) -> Verdict:
-        """Whether the finding's own cell shows it. From then on, an exact figure is compared with this cell's, not with the
-        thresholds: they say what matters in a job, and a tiny one has less of everything."""
+        """Return Bad if the finding's own cell shows it. From then on, an exact figure is compared with this cell's, not
+        with the thresholds: they are made for jobs, and a tiny job has less of everything."""
         metric = BY_NAME[self.question.metric]
         if self._good is None or not metric.exact or metric.direction is not Direction.LOWER_IS_BETTER:
             return self.shows([parameters])[0]
@@ -122,18 +123,18 @@ class ReleasePair:
         return Verdict.BAD
 
     def answers(self, parameters: Mapping[str, Any]) -> str:
-        """What each release that was looked at said of one cell, in words."""
+        """Return the answer of each measured release on one cell, in words."""
         stacks = filter(None, (self._bad, self._good))
         cells = [self._cell(stack, parameters) for stack in stacks]
         seen = [self._seen[cell.id] for cell in cells if cell.id in self._seen]
         return "; ".join(f"{result.cell.stack.label}: {self._observed(result).text}" for result in seen)
 
     def _cell(self, stack: Stack, parameters: Mapping[str, Any]) -> Cell:
-        """With what the question is about, and no more."""
+        """Return the cell with the parts that the question needs, and no more."""
         return cell_of(self._scenario, stack, {**parameters, **self._left_out})
 
     def _results(self, wanted: Sequence[tuple[Stack, Mapping[str, Any]]]) -> list[Result]:
-        """One of each, in order."""
+        """Return a result for each wanted cell, in order."""
         cells = [self._cell(stack, parameters) for stack, parameters in wanted]
         unique = list({cell.id: cell for cell in cells}.values())
         found = newest(self._session.measure(unique, baseline=self._bad, rounds=0)) if unique else {}
@@ -144,7 +145,7 @@ class ReleasePair:
         return questions.observe(self.question, result, self._detail_of)
 
     def _settled(self, bad: Result) -> Verdict | None:
-        """What needs no other release; None where another has to be measured."""
+        """Return the verdict that needs no other release; None if another has to be measured."""
         observed = self._observed(bad)
         metric = BY_NAME[self.question.metric]
         if observed.value is None:
@@ -154,7 +155,7 @@ class ReleasePair:
         return Verdict.GOOD if metric.direction is Direction.AT_MOST_ONE and observed.number <= _SOUND else None
 
     def _alone(self, bad: Result) -> Verdict:
-        """Whether a release shows it that is not compared, where `_settled` leaves that open."""
+        """Return the verdict on a release that is compared with none, if `_settled` leaves it open."""
         metric = BY_NAME[self.question.metric]
         if metric is OUTCOME:
             return Verdict.BAD
@@ -164,7 +165,7 @@ class ReleasePair:
         return Verdict.BAD if self._observed(bad).number > limit else Verdict.GOOD
 
     def _judge(self, bad: Result, good: Result) -> Verdict:
-        """Whether a pair of results shows the finding, where the one alone does not settle it."""
+        """Return the verdict on a pair of results, if the bad release alone does not settle it."""
         observed, other = self._observed(bad), self._observed(good)
         metric = BY_NAME[self.question.metric]
         if metric.direction is Direction.AT_MOST_ONE and other.number > 1:
@@ -181,7 +182,8 @@ class ReleasePair:
 
 
 def shown_by_all(pairs: Sequence[ReleasePair]) -> Callable[[Sequence[Mapping[str, Any]]], list[Verdict]]:
-    """What shows a finding in each of several pairs; the next is measured on what the ones before show."""
+    """Return the test of a finding in each of several pairs; a later pair is measured only on sets that the earlier ones
+    show."""
 
     def shows(parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
         verdicts = [Verdict.BAD] * len(parameter_sets)
@@ -201,12 +203,12 @@ def _compared(excess: float, own: float) -> Verdict:
 
 
 def base_parameters(scenario: Scenario) -> dict[str, Any]:
-    """Those of the scenario's base variant, without the model's shape."""
+    """Return the parameters of the scenario's base variant, without the model's shape."""
     return {**scenario.parameters, **scenario.devices[DEVICE]}
 
 
 def cell_of(scenario: Scenario, stack: Stack, parameters: Mapping[str, Any]) -> Cell:
-    """The cell of the simplest scenario with these parameters, named by what is not simplest."""
+    """Return the cell of the simplest scenario with these parameters, named by the values that are not the simplest."""
     base = base_parameters(scenario)
     changes = {name: value for name, value in parameters.items() if name != SHAPE and value != base.get(name)}
     name = variant_id(changes)
@@ -224,7 +226,7 @@ def cell_of(scenario: Scenario, stack: Stack, parameters: Mapping[str, Any]) -> 
 
 
 def at_small_size(cell: Cell, scenario: Scenario) -> dict[str, Any]:
-    """The parameters of a cell, at a size that trains on a processor: its own where it ran there, else its factors alone."""
+    """Return the parameters of a cell at a size that trains on a CPU: its own if it ran there, else its factors alone."""
     base = base_parameters(scenario)
     if cell.device == DEVICE:
         own = {name: value for name, value in cell.parameters.items() if name != SHAPE}
@@ -239,7 +241,8 @@ def at_small_size(cell: Cell, scenario: Scenario) -> dict[str, Any]:
 
 
 def leaps(cell: Cell) -> list[set[str]]:
-    """What a finding most likely needs: what the variant changes and the way of sharding, then one factor more each."""
+    """Return guesses at the factors that a finding needs: the variant's changes and the way of sharding, then one factor
+    more each."""
     named = variant_values(cell.variant).keys() & FACTORS.keys()
     found = [named | {"zero_stage", "zero_init"}]
     for name in ("model_outputs", "world_size", "dtype"):
@@ -250,7 +253,7 @@ def leaps(cell: Cell) -> list[set[str]]:
 def question_of(
     results: Iterable[Result], bad: Cell, baseline: Stack, settings: Settings, detail_of: DetailOf
 ) -> Question:
-    """The gravest finding on a cell, as a question. Raises NothingMeasured where there is none."""
+    """Return the gravest finding on a cell as a question. Raise NothingMeasured if it has no finding."""
     comparison = compare.compare(results, baseline.id, settings.thresholds, detail_of)
     picked = questions.chosen(comparison, bad.stack.id)
     if picked is None or picked[1].kind == "improvement":
@@ -260,12 +263,12 @@ def question_of(
 
 
 def lacks_error(question: Question) -> bool:
-    """Whether it is about an outcome, and does not say which."""
+    """Return True if the question is about an outcome but does not name the error."""
     return question.metric == OUTCOME.name and not question.key
 
 
 def with_error(question: Question, result: Result) -> Question:
-    """A question that lacks an error, with the one that a result ended by."""
+    """Return the question; if it lacks an error, with the one that ended the result."""
     if not lacks_error(question) or isinstance(result.outcome, Passed):
         return question
     return Question(question.metric, question.phase, telling(signature(result.outcome), _SIGNATURE))

@@ -1,4 +1,4 @@
-"""What writes the scripts of a framework: one table."""
+"""Composers: the functions that write the scripts of a framework, in one table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.reproduce.script import LAYERS, TRANSFORMERS, Script, Subject
 
 
 class Composer(msgspec.Struct, frozen=True, kw_only=True):
-    """How a script is written, and the models that are tried in it, the simpler first."""
+    """The function that writes a script, and the models to try in it, the simplest first."""
 
     compose: Callable[[Subject], Script]  #: raises NoFragment
     models: tuple[str, ...]
@@ -25,5 +25,5 @@ _COMPOSERS = {
 
 
 def composer(framework: str) -> Composer:
-    """Of an adapter, by its name."""
+    """Return the composer of an adapter, by its name."""
     return _COMPOSERS[framework]

@@ -10,7 +10,7 @@ import msgspec
 
 from harness.reproduce.factors import FACTORS, SIZES, Factor, either
 
-#: A cell's parameter -> the key of ``zero_optimization`` that it is, where it is configured at all.
+#: A cell's parameter -> its key in ``zero_optimization``, if it is configured.
 ZERO_KEYS = {
     "overlap_comm": "overlap_comm",
     "contiguous_gradients": "contiguous_gradients",
@@ -30,28 +30,28 @@ ZERO_KEYS = {
     "max_reuse_distance": "stage3_max_reuse_distance",
 }
 
-#: Optimizers of torch's that ZeRO takes unasked.
+#: Optimizers of torch that ZeRO accepts without ``zero_allow_untested_optimizer``.
 _TESTED = ("Adam", "AdamW")
 
-#: With which a warm-up begins.
+#: The learning rate with which a warm-up begins.
 FIRST_RATE = 0.0002
 
 
-#: What comes along with another setting: torch's own optimizer beside offload, and a loss scale at which nothing is skipped.
+#: Keys that accompany another setting: torch's own optimizer with offload, and a loss scale at which no step is skipped.
 _COMPANIONS = ("zero_force_ds_cpu_optimizer", "initial_scale_power")
 
 
 class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
-    """Of torch.optim."""
+    """An optimizer of ``torch.optim``."""
 
     name: str
     learning_rate: float
-    options: dict[str, Any] = {}  #: of DeepSpeed, where it makes the optimizer by its name
+    options: dict[str, Any] = {}  #: of DeepSpeed, if it makes the optimizer by its name
 
 
 def settings(p: Mapping[str, Any], optimizer: Optimizer | None, *, sized: bool, samples: int = 8) -> dict[str, Any]:
-    """The dictionary for ``deepspeed.initialize``: only what is configured. ``optimizer`` is what the configuration may
-    name, or is passed beside it; ``sized``: with sizes for a tiny model; ``samples``: of a micro-batch."""
+    """Return the dictionary for ``deepspeed.initialize``: only what is configured. ``optimizer`` is named by the
+    configuration or passed to ``initialize``; ``sized``: with sizes for a tiny model; ``samples``: of a micro-batch."""
     zero: dict[str, Any] = {"stage": p["zero_stage"]}
     for name, key in ZERO_KEYS.items():
         is_needless = not sized or p["zero_stage"] == 0  # where nothing is partitioned, nothing is in buckets
@@ -104,14 +104,14 @@ def settings(p: Mapping[str, Any], optimizer: Optimizer | None, *, sized: bool, 
 
 
 def of_frozen(p: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of an engine beside it that only evaluates, as the workload has it: without an optimizer."""
+    """Return the parameters of a second engine that only evaluates, as the workload has it: without an optimizer."""
     kept = ("zero_stage", "dtype", "torch_autocast", "caller_autocast", "offload_param", "persistence_threshold")
     own = {**{one.name: one.values[0] for one in FACTORS}, **{name: p[name] for name in kept if name in p}}
     return {**own, "zero_stage": 3 if p["zero_stage"] == 3 else 0, "gradient_clipping": None}
 
 
 def accumulates_itself(p: Mapping[str, Any]) -> bool:
-    """Whether the script says which micro-batches make a step, and not the configuration."""
+    """Return True if the script, not the configuration, determines which micro-batches make a step."""
     return bool(p.get("no_sync") or p.get("marks_boundary"))
 
 
@@ -120,8 +120,8 @@ def _engine_accumulates(p: Mapping[str, Any]) -> bool:
 
 
 def in_keys(factor: Factor, shown: Sequence[Any], hidden: Collection[Any], p: Mapping[str, Any]) -> str:
-    """As `Factor.text`, with DeepSpeed's own keys for values that are configured: ``"zero_optimization": {"stage": 1}`` or
-    ``2``. ``p`` has the other parameters."""
+    """Return a factor's values in words, like `Factor.text`, but with DeepSpeed's own keys for configured values:
+    ``"zero_optimization": {"stage": 1}`` or ``2``. ``p`` has the other parameters."""
     configured = [{} if value is None or value is False else _entries(factor, value, p) for value in shown]
     if all(configured) and (limit := factor.limit(shown, hidden)) is not None:
         return f"`{json.dumps(next(iter(configured[0])))}` above {limit}"
@@ -137,7 +137,8 @@ def in_keys(factor: Factor, shown: Sequence[Any], hidden: Collection[Any], p: Ma
 
 
 def _entries(factor: Factor, value: Any, p: Mapping[str, Any]) -> dict[str, Any]:
-    """What a value adds to the dictionary, beside another value; empty where nothing is configured."""
+    """Return the entries that a value adds to the dictionary, compared with another value; empty if it configures
+    nothing."""
     known = {**{one.name: one.values[0] for one in FACTORS}, **p}
     other = next((one for one in factor.values if one != value), value)
     optimizer = Optimizer(name="AdamW", learning_rate=0.001)
@@ -146,7 +147,7 @@ def _entries(factor: Factor, value: Any, p: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _as_asked(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what a script has so that a tiny job on a processor trains at all."""
+    """Return the dictionary without the entries that only let a tiny job train on a CPU."""
     return {
         key: _as_asked(value) if isinstance(value, dict) else value
         for key, value in found.items()
@@ -166,7 +167,7 @@ def _added(own: Mapping[str, Any], without: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _innermost(entries: Mapping[str, Any]) -> str | None:
-    """The value of a single setting; None where there are several."""
+    """Return the value of a single setting; None if there are several."""
     value: Any = entries
     while isinstance(value, Mapping):
         if len(value) != 1:

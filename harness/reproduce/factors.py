@@ -1,4 +1,4 @@
-"""The factors of training that a fault may need, in one table: which values there are to try, and how they read.
+"""The factors of training that a fault may need, in one table: the values to try, and their words.
 
 The first value of each is the simplest one, and that of the scenario ``minimal_training``.
 """
@@ -29,30 +29,32 @@ class Factor(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     title: str  #: before its values: ``ZeRO stage 1 or 2``
-    alone: str = ""  #: what it is called without a value; empty: its title
+    alone: str = ""  #: its words without a value; empty: its title
     values: tuple[Any, ...]  #: the simplest first
-    words: Mapping[Any, str] = MappingProxyType({})  #: what a value is called, in place of title and value
+    words: Mapping[Any, str] = MappingProxyType({})  #: the words for a value, in place of title and value
     further: tuple[Any, ...] = ()  #: values that an exploration tries as well; elsewhere only a cell's own counts
-    api: str = ""  #: DeepSpeed's attribute that values but the simplest call; releases that lack it cannot have them
+    api: str = ""  #: DeepSpeed's attribute that all values but the simplest call; releases without it cannot have them
     counted: bool = False  #: its values are ordered numbers
     configured: bool = False  #: a setting of the framework, which a user can change without training something else
 
     @property
     def noun(self) -> str:
+        """The factor's words without a value."""
         return self.alone or self.title
 
     def value_in(self, parameters: Mapping[str, Any]) -> Any:
-        """The value that a cell has; the simplest one where it names none."""
+        """Return the value that a cell has; the simplest one if the cell names none."""
         return parameters.get(self.name, self.values[0])
 
     def limit(self, shown: Sequence[Any], hidden: Collection[Any]) -> Any:
-        """Above which all show a finding, where several do; None where that is not how they differ from the others."""
+        """Return the value above which all values show a finding, if several do; None if they do not differ from the others
+        in that way."""
         if self.counted and hidden and len(shown) > 1 and all(value > max(hidden) for value in shown):
             return max(hidden)
         return None
 
     def text(self, shown: Sequence[Any], hidden: Collection[Any] = ()) -> str:
-        """The values that show a finding, in words: ``ZeRO stage 1 or 2``, ``accumulation above 1``."""
+        """Return the values that show a finding, in words: ``ZeRO stage 1 or 2``, ``accumulation above 1``."""
         if (limit := self.limit(shown, hidden)) is not None:
             return f"{self.title} above {limit}"
         named = [self.words[value] for value in shown if value in self.words]
@@ -62,7 +64,7 @@ class Factor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def either(texts: Sequence[str]) -> str:
-    """``1, 2 or 3``."""
+    """Return ``1, 2 or 3``."""
     *first, last = texts or [""]
     return f"{', '.join(first)} or {last}" if first else last
 
@@ -100,12 +102,12 @@ def _switch(name: str, title: str, *, on: str = "", off: str = "", api: str = ""
 
 
 def _explored(name: str, title: str, *, off: str, api: str = "") -> Factor:
-    """A switch that an exploration alone tries."""
+    """Return a switch that only an exploration tries."""
     return Factor(name=name, title=title, values=(False,), further=(True,), words={True: title, False: off}, api=api)
 
 
 def _setting(name: str, title: str, *values: Any, alone: str = "") -> Factor:
-    """A setting that need not be there."""
+    """Return an optional setting."""
     return Factor(name=name, title=title, alone=alone, values=(None, *values), configured=True)
 
 
@@ -398,16 +400,17 @@ BY_NAME = {factor.name: factor for factor in FACTORS}
 
 
 def varied_in(base: Mapping[str, Any]) -> tuple[Factor, ...]:
-    """Those that a scenario with these parameters leaves open: another first value says that it is part of the job."""
+    """Return the factors that a scenario with these parameters leaves open; one with another first value is part of the
+    job."""
     return tuple(one for one in FACTORS if one.name in base and among(base[one.name], one.values[:1]))
 
 
 def values_of(factor: Factor, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What there is to try: the table's values, and the cell's own."""
+    """Return the values to try: the table's, and the cell's own."""
     own = factor.value_in(parameters)
     return factor.values if among(own, factor.values) else (*factor.values, own)
 
 
 def among(value: Any, values: Sequence[Any]) -> bool:
-    """As ``in``, but 0 is not False and 1 is not True."""
+    """Return True if ``values`` contain the value. Unlike with ``in``, 0 is not False and 1 is not True."""
     return any(value == other and type(value) is type(other) for other in values)

@@ -1,4 +1,4 @@
-"""What a problem is known by, in tables that are written by hand."""
+"""Patterns by which problems are recognized, in tables that are written by hand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ProblemPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     error: str = ""
 
     def is_shown_by(self, package: str, version: str, question: Question, parameters: Mapping[str, Any]) -> bool:
-        """Whether a finding in a release, on a cell with these parameters, is this problem."""
+        """Return True if a finding in a release, on a cell with these parameters, is this problem."""
         if (package, question.metric in self.metrics) != (self.package, True) or self.error not in question.key:
             return False
         own = parsed_version(version)

@@ -1,10 +1,10 @@
-"""Which factors a finding needs: delta debugging over a cell's parameters. Pure.
+"""Reduction of a finding to the factors that it needs: delta debugging over a cell's parameters. Pure.
 
-Every factor is set back to a simpler value, one at a time and then together, until nothing more can go (A. Zeller,
-R. Hildebrandt, "Simplifying and isolating failure-inducing input", 2002). From what is left, every factor is varied alone:
-a value that does not show the finding makes its factor a condition. Not several at once, as while reducing: a group that
-shows it needs a second trial without what it needs, since a group may bring a fault of its own. Replayed on five answers,
-groups of six take 13 to 31 % fewer trials, of larger jobs, and say less.
+Every factor is set back to a simpler value, one at a time and then together, until nothing more can go (A. Zeller, R.
+Hildebrandt, "Simplifying and isolating failure-inducing input", 2002). From the cell that is left, every factor is varied
+alone: a value that does not show the finding makes its factor a condition. They are not varied in groups, as while reducing:
+a group that shows the finding needs a second trial without the factors it needs, since a group may bring a fault of its own.
+Replayed on five answers, groups of six take 13 to 31 % fewer trials, of larger jobs, and say less.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from harness.reproduce.factors import Factor, among, values_of
 
 Parameters = Mapping[str, Any]
 
-#: Whether each of these shows the finding: Bad; Good where it does not, Unknown where that cannot be said. Called with all
-#: that may be measured at the same time.
+#: Judges each set of parameters: Bad if it shows the finding, Good if not, Unknown if that cannot be decided. Called with
+#: all sets that may be measured at the same time.
 Shows = Callable[[Sequence[Parameters]], Sequence[Verdict]]
 
-#: Guesses that are tried before the next ones are looked at. A release has one worker, so more of them only take longer.
+#: Guesses that are tried at a time. A release has one worker, so more of them only take longer.
 _LEAPS_AT_ONCE = 2
 
-#: From so many values on that are not the simplest, they are set back by halves before they are one by one.
+#: This many values that are not the simplest, or more, are set back by halves before they are set back one by one.
 _MANY = 6
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """What one factor does to the finding, all others being as they are in the smallest cell."""
+    """The effect of one factor on the finding, with all others as they are in the smallest cell."""
 
     factor: Factor
     value: Any  #: in the smallest cell
     shown: tuple[Any, ...]  #: values that show it, this one among them
     hidden: tuple[Any, ...]  #: values that do not
-    unknown: tuple[Any, ...] = ()  #: values of which that cannot be said, as where training ends otherwise
+    unknown: tuple[Any, ...] = ()  #: values that could not be judged, for example because training ends differently
 
     @property
     def is_needed(self) -> bool:
-        """Whether a value was seen that does not show the finding."""
+        """True if a value was seen that does not show the finding."""
         return bool(self.hidden)
 
     @property
     def nearest_hidden(self) -> Any:
-        """Of the values that do not show it, the one that changes least: stage 2 in place of 3, reentrant checkpointing in
-        place of non-reentrant. It is needed."""
+        """The value, of those that do not show the finding, that changes least: stage 2 in place of 3, reentrant
+        checkpointing in place of non-reentrant. Only for a needed condition."""
         order = list(self.factor.values)
 
         def place(value: Any) -> int:
@@ -57,7 +57,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_indifferent(self) -> bool:
-        """Whether another value was seen, and every value shows the finding."""
+        """True if another value was seen, and every value shows the finding."""
         return not self.hidden and not self.unknown and len(self.shown) > 1
 
 
@@ -68,27 +68,30 @@ class Reduced(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...]
 
     def with_condition(self, condition: Condition) -> Reduced:
-        """With one that was found otherwise, first, in place of what it had of the same factor."""
+        """Return the same with a condition found by other means as the first one; it replaces the condition on the same
+        factor."""
         others = (one for one in self.conditions if one.factor.name != condition.factor.name)
         return msgspec.structs.replace(self, conditions=(condition, *others))
 
     @property
     def needed(self) -> tuple[Condition, ...]:
+        """The conditions that the finding needs."""
         return tuple(condition for condition in self.conditions if condition.is_needed)
 
     @property
     def seen_with(self) -> tuple[Condition, ...]:
-        """What the smallest cell has that is not simplest, of which it cannot be said whether it is needed: without it
-        training ends otherwise, or the other release is wrong as well."""
+        """The conditions on values of the smallest cell that are not the simplest, and that may or may not be needed:
+        without them training ends differently, or the other release is wrong as well."""
         return tuple(one for one in self.open if not one.hidden and not among(one.factor.values[0], one.shown))
 
     @property
     def open(self) -> tuple[Condition, ...]:
-        """With values of which it cannot be said, as where the other release is wrong as well."""
+        """The conditions with values that could not be judged, for example because the other release is wrong as well."""
         return tuple(condition for condition in self.conditions if condition.unknown)
 
     @property
     def indifferent(self) -> tuple[Condition, ...]:
+        """The conditions on factors that make no difference."""
         return tuple(condition for condition in self.conditions if condition.is_indifferent)
 
 
@@ -101,9 +104,9 @@ def reduce(
     vary: bool = True,
     is_valid: Callable[[Parameters], bool] = lambda parameters: True,
 ) -> Reduced:
-    """``parameters`` show the finding. ``leaps`` are guesses: sets of factors, the smallest first, that may be all that it
-    needs; the first that is saves a trial of each other factor. Without ``vary`` there are no conditions. What cannot be
-    configured (``is_valid``) is not tried."""
+    """Reduce ``parameters``, which show the finding. ``leaps`` are guesses, the smallest first: sets of factors that may be
+    all that it needs; the first that is saves a trial of each other factor. Without ``vary`` there are no conditions.
+    Parameters that cannot be configured (``is_valid``) are not tried."""
     smallest = _smallest(_leapt(dict(parameters), factors, shows, leaps), factors, shows, is_valid)
     return Reduced(parameters=smallest, conditions=_conditions(smallest, factors, shows, is_valid) if vary else ())
 
@@ -146,8 +149,8 @@ def _smallest(
 def _together(
     current: dict[str, Any], changes: Sequence[tuple[str, Any]], shows: Shows, *, one_shows: bool = False
 ) -> dict[str, Any]:
-    """``current`` with as many of the changes as show the finding together, sought by halves. ``one_shows``: each of them
-    was seen to do so alone."""
+    """Return ``current`` with as many of the changes as show the finding together, found by halving. ``one_shows``: each of
+    them was seen to show it alone."""
     changed = {**current, **dict(changes)}
     if (one_shows and len(changes) == 1) or shows([changed])[0] is Verdict.BAD:
         return changed
@@ -159,7 +162,7 @@ def _together(
 
 
 def _simpler(factor: Factor, current: Parameters) -> tuple[Any, ...]:
-    """The values before the present one, the simplest first."""
+    """Return the values before the present one, the simplest first."""
     values = values_of(factor, current)
     return values[: values.index(factor.value_in(current))]
 

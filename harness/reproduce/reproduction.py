@@ -1,4 +1,4 @@
-"""From a finding to what it needs, a script that shows it, and where it begins and ends."""
+"""From a finding to its conditions, a script that shows it, and the releases where it begins and ends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from harness.wording.quantities import shortened
 _MOST_REMEDIES = 3
 
 
-#: Whether training is right: what it is for.
+#: The question whether training is right.
 _TRUTH = Question(PARAMETER_ERROR.name)
 
 #: The size that a script leaves out at first.
@@ -44,7 +44,7 @@ _AT_ONCE = 2
 
 
 class ReleaseAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stored result says about one release."""
+    """The answer of a stored result about one release."""
 
     version: str
     answer: Verdict
@@ -68,7 +68,7 @@ class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
     good: str  #: a release that does not have it
     reduced: Reduced
     smallest: Cell  #: the cell that is left, in the release that has it
-    script: Script | None  #: None: no fragment says a part of it
+    script: Script | None  #: None: a part of it has no fragment
     runs: tuple[
         ScriptRun, ...
     ]  #: of the script: in the release that has the fault, in the other, and in a later sound one
@@ -76,17 +76,18 @@ class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""  #: why it is not confirmed
     history: tuple[ReleaseAnswer, ...] = ()  #: of the stored releases, oldest first
     remedies: tuple[Remedy, ...] = ()
-    trials: int = 0  #: cells whose results were looked at to learn what it needs
+    trials: int = 0  #: cells whose results were read to find its conditions
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether the script shows the fault in the one release, passes in the other, and shows it in no later sound one."""
+        """True if the script shows the fault in the bad release, passes in the good one, and shows it in no later sound
+        one."""
         answers = [run.answer for run in self.runs]
         return answers[:2] == [Verdict.BAD, Verdict.GOOD] and Verdict.BAD not in answers[2:]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What to reproduce."""
+    """The finding to reproduce."""
 
     cell: Cell
     question: Question | None  #: None: the gravest finding on the cell
@@ -96,11 +97,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     stored: Mapping[str, Result]  #: version -> the newest result of the same workload in that release
     detail_of: DetailOf  #: of these, and of what the session measures
     file: str
-    conditions: bool = True  #: say what it needs
+    conditions: bool = True  #: report what it needs
 
 
 class ReducedFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding of which it is known what it needs."""
+    """A finding reduced to its conditions."""
 
     cell: Cell
     question: Question
@@ -114,7 +115,7 @@ class ReducedFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reproduce(request: Request, simplest: Scenario, session: Session) -> Reproduction:
-    """Measure, reduce, write and run. Raises NothingMeasured where the finding is not seen, and as a session does."""
+    """Measure, reduce, write and run. Raise NothingMeasured if the finding is not seen, and the errors of a session."""
     package, bad = request.package, request.cell.stack
     question = _question(request, session)
     history = _history(request, question, session)
@@ -152,7 +153,7 @@ def reproduce(request: Request, simplest: Scenario, session: Session) -> Reprodu
 
 
 def write_script(finding: ReducedFinding, simplest: Scenario, session: Session) -> Reproduction:
-    """Write the script, and run it. Raises as a session does."""
+    """Write the script and run it. Raise the errors of a session."""
     bad, good, package = finding.cell.stack, finding.good, finding.package
     session.build([bad, good])
     smallest = cells.cell_of(simplest, bad, finding.reduced.parameters)
@@ -188,10 +189,10 @@ def write_script(finding: ReducedFinding, simplest: Scenario, session: Session) 
 def _reduced(
     request: Request, pair: cells.ReleasePair, start: dict[str, Any], fixed: str, simplest: Scenario
 ) -> tuple[reduction.Shows, Reduced]:
-    """The smallest cell, and what says whether a cell shows the finding.
+    """Return the smallest cell, and the test that decides whether a cell shows the finding.
 
-    That two releases differ in a smaller cell may have another cause. It has, if the release in which the finding has ended
-    still shows it; then each trial is measured in that release as well.
+    A difference between two releases in a smaller cell may have another cause. It has if the release in which the finding
+    has ended still shows it; then each trial is measured in that release as well.
     """
     factors = varied_in(cells.base_parameters(simplest))
     leaps = cells.leaps(request.cell)
@@ -219,7 +220,8 @@ def _with_conditions(reduced: Reduced, shows: reduction.Shows, simplest: Scenari
 
 
 def _question(request: Request, session: Session) -> Question:
-    """As given, else the gravest finding on the cell. Of the cell itself, only what this takes is measured."""
+    """Return the question as given, else the gravest finding on the cell. Measure the cell itself only as far as that
+    needs."""
     question, bad = request.question, request.cell.stack
     if question is None:
         baseline = request.against or request.baseline
@@ -232,7 +234,7 @@ def _question(request: Request, session: Session) -> Question:
 
 
 def _of_cell(request: Request, stacks: Sequence[Stack], session: Session) -> list[Result]:
-    """The cell's result in each of these stacks, stored or measured now."""
+    """Return the cell's result in each of these stacks, stored or measured now."""
     package = request.package
     found = dict(request.stored)
     missing = {stack.versions[package]: stack for stack in stacks if stack.versions[package] not in found}
@@ -245,7 +247,7 @@ def _of_cell(request: Request, stacks: Sequence[Stack], session: Session) -> lis
 
 
 def _history(request: Request, question: Question, session: Session) -> tuple[ReleaseAnswer, ...]:
-    """What the stored results of the workload say, oldest release first."""
+    """Return the answers of the stored results of the workload, the oldest release first."""
     limits = session.settings.thresholds
     detail_of = request.detail_of
     own = request.stored.get(request.cell.stack.versions[request.package])
@@ -267,7 +269,7 @@ def _history(request: Request, question: Question, session: Session) -> tuple[Re
 
 
 def _nearest_good(request: Request, history: Sequence[ReleaseAnswer]) -> Stack | None:
-    """The newest older release that does not have it, else the oldest newer one."""
+    """Return the newest older release without the finding, else the oldest newer one."""
     own = Version(request.cell.stack.versions[request.package])
     good = [Version(one.version) for one in history if one.answer is Verdict.GOOD]
     near = max((v for v in good if v < own), default=None) or min((v for v in good if v > own), default=None)
@@ -277,28 +279,29 @@ def _nearest_good(request: Request, history: Sequence[ReleaseAnswer]) -> Stack |
 
 
 def _fixed(history: Sequence[ReleaseAnswer], bad: str) -> str:
-    """The oldest newer release that does not have it any more; empty where none is known."""
+    """Return the oldest newer release that no longer has the finding; empty if none is known."""
     later = [one.version for one in history if one.answer is Verdict.GOOD and Version(one.version) > Version(bad)]
     return min(later, key=Version, default="")
 
 
 def _small_bucket(parameters: Mapping[str, Any]) -> Condition:
-    """What a script needs that does not show the finding with DeepSpeed's own size of a bucket. No cell has that size."""
+    """Return the condition of a script that does not show the finding with DeepSpeed's default bucket size. No cell has that
+    size."""
     value = BY_FACTOR[_BUCKET].value_in(parameters)
     return Condition(factor=BY_FACTOR[_BUCKET], value=value, shown=(value,), hidden=(None,))
 
 
 class TriedScript(msgspec.Struct, frozen=True, kw_only=True):
-    """A script, and what it shows in the two releases."""
+    """A script, and its runs in the two releases."""
 
-    script: Script | None  #: None: no fragment says a part of it
+    script: Script | None  #: None: a part of it has no fragment
     runs: tuple[ScriptRun, ...]  #: in the release that has the fault, and in the other
     why_not: str = ""  #: why it is not confirmed
     needs_sizes: bool = False  #: it has a small bucket, and without one passes in the release that has the fault
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether it shows the fault in the one and passes in the other."""
+        """True if the script shows the fault in the bad release and passes in the good one."""
         return [run.answer for run in self.runs] == [Verdict.BAD, Verdict.GOOD]
 
 
@@ -314,8 +317,8 @@ class Scripted:
         self._session = session
 
     def confirmed(self, parameters: Mapping[str, Any]) -> TriedScript:
-        """The simplest script that shows the fault in the one release and not in the other; else the last one that could be
-        written, and why it does not. Small buckets, which most faults do without, are left out at first."""
+        """Return the simplest script that shows the fault in the bad release and not in the good one; else the last one that
+        could be written, and why it does not. Small buckets, which most faults do not need, are left out at first."""
         shortest: dict[str, TriedScript] = {}
         last = TriedScript(script=None, runs=())
         for model in self._composer.models:
@@ -339,7 +342,8 @@ class Scripted:
     def _tried(
         self, parameters: Mapping[str, Any], model: str, *, is_sized: bool = False, unless: Script | None = None
     ) -> TriedScript:
-        """``unless`` is a script that was tried before: the same text is not. Raises NoFragment."""
+        """Try a script. ``unless`` is one that was tried before: the same text is not tried again. Raise NoFragment if the
+        script cannot be written."""
         script = self._script(parameters, model, is_sized=is_sized)
         if unless is not None and script.text == unless.text:
             return TriedScript(script=None, runs=())
@@ -357,8 +361,8 @@ class Scripted:
         return msgspec.structs.replace(tried, why_not="") if tried.is_confirmed else tried
 
     def in_others(self, script: Script, stack: Stack | None) -> tuple[ScriptRun, ...]:
-        """The script's run in a release that is said to be sound again. One that is not to be had here, as where its results
-        are another machine's, says nothing about the script."""
+        """Return the script's run in a later release that should be sound again. If that release is unavailable, for example
+        because its results come from another machine, the run is Unknown: it says nothing about the script."""
         version = "" if stack is None else stack.versions[self._package]
         if stack is None or version == self._good.versions[self._package]:
             return ()
@@ -370,9 +374,10 @@ class Scripted:
     def remedies(
         self, script: Script, bad: ScriptRun, parameters: Mapping[str, Any], reduced: Reduced
     ) -> tuple[Remedy, ...]:
-        """Settings that hid the fault in a cell, and do in the script as well, if training with them is as plain PyTorch's,
-        also where the most is accumulated: one may lead past a crash to a wrong gradient. None that costs as much as the
-        fault does, whose run is ``bad``: without sharding nothing is held too long, and all of it is held."""
+        """Return the settings that hid the fault in a cell and hide it in the script, provided that training with them
+        matches plain PyTorch's, also with the largest accumulation: a setting may lead past a crash to a wrong gradient.
+        Leave out settings that cost as much as the fault, whose run is ``bad``: without sharding nothing is held too long,
+        because everything is held."""
         changes = [(one.factor, one.nearest_hidden) for one in reduced.needed if one.factor.configured]
         largest = {one.factor.name: max(one.shown) for one in reduced.needed if one.factor.counted}
         tried: list[tuple[str, list[Script]]] = []
@@ -395,8 +400,8 @@ class Scripted:
         )
 
     def _truth(self, parameters: Mapping[str, Any], own: Script) -> list[Script]:
-        """What says whether training is right; nothing more where no fragment does, and the script itself has a truth.
-        Raises NoFragment."""
+        """Return the script that checks training; none if no fragment does and the script itself has a truth. Raise
+        NoFragment if neither has one."""
         try:
             return [self._script(parameters, own.model, question=_TRUTH, is_sized=own.is_sized)]
         except NoFragment:
@@ -405,7 +410,7 @@ class Scripted:
             return []
 
     def _expected(self, parameters: Mapping[str, Any], like: Script) -> Any:
-        """The good release's figure. Raises NoFragment, and ValueError where it gives none."""
+        """Return the good release's figure. Raise NoFragment, or ValueError if the script gives none."""
         script = self._script(parameters, like.model, is_sized=like.is_sized)
         return running.figure(script, self._run(script, self._good))
 
@@ -440,7 +445,7 @@ class Scripted:
         return one
 
     def _run_all(self, wanted: Sequence[tuple[Script, Stack]]) -> tuple[ScriptRun, ...]:
-        """Several at a time, as each mostly imports; in order."""
+        """Run scripts, several at a time, since each mostly imports. Return their runs in order."""
         environments = self._session.build([stack for _, stack in wanted])
         together = Together()
 

@@ -1,4 +1,4 @@
-"""What cannot be configured together: values of the factors that require values of others. Pure."""
+"""Rules on factors: values that require values of other factors, because they cannot be configured otherwise. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Requirement(msgspec.Struct, frozen=True):
     needed: tuple[Any, ...]
 
     def holds(self, row: Mapping[str, Any]) -> bool:
-        """What has no such factor, as a job by Trainer has none of a model's outputs, asks for nothing."""
+        """Return True if a row of parameters satisfies the rule. A row without the factor does: a job by Trainer has no
+        model outputs."""
         if self.name not in row or not among(row[self.name], self.values):
             return True
         return among(BY_NAME[self.other].value_in(row), self.needed)
@@ -106,5 +107,5 @@ REQUIREMENTS = (
 
 
 def is_valid(parameters: Mapping[str, Any]) -> bool:
-    """Whether the rules let it be configured."""
+    """Return True if the parameters satisfy all rules."""
     return all(rule.holds(parameters) for rule in REQUIREMENTS)

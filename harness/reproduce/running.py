@@ -1,4 +1,4 @@
-"""Running a script in the environment of a release, and reading what it shows."""
+"""Runs scripts in the environment of a release, and reads what they show."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from harness.system.kept import Kept
 from harness.wording.names import outcome_text
 from harness.wording.quantities import shortened
 
-#: A script takes seconds once the framework is imported, which takes a minute where other work keeps the machine busy.
+#: A script takes seconds once the framework is imported, which takes a minute if other work keeps the machine busy.
 _LIMIT_S = 600.0
 
-#: Of a script of a hang: ranks whose collectives do not match hang in most runs, not in all.
+#: Runs of a script of a hang: ranks whose collectives do not match hang in most runs, not in all.
 _RUNS_OF_A_HANG = 3
 
 #: An exception's own line in a traceback: its class, with its module but for Python's own, and the message.
 _EXCEPTION = re.compile(r"(?P<kind>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?:: .*)?")
 
-#: A terminal's colors and styles, which torch has in some messages wherever they go.
+#: A terminal's colors and styles, which torch puts into some messages even outside a terminal.
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
-#: What torchrun's report says of a rank that a signal ended.
+#: The line of torchrun's report on a rank that a signal ended.
 _SIGNAL = re.compile(r"(?P<text>Signal (?P<number>\d+) \(SIG\w+\)) received by PID")
 
-#: What torchrun itself ends the other ranks with, once one has failed.
+#: The signal with which torchrun ends the other ranks once one has failed.
 _SIGTERM = 15
 
 
 class ScriptRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a script did in one release."""
+    """The outcome of a script in one release."""
 
     version: str  #: of the package that the releases differ in
     answer: Verdict  #: Bad where it shows the fault
@@ -63,12 +63,13 @@ def run(
     settings: Settings,
     started: Callable[[Kept], None] = lambda command: None,
 ) -> ScriptRun:
-    """Run a script in one release. ``signature`` is a part of the error that a script of a crash ends with. ``started`` as
-    in `harness.system.kept.run`.
+    """Run a script in one release. ``signature`` is a part of the error that a script of a crash ends with; ``started`` is
+    that of `harness.system.kept.run`.
 
-    A script of a hang is run up to three times, until its ranks hang: whether they do depends on how their messages cross.
+    A script of a hang is run up to three times, until its ranks hang: that depends on the order in which their messages
+    cross.
 
-    Raises EnvironmentUnavailable, NothingMeasured where the release cannot be installed.
+    Raise NothingMeasured if the release cannot be installed, EnvironmentUnavailable if its Python does not start.
     """
     if environment.failure is not None:
         raise NothingMeasured(outcome_text(environment.failure), where=version)
@@ -127,7 +128,7 @@ def _run(
 
 
 def read(script: Script, done: subprocess.CompletedProcess[bytes], version: str, signature: str) -> ScriptRun:
-    """What a run of a script says."""
+    """Read the verdict of a script from its output and exit code."""
     printed = next((line for line in reversed(_lines(done.stdout)) if _is_answer(script, line)), "")
     errors = _lines(done.stderr)
     crashes = [line for line, kind in _exceptions(errors) if signature and signature in stable(line[len(kind) :])]
@@ -146,8 +147,8 @@ def read(script: Script, done: subprocess.CompletedProcess[bytes], version: str,
 
 
 def _shows(script: Script, printed: str, errors: bytes) -> bool:
-    """Whether a script that ended with exit code 1 shows the fault. Where ranks hang, the first one ends the others, whose
-    exceptions say that it has gone."""
+    """Return True if a script that ended with exit code 1 shows the fault. If ranks hang, the first one to give up ends the
+    others, whose exceptions report that it has gone."""
     if script.is_hang:
         return printed.startswith(HANGS)
     return not script.is_crash and not _broke(errors)
@@ -158,7 +159,8 @@ def _is_answer(script: Script, line: str) -> bool:
 
 
 def figure(script: Script, found: ScriptRun) -> Any:
-    """What a script printed that has no figure to compare with yet: a count, or a setting's value. Raises ValueError."""
+    """Return the figure, a count or a setting's value, that a script without a figure to compare with printed. Raise
+    ValueError if it printed none."""
     if found.answer is not Verdict.GOOD:
         raise ValueError(found.line)
     if script.counts:
@@ -170,12 +172,12 @@ def figure(script: Script, found: ScriptRun) -> Any:
 
 
 def count(found: ScriptRun) -> int:
-    """What a script counted: ``941,077 bytes held after backward``."""
+    """Return the number that a script counted: ``941,077 bytes held after backward``."""
     return int(found.printed.split()[0].replace(",", ""))
 
 
 def _lines(output: bytes) -> list[str]:
-    """Without what is put before the lines of a rank, and without colors."""
+    """Return the lines of output, without the prefix of a rank and without colors."""
     text = _STYLE.sub("", output.decode("utf-8", "replace"))
     return [line.partition("]:")[2].removeprefix(" ") if _is_of_rank(line) else line for line in text.splitlines()]
 
@@ -185,7 +187,7 @@ def _is_of_rank(line: str) -> bool:
 
 
 def _exceptions(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """(the line, the module of the class with its dot) of what may be an exception's own line; frames are indented."""
+    """Yield each line that may be an exception's own, with the module of its class and a dot; frames are indented."""
     for line in lines:
         if found := _EXCEPTION.fullmatch(line.rstrip()):
             module, dot, _ = found["kind"].rpartition(".")
@@ -193,7 +195,7 @@ def _exceptions(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _error(lines: Sequence[str]) -> str:
-    """The first exception's own line, which torchrun's report follows."""
+    """Return the first exception's own line, which torchrun's report follows."""
     for line, _ in _exceptions(lines):
         kind, colon, _ = line.partition(": ")
         if colon and kind.endswith(("Error", "Exception")):
@@ -202,7 +204,7 @@ def _error(lines: Sequence[str]) -> str:
 
 
 def _signal(errors: bytes) -> str:
-    """What ended a rank that torchrun did not end itself; empty where nothing did."""
+    """Return the signal that ended a rank, unless torchrun sent it; empty if there was none."""
     found = (
         match["text"]
         for match in _SIGNAL.finditer(errors.decode("utf-8", "replace"))
@@ -212,7 +214,8 @@ def _signal(errors: bytes) -> str:
 
 
 def _broke(errors: bytes) -> bool:
-    """Whether a rank ended by an exception or a signal, and not by the script's own exit code. Torch puts the rank before
-    the traceback of an exception that nothing caught, and not before what only passes by (``Exception ignored in``)."""
+    """Return True if a rank ended by an exception or a signal, and not by the script's own exit code. Torch prefixes the
+    rank to the traceback of an uncaught exception, and not to tracebacks that are only printed (``Exception ignored
+    in``)."""
     own = [line for line in errors.decode("utf-8", "replace").splitlines() if _is_of_rank(line)]
     return any("Traceback (most recent call last)" in line for line in own) or bool(_signal(errors))

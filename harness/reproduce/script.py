@@ -1,7 +1,7 @@
 """A cell's parameters -> a script of twenty to sixty lines that needs the released packages alone. Pure.
 
 Each feature of a workload is a fragment under ``templates/``, in plain Python; parameters that are not configured leave
-nothing behind. What no fragment says is an error: a script that leaves out a part of the cell would show something else.
+nothing behind. A part without a fragment is an error: a script that leaves out a part of the cell would show something else.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from harness.reproduce.configuration import (
 #: The model of a script: a few layers of torch's own, or the cell's model by transformers.
 LAYERS, TRANSFORMERS = "layers", "transformers"
 
-#: What differs from plain PyTorch by more is wrong: as a share of a loss or a gradient norm, and of what the weights
-#: moved. A sound release was seen at a tenth of it.
+#: A larger difference from plain PyTorch is wrong: as a share of a loss or a gradient norm, and of the movement of the
+#: weights. A sound release was seen at a tenth of it.
 TOLERANCES = {"fp32": 0.001, "bf16": 0.02, "fp16": 0.02}
 _TORCH_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _PARAMETER_TOLERANCES = {"fp32": 0.01, "bf16": 0.1, "fp16": 0.1}
@@ -58,34 +58,34 @@ _SGD = {
     LAYERS: Optimizer(name="SGD", learning_rate=0.01),
     TRANSFORMERS: Optimizer(name="SGD", learning_rate=0.5),
 }
-#: Elsewhere: it has state, which takes memory.
+#: The optimizer of all other scripts: it has state, which takes memory.
 _ADAM = Optimizer(name="AdamW", learning_rate=0.001, options={"torch_adam": True})
 
-#: What exceeds the figure of the other release by this factor is more, where that of the bad one is not known.
+#: A figure that exceeds the other release's by this factor is more, if that of the bad one is not known.
 _MARGIN = 1.02
 
 _STEPS = 2
 
-#: Columns of a JSON value, beside a short name.
+#: Columns of a JSON value, next to a short name.
 _WIDTH = 110
 
-#: Of a micro-batch, as the fragments of the models make them.
+#: Samples of a micro-batch in the fragments of the models.
 _SAMPLES = {LAYERS: 8, TRANSFORMERS: 2}
 
 
 class _Figure(msgspec.Struct, frozen=True):
-    """What a script counts in a phase."""
+    """The quantity that a script counts in a phase."""
 
     template: str  #: under ``counting/``; empty: a profiler of Python's or torch's own counts it
-    name: str  #: as the fragments call it
+    name: str  #: its name in the fragments
 
 
 class _Ending(msgspec.Struct, frozen=True):
-    """How a script ends."""
+    """The last part of a script."""
 
     kind: str  #: its template
-    says: str  #: what stands in its line of output, and in no line of a framework's log
-    figure: _Figure | None = None  #: what it counts
+    says: str  #: text of its line of output, and of no line of a framework's log
+    figure: _Figure | None = None  #: the quantity it counts
     has_truth: bool = False  #: it trains in plain PyTorch as well
 
 
@@ -104,15 +104,15 @@ _ENDINGS = {
     CONFIGURATION.name: _Ending("configuration", ""),
     OUTCOME.name: _Ending("crash", "trains "),
 }
-#: Of the gradient norm where a gradient is infinite: there is no finite truth.
+#: The ending for the gradient norm if a gradient is infinite: it has no finite truth.
 _INFINITE = _Ending("infinite", "an infinite gradient: ")
 
-#: Of a crash that is none: ranks that wait for one another.
+#: The ending for a hang: ranks that wait for one another instead of a crash.
 _HANG = _Ending("hang", "trains ")
-#: How the line of such a script begins where they do.
+#: The beginning of such a script's line if its ranks hang.
 HANGS = "hangs: "
 
-#: After which ranks that train nothing hang: a script trains for seconds.
+#: Seconds after which ranks that train nothing count as hung: a script trains for seconds.
 _HANG_S = 60
 
 #: Calls around a micro-batch, and what is done with engines, that older results do not name.
@@ -123,7 +123,7 @@ _CALLS = (
     *("unwrapped", "zero_grad", "halved_gradients", "grouped_frozen", "reference", "schedule", "caller_autocast"),
 )
 
-#: What else the fragments say.
+#: Further parameters that the fragments cover.
 _SAID = {
     *("zero_stage", "zero_init", "offload_optimizer", "offload_param", "world_size", "dtype", "model_outputs"),
     *("gradient_accumulation_steps", "gradient_accumulation_dtype", "gradient_clipping", "gradient_checkpointing"),
@@ -136,7 +136,7 @@ _SAID = {
 #: Steps of a script; a warm-up begins to rise in the third.
 _MORE_STEPS = 4
 
-#: What a script does not have: sizes of its own are small already, nothing completes its configuration, and adapters are of
+#: Parameters that a script leaves out: its own sizes are small, nothing completes its configuration, and adapters have
 #: peft's default dtype.
 _WITHOUT = {
     *("model", "shape", "layers", "sequence_length", "micro_batch_size"),
@@ -148,11 +148,11 @@ _OBJECTIVES = ("next_token", "fine_tuning", "two_runs", "two_backwards", "severa
 
 
 class NoFragment(Exception):
-    """The workload, or the metric, has a part that no fragment says; the message names it."""
+    """The workload, or the metric, has a part without a fragment; the message names it."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """What a script is to show."""
+    """The finding that a script should show."""
 
     parameters: dict[str, Any]  #: of the cell
     defaults: Mapping[str, Any]  #: parameters that stand for nothing configured
@@ -162,8 +162,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     package: str = "deepspeed"  #: in which they differ
     file: str = "reproduce.py"
     model: str = LAYERS
-    expected: Any = msgspec.UNSET  #: what the good release counts, or has as the setting; UNSET: not known yet
-    shown: Any = msgspec.UNSET  #: what the bad release counts
+    expected: Any = msgspec.UNSET  #: the good release's count or setting; UNSET: not known yet
+    shown: Any = msgspec.UNSET  #: the bad release's count
     is_sized: bool = False  #: with the cell's sizes of buckets, also where DeepSpeed's own would do
 
 
@@ -173,7 +173,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     file: str
     ranks: int
-    says: str  #: what stands in its line of output
+    says: str  #: text of its line of output
     has_truth: bool  #: it trains in plain PyTorch as well
     compares: bool  #: with a figure of the good release
     counts: bool  #: that figure is a number of bytes, calls or the like
@@ -185,7 +185,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compose(subject: Subject) -> Script:
-    """The script. Raises NoFragment."""
+    """Return the script. Raise NoFragment if a part of the subject has no fragment."""
     p = {**subject.defaults, **subject.parameters}
     ending = _ending(subject, p)
     kind, figure, has_truth = ending.kind, ending.figure, ending.has_truth
@@ -309,8 +309,8 @@ def _check(subject: Subject, p: Mapping[str, Any]) -> None:
 
 
 def _limit(subject: Subject) -> int:
-    """The largest count that is sound: what lies nearer to the good release's, as other releases have a little more of
-    something else."""
+    """Return the largest count that is sound. It leaves room above the good release's count, since other releases have a
+    little more for other reasons."""
     expected, shown = subject.expected, subject.shown
     if not isinstance(expected, int):
         return 0
@@ -319,7 +319,8 @@ def _limit(subject: Subject) -> int:
 
 
 def _has_function(p: Mapping[str, Any], model: str, *, is_seeded: bool) -> bool:
-    """Whether a loss is computed in several places, in more than an expression: a function says how."""
+    """Return True if the script needs a function for the loss: it is computed in several places, or by more than an
+    expression."""
     is_plain = p["objective"] in ("next_token", "fine_tuning", "two_backwards")
     varies = any(p.get(name) for name in ("varying_length", "uneven_last", "uneven_ranks", "identical_micro_batches"))
     others = ("forward_between", "evaluate", "evaluate_within", "second_engine", "unwrapped", "reference")
@@ -328,14 +329,14 @@ def _has_function(p: Mapping[str, Any], model: str, *, is_seeded: bool) -> bool:
 
 
 def _has_class(p: Mapping[str, Any], model: str) -> bool:
-    """Whether a model of layers does more than call these one after the other, as the loss is computed outside."""
+    """Return True if a model of layers does more than call them one after the other and leave the loss to the caller."""
     does_more = any(p.get(name) for name in ("torch_autocast", "caller_autocast", "leaf_modules"))
     is_plain = p["model_outputs"] == "loss" and p["objective"] not in ("several_outputs", "no_head")
     return model == LAYERS and (does_more or not is_plain or p["gradient_checkpointing"] != "none")
 
 
 def _is_one_call(p: Mapping[str, Any], subject: Subject, kind: str) -> bool:
-    """Whether nothing is done between a forward and its backward, nor around either."""
+    """Return True if nothing is done between a forward and its backward, nor around either."""
     is_measured = subject.question.phase in ("forward", "backward") or kind == "loss"
     around = ("caller_autocast", "forward_between")
     is_between = p["infinite_gradient_step"] is not None or any(map(p.get, around)) or accumulates_itself(p)
@@ -345,21 +346,21 @@ def _is_one_call(p: Mapping[str, Any], subject: Subject, kind: str) -> bool:
 
 
 def _makes_several(p: Mapping[str, Any], *, has_truth: bool) -> bool:
-    """Whether more than one model is made, and not copied."""
+    """Return True if more than one model is made, and not copied."""
     is_sharded = p["zero_stage"] == 3 and p["zero_init"]
     others = ("destroyed_engine", "second_engine", "resume", "reference")
     return any(p.get(name) for name in others) or (has_truth and is_sharded)
 
 
 def _own_rank(p: Mapping[str, Any], *, is_seeded: bool) -> str:
-    """The expression for a rank's number. What is asked before there is an engine, or often, has a name."""
+    """Return the expression for a rank's number. It is a name if it is needed before the engine exists, or often."""
     others = ("uneven_ranks", "universal", "identical_micro_batches")
     is_named = is_seeded or p["infinite_gradient_step"] is not None or any(p.get(name) for name in others)
     return "RANK" if is_named else "engine.global_rank"
 
 
 def _setting(key: str) -> str:
-    """The expression that reads a setting after ``initialize``, of its name in the effective configuration."""
+    """Return the expression that reads a setting after ``initialize``, by its name in the effective configuration."""
     if key == "engine.optimizer":
         return "type(engine.optimizer).__name__"
     path = key.removeprefix("deepspeed.")
@@ -367,12 +368,12 @@ def _setting(key: str) -> str:
 
 
 def _frozen(p: Mapping[str, Any], model: str) -> str:
-    """The part of a parameter's name that is not trained."""
+    """Return the part of a parameter's name that marks it as frozen."""
     return p["frozen"] if model == TRANSFORMERS or not p["frozen"] else "layers.0."
 
 
 def lora_arguments(p: Mapping[str, Any]) -> str:
-    """The arguments of peft's LoraConfig; empty where there are no adapters."""
+    """Return the arguments of peft's LoraConfig; empty if the cell has no adapters."""
     if not p["lora_rank"]:
         return ""
     kept = p["lora_modules_to_save"].split()
@@ -381,6 +382,7 @@ def lora_arguments(p: Mapping[str, Any]) -> str:
 
 
 def pip(names: Iterable[str], versions: Mapping[str, str]) -> str:
+    """Return pip's requirements for the packages whose versions are known: ``torch==2.6.0 deepspeed==0.16.3``."""
     return " ".join(f"{name}=={versions[name]}" for name in names if name in versions)
 
 
@@ -418,7 +420,7 @@ def _counting_imports(figure: _Figure) -> list[str]:
 
 
 def literal(value: Any, margin: str = "") -> str:
-    """A JSON value as Python: on one line where that is short, else as many entries to a line as are short together."""
+    """Return a JSON value as Python: on one line if that is short, else as many entries to a line as are short together."""
     if not isinstance(value, Mapping):
         return json.dumps(value) if isinstance(value, str) else repr(value)
     entries = [f"{json.dumps(name)}: {literal(member, margin + '    ')}" for name, member in value.items()]
@@ -436,22 +438,22 @@ def literal(value: Any, margin: str = "") -> str:
 
 
 def packed(value: Mapping[str, Any]) -> str:
-    """A JSON object as Python, as many entries to a line as fit: for one that needs no reading."""
+    """Return a JSON object as Python, as many entries to a line as fit: for one that needs no reading."""
     entries = [f"{json.dumps(name)}: {literal(member)}," for name, member in value.items()]
     lines = textwrap.wrap(" ".join(entries), _WIDTH, break_long_words=False, break_on_hyphens=False)
     return "{\n" + "".join(f"    {line}\n" for line in lines) + "}"
 
 
 def within(text: str, heads: Sequence[str]) -> str:
-    """A block in the blocks that the heads open, the outermost first."""
+    """Return a block nested in the blocks that the heads open, the outermost first."""
     margins = ["    " * depth for depth in range(len(heads) + 1)]
     opened = [margin + head for margin, head in zip(margins, heads, strict=False)]
     return "\n".join([*opened, textwrap.indent(text.strip("\n"), margins[-1]), ""])
 
 
 def tidy(text: str) -> str:
-    """With the empty lines that a reader expects, whatever those that absent fragments leave: two around what is defined,
-    one before a method but the first, and one where there are any behind imports."""
+    """Return the script with the empty lines that a reader expects, whatever absent fragments leave: two around each
+    definition, one before every method but the first, and one behind imports if there was any."""
     found: list[str] = []
     defines = has_gap = False
     for line in map(str.rstrip, text.splitlines()):

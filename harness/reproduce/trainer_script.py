@@ -1,7 +1,7 @@
 """A finding on transformers' Trainer as one short file, in which Trainer itself trains. Pure.
 
-As `harness.reproduce.script`, with whose parts it is written. One step is trained, on one step's samples: so plain PyTorch
-needs no order of them.
+It is built like `harness.reproduce.script`, from the same parts. It trains one step on one step's samples, so that plain
+PyTorch needs no order of them.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from harness.reproduce.script import (
     tidy,
 )
 
-#: How a script of a metric ends: its template, and what stands in its line of output.
+#: The ending of a script by metric: its template, and text of its line of output.
 _VERDICTS = {
     GRADIENT_NORM_ERROR.name: ("gradient_norm", "plain PyTorch"),
     LOSS_ERROR.name: ("loss", "plain PyTorch"),
     OUTCOME.name: ("crash", "trains "),
 }
 
-#: Left to transformers to fill in from its own arguments, as its users do.
+#: Keys that transformers fills in from its own arguments, as in its users' configurations.
 _AUTO = ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping")
 
-#: What Trainer decides, or a script has a size of its own for.
+#: Parameters that Trainer decides, or for which a script has a size of its own.
 _WITHOUT = {
     *("model", "shape", "sequence_length", "micro_batch_size", "objective", "decay_groups", "weight_decay"),
     *("zero_init", "learning_rate"),
 }
 
-#: What the template says besides the configuration.
+#: Parameters that the template covers besides the configuration.
 _SAID = {
     *("zero_stage", "offload_optimizer", "world_size", "dtype", "gradient_accumulation_steps", "gradient_clipping"),
     *("gradient_accumulation_dtype", "gradient_checkpointing", "frozen", "lora_rank", "communication_dtype"),
@@ -50,7 +50,7 @@ _SAID = {
 
 
 def compose(subject: Subject) -> Script:
-    """The script. Raises NoFragment."""
+    """Return the script. Raise NoFragment if a part of the subject has no fragment."""
     p = {**subject.defaults, **subject.parameters}
     if subject.question.metric not in _VERDICTS:
         raise NoFragment(f"the metric {subject.question.metric} of a job by Trainer")
@@ -93,7 +93,7 @@ def compose(subject: Subject) -> Script:
 
 
 def _settings(p: dict[str, Any], *, is_sized: bool) -> dict[str, Any]:
-    """What `TrainingArguments` gets as its ``deepspeed``."""
+    """Return the ``deepspeed`` argument of `TrainingArguments`."""
     unnamed = {"zero_init": False, "offload_param": False}
     found = settings({**unnamed, **p}, None, sized=is_sized)
     return {**found, **dict.fromkeys(_AUTO, "auto"), "bf16": {"enabled": "auto"}}

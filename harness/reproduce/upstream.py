@@ -1,5 +1,4 @@
-"""What upstream knows about a problem already: ``upstream.toml``, a table that is looked up by hand, since nothing here asks
-a tracker."""
+"""Problems known upstream: ``upstream.toml``, a table maintained by hand, since the harness queries no tracker."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from harness.reproduce.patterns import ProblemPattern
 
 
 class UpstreamProblem(ProblemPattern, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One entry. The addresses are of issues and pull requests."""
+    """One known problem. Its addresses are of issues and pull requests."""
 
     what: str
     looked_up: str  #: day
@@ -26,16 +25,17 @@ class UpstreamProblem(ProblemPattern, frozen=True, kw_only=True, forbid_unknown_
 
     @property
     def addresses(self) -> tuple[str, ...]:
+        """All addresses."""
         return (*self.reported, *self.introduced, *self.fixed, *self.related)
 
 
 @functools.cache
 def known() -> tuple[UpstreamProblem, ...]:
-    """The whole table."""
+    """Return the whole table."""
     content = (Path(__file__).parent / "upstream.toml").read_bytes()
     return msgspec.toml.decode(content, type=dict[str, tuple[UpstreamProblem, ...]])["problem"]
 
 
 def problem_of(package: str, version: str, question: Question, parameters: Mapping[str, Any]) -> UpstreamProblem | None:
-    """The first entry that a finding shows; None where upstream is not known to know it."""
+    """Return the first known problem that a finding shows; None if upstream is not known to have it."""
     return next((one for one in known() if one.is_shown_by(package, version, question, parameters)), None)
