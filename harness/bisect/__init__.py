@@ -1,1 +1,1 @@
-"""The joint behind ``bisect``: lists of versions, askers that put a question to them, and the search to its end."""
+"""The machinery of ``bisect``: lists of versions, testers that put a question to them, and the search."""

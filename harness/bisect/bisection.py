@@ -25,7 +25,7 @@ from harness.model import Verdict
 
 @dataclasses.dataclass(frozen=True)
 class BisectRequest:
-    """What the user wants to know."""
+    """The user's request."""
 
     package: str
     first: str  #: the older end
@@ -33,7 +33,7 @@ class BisectRequest:
     question: Question | None
     to: Verdict  #: Bad: the first bad version; Good: the first that is good again
     every: bool = False  #: find all changes
-    is_span: bool = False  #: nothing was said about the ends
+    is_span: bool = False  #: the ends were not marked good and bad
     repository: str | None = None  #: URL or path
     most_rounds: int = timed.MOST_ROUNDS
 
@@ -47,11 +47,12 @@ class CandidateList:
 
     @property
     def kind(self) -> str:
+        """``commits`` or ``releases``."""
         return "commits" if self.versions[0].source else "releases"
 
 
 def list_candidates(request: BisectRequest, settings: Settings, installer: Installer) -> CandidateList:
-    """All versions from one end to the other. Builds nothing. Raises UsageError for ends that cannot be searched."""
+    """Return all versions from one end to the other. Build nothing. Raise UsageError for ends that cannot be searched."""
     if request.repository and settings.executor != "local":
         hint = "--executor local, or without --repository"
         raise UsageError("commits are built on this machine only", where="--repository", hint=hint)
@@ -76,10 +77,10 @@ def list_candidates(request: BisectRequest, settings: Settings, installer: Insta
 
 
 def bisect(request: BisectRequest, listed: CandidateList, runner: VersionRunner) -> Bisection:
-    """Search the list; then, if it is one of releases and there is a repository, the commits between two of them.
+    """Search the list; then, if it is one of releases and a repository is given, the commits between two of them.
 
-    Raises UsageError where the ends turn out not to differ, or to differ the other way round, NothingMeasured where they
-    have no value, KeyboardInterrupt; what was measured until then is stored.
+    Raise UsageError if the ends turn out not to differ, or to differ the other way round, NothingMeasured if they have no
+    value, KeyboardInterrupt. Everything measured until then is stored.
     """
     plan = SearchPlan(
         kind=listed.kind,
@@ -106,7 +107,7 @@ def bisect(request: BisectRequest, listed: CandidateList, runner: VersionRunner)
 def _search(
     plan: SearchPlan, request: BisectRequest, runner: VersionRunner
 ) -> tuple[SearchResult, Question | None, str]:
-    """The result, the question, and how it was chosen, unless the user did."""
+    """Return the result, the question, and the reason why it was chosen unless the user chose it."""
     if plan.question is not None and plan.question.is_timed:
         tester = timed.TimedTester(plan, runner, request.most_rounds)
         return run_search(plan, tester, runner), tester.question, ""
@@ -123,7 +124,8 @@ def _search_commits(
     question: Question,
     runner: VersionRunner,
 ) -> SearchResult:
-    """The commits between two releases. Where they cannot be searched, the result says why: the releases were found."""
+    """Search the commits between two releases. If they cannot be searched, the result has the reason: the releases were
+    found."""
     before, after = releases[found.before], releases[found.after]
     old, new = (repository.release(request.package, version.name) for version in (before, after))
     versions = candidates.committed(repository, request.package, old, new, after.stack)

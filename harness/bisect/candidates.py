@@ -1,4 +1,4 @@
-"""What lies between two versions of a package: the published releases, or the commits of its repository."""
+"""Versions between two ends: the published releases of a package, or the commits of its repository."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from harness.versions.stacks import NEWEST_THAT_FITS, Spec, resolve, spelled
 
 
 def one_release(package: str, text: str, installer: Installer) -> str:
-    """The one release that ``text`` means. Raises UsageError, EnvironmentUnavailable where it is not known offline and no
-    index answers."""
+    """Return the one release that ``text`` matches. Raise UsageError if it matches none or several, EnvironmentUnavailable
+    if no index answers and the release is not known offline."""
     found = resolve(package, text, installer.published)
     if len(found) != 1:
         raise UsageError(f"{text} means {len(found)} releases", where=package, hint="name exactly one")
@@ -33,12 +33,12 @@ def one_release(package: str, text: str, installer: Installer) -> str:
 
 
 def in_order(release: str) -> Version:
-    """Sorts releases, oldest first."""
+    """Return the sort key of a release, the oldest first."""
     return Version(release)
 
 
 def released(settings: Settings, installer: Installer, package: str, first: str, last: str) -> tuple[Candidate, ...]:
-    """Every final release from ``first`` to ``last``, which are releases themselves. Raises UsageError."""
+    """Return every final release from ``first`` to ``last``, which are releases themselves. Raise UsageError."""
     known = releases.known(package)
     if first not in known or last not in known:
         known = releases.in_order((*known, *installer.published(package)))
@@ -56,7 +56,7 @@ def released(settings: Settings, installer: Installer, package: str, first: str,
 def with_fixed(
     settings: Settings, package: str, fixed: dict[str, str], named: str | None, installer: Installer
 ) -> Settings:
-    """Settings whose stack has the ``fixed`` versions around the package that is searched. Raises UsageError,
+    """Return settings whose stack has the ``fixed`` versions around the package that is searched. Raise UsageError,
     EnvironmentUnavailable."""
     if package in fixed:
         raise UsageError(
@@ -85,7 +85,7 @@ def with_fixed(
 
 
 def open_repository(location: str, settings: Settings) -> Repository:
-    """The framework's repository. Raises UsageError, EnvironmentUnavailable."""
+    """Open the framework's repository. Raise UsageError, EnvironmentUnavailable."""
     # Without the ceiling git would look above an unpacked commit, and find the repository that this runs in.
     ceiling = {"GIT_CEILING_DIRECTORIES": settings.environments}
     cache = Path(settings.environments) / "repositories"
@@ -95,13 +95,14 @@ def open_repository(location: str, settings: Settings) -> Repository:
 
 
 def committed(repository: Repository, package: str, old: Commit, new: Commit, base: Stack) -> tuple[Candidate, ...]:
-    """Every commit from ``old`` to ``new``, both included, in stacks that otherwise are ``base``, a release's."""
+    """Return every commit from ``old`` to ``new``, both included, in stacks that otherwise are ``base``, a release's
+    stack."""
     release = _release_at(repository, old) or base.versions[package]
     return tuple(one_commit(repository, package, commit, release, base) for commit in repository.between(old, new))
 
 
 def base_stack(repository: Repository, package: str, commit: Commit, settings: Settings, installer: Installer) -> Stack:
-    """The stack of the newest release at or before a commit; of the configured baseline where it has no tag."""
+    """Return the stack of the newest release at or before a commit; of the configured baseline if no release is tagged."""
     name = one_release(package, _release_at(repository, commit) or settings.baseline, installer)
     return pipeline.plan_stacks(
         settings, Choice(versions={package: name}, baseline=f"{package}=={name}"), installer
@@ -114,7 +115,8 @@ def _release_at(repository: Repository, commit: Commit) -> str:
 
 
 def one_commit(repository: Repository, package: str, commit: Commit, release: str, base: Stack) -> Candidate:
-    """A commit as a version: named after the ``release`` before it, beside all that the lock of ``base`` pins."""
+    """Return a commit as a version: named after the ``release`` before it, with everything else that the lock of ``base``
+    pins."""
     unpacked = Source(package=package, unpack=lambda folder: repository.unpack(commit, folder))
     label = stack_label(base.named, commit.short)
     stack = naming.stack_of(base, package, naming.version_of(release, commit.sha), label=label)

@@ -18,14 +18,14 @@ from harness.versions import commits, locking
 
 @dataclasses.dataclass(frozen=True)
 class CommitSource:
-    """What the stack of a commit is built from."""
+    """The sources from which the stack of a commit is built."""
 
     release: Stack  #: its lock pins everything but the framework
     source: venv.Source  #: the framework at the commit
 
 
 def known_lock(stack: Stack, settings: Settings, commit: CommitSource | None = None) -> LockedStack | None:
-    """The lock of a stack, unless it would have to be resolved first. ``commit``: for the stack of one."""
+    """Return the lock of a stack, None if it would have to be resolved first. ``commit``: for the stack of one."""
     found = locking.known(commit.release if commit else stack, cache=_locks(settings))
     return commits.lock_of(found, stack, commit.source.package) if found and commit else found
 
@@ -37,10 +37,10 @@ def build_commits(
     installer: Installer,
     watch: Watch,
 ) -> tuple[Environment, ...]:
-    """As `harness.run.environments.build_environments`, for stacks of commits, on this machine. ``sources`` are by stack
-    id.
+    """Build stacks of commits on this machine, as `harness.run.environments.build_environments` builds released ones.
+    ``sources`` are by stack id.
 
-    Raises EnvironmentUnavailable.
+    Raise EnvironmentUnavailable.
     """
     origins = [sources[stack.id] for stack in stacks]
     released = locking.lock_all(

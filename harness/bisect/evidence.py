@@ -1,4 +1,4 @@
-"""Why a change is there: which code holds the extra bytes, and what changed upstream between the two versions."""
+"""Evidence of a change's cause: the code that holds the extra bytes, and the upstream changes between the two versions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def with_evidence(
     runner: VersionRunner,
     repository: Repository | None,
 ) -> SearchResult:
-    """The result with the code that holds the extra bytes, and what changed upstream: the files of that code first."""
+    """Return the result with the code that holds the extra bytes, and the upstream changes: the files of that code first."""
     found = result.found
     if found is None or question is None:
         return result
@@ -42,7 +42,7 @@ def with_evidence(
 
 
 def _sites(good: Candidate, bad: Candidate, question: Question, runner: VersionRunner) -> tuple[str, ...]:
-    """What holds more in the bad version than in the good one; empty where the question is not about memory."""
+    """Return the sites that hold more in the bad version than in the good one; empty if the question is not about memory."""
     moment = attribution.moment_of(question.metric, question.phase)
     if not moment:
         return ()
@@ -59,7 +59,7 @@ def _changed(
     repository: Repository | None,
     sites: str,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Changed files, those that ``sites`` names first; and of commits the changed lines, where they are few."""
+    """Return changed files, those that ``sites`` names first; and the changed lines of commits, if they are few."""
     if plan.kind == "releases" or repository is None:
         old_environment, new_environment = runner.build([before, after])
         return _named_first(changed_files(old_environment, new_environment, plan.package), sites), ()

@@ -1,4 +1,4 @@
-"""Testing versions by everything but step time: one measurement of a version answers for it."""
+"""Tests versions by everything but step time: one measurement of a version is enough."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from harness.wording.names import outcome_text
 _ANOTHER_END = f"choose another end, or search for the outcome (--metric {OUTCOME.name})"
 
 
-#: Where nothing was said about the ends, and they differ in something that makes no job fail, versions between them that are
-#: looked at for something that does.
+#: Versions between unmarked ends that are searched for something that makes a job fail, if the ends differ only in
+#: something that does not.
 _GRAVER_SOUGHT = 3
 
 
@@ -49,7 +49,7 @@ class ExactTester:
         self._results.update(zip(indexes, measured, strict=True))
 
     def answers(self) -> Mapping[int, VersionAnswer]:
-        """See `VersionTester.answers`. Chooses the question as soon as the ends allow it."""
+        """Return the answers, see `VersionTester.answers`. Choose the question as soon as the ends allow it."""
         ends = (self._plan.good, self._plan.bad)
         if any(end not in self._results for end in ends):
             # No verdict is possible before both ends are measured; an end that is stored need not be run, though.
@@ -71,13 +71,13 @@ class ExactTester:
         return answers
 
     def _nothing_graver(self, index: int) -> VersionAnswer:
-        """Of a version while nothing was found to ask about."""
+        """Return the answer of a version while no question is found."""
         minor = self._minor.get(index)
         text = f"nothing graver than: {minor}" if minor else "no relevant difference"
         return VersionAnswer(Verdict.GOOD, Observation(value=None, text=text), index in self._stored)
 
     def met(self) -> tuple[str, ...]:
-        """Problems of the versions that were measured besides the one that was asked about, the gravest first."""
+        """Return the other problems of the measured versions, the gravest first."""
         plan = self._plan
         if plan.good not in self._results:
             return ()
@@ -102,7 +102,7 @@ class ExactTester:
         return questions.observe(question, self._results[index], self._detail_of)
 
     def _settle(self, question: Question) -> None:
-        """Fix what bad is, as soon as a version shows it. Raises UsageError, NothingMeasured."""
+        """Fix what bad is, as soon as a version shows it. Raise UsageError, NothingMeasured."""
         plan = self._plan
         good, bad = self._observe(question, plan.good), self._observe(question, plan.bad)
         for index, observation in ((plan.good, good), (plan.bad, bad)):
@@ -127,7 +127,7 @@ class ExactTester:
             )
 
     def _choose(self) -> None:
-        """Ask for what is worst at the bad end or, where the ends agree, at any version between them."""
+        """Choose the question: the worst difference at the bad end or, if the ends agree, at any version between them."""
         plan = self._plan
         good = self._results[plan.good].outcome
         if not isinstance(good, Passed):  # nothing is worse or better than a run without values
@@ -171,12 +171,12 @@ class ExactTester:
 
 
 def _is_grave(question: Question) -> bool:
-    """Whether a job fails, grows or trains wrong by it. More work or communication makes it slower."""
+    """Return True if a job fails, grows or trains wrong by it. More work or communication only makes it slower."""
     return BY_NAME[question.metric].fails != STEP_TIME.fails
 
 
 def _met(problem: Problem, names: Mapping[str, str]) -> str:
-    """``0.15.4 to 0.16.9: backward issues 21 more collectives (+38 %): 55 -> 76; not in 0.15.3``."""
+    """Return a problem as ``0.15.4 to 0.16.9: backward issues 21 more collectives (+38 %): 55 -> 76; not in 0.15.3``."""
     newest = next((one for one in problem.findings if one.stack == problem.until), problem.worst)
     span = " to ".join(names[stack] for stack in dict.fromkeys((problem.since, problem.until)))
     beside = [names[stack] for stack in (problem.before, problem.after) if stack]

@@ -1,11 +1,11 @@
 """Search over an ordered list of versions, each of which answers Good, Bad or Unknown. Pure.
 
 The state of a search is the answers so far: `next_probe` and `changes` are functions of them and of nothing else. So an
-interrupted search goes on from stored answers, and any answer that is stored already shortens it.
+interrupted search continues from stored answers, and every stored answer shortens it.
 
-An Unknown is never blamed: a change is a pair of a Good and a Bad with nothing but Unknowns between them, and where
-there are any, all of that interval is what is left. One change is found as in ``git bisect``: halve, and step aside from
-an Unknown, further each time, so that one costs a single probe more and a long run of them not one probe each.
+An Unknown is never blamed: a change is a pair of a Good and a Bad with nothing but Unknowns between them, and if there are
+any, all of that interval is the result. One change is found as in ``git bisect``: halve, and step aside from an Unknown,
+further each time, so that one costs a single probe more and a long run of them not one probe each.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
 
     before: int  #: index of the last version with the old answer
     after: int  #: of the first with the new one
-    to: Verdict  #: Bad where a fault begins, Good where it ends
+    to: Verdict  #: Bad if a fault begins, Good if it ends
     open: int  #: versions between them that were not tested yet; all others are Unknown
 
     @property
     def is_exact(self) -> bool:
-        """Whether ``after`` is certainly the first."""
+        """True if ``after`` is certainly the first version with the new answer."""
         return self.after == self.before + 1
 
     @property
     def is_settled(self) -> bool:
-        """Whether no probe can narrow it down."""
+        """True if no probe can narrow it down."""
         return self.open == 0
 
 
 def changes(count: int, answers: Answers) -> tuple[Transition, ...]:
-    """Every change that the answers show in a list of ``count`` versions, in the list's order."""
+    """Return every change that the answers show in a list of ``count`` versions, in the list's order."""
     decided = [at for at in range(count) if answers.get(at, Verdict.UNKNOWN) is not Verdict.UNKNOWN]
     return tuple(
         Transition(before=low, after=high, to=answers[high], open=len(_untested(low, high, answers)))
@@ -51,12 +51,12 @@ def changes(count: int, answers: Answers) -> tuple[Transition, ...]:
 
 
 def sought(count: int, answers: Answers, to: Verdict) -> Transition | None:
-    """The first change to this answer: the one that a search for a single change is after."""
+    """Return the first change to this answer: the goal of a search for a single change."""
     return next((change for change in changes(count, answers) if change.to is to), None)
 
 
 def undone(count: int, answers: Answers, to: Verdict) -> Transition | None:
-    """The first change back from this answer, behind the one to it: where a fault that came ended."""
+    """Return the first change back from this answer, after the one to it: where a fault that came ended."""
     found = sought(count, answers, to)
     if found is None:
         return None
@@ -64,12 +64,12 @@ def undone(count: int, answers: Answers, to: Verdict) -> Transition | None:
 
 
 def next_probe(count: int, answers: Answers, to: Verdict, *, every: bool = False, hunt: bool = False) -> int | None:
-    """Index of the version to test next; None when the search is over.
+    """Return the index of the version to test next; None when the search is over.
 
-    First the ends. Then the first change to the answer ``to`` is narrowed down; with ``every``, all changes are, and then
-    every other version is tested, as a history may go bad and good again between any two. With ``hunt``, a search whose
-    ends agree goes on: versions between them are tested, coarse to fine, until one differs; and where what was found is
-    seen to change back, that change is narrowed down as well.
+    First come the ends. Then the first change to the answer ``to`` is narrowed down; with ``every``, all changes are, and
+    then every other version is tested, as a history may go bad and good again between any two. With ``hunt``, a search whose
+    ends agree goes on: versions between them are tested, coarse to fine, until one differs; and if the found change is seen
+    to be undone, that change is narrowed down as well.
     """
     for end in (0, count - 1):
         if end not in answers:
@@ -92,7 +92,8 @@ def _wanted(count: int, answers: Answers, to: Verdict, *, hunt: bool) -> Sequenc
 
 
 def runs_left(count: int, answers: Answers, to: Verdict, *, every: bool = False, hunt: bool = False) -> int:
-    """How many tests are left if none of them is Unknown; an upper bound while the ends agree and nothing is found."""
+    """Return the number of tests left if none of them is Unknown; an upper bound while the ends agree and nothing is
+    found."""
     untested = len(_untested(-1, count, answers))
     if every:
         return untested
@@ -115,7 +116,7 @@ def _untested(low: int, high: int, answers: Answers) -> Sequence[int]:
 
 
 def _between(low: int, high: int, answers: Answers) -> int:
-    """The middle, or beside it if that is Unknown: 1, 2, 4, ... away, then the nearest untested one."""
+    """Return the middle, or an index near it if that is Unknown: 1, 2, 4, ... away, then the nearest untested one."""
     middle = (low + high) // 2
     for offset in _aside(high - low):
         if low < middle + offset < high and middle + offset not in answers:
@@ -133,7 +134,7 @@ def _aside(width: int) -> Iterator[int]:
 
 
 def _widest(count: int, answers: Answers) -> int | None:
-    """The middle of the longest untested stretch."""
+    """Return the middle of the longest untested stretch; None if every version is tested."""
     tested = [-1, *sorted(answers), count]
     low, high = max(itertools.pairwise(tested), key=lambda pair: (pair[1] - pair[0], -pair[0]))
     return (low + high) // 2 if high - low > 1 else None

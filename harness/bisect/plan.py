@@ -1,4 +1,4 @@
-"""What a search looks for, in which versions, and what a tester of versions must offer."""
+"""The plan of a search, its versions, and the protocol of their testers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SearchPlan:
     kind: str  #: releases or commits
     package: str
     versions: tuple[Candidate, ...]  #: oldest first; the ends are the first and the last
-    question: Question | None  #: None: what differs most between the ends
+    question: Question | None  #: None: the largest difference between the ends
     to: Verdict  #: Bad: find the first bad version; Good: the first that is good again
     every: bool = False  #: find all changes
     hunt: bool = False  #: the ends need not differ
@@ -47,7 +47,7 @@ class SearchPlan:
 
 @dataclasses.dataclass(frozen=True)
 class VersionAnswer:
-    """The verdict on one version, and what it rests on."""
+    """The verdict on one version, and its basis."""
 
     verdict: Verdict
     observation: Observation
@@ -55,22 +55,22 @@ class VersionAnswer:
 
 
 class VersionTester(Protocol):
-    """Finds out whether versions are good or bad, by one kind of measurement."""
+    """Decides whether versions are good or bad, by one kind of measurement."""
 
     @property
     def question(self) -> Question | None:
-        """What is tested; None until it has been chosen."""
+        """The question that is tested; None until it has been chosen."""
 
     def answers(self) -> Mapping[int, VersionAnswer]:
-        """All answers so far, by index. Raises UsageError where the ends do not span a change, NothingMeasured where one
-        of them has no value."""
+        """Return all answers so far, by index. Raise UsageError if the ends do not span a change, NothingMeasured if one of
+        them has no value."""
 
     def test(self, indexes: Sequence[int]) -> None:
         """Measure these versions; two indexes are the two ends."""
 
 
 def swapped_ends(plan: SearchPlan, what: str) -> UsageError:
-    """The error for a good end that is worse than the bad one."""
+    """Return the error for a good end that is worse than the bad one."""
     good, bad = plan.versions[plan.good].name, plan.versions[plan.bad].name
     flag = "" if plan.to is Verdict.GOOD else " --fixed"
     return UsageError(
@@ -81,7 +81,7 @@ def swapped_ends(plan: SearchPlan, what: str) -> UsageError:
 
 
 def equal_ends(plan: SearchPlan, what: str, hint: str = "") -> UsageError:
-    """The error for ends that do not differ."""
+    """Return the error for ends that do not differ."""
     first, last = plan.versions[0].name, plan.versions[-1].name
     return UsageError(
         f"{first} and {last} do not differ {what}",

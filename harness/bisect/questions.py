@@ -1,8 +1,8 @@
-"""One question about many versions: which value of a result answers it, and when is the answer bad? Pure.
+"""One question about many versions: the value of a result that answers it, and the rule by which the answer is bad. Pure.
 
 The question of a bisection is a metric as ``--json`` names it (``backward.device_retained_bytes``), or ``outcome``,
-``configuration:KEY``, ``warnings:TEXT``. It is answered by comparison with a good and a bad observation: what lies nearer
-to the bad one is bad. So small drifts between the two do not count, and no limit has to be chosen. While only a good
+``configuration:KEY``, ``warnings:TEXT``. It is answered by comparison with a good and a bad observation: a value nearer to
+the bad one is bad. So small drifts between the two do not count, and no limit has to be chosen. While only a good
 observation is known, bad is what the comparison's thresholds call relevant, in the direction that is worse.
 """
 
@@ -50,19 +50,19 @@ class Question(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As ``--metric`` takes it."""
+        """The question as ``--metric`` takes it."""
         if self.key:
             return f"{self.metric}:{self.key}"
         return BY_NAME[self.metric].flat_name(self.phase)
 
     @property
     def is_timed(self) -> bool:
-        """Whether no single measurement answers it."""
+        """True if no single measurement answers it."""
         return self.metric == STEP_TIME.name
 
     @property
     def title(self) -> str:
-        """In words."""
+        """The question in words."""
         title = BY_NAME[self.metric].title
         return f"{title}: {self.key}" if self.key else f"{title}, {self.phase}" if self.phase else title
 
@@ -75,12 +75,12 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def number(self) -> float:
-        """The value as a number; not a number for a text."""
+        """The value as a number; NaN for a text."""
         return self.value if isinstance(self.value, float) else math.nan
 
 
 def parse(text: str) -> Question:
-    """The question that ``text`` spells. Raises UsageError, naming the metrics."""
+    """Return the question that ``text`` spells. Raise UsageError, naming the metrics."""
     head, colon, key = text.partition(":")
     phase, dot, name = head.rpartition(".")
     if name not in BY_NAME or (dot and phase not in PHASES):
@@ -114,7 +114,7 @@ def _examples() -> list[str]:
 
 
 def chosen(comparison: Comparison, stack: str) -> tuple[Question, Finding] | None:
-    """The worst relevant finding on a stack, as a question; None where nothing relevant is worse or better. A changed
+    """Return the worst relevant finding on a stack and its question; None if nothing relevant is worse or better. A changed
     setting or a new warning is neither: --metric has to name it."""
     for group in comparison.groups:
         found = group.headline
@@ -125,7 +125,7 @@ def chosen(comparison: Comparison, stack: str) -> tuple[Question, Finding] | Non
 
 
 def observe(question: Question, result: Result, detail_of: DetailOf) -> Observation:
-    """The answer of a result, which counts as in every comparison: what cannot be simulated has none."""
+    """Return the answer of a result. As in every comparison, a cell that cannot be simulated has none."""
     result = as_compared(result)
     if question.metric == OUTCOME.name:
         return _observe_outcome(result)
@@ -161,7 +161,7 @@ def _observe_outcome(result: Result) -> Observation:
 def judge_observation(
     question: Question, observation: Observation, good: Observation, bad: Observation | None, thresholds: Thresholds
 ) -> Verdict:
-    """Good where the observation is like the good one, Bad where it is like the bad one."""
+    """Return Good if the observation is like the good one, Bad if it is like the bad one."""
     if observation.value is None or good.value is None:
         return Verdict.UNKNOWN
     if isinstance(observation.value, str) or isinstance(good.value, str):
@@ -190,14 +190,14 @@ def _is_worse(metric: Metric, value: float, good: float, thresholds: Thresholds)
 
 
 class Ends(msgspec.Struct, frozen=True, kw_only=True):
-    """How the good and the bad end of a search compare."""
+    """The comparison of the good and the bad end of a search."""
 
     differ: bool
     swapped: bool = False  #: they differ, and the good one is the worse
 
 
 def ends(question: Question, good: Observation, bad: Observation, thresholds: Thresholds) -> Ends:
-    """Whether there is a difference to search for. Both observations have values."""
+    """Compare the ends of a search. Both observations have values."""
     if isinstance(good.value, str) or isinstance(bad.value, str):
         swapped = question.metric == OUTCOME.name and bad.value == "passed" != good.value
         if question.metric == OUTCOME.name and question.key and not swapped:
@@ -212,7 +212,7 @@ def ends(question: Question, good: Observation, bad: Observation, thresholds: Th
 
 
 def is_between(observation: Observation, good: Observation, bad: Observation) -> bool:
-    """Whether a value is far from both ends (over a quarter of their distance): perhaps there is more than one change."""
+    """Return True if a value is far from both ends (over a quarter of their distance): there may be more than one change."""
     if not all(isinstance(each.value, float) for each in (observation, good, bad)):
         return observation.value is not None and observation.value not in (good.value, bad.value)
     distance = abs(bad.number - good.number) / 4

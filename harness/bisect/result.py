@@ -1,4 +1,4 @@
-"""What a bisection found: the versions that were measured, what each answered, and where the answer changes."""
+"""The result of a bisection: the versions that were measured, their answers, and the changes of the answer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     cell: str  #: id
     about: str = ""  #: of a commit its date and subject
     answer: Verdict | None = None  #: None where it was not tested
-    value: float | str | None = None  #: of the metric; None where there is none
+    value: float | str | None = None  #: of the metric; None if it has none
     text: str = ""  #: the value in words, or why there is none
-    stored: bool = False  #: answered by a result that was there before
+    stored: bool = False  #: answered by a result that was stored before
 
 
 class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,15 +30,15 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
     title: str  #: the same in words
     unit: str
     to: Verdict  #: Bad: the first bad one was sought; Good: the first that is good again
-    every: bool  #: whether all changes were sought
+    every: bool  #: all changes were sought
     probes: tuple[Probe, ...]  #: all of the list, in order
     changes: tuple[Transition, ...]  #: by index in ``probes``
     runs: int  #: versions that were measured now
     took_s: float
     notes: tuple[str, ...] = ()
     met: tuple[str, ...] = ()  #: other problems of the versions that were measured, the gravest first, with their ends
-    hunt: bool = False  #: nothing was said about the ends, so where the fault ended was sought as well
-    files: tuple[str, ...] = ()  #: what changed upstream with the change that was sought: ``+12 -3 FILE``
+    hunt: bool = False  #: the ends were not marked good and bad, so the end of the fault was sought as well
+    files: tuple[str, ...] = ()  #: files changed upstream with the change that was sought: ``+12 -3 FILE``
     sites: tuple[str, ...] = ()  #: the code that holds the extra bytes, one line each
     patch: tuple[str, ...] = ()  #: of commits the changed lines themselves, where they are few
 
@@ -49,7 +49,7 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def undone(self) -> Transition | None:
-        """Where what was found ended, if that was sought as well."""
+        """The change that ended the found one, if it was sought as well."""
         found = self.found
         if found is None or not self.hunt:
             return None
@@ -57,7 +57,8 @@ class SearchResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_decided(self) -> bool:
-        """Whether there is an answer: the change to the version, or that there is none. With ``every``, of all changes."""
+        """True if the search has an answer: the exact version of the change, or that nothing changed. With ``every``, for
+        all changes."""
         wanted = self.changes if self.every else [change for change in (self.found, self.undone) if change]
         return all(change.is_exact for change in wanted)
 
@@ -73,4 +74,5 @@ class Bisection(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_decided(self) -> bool:
+        """True if every search has an answer."""
         return all(course.is_decided for course in self.courses)

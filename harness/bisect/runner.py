@@ -1,4 +1,4 @@
-"""Versions in, results out: from the store, or built and measured now."""
+"""Results of versions, from the store, or built and measured now."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class VersionRunner:
     """One workload, run on many versions."""
 
     def __init__(self, session: Session, cell: Cell) -> None:
-        """``cell`` is the workload on any of the versions. Starts nothing."""
+        """Start nothing. ``cell`` is the workload on any of the versions."""
         self.settings = session.settings
         self.store = session.store
         self.watch = session.watch
@@ -36,12 +36,12 @@ class VersionRunner:
         self._cell = cell
 
     def cell(self, version: Candidate) -> Cell:
-        """The cell of a version."""
+        """Return the cell of a version."""
         return msgspec.structs.replace(self._cell, stack=version.stack)
 
     def stored(self, version: Candidate) -> tuple[Result, ...]:
-        """Stored runs of exactly this content, oldest first. Builds nothing: without an environment, the version can only
-        be the published one, so the code's hash is taken from the result."""
+        """Return stored runs of exactly this content, the oldest first. Build nothing: without an environment, the version
+        can only be the published one, so the code's hash is taken from the result."""
         lock = commit_builds.known_lock(version.stack, self.settings, version.source)
         if lock is None:
             return ()
@@ -67,7 +67,7 @@ class VersionRunner:
         )
 
     def build(self, versions: Sequence[Candidate]) -> tuple[Environment, ...]:
-        """The environment of each version, in order."""
+        """Build the versions and return the environment of each, in order."""
         sources = {version.stack.id: version.source for version in versions if version.source is not None}
         commits = [version.stack for version in versions if version.source is not None]
         self._session.build([version.stack for version in versions if version.source is None])
@@ -79,8 +79,8 @@ class VersionRunner:
     def measure(self, versions: Sequence[Candidate], rounds: int = 0) -> list[Result]:
         """Build and measure versions. With ``rounds``, all of them in one new session whose rounds are interleaved.
 
-        Raises EnvironmentUnavailable where the machine ended a run: its version is neither good, bad nor unknown, and the
-        next search measures it again.
+        Raise EnvironmentUnavailable if the machine ended a run: its version is neither good, bad nor unknown, and the next
+        search measures it again.
         """
         began = time.monotonic()
         self.build(versions)
@@ -102,13 +102,13 @@ class VersionRunner:
         return measured
 
     def explanation(self, version: Candidate) -> Explanation | None:
-        """What holds the memory in a version, stored or from a run that is no result; None where that run fails."""
+        """Return the holders of memory in a version, stored or from a run that is no result; None if that run fails."""
         cell = self.cell(version)
         self.build([version])
         return self._session.explain([cell], quiet=True)[cell.id].explanation
 
     def expected_s(self) -> float | None:
-        """Seconds that one more version takes: the mean so far, or a guess; None where there is nothing to guess by."""
+        """Return the seconds that one more version takes: the mean so far, or a guess; None if no guess is possible."""
         if self.runs:
             return self.spent_s / self.runs
         guessed = guess_s(self._cell)

@@ -1,7 +1,7 @@
 """A search over versions: tests one version after another until `harness.bisect.halving` has none left to test.
 
-Stored results answer first, before an environment is built, and each run is stored as soon as it is measured. So a search
-that was interrupted goes on when it is called again, and one whose answers are all stored runs nothing.
+Stored results answer first, before an environment is built, and each run is stored as soon as it is measured. So an
+interrupted search continues when it is called again, and one whose answers are all stored runs nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.model import Verdict
 def run_search(plan: SearchPlan, tester: VersionTester, runner: VersionRunner) -> SearchResult:
     """Search to the end, and note each step in the runner's watch.
 
-    Raises UsageError where the ends do not span the change that is sought, NothingMeasured where they have no value.
+    Raise UsageError if the ends do not span the change that is sought, NothingMeasured if they have no value.
     """
     began, runs = time.monotonic(), runner.runs
     count = len(plan.versions)
@@ -62,7 +62,7 @@ def run_search(plan: SearchPlan, tester: VersionTester, runner: VersionRunner) -
 
 
 def without_answer(plan: SearchPlan, question: Question, runner: VersionRunner, why: str) -> SearchResult:
-    """The result of a search that could not begin, with ``why`` as its note."""
+    """Return the result of a search that could not begin, with ``why`` as its note."""
     return SearchResult(
         kind=plan.kind,
         package=plan.package,
@@ -84,7 +84,7 @@ def _verdicts(answers: Mapping[int, VersionAnswer]) -> dict[int, Verdict]:
 
 
 def _remaining(plan: SearchPlan, verdicts: Mapping[int, Verdict], runner: VersionRunner) -> str:
-    """``left: 0.15.0..0.16.2; 2 of 19 answered, about 3 more runs, 45 s``."""
+    """Return ``left: 0.15.0..0.16.2; 2 of 19 answered, about 3 more runs, 45 s``."""
     count = len(plan.versions)
     change = halving.sought(count, verdicts, plan.to)
     if change is not None and change.is_settled and plan.hunt:
@@ -118,7 +118,7 @@ def _probe(version: Candidate, runner: VersionRunner, answer: VersionAnswer | No
 def _notes(
     plan: SearchPlan, answers: Mapping[int, VersionAnswer], question: Question | None, limits: Thresholds
 ) -> tuple[str, ...]:
-    """What else the reader should know: values that lie between those of the ends, and changes besides the one sought."""
+    """Return notes for the reader: values between those of the ends, and changes besides the one sought."""
     notes = []
     if question is not None and plan.good in answers and plan.bad in answers:
         good, bad = answers[plan.good].observation, answers[plan.bad].observation

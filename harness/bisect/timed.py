@@ -1,6 +1,5 @@
-"""Testing versions by step time, which no single measurement answers: versions are timed in interleaved rounds beside
-both ends until the test is sure (see `harness.bisect.sequential`), or has to say that it is not.
-"""
+"""Tests versions by step time, which no single measurement answers: versions are timed in rounds interleaved with both ends
+until the test is sure (see `harness.bisect.sequential`), or out of rounds."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ class TimedTester:
         return QUESTION
 
     def test(self, indexes: Sequence[int]) -> None:
-        """Time each version beside both ends, session after session, until it is decided or out of rounds."""
+        """Time each version together with both ends, session after session, until it is decided or out of rounds."""
         self._measured.update(indexes)
         for index in indexes:
             while not self._is_done(index):
@@ -60,7 +59,7 @@ class TimedTester:
                     self._failed.setdefault(index, "an end of the search could not be timed beside it")
 
     def answers(self) -> Mapping[int, VersionAnswer]:
-        """See `VersionTester.answers`: of the versions that are decided or out of rounds."""
+        """Return the answers of the versions that are decided or out of rounds, see `VersionTester.answers`."""
         answers: dict[int, VersionAnswer] = {}
         if all(self._is_done(end) for end in self._ends):
             self._check_ends()
@@ -86,7 +85,7 @@ class TimedTester:
         return VersionAnswer(verdict, Observation(value=median_s, text=text), stored)
 
     def _check_ends(self) -> None:
-        """Raises UsageError unless the bad end is the slower one, NothingMeasured where that cannot be decided."""
+        """Raise UsageError unless the bad end is the slower one, NothingMeasured if that cannot be decided."""
         for end in self._ends:
             if end in self._failed:
                 raise NothingMeasured(
@@ -111,7 +110,7 @@ class TimedTester:
         )
 
     def _is_done(self, index: int) -> bool:
-        """Whether the version failed, is decided, or has had all its rounds."""
+        """Return True if the version failed, is decided, or has had all its rounds."""
         if index in self._failed:
             return True
         if index not in self._ends:
@@ -122,7 +121,7 @@ class TimedTester:
         return bool(self._failed.keys() & set(self._ends)) or is_sure or len(good) >= self._most
 
     def _end_times(self) -> tuple[list[float], list[float]]:
-        """Seconds of the good and of the bad end, round by round."""
+        """Return the seconds of the good and of the bad end, round by round."""
         return [good for good, _ in self._end_rounds], [bad for _, bad in self._end_rounds]
 
     def _take(self, results: Mapping[int, Result]) -> None:
@@ -160,7 +159,7 @@ class TimedTester:
 
 
 def _round_times(result: Result) -> Sequence[float] | None:
-    """Seconds of each timed round; None where it was not timed or did not pass."""
+    """Return the seconds of each timed round; None if the result was not timed or did not pass."""
     if not isinstance(result.outcome, Passed) or result.record is None:
         return None
     return result.record.round_s or None

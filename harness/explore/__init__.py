@@ -1,1 +1,2 @@
-"""Configurations that no scenario lists: tried in two releases, judged, and reduced to what each fault needs."""
+"""Explores configurations that no scenario lists: tries them in two releases, judges them, and reduces each fault to its
+conditions."""

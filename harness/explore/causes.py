@@ -1,4 +1,4 @@
-"""Which faults have one cause, as far as their releases say. Pure."""
+"""Groups faults with one cause, as far as their releases show it. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.explore.following import Change
 
 
 def together(faults: Iterable[Fault]) -> list[list[Fault]]:
-    """Faults with one cause are together, in the order in which they are given."""
+    """Group faults with one cause, in the order in which they are given."""
     causes: list[list[Fault]] = []
     for fault in faults:
         home = next((cause for cause in causes if all(_have_one_cause(one, fault) for one in cause)), None)
@@ -22,8 +22,8 @@ def together(faults: Iterable[Fault]) -> list[list[Fault]]:
 
 
 def _have_one_cause(one: Fault, other: Fault) -> bool:
-    """The same error is one fault, unless it came or went in another release. What is worse otherwise is, where it is the
-    same kind, needs a value that the other needs as well, and came or went in the same release."""
+    """Return True if two faults have one cause. The same error is one fault, unless it came or went in another release.
+    Other failures have one cause if they are of one kind, need a value in common, and came or went in the same release."""
     if one.stack != other.stack or one.other != other.other or _kind(one) != _kind(other):
         return False
     changes = _change(one), _change(other)
@@ -33,7 +33,7 @@ def _have_one_cause(one: Fault, other: Fault) -> bool:
 
 
 def _kind(fault: Fault) -> tuple[str, ...]:
-    """What the memory oracle finds is what a comparison finds as well."""
+    """Return the kind of a fault. Findings of the memory oracle are of the same kind as a comparison's."""
     metric = BY_NAME[fault.question.metric]
     return (metric.fails, fault.question.phase) if metric.fails == "memory" else fault.family
 

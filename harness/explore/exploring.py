@@ -1,10 +1,10 @@
-"""Two releases, tried in configurations that no scenario lists: what the one gets wrong and the other does not, and what
-each fault needs.
+"""Two releases, tried in configurations that no scenario lists: faults that one has and the other does not, reduced to their
+conditions.
 
 Every try is a cell of the scenario ``minimal_training``, measured in the ordinary way in both releases and judged by all
 oracles and against the other one. A failure that no known fault explains is reduced to the smallest cell that shows it
-(`harness.reproduce.reduction`). A fault explains a failure of its kind where the configuration has all that the fault needs,
-or where its values of the same factors show it alone.
+(`harness.reproduce.reduction`). A fault explains a failure of its kind if the configuration has all that the fault needs, or
+if its values of the same factors show it alone.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from harness.wording.quantities import plural
 
 _T = TypeVar("_T")
 
-#: The shares of the budget after which nothing new is tried, and nothing more is reduced, where something was found.
+#: Shares of the budget after which, if something was found, nothing new is tried, and nothing more is reduced.
 _TRIED, _REDUCED = 0.6, 0.8
 
-#: Tries that are measured before the clock is looked at.
+#: Tries that are measured between two checks of the clock.
 AT_ONCE = 6
 
-#: Guesses of what a failure needs that are tried before its values are set back one by one.
+#: Guesses at the factors of a failure that are tried before its values are set back one by one.
 _GUESSES = 2 * AT_ONCE
 
 #: Factors with which a try takes many times as long: most rows do without.
 _SLOW = ("compile_backend",)
 
-#: Batches in a row that bring nothing which was not tried: then there is nothing left.
+#: Successive batches without an untried row after which nothing is left.
 _BARREN = 20
 
 
 class ExploreQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What to explore."""
+    """The releases to explore, and the budget."""
 
     releases: tuple[Stack, Stack]  #: in version order
     published: tuple[Stack, ...]  #: these, and all releases between them, in version order
@@ -78,7 +78,7 @@ class Explored(msgspec.Struct, frozen=True, kw_only=True):
     why_unmeasured: str  #: the signature of the last of these
     left: int  #: failures that were not reduced when the budget ended, of kinds that faults have: they may be the same
     pairs_covered: float  #: share of the pairs of values that were together in a try that ran to its end
-    cells: int  #: results that were looked at, those of reductions included
+    cells: int  #: results that were read, those of reductions included
     seconds: float
     processor_s: float  #: that all processes used
     interruption: KeyboardInterrupt | None = None  #: that ended it; for the caller to raise once this is reported
@@ -89,9 +89,11 @@ class _BudgetSpent(Exception):
 
 
 def explore(request: ExploreQuery, simplest: Scenario, session: Session, note: Callable[[str], None]) -> Explored:
-    """Tries configurations until the budget is spent, or it is interrupted. ``note`` gets a line of progress after each few.
-    Raises as a session does but KeyboardInterrupt; what was measured until then is stored, and a later exploration with the
-    same seed uses it."""
+    """Try configurations until the budget is spent or the user interrupts. ``note`` gets a line of progress after every few.
+
+    Raise the errors of a session except KeyboardInterrupt. Everything measured until then is stored, and a later exploration
+    with the same seed uses it.
+    """
     session.build(request.releases)
     session.keep_open()
     exploration = _Exploration(request, simplest, session, note)
@@ -128,7 +130,7 @@ class _Exploration:
         self._release_pairs: dict[tuple[str, ...], ReleasePair] = {}
 
     def run(self) -> bool:
-        """Tries what comes next until that share of the rest of the budget is spent. Says whether there is more."""
+        """Try the next configurations until their share of the remaining budget is spent. Return True if more are left."""
         self._ends_s = self._spent + _TRIED * (self._request.budget_s - self._spent)
         with contextlib.suppress(_BudgetSpent):
             for rows in self._batches:
@@ -138,8 +140,8 @@ class _Exploration:
         return True
 
     def _all_batches(self) -> Iterator[Sequence[Row]]:
-        """Everyday jobs; each value beside them; every two values together; what is near the faults. Failures but crashes
-        are attributed after each of these, when most is known of what is sound."""
+        """Yield everyday jobs; each value with them; every two values together; rows near the faults. Failures other than
+        crashes are attributed after each of these, when most is known about sound configurations."""
         yield space.everyday()
         self._attribute_hiding()
         bases = []
@@ -170,8 +172,8 @@ class _Exploration:
             barren = barren + 1 if len(self._tried) == before else 0
 
     def follow_up(self) -> None:
-        """Reduces what still waits; then, for each fault that tells the releases apart, the gravest first, where it began or
-        ended, and a script."""
+        """Reduce the failures that still wait. Then, for each fault that tells the releases apart, the gravest first, find
+        the release where it began or ended, and write a script."""
         self._ends_s = self._spent + (1 - _REDUCED) / (1 - _TRIED) * (self._request.budget_s - self._spent)
         self._attribute_waiting(all_of_them=True)
         self._ends_s = self._request.budget_s
@@ -189,7 +191,8 @@ class _Exploration:
             self._replace(fault, followed=followed)
 
     def answer(self, interruption: KeyboardInterrupt | None = None) -> Explored:
-        """What is known by now. Of failures that were not reduced, the first of each kind without a fault stands for it."""
+        """Return the present state. Of failures that were not reduced, the first of each kind without a fault stands for its
+        kind."""
         left = 0
         for failure in sorted(self._waiting, key=lambda one: one.order):
             if any(fault.family == failure.family for fault in self._faults):
@@ -217,8 +220,8 @@ class _Exploration:
     # -- what is tried -----------------------------------------------------------------------------------------------
 
     def _without_what_hides(self, base: Row) -> Row | None:
-        """A base without a value of what is known to hide all else in it: itself where nothing is; None where it cannot do
-        without."""
+        """Return ``base`` without the value that masks other failures, ``base`` itself if none does, None if the value
+        cannot be removed."""
         hiding = [fault for fault in self._faults if fault.hides_others and fault.is_in(base)]
         if not hiding:
             return base
@@ -227,7 +230,7 @@ class _Exploration:
         return next((trial for trial in trials if requirements.is_valid(trial) and trial != base), None)
 
     def _near(self, bases: Sequence[Row]) -> list[Row]:
-        """Rows near the faults that were found."""
+        """Return rows near the faults that were found."""
         found = [fault.needs for fault in self._faults if fault.is_reduced and fault.needs]
         if not found:
             return []
@@ -238,7 +241,7 @@ class _Exploration:
         return any(space.has(row, values) for values in faults.forbidden(self._faults, self._absent))
 
     def _try(self, rows: Sequence[Row]) -> None:
-        """Measures what was not tried before in both releases."""
+        """Measure the rows that were not tried before in both releases."""
         self._check_budget()
         older, newer = self._request.releases
         row_of = {cells.cell_of(self._simplest, older, self._parameters(row)).workload: row for row in rows}
@@ -282,14 +285,15 @@ class _Exploration:
     # -- what explains it --------------------------------------------------------------------------------------------
 
     def _attribute_hiding(self) -> None:
-        """Of what waits, what hides all else in its configuration."""
+        """Attribute the waiting failures that mask all others in their configuration."""
         hiding = [one for one in self._waiting if one.hides_others]
         self._waiting = [one for one in self._waiting if not one.hides_others]
         self._attribute_all(hiding)
 
     def _attribute_waiting(self, *, all_of_them: bool = False) -> None:
-        """What tells the releases apart, but costs, and what hides all else; the rest at the end. Costs are many: each
-        release changes the collectives of most configurations under stage 3, and what is graver is still to be found."""
+        """Attribute the waiting failures that tell the releases apart, except costs, and those that mask all others; the
+        rest at the end. Costs are many: each release changes the collectives of most configurations under stage 3, and
+        graver failures are still to be found."""
         now = [
             one
             for one in self._waiting
@@ -299,7 +303,7 @@ class _Exploration:
         self._attribute_all(now)
 
     def _attribute_all(self, failures: Iterable[FailedTry]) -> None:
-        """What is left waits: of the one that was begun, too, where this is interrupted."""
+        """Attribute failures in order. On an interruption the rest waits, including the one that was begun."""
         left = sorted(failures, key=lambda one: one.order)
         try:
             while left:
@@ -327,7 +331,7 @@ class _Exploration:
             self._replace(twin, tries=twin.tries + 1)
 
     def _explained(self, failure: FailedTry) -> bool:
-        """Whether a known fault does: then it counts the failure."""
+        """If a known fault explains the failure, count it there and return True."""
         same_kind = [fault for fault in self._faults if fault.may_explain(failure)]
         for fault in same_kind:
             if fault.is_in(failure.row):
@@ -349,7 +353,7 @@ class _Exploration:
         return new
 
     def _reduced(self, failure: FailedTry) -> Fault:
-        """Raises nothing where the budget ends: then it is as it was tried."""
+        """Return the fault of a failure, reduced to its smallest cell, or as it was tried if the budget ends first."""
         parameters, is_reduced, other = self._parameters(failure.row), False, failure.other
         found = self._spent, self._processor_s
         with contextlib.suppress(_BudgetSpent):
@@ -366,7 +370,7 @@ class _Exploration:
     def _fault(
         self, failure: FailedTry, parameters: dict[str, Any], found: tuple[float, float], *, is_reduced: bool
     ) -> Fault:
-        """``found``: when, in seconds of the clock and of processors."""
+        """Return a fault. ``found`` is its time in seconds, of the clock and of CPU time."""
         return Fault(
             stack=failure.stack,
             other=failure.other,
@@ -380,7 +384,7 @@ class _Exploration:
         )
 
     def _guesses(self, failure: FailedTry) -> list[frozenset[str]]:
-        """Factors that may be all that it needs."""
+        """Return sets of factors that may be all that the failure needs."""
         failed: list[Row] = []
         sound: list[Row] = []
         for workload, row in self._tried.items():
@@ -388,15 +392,16 @@ class _Exploration:
         return suspects(failure.row, sound, failed, _GUESSES)
 
     def _shows_another(self, failure: FailedTry, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        """As `_shows`, of what no known fault explains: a reduction does not end at one of these. What they explain is
-        unknown, and not measured."""
+        """Return the same as `_shows`, for a failure that no known fault explains: a reduction must not end at a known
+        fault. Sets that known faults explain are Unknown, and are not measured."""
         known = [fault for fault in self._faults if fault.may_explain(failure)]
         open_sets = [one for one in parameter_sets if not any(fault.is_in(one) for fault in known)]
         verdicts = iter(self._shows(failure, open_sets))
         return [next(verdicts) if one in open_sets else Verdict.UNKNOWN for one in parameter_sets]
 
     def _shows(self, failure: FailedTry, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        """As `harness.reproduce.reduction.Shows`. What cannot be configured is unknown, and not measured."""
+        """Judge each set, as `harness.reproduce.reduction.Shows`. Sets that cannot be configured are Unknown, and are not
+        measured."""
         key = (*failure.family, failure.question.name, failure.other.id if failure.other is not None else "")
         if key not in self._release_pairs:
             self._release_pairs[key] = ReleasePair(
@@ -435,8 +440,8 @@ class _Exploration:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time for what is done now is spent. Where nothing was found that tells the releases apart, there is
-        nothing to follow up, and all of it is for trying."""
+        """True if the time for the present step is spent. Until a difference between the releases is found there is nothing
+        to follow up, so trying gets the whole budget."""
         others = [*(one.other for one in self._faults), *(one.other for one in self._waiting)]
         is_found = any(other is not None for other in others)
         return self._spent >= (self._ends_s if is_found else self._request.budget_s)

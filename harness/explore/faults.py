@@ -1,4 +1,4 @@
-"""What two releases show in a configuration, and what is known of a fault. Pure."""
+"""Failures of two releases in a configuration, and the faults behind them. Pure."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from harness.model import Finding, Result, Stack, is_measurement
 from harness.reproduce import cells
 from harness.reproduce.factors import BY_NAME as FACTOR_OF
 
-#: What counts as a fault: what fails a run, and work that is counted and that the training itself decides. Calls of Python
+#: Findings that count as faults: those that fail a run, and counted work that the training itself determines. Python calls
 #: and time are costs of every change.
 _FAULTS = ("numerics", "crash", "memory")
 _WORK = (COLLECTIVE_COUNT.family, FLOPS.family)
 
 
 class _Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """What a release does wrong."""
+    """A failure of one release, or of both."""
 
     stack: Stack  #: the release that has it
     other: Stack | None  #: one that does not; None where both have it
@@ -37,38 +37,40 @@ class _Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def family(self) -> tuple[str, ...]:
-        """What failures of one cause share, besides what they need."""
+        """The part that failures of one cause share, besides their conditions."""
         return (self.stack.id, BY_NAME[self.question.metric].family, self.question.key)
 
     @property
     def is_crash(self) -> bool:
+        """True if the release fails."""
         return self.question.metric == OUTCOME.name
 
     @property
     def is_cost(self) -> bool:
-        """Whether training is right, and takes more work."""
+        """True if training is right but takes more work."""
         return BY_NAME[self.question.metric].family in _WORK
 
     @property
     def hides_others(self) -> bool:
-        """Whether nothing else can be seen of training in a configuration that has it."""
+        """True if a configuration with it shows nothing else about training."""
         return self.is_crash or BY_NAME[self.question.metric].fails == "numerics"
 
 
 class FailedTry(_Failure, frozen=True, kw_only=True):
-    """What one try shows."""
+    """A failure that one try shows."""
 
     row: Row
     finding: Finding
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """What tells the releases apart first; the gravest, and of those the simplest, first."""
+        """Sort key: failures that tell the releases apart first; the gravest, and of those the simplest, first."""
         return (self.other is None, severity(self.finding), len(space.changed(self.row)))
 
     @property
     def alternatives(self) -> list[FailedTry]:
-        """As it is; and of the one release alone, where the other one may fail otherwise in this configuration."""
+        """The failure as it is, and as one of its release alone, because the other release may fail differently in this
+        configuration."""
         metric = BY_NAME[self.question.metric]
         has_truth = metric is OUTCOME or metric.direction is Direction.AT_MOST_ONE
         alone = [msgspec.structs.replace(self, other=None)] if self.other is not None and has_truth else []
@@ -76,7 +78,7 @@ class FailedTry(_Failure, frozen=True, kw_only=True):
 
 
 class Fault(_Failure, frozen=True, kw_only=True):
-    """One cause, as far as it is known: failures of one kind that need the same."""
+    """One cause, as far as it is known: failures of one kind with the same conditions."""
 
     finding: Finding  #: in the first try that showed it
     parameters: dict[str, Any]  #: of the smallest cell that was found
@@ -84,13 +86,13 @@ class Fault(_Failure, frozen=True, kw_only=True):
     is_reduced: bool  #: False where the budget ended first
     found_s: float = 0.0  #: after the exploration began
     found_processor_s: float = 0.0  #: that all its processes had used by then
-    also: tuple[Row, ...] = ()  #: other values of what it needs that show it as well
+    also: tuple[Row, ...] = ()  #: other values of its factors that show it as well
     tries: int = 1  #: that it explains
     followed: Followed = Followed()
 
     @property
     def tells_apart(self) -> bool:
-        """Whether one release has it and the other does not, and what it needs is known."""
+        """True if one release has it and the other does not, and its conditions are known."""
         return self.other is not None and self.is_reduced
 
     @property
@@ -100,24 +102,24 @@ class Fault(_Failure, frozen=True, kw_only=True):
 
     @property
     def all_needs(self) -> tuple[Row, ...]:
-        """Sets of values of which each shows it. Each stage is another code, so the stage is one of the values where it is
-        the simplest, too: what is wrong without ZeRO says nothing of ZeRO-1."""
+        """Sets of values, each of which shows it. Each ZeRO stage runs other code, so the stage is one of the values even if
+        it is the simplest: a fault without ZeRO says nothing about ZeRO-1."""
         return ({**self.needs, "zero_stage": self.parameters["zero_stage"]}, *self.also)
 
     def may_explain(self, failure: FailedTry) -> bool:
-        """Whether the failure is of its kind. The memory oracle sees what a comparison sees as well."""
+        """Return True if the failure is of its kind. Findings of the memory oracle and of a comparison are of one kind."""
         if not self.is_reduced or self.stack != failure.stack:
             return False
         both = {BY_NAME[self.question.metric].fails, BY_NAME[failure.question.metric].fails}
         return self.family == failure.family or (both == {"memory"} and self.other == failure.other)
 
     def is_in(self, row: Mapping[str, Any]) -> bool:
-        """Whether a row has all that it needs."""
+        """Return True if a row meets all its conditions."""
         return self.is_reduced and any(space.has(row, needs) for needs in self.all_needs)
 
 
 class ChangedDefault(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting in force that differs where the same is configured."""
+    """A setting in force that differs although the same is configured."""
 
     key: str
     older: str  #: as JSON
@@ -126,11 +128,11 @@ class ChangedDefault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What the tries of some rows show."""
+    """The failures and changed defaults that the tries of some rows show."""
 
-    failures: list[FailedTry]  #: of both releases; what both show alike is one
+    failures: list[FailedTry]  #: of both releases; one that both show alike is listed once
     families: dict[str, set[tuple[str, ...]]]  #: by workload
-    absent: list[Row]  #: values that call what one of the releases does not have
+    absent: list[Row]  #: values that call an attribute which one of the releases lacks
     defaults: list[ChangedDefault]
 
 
@@ -141,7 +143,8 @@ def judged(
     thresholds: Thresholds,
     detail_of: DetailOf,
 ) -> Shown:
-    """What the oracles, and a comparison with the other release, say of each. ``row_of`` is by workload."""
+    """Judge the results of each row by the oracles, and by a comparison with the other release. ``row_of`` is by
+    workload."""
     older, newer = releases
     absent: list[Row] = []
     found: dict[str, dict[tuple[str, ...], FailedTry]] = {}
@@ -170,7 +173,7 @@ def _of_release(
     row_of: Mapping[str, Row],
     absent: list[Row],
 ) -> dict[tuple[str, ...], FailedTry]:
-    """By workload and what it is. Adds to ``absent``."""
+    """Return the failures of one release by workload and family. Add the values that it lacks to ``absent``."""
     found: dict[tuple[str, ...], FailedTry] = {}
     for group in comparison.groups:
         one = group.headline
@@ -185,7 +188,7 @@ def _of_release(
 
 
 def _question(found: Finding, results: Mapping[str, Result]) -> Question | None:
-    """What a finding asks of other cells; None where it is no fault of a release."""
+    """Return the finding as a question about other cells; None if it is no fault of a release."""
     metric = BY_NAME[found.metric]
     counts = metric.fails in _FAULTS or metric.family in _WORK
     if not counts or found.kind not in ("wrong", "regression", "failed"):
@@ -197,7 +200,7 @@ def _question(found: Finding, results: Mapping[str, Result]) -> Question | None:
 
 
 def _absent(result: Result, row: Row) -> list[Row]:
-    """The values of a row that call the attribute of the engine whose absence ended it."""
+    """Return the values of a row that call the attribute whose absence ended it."""
     found = re.search(r"has no attribute '(\w+)'", signature(result.outcome))
     changed = space.changed(row)
     return [{name: changed[name]} for name in changed if found and FACTOR_OF[name].api == found[1]]
@@ -220,6 +223,6 @@ def _spelled(value: Any) -> str:
 
 
 def forbidden(faults: Collection[Fault], absent: Sequence[Row]) -> list[Row]:
-    """Sets of values that no further row may have: what is known to crash, and what one of the releases does not have."""
+    """Return sets of values that no further row may have: those known to crash, and those that one of the releases lacks."""
     crashes = [needs for fault in faults if fault.is_crash and fault.is_reduced for needs in fault.all_needs]
     return [*filter(None, crashes), *absent]

@@ -1,5 +1,5 @@
-"""What becomes of a fault that tells two releases apart: the release in which it began or ended, and a script that shows it
-without the harness."""
+"""Follows up a fault that tells two releases apart: finds the release in which it began or ended, and writes a script that
+shows it without the harness."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from harness.reproduce.cells import ReleasePair
 from harness.reproduce.reproduction import Scripted
 from harness.run.session import Session
 
-#: What a script is called in its own first lines.
+#: The name of a script in its own first lines.
 _FILE = "reproduce.py"
 
 
 class ReleaseDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """What one release shows and another does not."""
+    """A fault that one release shows and another does not."""
 
     question: Question
     stack: Stack  #: that shows it
@@ -34,7 +34,7 @@ class ReleaseDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a fault begins or ends, as far as releases were measured."""
+    """The releases between which a fault begins or ends, as far as they were measured."""
 
     before: Stack  #: the last that is as the older end
     after: Stack  #: the first that is as the newer end
@@ -42,7 +42,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a script shows a fault with the released packages alone."""
+    """The result of a script that should show a fault with the released packages alone."""
 
     is_confirmed: bool
     script: str  #: empty where none can be written
@@ -50,7 +50,7 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Followed(msgspec.Struct, frozen=True, kw_only=True):
-    """What was learnt about a fault before the budget ended."""
+    """Facts about a fault that were found before the budget ended."""
 
     change: Change | None = None
     confirmation: Confirmation | None = None
@@ -59,7 +59,8 @@ class Followed(msgspec.Struct, frozen=True, kw_only=True):
 def change_of(
     found: ReleaseDifference, simplest: Scenario, session: Session, detail_of: DetailOf, is_over: Callable[[], bool]
 ) -> Change:
-    """Where it began or ended. Nothing is begun once ``is_over``. Raises as a session does."""
+    """Return the releases between which the fault began or ended. Start no measurement once ``is_over``. Raise the errors of
+    a session."""
 
     def shows(release: Stack) -> Verdict:
         pair = ReleasePair(found.question, release, found.other, session, simplest, detail_of)
@@ -69,7 +70,7 @@ def change_of(
 
 
 def confirmation_of(found: ReleaseDifference, simplest: Scenario, session: Session) -> Confirmation:
-    """What a script of the released packages alone shows. Raises as a session does."""
+    """Run a script of the released packages alone and return its result. Raise the errors of a session."""
     scripted = Scripted(found.question, found.stack, found.other, found.package, _FILE, simplest, session)
     cell = cells.cell_of(simplest, found.stack, found.parameters)
     tried = scripted.confirmed(cell.parameters)  # with the model's shape
@@ -80,7 +81,7 @@ def confirmation_of(found: ReleaseDifference, simplest: Scenario, session: Sessi
 def changed_in(
     releases: Sequence[Stack], bad: Stack, shows: Callable[[Stack], Verdict], is_over: Callable[[], bool]
 ) -> Change:
-    """Halves the releases between the ends, of which ``bad`` is one, until neighbours differ or it is over."""
+    """Halve the releases between the ends, of which ``bad`` is one, until neighbours differ or time is over."""
     last = len(releases) - 1
     to = Verdict.BAD if releases[last].id == bad.id else Verdict.GOOD
     answers = {0: Verdict.GOOD if to is Verdict.BAD else Verdict.BAD, last: to}

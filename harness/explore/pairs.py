@@ -1,9 +1,9 @@
-"""Which values were tried together, and rows that have those together that were not. Pure.
+"""Pairs of values that were tried together, and rows with as many untried pairs as possible. Pure.
 
-A covering array of strength 2, made while it is used: only rows that ran to their end count, as what crashes hides all else
-(E. Dumlu and others, "Feedback driven adaptive combinatorial testing", 2011), and each row is the best of a few random ones
-(D. Cohen and others, "The AETG system", 1997). Rows are sparse: of values that are all drawn together, nearly every row has
-some that fail.
+A covering array of strength 2, made while it is used: only rows that ran to their end count, since a crash masks everything
+else (E. Dumlu and others, "Feedback driven adaptive combinatorial testing", 2011), and each row is the best of a few random
+ones (D. Cohen and others, "The AETG system", 1997). Rows are sparse: if all values were drawn together, nearly every row
+would have some that fail.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from harness.explore import space
 from harness.explore.space import Row, ValuePair
 
-#: Values that a row has beside those of its base.
+#: Values that a row has in addition to those of its base.
 _VALUES = 8
 
 #: Random rows of which the best is taken.
@@ -26,19 +26,20 @@ class TriedPairs:
     """Pairs of values that were together in rows that ran to their end."""
 
     def __init__(self, base: Row | None = None) -> None:
-        """Of all pairs; beside a base, of those that its stage can have."""
+        """Take all pairs; with a base, those that its stage can have."""
         self._base = base
         self._all = space.pairs(base)
         self._open = set(self._all)
-        self._barren: set[ValuePair] = set()  #: that no row may have, by what is known to crash
+        self._barren: set[ValuePair] = set()  #: pairs that no row may have, since it would crash
 
     def tried(self, row: Mapping[str, Any]) -> None:
+        """Remove the pairs of a row that ran to its end; with a base, only of a row in its stage."""
         if self._base is None or row["zero_stage"] == self._base["zero_stage"]:
             self._open -= space.pairs_of(row)
 
     @property
     def share(self) -> float:
-        """Of all pairs."""
+        """Share of all pairs that were tried."""
         return 1 - len(self._open) / max(1, len(self._all))
 
     def rows(
@@ -49,7 +50,7 @@ class TriedPairs:
         forbidden: Sequence[Row] = (),
         seldom: Collection[str] = (),
     ) -> list[Row]:
-        """Rows beside the bases that have many pairs which no row had; none where no pair is left."""
+        """Return rows derived from the bases that have many untried pairs; none if no pair is left."""
         stage = {} if self._base is None else {"zero_stage": self._base["zero_stage"]}
         left = self._open - self._barren
         ordered = sorted(left, key=_spelled)  # the same for the same seed

@@ -1,7 +1,7 @@
 """The configurations that an exploration tries. Pure.
 
-The factors and their values are those of `harness.reproduce.factors`. No try is spent on what cannot be configured together
-(`harness.reproduce.requirements`).
+The factors and their values are those of `harness.reproduce.factors`. Values that cannot be configured together
+(`harness.reproduce.requirements`) are not tried.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 #: Two values of two factors, with the factors' names.
 ValuePair = frozenset[tuple[str, Any]]
 
-#: What most jobs have, whatever their stage: a fault of theirs needs few values besides.
+#: Values of most jobs, whatever their stage: a fault in them needs few further values.
 EVERYDAY: Row = {
     "gradient_accumulation_steps": 2,
     "dtype": "bf16",
@@ -34,28 +34,29 @@ _MOST_RULES = 30
 
 
 def explored_values(factor: Factor) -> tuple[Any, ...]:
-    """All that an exploration tries of a factor, the simplest first."""
+    """Return all values of a factor that an exploration tries, the simplest first."""
     return (*factor.values, *factor.further)
 
 
-#: What an exploration varies: sizes, and names of models that only a cell of its own has, stay as they are.
+#: The factors that an exploration varies. Sizes, and names of models that only a cell of its own has, stay the same.
 VARIED = tuple(factor for factor in FACTORS if len(explored_values(factor)) > 1)
 
 
 def simplest_row() -> Row:
+    """Return the simplest value of each varied factor."""
     return {factor.name: factor.values[0] for factor in VARIED}
 
 
 def everyday() -> list[Row]:
-    """One job of each ZeRO stage, as most users have it."""
+    """Return one job of each ZeRO stage, as most users have it."""
     stages = reversed(BY_NAME["zero_stage"].values)
     rows = (_with(simplest_row() | EVERYDAY, {"zero_stage": stage}) for stage in stages)
     return [row for row in rows if row is not None]
 
 
 def beside(bases: Sequence[Row]) -> list[Row]:
-    """Each other value of each factor by itself beside each of the bases, with what it cannot be configured without. The
-    stage stays. First each value beside one base, each beside another one; then beside the next."""
+    """Return each other value of each factor, by itself, on each of the bases, with the values that it requires. The stage
+    stays. First comes each value on one base, each on another one; then on the next."""
     values = [(f.name, value) for f in VARIED if f.name != "zero_stage" for value in explored_values(f)]
     rounds: list[list[Row]] = [[] for _ in bases]
     for at, (name, value) in enumerate(values):
@@ -67,8 +68,8 @@ def beside(bases: Sequence[Row]) -> list[Row]:
 
 
 def _with(row: Row, values: Mapping[str, Any], kept: Collection[str] = ()) -> Row | None:
-    """The row with these values, and what they require; None where they, or those of ``kept``, do not go together. Other
-    values go where a rule wants it."""
+    """Return the row with these values and those that they require; None if they conflict with each other or with those of
+    ``kept``. Other values are changed as a rule requires."""
     fixed = {*values, *kept}
     row = {**row, **values}
     for _ in range(_MOST_RULES):
@@ -93,9 +94,9 @@ def sprinkled(
     forbidden: Sequence[Mapping[str, Any]] = (),
     seldom: Collection[str] = (),
 ) -> Row | None:
-    """``base`` with the values of ``first``, and with so many others at random, as far as they go together; None where
-    ``first`` does not. No row has all values of one of ``forbidden``; values of the factors ``seldom`` are drawn once in
-    four times."""
+    """Return ``base`` with the values of ``first`` and ``count`` others at random, as far as they are compatible; None if
+    ``first`` is not. No row has all values of one of ``forbidden``; values of the factors ``seldom`` are drawn one time in
+    four."""
     row = _with(base, first)
     if row is None or any(has(row, values) for values in forbidden):
         return None
@@ -114,7 +115,7 @@ def sprinkled(
 
 
 def near(bases: Sequence[Row], found: Sequence[Row], drawn: random.Random, forbidden: Sequence[Row]) -> Iterator[Row]:
-    """Random rows without end: the values of one of ``found``, all but one of them, and those of three other factors."""
+    """Yield random rows without end: the values of one of ``found`` except one, and those of three other factors."""
     while True:
         start = dict(drawn.choice(found))
         del start[drawn.choice(sorted(start))]
@@ -124,13 +125,13 @@ def near(bases: Sequence[Row], found: Sequence[Row], drawn: random.Random, forbi
 
 
 def _notable(factor: Factor) -> tuple[Any, ...]:
-    """The values that are not in every other row anyway: the simplest ones are, but where everyday jobs have another."""
+    """Return the values that are not in every other row anyway: the simplest one is, unless everyday jobs have another."""
     values = explored_values(factor)
     return values if factor.name in EVERYDAY else values[1:]
 
 
 def pairs(base: Row | None = None) -> set[ValuePair]:
-    """Every two notable values of two factors that can be configured together; beside a base, in its stage."""
+    """Return every two notable values of two factors that can be configured together; with a base, in its stage."""
     stage = {} if base is None else {"zero_stage": base["zero_stage"]}
     row = simplest_row() if base is None else base
     values = [(f.name, value) for f in VARIED if f.name not in stage for value in _notable(f)]
@@ -142,21 +143,21 @@ def pairs(base: Row | None = None) -> set[ValuePair]:
 
 
 def pairs_of(row: Mapping[str, Any]) -> set[ValuePair]:
-    """Those that a row has."""
+    """Return the pairs of a row."""
     values = [(f.name, row[f.name]) for f in VARIED if among(row[f.name], _notable(f))]
     return {frozenset(both) for both in itertools.combinations(values, 2)}
 
 
 def changed(parameters: Mapping[str, Any]) -> Row:
-    """The varied values that are not the simplest."""
+    """Return the varied values that are not the simplest."""
     return {f.name: parameters[f.name] for f in VARIED if not among(f.value_in(parameters), f.values[:1])}
 
 
 def simplest(name: str) -> Any:
-    """The value of a factor that stands for its absence."""
+    """Return the value of a factor that stands for its absence."""
     return BY_NAME[name].values[0]
 
 
 def has(row: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Whether a row has all of these values."""
+    """Return True if a row has all of these values."""
     return all(name in row and among(row[name], (value,)) for name, value in values.items())

@@ -1,8 +1,8 @@
-"""What a failure may need, by what was tried: values that it has and that no sound try has together. Pure.
+"""Factors that a failure may need: values that it has and that no sound try has together. Pure.
 
 Every try that passes clears each combination of its values, so after one covering array few combinations of one or two
 values are left (C. Nie, H. Leung, "The minimal failure-causing schema of combinatorial testing", 2011). Trying these alone
-first spares a trial of each value that a failure has and does not need.
+first saves a trial of each value that a failure has and does not need.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _MOST_VALUES = 3
 def suspects(
     row: Mapping[str, Any], sound: Sequence[Mapping[str, Any]], failed: Sequence[Mapping[str, Any]], count: int
 ) -> list[frozenset[str]]:
-    """The factors that most likely are all that the failure of ``row`` needs: the fewest first, and of those what most of
-    the other failures have as well. With each come the factors that its values require."""
+    """Return the sets of factors that most likely are all that the failure of ``row`` needs: the smallest first, and of
+    those the ones that most of the other failures share. Each set includes the factors that its values require."""
     found: dict[frozenset[str], tuple[int, int]] = {}
     for values in _combinations(row):
         if not any(space.has(other, values) for other in sound):
@@ -40,7 +40,7 @@ def _combinations(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _configurable(values: Mapping[str, Any], row: Mapping[str, Any]) -> frozenset[str]:
-    """Their names, with those of the values of ``row`` without which they cannot be configured."""
+    """Return the names of the values, with those of the values of ``row`` that they require."""
     names = set(values)
     while True:
         trial = {name: row[name] if name in names else space.simplest(name) for name in row}
