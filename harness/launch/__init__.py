@@ -1,1 +1,1 @@
-"""Where and how cells run: `contract` says what an executor is, `local` is this machine, `fake` is for tests."""
+"""Runs cells: `contract` is the interface of executors, `local` runs on this machine, `fake` is for tests."""

@@ -1,8 +1,9 @@
-"""What an executor provides, wherever it runs cells: on this machine, in containers, on a cluster, or not at all (`fake`).
+"""The interface of an executor, wherever it runs cells: on this machine, in containers, on a cluster, or not at all
+(`fake`).
 
-An executor opens workers. A worker is one live environment with its framework imported, and runs one cell at a time.
-Several workers hold a cell open at once, so that timed rounds take turns: A B C, B C A. Nothing that a measured process
-does may raise here: it becomes an `Ended` with its outcome.
+An executor opens workers. A worker is one live environment with its framework imported, and runs one cell at a time. Several
+workers hold a cell open at once, so that timed rounds take turns: A B C, B C A. Nothing that a measured process does may
+raise here: it becomes an `Ended` with its outcome.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ class Lost(Exception):
 
 
 class ProgramLaunch(NamedTuple):
-    """How a program is launched on this machine, which no result says."""
+    """The launch of a program on this machine, which no result records."""
 
     folder: str  #: where its line would be typed; absolute, or in the copy of the scenarios
-    line: str  #: with its secrets and home folders; the cell has it as it is published
+    line: str  #: with its secrets and home folders; the cell has the published form
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """How to run one cell."""
+    """The plan by which one cell runs."""
 
-    warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
-    rounds: int  #: timed rounds that count, at most; 0 where nothing is timed
+    warmup_rounds: int  #: timed rounds that are dropped; 0 if nothing is timed
+    rounds: int  #: timed rounds that count, at most; 0 if nothing is timed
     huge_pages: bool = False  #: timed ranks move what they have written to huge pages
     short_turns: bool = False  #: timed ranks take short turns of a core, so that they need not wait for other processes
-    explain: bool = False  #: only find out who holds the memory: an untimed run that gives no result
-    room_bytes: int = 0  #: of an explanation: what the card of the cell has for tensors; 0 where no card is known
+    explain: bool = False  #: only find the holders of the memory: an untimed run that gives no result
+    room_bytes: int = 0  #: of an explanation: the card's memory for tensors; 0 if no card is known
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -52,7 +53,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     detail: Detail | None = None
     explanation: Explanation | None = None  #: where the plan requested one
     benchmark: Mapping[str, Any] | None = None  #: pytest-benchmark's own JSON
-    left: Mapping[str, int] = {}  #: what it left running and had to be ended: name of the process -> how many
+    left: Mapping[str, int] = {}  #: processes it left running, which had to be ended: name -> count
     started_at: str = ""  #: UTC, ISO 8601
     duration_s: float = 0.0  #: spent on this cell, without waiting for others
     hardware: Hardware | None = None  #: where it ran, if not on the hardware of the target
@@ -71,13 +72,13 @@ class Worker(Protocol):
     """One environment, device mode and framework, kept alive over many cells."""
 
     def open(self) -> None:
-        """Start importing the framework; returns at once."""
+        """Start importing the framework; return at once."""
 
     def wait_until_open(self) -> None:
-        """Returns when the framework is imported or cannot be."""
+        """Wait until the framework is imported or cannot be."""
 
     def start(self, cell: Cell, plan: RunPlan) -> Waiting | Ended:
-        """Run the untimed part of a cell. Opens the worker unless it is open."""
+        """Run the untimed part of a cell. Open the worker unless it is open."""
         ...
 
     def round(self) -> Waiting | Ended:
@@ -96,7 +97,7 @@ class Executor(Protocol):
     """Runs cells."""
 
     def worker(self, environment: Environment, device: str, framework: str) -> Worker:
-        """A worker, not open yet. The environment must have been built."""
+        """Return a worker that is not open yet. The environment must have been built."""
         ...
 
     def probe_sha256(self) -> str:
@@ -104,7 +105,8 @@ class Executor(Protocol):
         ...
 
     def cluster(self, hardware: Hardware) -> Cluster:
-        """Its machines; `harness.launch.one_machine.OneMachine` where it has only the one with this hardware."""
+        """Return the executor's machines; `harness.launch.one_machine.OneMachine` if it has only the one with this
+        hardware."""
         ...
 
     def close(self) -> None:
@@ -112,47 +114,47 @@ class Executor(Protocol):
 
 
 class Machine(Protocol):
-    """A machine, or several that the ranks of a cell span, which nothing else uses until it is released. Methods of its
-    workers may raise Lost."""
+    """A machine, or several that the ranks of a cell span, reserved until it is released. Methods of its workers may raise
+    Lost."""
 
     @property
     def hardware(self) -> Hardware:
-        """Of the machine, or of each of them."""
+        """Hardware of the machine, or of each of several."""
         ...
 
     def busy_cores(self) -> float:
-        """How many of its cores are busy while nothing of ours runs: with other people's work. Of several machines, the
-        first says it."""
+        """Return the number of cores that other people's work keeps busy, measured while the harness runs nothing. Of
+        several machines, the first is measured."""
         ...
 
     def fits(self, cell: Cell) -> bool:
-        """Whether the cell can run on it."""
+        """Return True if the cell can run on it."""
         ...
 
     def worker(self, environment: Environment, cell: Cell) -> Worker:
-        """The worker for cells like this one, on this machine: made once, and not open yet when it is made."""
+        """Return this machine's worker for cells like this one. It is made once, and is not open when it is made."""
         ...
 
     def release(self) -> None:
-        """Give it back. May be called twice."""
+        """Give the machine back. May be called twice."""
 
 
 class Cluster(Protocol):
     """The machines of an executor. Methods of workers may raise Lost."""
 
-    #: Whether several workers may run untimed cells of one environment at the same time.
+    #: True if several workers may run untimed cells of one environment at the same time.
     shares_environments: bool
 
     def workers_at_once(self) -> int:
-        """How many slots for untimed cells all machines have together."""
+        """Return the number of slots for untimed cells of all machines together."""
         ...
 
     def slots(self, cell: Cell) -> int:
-        """How many of them an untimed cell takes."""
+        """Return the number of slots that an untimed cell takes."""
         ...
 
     def worker_for(self, environment: Environment, cell: Cell) -> Worker:
-        """A worker for untimed cells like this one."""
+        """Return a worker for untimed cells like this one."""
         ...
 
     def keep_workers_for(self, cells: Sequence[Cell]) -> None:
@@ -162,12 +164,12 @@ class Cluster(Protocol):
         """End everything at once, from any thread."""
 
     def machines_at_once(self, cell: Cell) -> int:
-        """How many machines (or groups of them) can be held at once for cells like this one."""
+        """Return the number of machines (or groups of them) that can be held at once for cells like this one."""
         ...
 
     def hold(self, cell: Cell) -> Machine:
-        """A machine for the timed sessions of cells like this one. Returns when there is one.
+        """Wait for a machine for the timed sessions of cells like this one, and return it.
 
-        Raises EnvironmentUnavailable where no machine is large enough, or none is left.
+        Raise EnvironmentUnavailable if no machine is large enough, or none is left.
         """
         ...

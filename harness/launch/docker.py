@@ -2,8 +2,8 @@
 
 The dialogue is the same as with a server on this machine (`harness.launch.worker`), over the container's attached stdin and
 stdout. A container has no network, its own limits, and may write only to the folder of its runs and to /tmp. Its stdin is
-open as long as this process holds it: a server whose host is killed reads its end, and the container stops. Whatever
-containers are left are found by their label at the next start.
+open as long as this process holds it: if the host process is killed, the server reads the end of its stdin, and the
+container stops. Containers that are left are found by their label at the next start.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from harness.system import docker
 if TYPE_CHECKING:
     from docker import DockerClient
 
-#: How long a server may take to exit once its stdin is closed.
+#: Seconds that a server may take to exit once its stdin is closed.
 _GRACE_S = 5.0
 
-#: How long the engine may take to accept a message, which is short: it is stopped, or the machine hangs.
+#: Seconds that the engine may take to accept a message. Messages are short: beyond this it is stopped, or the machine hangs.
 _SEND_S = 60.0
 
-#: Of the caller's variables those that mean the same inside; the rest are paths of this machine.
+#: The caller's variables that mean the same inside; the rest are paths of this machine.
 _PASSED_ON = ("TZ", "CUDA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 
 _INSIDE = {
@@ -58,9 +58,9 @@ _KILLED_CODE = 128 + 9  # by SIGKILL, as the container's init reports it
 class DockerExecutor:
     """See `harness.launch.contract.Executor`.
 
-    ``folder`` is where copies of the probe and the runs' files go, ``variables`` the allow-listed environment, and
-    ``note`` gets a line for the user where the copy of the probe was changed. ``programs`` are those in the
-    copy. Raises EnvironmentUnavailable, UsageError when the probe cannot be staged.
+    ``folder`` holds copies of the probe and the runs' files, ``variables`` is the allow-listed environment, and ``note``
+    gets a line for the user if the copy of the probe was changed. ``programs`` are those in the copy. Raises
+    EnvironmentUnavailable, or UsageError if the probe cannot be staged.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class DockerExecutor:
         return self._client
 
     def _runs_folder(self, user: int) -> Path:
-        """A folder for one container alone."""
+        """Make a folder for one container alone."""
         try:
             parent = self._folder / "runs"
             parent.mkdir(parents=True, exist_ok=True)
@@ -165,10 +165,10 @@ class DockerExecutor:
 class ServerContainer:
     """See `harness.launch.worker.Server`: a container, started when this is made."""
 
-    left: Mapping[str, int] = {}  # whatever is left ends with the container
+    left: Mapping[str, int] = {}  # remaining processes end with the container
 
     def __init__(self, client: DockerClient, options: Mapping[str, Any], host: Mapping[str, Any]) -> None:
-        """Raises EnvironmentUnavailable."""
+        """Start the container. Raise EnvironmentUnavailable."""
         from docker.types import LogConfig
 
         self._api = client.api
@@ -191,7 +191,7 @@ class ServerContainer:
                 raise
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Raises Gone."""
+        """Send a message. Raise Gone."""
         try:
             self._socket.settimeout(_SEND_S)
             self._socket.sendall(msgspec.json.encode(message) + b"\n")
@@ -200,7 +200,7 @@ class ServerContainer:
             raise self._gone from None
 
     def receive(self, timeout_s: float) -> dict[str, Any]:
-        """Raises Gone, Hung."""
+        """Return the next message. Raise Gone, Hung."""
         return self._lines.wait(self._fill, timeout_s)
 
     def interrupt(self) -> None:
@@ -235,7 +235,7 @@ class ServerContainer:
             return Gone("was lost with the container engine")
 
     def _ended(self, grace_s: float) -> Gone:
-        """How it exited within that time; else it is killed."""
+        """Return how the server exited within ``grace_s`` seconds; kill it after that."""
         deadline = time.monotonic() + grace_s
         while True:
             state = self._api.inspect_container(self._id)["State"]
@@ -259,7 +259,8 @@ class ServerContainer:
             self._stream.close()
 
     def _fill(self, timeout_s: float) -> None:
-        """Read what has arrived. The engine frames it: stream (1 stdout, 2 stderr), three zeros, length, bytes."""
+        """Read the output that has arrived. The engine frames it: stream (1 stdout, 2 stderr), three zeros, length,
+        bytes."""
         self._socket.settimeout(timeout_s)
         try:
             more = self._socket.recv(65536)
@@ -288,7 +289,7 @@ class ServerContainer:
 
 @contextlib.contextmanager
 def ignore_missing_containers() -> Iterator[None]:
-    """A container that is to be ended may have exited already, or its daemon may have."""
+    """Ignore errors of Docker within the block: a container to be ended may have exited already, or its daemon may have."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
@@ -299,7 +300,7 @@ def ignore_missing_containers() -> Iterator[None]:
 
 
 def _removed(client: DockerClient, owner: str) -> Iterator[str]:
-    """Remove every container of that owner."""
+    """Remove every container of an owner, and yield the id of each."""
     with docker.engine_errors():
         for found in client.api.containers(all=True, filters={"label": f"{docker.OWNER}={owner}"}):
             with ignore_missing_containers():

@@ -14,12 +14,12 @@ from harness.launch.workers import Workers
 from harness.model import Cell, Environment, Hardware, Passed
 from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
 
-#: What a cell does: the end that it comes to.
+#: The behaviour of a cell: the way it ends.
 Behaviour = Callable[[Cell], Ended]
 
 
 def passes(cell: Cell, step_s: float = 0.1, retained_bytes: int = 1000, rounds: int = 9) -> Ended:
-    """A cell that trains, on one rank."""
+    """Return the end of a cell that trains, on one rank."""
     reading = PhaseReading(device_peak_bytes=2 * retained_bytes, device_retained_bytes=retained_bytes)
     record = RunRecord(
         outcome="passed",
@@ -53,8 +53,8 @@ class FakeExecutor:
 
 
 class FakeCluster(FakeExecutor):
-    """See `harness.launch.contract.Cluster`: so many machines. Workers on one that is held have ``@NUMBER`` in the log.
-    A behaviour that raises Lost is a machine that is lost."""
+    """See `harness.launch.contract.Cluster`: a cluster of ``machines`` machines. Workers on a held one have ``@NUMBER`` in
+    the log. A behaviour that raises Lost is a machine that is lost."""
 
     def __init__(self, behaviour: Behaviour = passes, machines: int = 2) -> None:
         super().__init__(behaviour)

@@ -1,5 +1,5 @@
-"""A cluster whose workers stay open from one run to the next, for questions that follow from each other's answers: a few
-cells each, of the same environments, which import their frameworks once."""
+"""A cluster whose workers stay open from one run to the next, for questions that follow from each other's answers: each runs
+a few cells of the same environments, which import their frameworks once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.model import Cell, Environment, Failed, MachineFault, Outcome, OutO
 
 
 class Lasting:
-    """See `harness.launch.contract.Cluster`. What a run closes stays open until `end`."""
+    """See `harness.launch.contract.Cluster`. Workers that a run closes stay open until `end`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.shares_environments = cluster.shares_environments
@@ -30,10 +30,10 @@ class Lasting:
         return _StaysOpen(self._cluster.worker_for(environment, cell))
 
     def keep_workers_for(self, cells: Sequence[Cell]) -> None:
-        """All are kept."""
+        """Keep all workers."""
 
     def close(self) -> None:
-        """The next run goes on with what is open."""
+        """Keep everything open for the next run."""
 
     def machines_at_once(self, cell: Cell) -> int:
         return self._cluster.machines_at_once(cell)
@@ -67,7 +67,7 @@ class _StaysOpen:
         return self._worker.stop()
 
     def close(self) -> None:
-        """See the class."""
+        """Close the worker only if it could not import."""
         if self._is_unusable:
             self._worker.close()
 

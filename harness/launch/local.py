@@ -1,7 +1,7 @@
 """Runs cells on this machine: one probe server per environment, device mode and framework.
 
-Each server runs under a keeper of its own (`harness.system.keeper`): nothing that it started outlives it, or this process,
-even if that is killed by SIGKILL.
+Each server runs under a keeper of its own (`harness.system.keeper`): no process that it started outlives it, or this
+process, even after SIGKILL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.wording.quantities import left_text
 
 
 def caches_of(environment: Environment, folder: Path) -> Path:
-    """Where an environment's compiled extensions and kernels are kept, below the folder of all environments."""
+    """Return the folder of an environment's compiled extensions and kernels, below the folder of all environments."""
     return folder / "caches" / f"{environment.stack.id}-{environment.lock_sha256[:12]}"
 
 
@@ -47,11 +47,10 @@ class _ServerWithEnd(ServerProcess):
 class LocalExecutor:
     """See `harness.launch.contract.Executor`.
 
-    ``folder`` is where caches go, ``runs`` (default: a folder in it) where logs and the runs' own
-    files do; ``files`` is the code that measures, by `harness.launch.staging.probe_files`, and ``variables`` the
-    allow-listed environment of the measured processes. ``note`` gets a line for the user where a release
-    changed the copy of the probe that measured it, or left running what belongs to no cell. ``programs`` says how the
-    user's programs are launched, by the scenario that each is.
+    ``folder`` holds caches, ``runs`` (default: a folder in it) the logs and the runs' own files; ``files`` is the code that
+    measures, by `harness.launch.staging.probe_files`, and ``variables`` the allow-listed environment of the measured
+    processes. ``note`` gets a line for the user if a release changed the copy of the probe that measured it, or left
+    processes running that belong to no cell. ``programs`` has the launch of each of the user's programs, by its scenario.
     """
 
     def __init__(

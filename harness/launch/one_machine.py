@@ -13,7 +13,7 @@ from harness.system import other_work
 class OneMachine:
     """See `harness.launch.contract.Cluster`. Workers stay open from the timed sessions to the untimed cells."""
 
-    #: Importing a framework once more takes memory and longer than most cells.
+    #: Another import of a framework takes memory, and longer than most cells.
     shares_environments = False
 
     def __init__(
@@ -68,4 +68,4 @@ class ThisMachine:
         return self._cluster.worker_for(environment, cell)
 
     def release(self) -> None:
-        """Its workers may be needed for untimed cells."""
+        """Keep the workers: untimed cells may need them."""

@@ -18,7 +18,7 @@ from harness.system.kept import Kept
 #: A longer line is not a message: something else writes into the pipe.
 _LONGEST_LINE_BYTES = 1 << 20
 
-#: How long a process may take to exit once its stdin is closed.
+#: Seconds that a process may take to exit once its stdin is closed.
 _GRACE_S = 2.0
 
 
@@ -45,15 +45,16 @@ class JsonLines:
         self._read = bytearray()
 
     def feed(self, more: bytes) -> None:
+        """Add bytes that were read."""
         self._read += more
 
     @property
     def garbage(self) -> bool:
-        """Whether a line is longer than any message."""
+        """True if a line is longer than any message."""
         return len(self._read) > _LONGEST_LINE_BYTES and b"\n" not in self._read
 
     def message(self) -> dict[str, Any] | None:
-        """The next message, None until there is a whole one."""
+        """Return the next message; None until one is complete."""
         while (end := self._read.find(b"\n")) >= 0:
             line = bytes(self._read[:end])
             del self._read[: end + 1]
@@ -64,8 +65,8 @@ class JsonLines:
         return None
 
     def wait(self, fill: Callable[[float], None], timeout_s: float) -> dict[str, Any]:
-        """The next message. ``fill`` waits for bytes, at most the seconds it is given, and feeds them. Raises Hung, and what
-        ``fill`` raises."""
+        """Return the next message. ``fill`` waits for bytes, at most as many seconds as given, and feeds them. Raise Hung,
+        and what ``fill`` raises."""
         deadline = time.monotonic() + timeout_s
         while (message := self.message()) is None:
             left = deadline - time.monotonic()
@@ -76,10 +77,10 @@ class JsonLines:
 
 
 class ServerProcess:
-    """A child, under a keeper: nothing that it started outlives it, or us."""
+    """A child process under a keeper: no process that it started outlives it, or us."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: str, errors: str) -> None:
-        """Start it, in ``folder``, with what it prints on stderr appended to the file ``errors``. Raises OSError."""
+        """Start the process in ``folder``; its stderr is appended to the file ``errors``. Raise OSError."""
         with open(errors, "a+b") as log:
             pipe = subprocess.PIPE
             self._kept = Kept(command, folder=folder, environment=environment, stdin=pipe, stdout=pipe, stderr=log)
@@ -89,25 +90,25 @@ class ServerProcess:
         self._lines = JsonLines()
         self._ending = threading.Lock()
         self._how = ""
-        self.left: dict[str, int] = {}  #: what it had started and left, once it has been killed: name -> count
+        self.left: dict[str, int] = {}  #: processes that it left running, once it has been killed: name -> count
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Raises Gone."""
+        """Send a message. Raise Gone."""
         try:
             self._stdin.write(json.dumps(message).encode() + b"\n")
         except (OSError, ValueError):  # ValueError: closed already
             raise Gone(self.kill(_GRACE_S)) from None
 
     def receive(self, timeout_s: float) -> dict[str, Any]:
-        """The next message. Raises Gone, Hung."""
+        """Return the next message. Raise Gone, Hung."""
         return self._lines.wait(self._fill, timeout_s)
 
     def interrupt(self) -> None:
-        """Kill it and all that it started without waiting, from any thread; `receive` then raises Gone."""
+        """Kill the process and all that it started without waiting, from any thread; `receive` then raises Gone."""
         self._kept.interrupt()
 
     def kill(self, grace_s: float = 0.0) -> str:
-        """Kill it and all that it started, at once or when it has not ended after ``grace_s``, and say how it ended.
+        """Kill the process and all that it started, at once or if it has not ended after ``grace_s``. Return how it ended.
 
         May be called twice, and by two threads at once: the one that runs a cell, and the one that ends the whole run.
         """
@@ -123,7 +124,7 @@ class ServerProcess:
             return self._how
 
     def close(self) -> None:
-        """Let it exit, else kill it; nothing that it started is there afterwards."""
+        """Let the process exit, else kill it; none of the processes that it started remains."""
         self.kill(_GRACE_S)
 
     def _close_stdin(self) -> None:
@@ -146,7 +147,7 @@ class ServerProcess:
 
 
 def how_it_ended(code: int) -> str:
-    """Words for an exit code, negative where a signal ended it."""
+    """Return words for an exit code, which is negative if a signal ended the process."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:

@@ -34,7 +34,7 @@ _UNREADABLE = "the record cannot be read"
 
 
 def ended(folder: Path, timeout_s: float) -> Ended:
-    """The end according to ``record.json``. A record that is missing or malformed is a failure of the harness."""
+    """Return the end according to ``record.json``. A missing or malformed record is a failure of the harness."""
     try:
         record = _record(read_regular(folder / "record.json", MOST_FILE_BYTES))
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def ended(folder: Path, timeout_s: float) -> Ended:
 
 
 def _record(data: bytes) -> RunRecord:
-    """Raises Damaged."""
+    """Decode a record. Raise Damaged."""
     try:
         record = decoded(_record_decoder, data)
     except Damaged:
@@ -103,19 +103,19 @@ def _outcome(record: RunRecord, timeout_s: float) -> Outcome:
 
 
 def _explanation(folder: Path) -> Explanation | None:
-    """Who held the memory, where the run was to explain it and got that far."""
+    """Return the holders of memory, if the run was made to explain it and got that far."""
     return _optional(folder / "explanation.json", _explanation_decoder)
 
 
 def _benchmark(folder: Path) -> dict[str, Any] | None:
-    """pytest-benchmark's file, where the run got far enough to leave one."""
+    """Return pytest-benchmark's file, if the run got far enough to leave one."""
     found = _optional(folder / "benchmark.json", _any_decoder)
     sound = isinstance(found, dict) and found.get("benchmarks") and not nests_too_deep(found)
     return found if sound else None
 
 
 def _optional(file: Path, decoder: msgspec.json.Decoder[_T]) -> _T | None:
-    """What a file holds that the run need not leave; None where it cannot be read."""
+    """Return the content of a file that the run need not leave; None if it cannot be read."""
     try:
         return decoded(decoder, read_regular(file, MOST_FILE_BYTES))
     except (OSError, Damaged):

@@ -1,5 +1,5 @@
-"""What executors with any number of machines share: events, timed cells that take turns, and lanes that run beside each
-other.
+"""Shared parts of executors with any number of machines: events, timed cells that take turns, and lanes that run in
+parallel.
 
 Workers are opened a few ahead, because importing a framework takes seconds and machines have more than one core.
 """
@@ -47,7 +47,7 @@ class Rerun(msgspec.Struct, frozen=True):
     why: str
 
 
-#: How many machines a cell may lose.
+#: Most machines that a cell may lose.
 TRIES = 3
 
 #: More threads of ours than this gain nothing: results are stored one at a time.
@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 def given_up(lost: Lost) -> Ended:
-    """The end of a cell that has lost every machine it was tried on."""
+    """Return the end of a cell that has lost every machine it was tried on."""
     return Ended(outcome=Failed(stage="harness", signature=f"lost its machine {TRIES} times", detail=str(lost)))
 
 
@@ -77,19 +77,19 @@ class Turns(Protocol):
     """Decides in which rounds the cells of a session take part."""
 
     def enough(self, baseline: str, rounds: Mapping[str, Sequence[float]]) -> Collection[str]:
-        """The cells (by id) that need no more rounds. Asked after each round, of those that are left; ``rounds`` are their
-        seconds, without warm-up."""
+        """Return the cells (by id) that need no more rounds. Called after each round for the remaining cells; ``rounds`` are
+        their seconds, without warm-up."""
         ...
 
     def end(self) -> None:
-        """The session's rounds are over."""
+        """End the session's rounds."""
 
 
 class Pace(Protocol):
-    """Decides how many rounds sessions run, which may be in different threads."""
+    """Decides the number of rounds of sessions, which may be in different threads."""
 
     def session(self) -> Turns:
-        """For a session whose timed rounds begin."""
+        """Return the turns of a session whose timed rounds begin."""
         ...
 
 
@@ -111,11 +111,11 @@ ALL_ROUNDS = AllRounds()
 def interleave(
     members: Sequence[tuple[Cell, Worker]], plan: RunPlan, at_once: int = 1, pace: Pace = ALL_ROUNDS
 ) -> Generator[Event, None, None]:
-    """All cells do their untimed part, ``at_once`` of them at a time, then take turns: A B C, B C A, C A B. The first is the
-    baseline. ``pace`` may end a cell before it has run all rounds of the plan.
+    """Run the untimed part of all cells, ``at_once`` of them at a time, then let them take turns: A B C, B C A, C A B. The
+    first is the baseline. ``pace`` may end a cell before it has run all rounds of the plan.
 
-    What is exact does not depend on what else runs. In the timed part one cell runs at a time: whatever slows the machine
-    down for a while slows all of them, and no cell always runs after the same other one.
+    Exact values do not depend on what else runs. In the timed part one cell runs at a time: a slower machine slows all of
+    them, and no cell always runs after the same other one.
     """
     done = yield from _untimed(baseline_in_the_middle(members), plan, at_once)
     waiting = [member for member in members if member[0].id in done]
@@ -145,11 +145,11 @@ def interleave(
 
 
 def baseline_in_the_middle(members: Sequence[T]) -> list[T]:
-    """The order in which the members of a session start; the baseline is the first of ``members``.
+    """Return the order in which the members of a session start; the baseline is the first of ``members``.
 
-    A process that starts early is given other memory than one that starts late. On a virtual machine, the first of ten
-    took 2 to 18 % longer in every round, the last one up to 3 % less (docs/benchmarks.md). Were that the baseline,
-    every other release would look faster.
+    A process that starts early gets other memory than one that starts late. On a virtual machine, the first of ten took 2 to
+    18 % longer in every round, the last one up to 3 % less (docs/benchmarks.md). If that were the baseline, every other
+    release would look faster.
     """
     baseline, *others = members
     half = len(others) // 2
@@ -157,7 +157,7 @@ def baseline_in_the_middle(members: Sequence[T]) -> list[T]:
 
 
 def _untimed(members: Sequence[tuple[Cell, Worker]], plan: RunPlan, at_once: int) -> Generator[Event, None, set[str]]:
-    """Run the untimed parts, in this order; returns the cells (by id) that wait for their rounds."""
+    """Run the untimed parts, in this order; return the cells (by id) that wait for their rounds."""
     waiting: set[str] = set()
     running: dict[Future[Waiting | Ended], Cell] = {}
     left = iter(members)
@@ -182,8 +182,8 @@ def _untimed(members: Sequence[tuple[Cell, Worker]], plan: RunPlan, at_once: int
 
 
 def merged(lanes: Sequence[Generator[T, None, None]]) -> Iterator[T]:
-    """What the lanes yield, as it comes. A thread walks each of them, and closes it at its next step once the caller has
-    stopped listening. The first error of a lane is raised here."""
+    """Yield the items of the lanes as they come. A thread walks each lane, and closes it at its next step once the caller
+    has stopped iterating. The first error of a lane is raised here."""
     yielded: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
     stopped = threading.Event()
 

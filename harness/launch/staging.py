@@ -1,11 +1,11 @@
 """Copies the probe and the scenarios, for measured processes to import.
 
-So editing a file while a run goes on changes nothing in it, and a hash says in every result which code measured. A copy
-holds ``harness/`` (the probe only) and ``scenarios/``.
+So editing a file during a run changes nothing in it, and every result has a hash of the code that measured. A copy holds
+``harness/`` (the probe only) and ``scenarios/``.
 
-Measured processes are the same user as we are, and can write to what they import. So each server gets a copy of its own
-(`copy`), which is compared with its source in the end. A copy that several share, read-only in containers (`stage`), is
-compared before each use, and restored; nothing else may lie in it, bytecode included.
+Measured processes run as the same user, and can write to what they import. So each server gets a copy of its own (`copy`),
+which is compared with its source in the end. A copy that several share, read-only in containers (`stage`), is compared
+before each use, and restored; it may contain nothing else, bytecode included.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ PROGRAMS = "programs"
 
 
 def probe_files(scenarios: Path) -> dict[str, bytes]:
-    """Path in the staged folder -> content, sorted by path. Raises UsageError when there are no scenarios."""
+    """Return path in the staged folder -> content, sorted by path. Raise UsageError if the folder of scenarios does not
+    exist."""
     sources = {"harness/__init__.py": _HARNESS / "__init__.py"}
     for file in (_HARNESS / "probe").rglob("*.py"):
         sources[f"harness/{file.relative_to(_HARNESS).as_posix()}"] = file
@@ -47,7 +48,7 @@ def probe_files(scenarios: Path) -> dict[str, bytes]:
 
 
 def _of_programs(folder: Path) -> list[Path]:
-    """All files below, but for bytecode and what is hidden, such as the history of a program that was cloned."""
+    """Return all files below, except bytecode and hidden files, such as the history of a cloned program."""
     inside = (file for file in folder.rglob("*") if not any(part[0] == "." for part in file.relative_to(folder).parts))
     return [file for file in inside if file.is_file() and file.suffix != ".pyc"]
 
@@ -59,7 +60,7 @@ def probe_sha256(files: Mapping[str, bytes]) -> str:
 
 
 def content_sha256(files: Mapping[str, bytes]) -> str:
-    """One hash over names and contents."""
+    """Return one hash over names and contents."""
     total = hashlib.sha256()
     for name, content in files.items():
         total.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
@@ -67,7 +68,7 @@ def content_sha256(files: Mapping[str, bytes]) -> str:
 
 
 def copy(files: Mapping[str, bytes], folder: Path) -> Path:
-    """Makes ``folder`` with these files. Raises EnvironmentUnavailable."""
+    """Make ``folder`` with these files. Raise EnvironmentUnavailable."""
     with _explained(folder):
         for name, content in files.items():
             _write(folder / name, content)
@@ -75,8 +76,8 @@ def copy(files: Mapping[str, bytes], folder: Path) -> Path:
 
 
 def changes(folder: Path, files: Mapping[str, bytes]) -> list[str]:
-    """Return what lies in the folder and `copy` has not made, by path in it, sorted. Neither Python's own bytecode counts,
-    nor what is gone (`removals`), as no other code runs in its place."""
+    """Return the entries of the folder that `copy` did not make, by path in it, sorted. Python's own bytecode does not
+    count, nor do missing files (`removals`), as no other code runs in their place."""
     if folder.is_symlink():
         return [folder.name]
     try:
@@ -87,15 +88,15 @@ def changes(folder: Path, files: Mapping[str, bytes]) -> list[str]:
 
 
 def removals(folder: Path, files: Mapping[str, bytes]) -> list[str]:
-    """Return which of the files are gone, in order. The server that the copy belongs to need not have removed them: another
-    release can have, or a program that cleans up."""
+    """Return the files that are missing, in order. The server that the copy belongs to need not have removed them: another
+    release, or a program that cleans up, can have."""
     return [name for name in files if not os.path.lexists(folder / name)]
 
 
 def stage(files: Mapping[str, bytes], parent: Path, note: Callable[[str], None]) -> Path:
-    """The folder with these files, named by their content, below ``parent``.
+    """Return the folder with these files, named by their content, below ``parent``.
 
-    It is made unless it is there; one that was changed since is restored, and ``note`` gets a line that says so. Raises
+    It is made unless it exists; one that was changed since is restored, and ``note`` gets a line about it. Raise
     EnvironmentUnavailable.
     """
     folder = parent / content_sha256(files)[:12]
@@ -107,15 +108,14 @@ def stage(files: Mapping[str, bytes], parent: Path, note: Callable[[str], None])
 
 
 def named(changed: Sequence[str]) -> str:
-    """``NAME``, or ``NAME and 3 more``."""
+    """Return ``NAME``, or ``NAME and 3 more``."""
     return changed[0] if len(changed) == 1 else f"{changed[0]} and {len(changed) - 1} more"
 
 
-#: What Python writes beside the modules that it imports. What it holds is as good as unknown: it names its source's time
-#: and size alone.
+#: Folder of the bytecode of imported modules. Not trusted: it records only its source's mtime and size.
 _BYTECODE = "__pycache__"
 
-#: Of the copy that several share: in a container another user reads it, whatever the user's umask.
+#: Mode of the copy that several share: in a container another user reads it, whatever the user's umask.
 _READABLE = 0o755
 
 #: Threads that start servers at the same time.
@@ -132,7 +132,7 @@ def _explained(folder: Path) -> Iterator[None]:
 
 
 def _make(folder: Path, files: Mapping[str, bytes]) -> list[str]:
-    """Make the folder. Returns what else lay in its place. Raises OSError."""
+    """Make the folder, and return what it replaced. Raise OSError."""
     found = []
     if os.path.lexists(folder):
         folder.unlink()
@@ -145,7 +145,7 @@ def _make(folder: Path, files: Mapping[str, bytes]) -> list[str]:
 
 
 def _restore(folder: Path, files: Mapping[str, bytes]) -> list[str]:
-    """Make the folder hold these files alone, each with its content. Returns what was different, sorted. Raises OSError."""
+    """Make the folder hold these files alone, each with its content. Return the differences, sorted. Raise OSError."""
     folder.chmod(_READABLE)
     foreign, missing = _differences(folder, files)
     for _, entry in foreign:
@@ -156,7 +156,7 @@ def _restore(folder: Path, files: Mapping[str, bytes]) -> list[str]:
 
 
 def _differences(folder: Path, files: Mapping[str, bytes]) -> tuple[list[tuple[str, os.DirEntry[str]]], list[str]]:
-    """What else lies there, by path, and what does not hold its content. Raises OSError."""
+    """Return the foreign entries, by path, and the files that are missing or changed. Raise OSError."""
     folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
     foreign = []
     missing = dict.fromkeys(files)
@@ -169,7 +169,7 @@ def _differences(folder: Path, files: Mapping[str, bytes]) -> tuple[list[tuple[s
 
 
 def _entries(folder: Path, folders: set[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """What lies in the folder and in these folders of it, by path in it; those folders themselves are left out."""
+    """Yield the entries of the folder and of these folders in it, by path in it; those folders themselves are left out."""
     left = [""]
     while left:
         inside = left.pop()
@@ -197,7 +197,7 @@ def _remove(entry: os.DirEntry[str]) -> None:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Read-only: against accidents, as its owner can change that."""
+    """Write a read-only file, to protect against accidents: its owner can change that."""
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, content, durable=False)
     file.chmod(stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)

@@ -1,6 +1,6 @@
-"""Timed workloads: each in sessions on a machine that is held for it, as many at a time as there are machines.
+"""Timed workloads: each in sessions on a machine that is held for it, as many at a time as the cluster has machines.
 
-What a lost machine had not reported runs again on another. The end of a cell is reported once. A cell that has lost its
+Cells that a lost machine had not reported run again on another. The end of a cell is reported once. A cell that has lost its
 machine `TRIES` times ends with that, as it may be the cell that brings machines down.
 """
 
@@ -20,10 +20,10 @@ from harness.model import Cell, Environment, Hardware, Passed
 
 EnvironmentOf = Callable[[Cell], Environment]
 
-#: What ranks in huge pages may take of a machine's memory; the rest is for the servers that they are forked from.
+#: Share of a machine's memory for ranks in huge pages; the rest is for the servers that they are forked from.
 _MOST_OF_MEMORY = 0.75
 
-#: More than the background work of an idle machine.
+#: Busy cores that exceed the background work of an idle machine.
 _BUSY_CORES = 0.25
 
 
@@ -34,11 +34,11 @@ def timed_sessions(
     environment_of: EnvironmentOf,
     pace: Pace = ALL_ROUNDS,
 ) -> Iterator[tuple[Event, int]]:
-    """Events of all workloads, each with the number of its session in its workload, from 1. The first cell of a workload
-    is its baseline. Raises EnvironmentUnavailable where the cluster has no machine for a workload.
+    """Return the events of all workloads, each with the number of its session in its workload, from 1. The first cell of a
+    workload is its baseline. Raise EnvironmentUnavailable if the cluster has no machine for a workload.
 
-    What passed is reported when its session has ended, also by an interruption: until then, its machine may be lost, and
-    its times have no pair.
+    Cells that passed are reported when their session has ended, also by an interruption: until then, their machine may be
+    lost, and their times have no pair.
     """
     left = deque(workloads)
     at_once = max((cluster.machines_at_once(members[0]) for members in workloads), default=0)
@@ -67,7 +67,7 @@ class _HeldMachine:
         self._machine: Machine | None = None
 
     def machine_for(self, cell: Cell) -> Machine:
-        """The one that is held, if the cell fits; else another one."""
+        """Return the machine that is held if the cell fits it; else hold another one."""
         if self._machine is not None and not self._machine.fits(cell):
             self.release()
         if self._machine is None:
@@ -75,6 +75,7 @@ class _HeldMachine:
         return self._machine
 
     def release(self) -> None:
+        """Release the machine, if one is held."""
         if self._machine is not None:
             self._machine.release()
             self._machine = None
@@ -83,7 +84,7 @@ class _HeldMachine:
 def _sessions(
     members: Sequence[Cell], held: _HeldMachine, plan: RunPlan, environment_of: EnvironmentOf, pace: Pace
 ) -> Iterator[tuple[Event, int]]:
-    """The sessions of a workload: one, unless its cells are more than the machine's memory holds open."""
+    """Yield the events of a workload's sessions: one, unless it has more cells than the machine's memory holds open."""
     numbers = itertools.count(1)
     for group in _groups(members, _open_at_most(held.machine_for(members[0]).hardware)):
         yield from _until_reported(group, held, plan, environment_of, pace, numbers)
@@ -97,7 +98,7 @@ def _until_reported(
     pace: Pace,
     numbers: Iterator[int],
 ) -> Iterator[tuple[Event, int]]:
-    """One session; if its machine is lost, another one with the cells that have not ended."""
+    """Yield the events of one session; if its machine is lost, of another one with the cells that have not ended."""
     left = list(group)
     for attempt in range(1, TRIES + 1):
         passed: list[tuple[Event, int]] = []
@@ -127,7 +128,7 @@ def _until_reported(
 def _session(
     members: Sequence[Cell], machine: Machine, plan: RunPlan, environment_of: EnvironmentOf, pace: Pace
 ) -> Iterator[Event]:
-    """Cells that take turns. Their untimed parts run in parallel as far as there are cores."""
+    """Run cells that take turns. Their untimed parts run in parallel as far as the cores allow."""
     workers = [machine.worker(environment_of(cell), cell) for cell in members]
     schedule.open_all(schedule.baseline_in_the_middle(workers), max(1, machine.hardware.cores))
     at_once = max(1, machine.hardware.cores // max(map(cores, members)))
@@ -136,8 +137,8 @@ def _session(
 
 
 def session_plan(plan: RunPlan, members: Sequence[Cell], machine: Machine) -> RunPlan:
-    """The plan of all cells of a session alike, as how ranks lie in memory and take turns changes how long a step takes.
-    The servers of the cells must be open and idle."""
+    """Return one plan for all cells of a session, because the memory layout and the turns of ranks affect the time of a
+    step. The servers of the cells must be open and idle."""
     if any(cell.device != "cpu" for cell in members):
         return plan
     return msgspec.structs.replace(
@@ -148,17 +149,17 @@ def session_plan(plan: RunPlan, members: Sequence[Cell], machine: Machine) -> Ru
 
 
 def room_for_huge_pages(members: Sequence[Cell], hardware: Hardware) -> bool:
-    """Whether all of a session's ranks may have what lies in their huge pages to themselves."""
+    """Return True if the memory is large enough for the huge pages of all ranks of a session, which they do not share."""
     return sum(map(rank_count, members)) * OWN_RANK_BYTES <= _MOST_OF_MEMORY * hardware.memory_bytes
 
 
 def _open_at_most(hardware: Hardware) -> int:
-    """How many cells the memory holds open at once."""
+    """Return the number of cells that the memory holds open at once."""
     return max(2, hardware.memory_bytes // OPEN_CELL_BYTES)
 
 
 def _groups(members: Sequence[Cell], at_most: int) -> Iterator[list[Cell]]:
-    """Members that can be held open at once; the first, the baseline, is measured again with each group."""
+    """Yield members that can be held open at once; the first, the baseline, is measured again with each group."""
     if len(members) <= at_most:
         yield list(members)
         return

@@ -1,6 +1,6 @@
-"""Untimed cells: in parallel, wherever there is room.
+"""Untimed cells, in parallel, wherever they have room.
 
-A worker goes on with its own environment while that has cells left, and is then closed, so that a sweep over many releases
+A worker continues with its own environment while that has cells left, and is then closed, so that a sweep over many releases
 does not hold them all in memory.
 """
 
@@ -26,7 +26,7 @@ def run_parallel(
     environment_of: Callable[[Cell], Environment],
     plan_of: Callable[[Cell], RunPlan] = lambda cell: UNTIMED,
 ) -> Iterator[Event]:
-    """The untimed part of each cell, as many at a time as the cluster has room for."""
+    """Yield the events of the untimed part of each cell, as many at a time as the cluster has room for."""
     queue = CellQueue(cells, shared=cluster.shares_environments)
     at_once = max(1, cluster.workers_at_once())
     slots = Slots(at_once)
@@ -67,7 +67,7 @@ def run_parallel(
 
 
 def untimed(worker: Worker, cell: Cell, plan: RunPlan = UNTIMED) -> Ended:
-    """The untimed part of a cell alone."""
+    """Run the untimed part of a cell alone."""
     state = worker.start(cell, plan)
     return worker.stop() if isinstance(state, Waiting) else state
 
@@ -81,7 +81,7 @@ class Turn(NamedTuple):
 
 
 class CellQueue:
-    """Cells that wait, by the worker they need. For many threads."""
+    """Waiting cells, by the worker they need. For many threads."""
 
     def __init__(self, cells: Sequence[Cell], *, shared: bool) -> None:
         """``shared``: several workers may take cells of one environment."""
@@ -97,9 +97,9 @@ class CellQueue:
         self._lock = threading.Lock()
 
     def take(self, key: WorkerKey | None) -> Turn | None:
-        """The next cell for a worker with this key (None: not open yet); None when no cell is left for it.
+        """Return the next cell for a worker with this key (None: not open yet); None if no cell is left for it.
 
-        Its own environment comes first, then one that no worker is at, then, where they are shared, the one with the most
+        Its own environment comes first, then one without a worker, then, if environments are shared, the one with the most
         cells for each of its workers.
         """
         with self._lock:
@@ -123,7 +123,7 @@ class CellQueue:
             return Turn(self._left[chosen].popleft(), before, begun)
 
     def put_back(self, cell: Cell, lost: Lost) -> Ended | None:
-        """For a cell that has lost its machine. Its end, if that was once too often."""
+        """Put back a cell that has lost its machine. Return its end if it lost one too many."""
         with self._lock:
             self._losses[cell] += 1
             if self._losses[cell] >= TRIES:
@@ -133,7 +133,7 @@ class CellQueue:
 
 
 class Slots:
-    """A number of slots, of which a cell may take several. First come, first served: small ones that come later do not keep
+    """A number of slots, of which a cell may take several. First come, first served: small cells that come later do not keep
     a large one waiting."""
 
     def __init__(self, count: int) -> None:
@@ -143,7 +143,7 @@ class Slots:
 
     @contextlib.contextmanager
     def taken(self, wanted: int) -> Iterator[None]:
-        """Holds ``wanted`` slots, or all of them where there are fewer; waits for its turn."""
+        """Hold ``wanted`` slots, or all if fewer exist, within the block; wait for its turn first."""
         wanted, mine = min(wanted, self._count), object()
         with self._changed:
             self._queue.append(mine)

@@ -1,8 +1,8 @@
 """A probe server and the cells it runs, wherever it runs: the host's side of the dialogue in docs/architecture.md.
 
-The server (`harness.probe.process.server`) imports the framework once and forks each cell from there. It enforces the
-cell's timeout; here is the outer one, for a server that hangs. Executors differ in how a server is started and how its
-death is noticed: that is a `Server`.
+The server (`harness.probe.process.server`) imports the framework once and forks each cell from there. It enforces the cell's
+timeout; the outer one, for a server that hangs, is here. Executors differ in how a server is started and how its death is
+noticed: that is a `Server`.
 """
 
 from __future__ import annotations
@@ -34,52 +34,52 @@ from harness.probe.border.wire import CellRequest
 from harness.system import clock
 from harness.system.obstacles import refused
 
-#: How much longer than the cell's own timeout we wait for its server to act on it.
+#: Seconds beyond the cell's own timeout in which its server must act on it.
 _OUTER_GRACE_S = 30.0
 
 _LOG_TAIL_BYTES = 1500
 
-#: Beside the runs: what plain PyTorch trains, kept for all releases.
+#: Folder next to the runs: results of plain PyTorch, kept for all releases.
 _TRUTHS = "truths"
 
 
 class Server(Protocol):
-    """A running server, and the two pipes to it. `harness.launch.process.ServerProcess` is one."""
+    """A running server, and the two pipes to it, for example a `harness.launch.process.ServerProcess`."""
 
     @property
     def left(self) -> Mapping[str, int]:
-        """What it had started and left running, once it has been killed or closed: name of the process -> how many."""
+        """Processes that it started and left running, once it has been killed or closed: name -> count."""
         ...
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Raises Gone."""
+        """Send a message. Raise Gone."""
 
     def receive(self, timeout_s: float) -> dict[str, Any]:
-        """The next message. Raises Gone, Hung."""
+        """Return the next message. Raise Gone, Hung."""
         ...
 
     def interrupt(self) -> None:
-        """Kill it without waiting, from any thread; `receive` then raises Gone."""
+        """Kill the server without waiting, from any thread; `receive` then raises Gone."""
 
     def kill(self, grace_s: float = 0.0) -> str:
-        """Kill it, at once or when it has not ended by itself in time, and say how it ended. May be called twice."""
+        """Kill the server, at once or if it has not ended by itself in time. Return how it ended. May be called twice."""
         ...
 
     def close(self) -> None:
-        """Let it end by itself, else kill it."""
+        """Let the server end by itself, else kill it."""
 
 
-#: Starts a server in a folder, with what it prints going to a file. Raises OSError where it does not start.
+#: Starts a server in a folder, with its output going to a file. Raises OSError if it does not start.
 StartServer = Callable[[Path, Path], Server]
 
 
 class ServerWorker:
     """See `harness.launch.contract.Worker`.
 
-    ``start_server`` starts a server, given its folder and the file for its log; ``runs`` is where folders of servers and
-    cells are made. With ``owner``, those folders belong to that user, as whom the server runs. ``report`` gets what a
-    server left running that belongs to no cell. With ``limited_memory``,
-    a server has a limit of its own, the same in every run: what exceeds it is too large, whatever else the machine does.
+    ``start_server`` starts a server, given its folder and the file for its log; folders of servers and cells are made in
+    ``runs``. With ``owner``, those folders belong to that user, as whom the server runs. ``report`` gets the processes that
+    a server left running and that belong to no cell. With ``limited_memory``, a server has a limit of its own, the same in
+    every run: a cell that exceeds it is too large, whatever else the machine does.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class ServerWorker:
             self._shut()
 
     def start(self, cell: Cell, plan: RunPlan, share: RankShare | None = None) -> Waiting | Ended:
-        """With a ``share``, only those of its ranks; the others run on other machines."""
+        """Start a cell. With a ``share``, only its ranks; the others run on other machines."""
         self.wait_until_open()
         self._run = run = _CellRun(_folder(self._runs, "run-", self._owner))
         if self._unusable is not None:
@@ -229,7 +229,7 @@ class ServerWorker:
             return self._end(Ended(outcome=TimedOut(stage=run.stage, limit_s=self._timeout_s)))
 
     def _lost(self, outcome: Outcome) -> Ended:
-        """The server is gone; the next cell gets a new one."""
+        """End the cell of a server that is gone; the next cell gets a new one."""
         self.close()
         return self._end(Ended(outcome=outcome))
 
@@ -266,7 +266,7 @@ class ServerWorker:
 
 
 class _CellRun:
-    """One execution of a cell: its folder, and what is known of it."""
+    """One execution of a cell: its folder, and its state."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -277,13 +277,13 @@ class _CellRun:
         self._has_begun = False
 
     def begin(self, request: str) -> None:
-        """Raise OSError."""
+        """Write the cell's request. Raise OSError."""
         self._request.write_text(request)
         self._has_begun = True
 
     @property
     def is_removed(self) -> bool:
-        """Whether the folder has been emptied meanwhile, or is about to be: other servers' releases can write to it, too."""
+        """True if the folder has been emptied meanwhile, or is about to be: other servers' releases can write to it, too."""
         return self._has_begun and not os.path.lexists(self._request)
 
     @property
@@ -291,13 +291,13 @@ class _CellRun:
         return self.folder / "request.json"
 
 
-#: Signature of a cell that was stored, of a program that is launched otherwise by now.
+#: Signature of a stored cell whose program now has another launch line.
 _NO_SECRET = "its launch line holds a secret, which is not stored: give the line with --program once more"
 
 
 def _with_line(parameters: Mapping[str, Any], line: str) -> dict[str, Any] | None:
-    """The parameters of a cell as they run: ``line`` in the place of what is published of it. None where the published line
-    is another one's, and lacks a secret."""
+    """Return the parameters of a cell as they run: with ``line`` in place of its published form. None if the published line
+    masks a secret and is not that of ``line``."""
     shown = parameters.get("program")
     if isinstance(shown, str) and line and published(line) == shown:
         return {**parameters, "program": line}
@@ -305,19 +305,19 @@ def _with_line(parameters: Mapping[str, Any], line: str) -> dict[str, Any] | Non
 
 
 def _seconds(value: object) -> float | None:
-    """What the server says that a round took, as far as it makes sense."""
+    """Return the seconds of a round that the server reports; None if they are not plausible."""
     return value if isinstance(value, float) and 0 < value < math.inf else None
 
 
 def _counts(value: object) -> dict[str, int]:
-    """What the server says that a cell has left, as far as it makes sense."""
+    """Return the counts of left processes that the server reports, as far as they are plausible."""
     if not isinstance(value, dict):
         return {}
     return {str(name)[:16]: count for name, count in list(value.items())[:20] if isinstance(count, int)}
 
 
 def _folder(parent: Path, prefix: str, owner: int | None) -> Path:
-    """A new folder. Raises EnvironmentUnavailable."""
+    """Make a new folder. Raise EnvironmentUnavailable."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         folder = tempfile.mkdtemp(dir=parent, prefix=prefix)
@@ -330,7 +330,7 @@ def _folder(parent: Path, prefix: str, owner: int | None) -> Path:
 
 
 def _death(stage: str, who: str, gone: Gone, log: str, folder: Path) -> Outcome:
-    """The outcome of a cell whose server, which wrote to ``folder``, is gone."""
+    """Return the outcome of a cell whose server, which wrote to ``folder``, is gone."""
     signature = f"{who} {gone.how}"
     if gone.out_of_memory:
         return OutOfMemory(phase=stage, detail=signature)

@@ -1,4 +1,4 @@
-"""The workers of one machine, and what they take of it."""
+"""The workers of one machine, and the memory and cores that they take."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OPEN_CELL_BYTES = 1 << 30
 IDLE_SERVER_BYTES = 1 << 29
 SIM_BYTES = 2 << 30
 
-#: Of a rank in huge pages, at most, which share nothing with its server; a tiny model has 0.15 GB in them.
+#: Memory of a rank in huge pages, at most, which it does not share with its server; a tiny model has 0.15 GB in them.
 OWN_RANK_BYTES = 1 << 29
 
 #: Cells with the same key run on one worker.
@@ -22,8 +22,8 @@ WorkerKey = tuple[str, str, str]
 
 
 def worker_key(cell: Cell) -> WorkerKey:
-    """Importing a framework takes seconds, and is the same for ``cpu`` and ``sim``. Scenarios that need packages have an
-    environment of their own."""
+    """Return the key of the worker that a cell needs. Importing a framework takes seconds, and is the same for ``cpu`` and
+    ``sim``. Scenarios that need packages have an environment of their own."""
     return cell.environment_stack.id, "cpu" if cell.device == "sim" else cell.device, cell.framework
 
 
@@ -32,14 +32,14 @@ _ALL_CORES = 1 << 20
 
 
 def rank_count(cell: Cell) -> int:
-    """How many processes train in it, on all machines together."""
+    """Return the number of processes that train in a cell, on all machines together."""
     return int(cell.parameters.get("world_size", 1))
 
 
 def cores(cell: Cell) -> int:
-    """How many an untimed cell takes. One for two ranks, which wait for each other half of the time: three releases of the
-    default set took 46.0 and 47.3 s on two cores, and 51.9 and 51.7 s with a core for each rank. A simulation is one
-    process. On GPUs there is one cell at a time, whose ranks have their memory to themselves."""
+    """Return the number of cores that an untimed cell takes: one for two ranks, which wait for each other half of the time.
+    Three releases of the default set took 46.0 and 47.3 s on two cores, and 51.9 and 51.7 s with a core for each rank. A
+    simulation is one process. On GPUs one cell runs at a time, so that its ranks have their memory to themselves."""
     if cell.device == "cuda":
         return _ALL_CORES
     return 1 if cell.device == "sim" else max(1, rank_count(cell) // 2)
@@ -49,7 +49,7 @@ class Workers:
     """One worker for each key, made when it is first needed. For many threads."""
 
     def __init__(self, make: Callable[[Environment, str, str], Worker]) -> None:
-        """``make`` is `harness.launch.contract.Executor.worker` of the machine."""
+        """Make no worker yet. ``make`` is `harness.launch.contract.Executor.worker` of the machine."""
         self._make = make
         self._workers: dict[WorkerKey, Worker] = {}
         self._lock = threading.Lock()
@@ -58,6 +58,7 @@ class Workers:
         return len(self._workers)
 
     def worker(self, environment: Environment, cell: Cell) -> Worker:
+        """Return the worker for cells like this one."""
         key = worker_key(cell)
         with self._lock:
             if key not in self._workers:
@@ -65,7 +66,8 @@ class Workers:
             return self._workers[key]
 
     def close(self, keep: Collection[WorkerKey] = ()) -> None:
-        """Close all but those with these keys. Two threads may: the one that ends a run, and one whose session has ended."""
+        """Close all workers but those with these keys. Two threads may call it: the one that ends a run, and one whose
+        session has ended."""
         with self._lock:
             closed = [self._workers.pop(key) for key in list(self._workers) if key not in keep]
         for worker in closed:

@@ -1,7 +1,7 @@
-"""What all parts that use a Ray cluster share: its settings, how it is reached, and its faults as one line each.
+"""Shared parts of everything that uses a Ray cluster: its settings, the connection, and its errors as one line each.
 
-Ray is an extra (``pip install 'dsregress[ray]'``) and is imported here and in `harness.launch.ray.executor` alone, when
-it is requested. The harness's own code travels to the nodes with each job; its dependencies must be installed there.
+Ray is an extra (``pip install 'dsregress[ray]'``), imported only here and in `harness.launch.ray.executor`, when it is
+requested. The harness's own code travels to the nodes with each job; its dependencies must be installed there.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from harness.errors import EnvironmentUnavailable, UsageError
 
 _WHERE = "ray"
 
-#: How long an address may take to answer. Ray itself would try for minutes.
+#: Seconds that an address may take to answer. Ray itself would try for minutes.
 _ANSWER_S = 10.0
 
-#: Memory for Ray's own objects where we start it; ours are small.
+#: Memory for Ray's own objects if we start it; ours are small.
 _OBJECTS_BYTES = 128 << 20
 
-#: What Ray sets or leaves in our processes on its nodes. Without the first, it hides the GPUs from a task that holds
+#: Variables that Ray sets in our processes on its nodes. Without the first, it hides the GPUs from a task that holds
 #: the whole node and requests none of them by itself.
 _ON_NODES = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
-#: Travels to the nodes.
+#: The code that travels to the nodes.
 _CODE = Path(__file__).resolve().parents[2]
 
 
 def connect(settings: Ray) -> None:
-    """Join the cluster, once. Raises EnvironmentUnavailable, UsageError where the address is none."""
+    """Join the cluster, once. Raise EnvironmentUnavailable, or UsageError if the address is not one."""
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError as error:
@@ -64,7 +64,7 @@ def connect(settings: Ray) -> None:
 
 @contextlib.contextmanager
 def ray_errors(address: str = "") -> Iterator[None]:
-    """Turns errors of Ray, except those about single nodes, into EnvironmentUnavailable."""
+    """Turn errors of Ray within the block, except those about single nodes, into EnvironmentUnavailable."""
     try:
         yield
     except Exception as error:  # Ray raises all kinds, and plain ones too
@@ -72,7 +72,7 @@ def ray_errors(address: str = "") -> Iterator[None]:
 
 
 def fault(error: BaseException, address: str = "") -> EnvironmentUnavailable:
-    """Ray's error as one line: the cause, and what to do."""
+    """Return Ray's error as one line: the cause, and what to do."""
     text = re.sub(r"\s+", " ", str(error)).strip()
     where = f"{_WHERE} {address}".strip()
     if re.search(r"[Vv]ersion mismatch|different versions? of (Ray|Python)", text):
@@ -102,7 +102,7 @@ def fault(error: BaseException, address: str = "") -> EnvironmentUnavailable:
 
 
 def _check_answers(address: str) -> None:
-    """Raises UsageError for what is not an address, EnvironmentUnavailable where nothing listens there."""
+    """Raise UsageError if the address is not one, EnvironmentUnavailable if nothing listens there."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     hint = "start the head (ray start --head --port=6379), and check --ray-address"
     if not host or not port.isdigit():
@@ -118,7 +118,7 @@ def _check_answers(address: str) -> None:
 
 @contextlib.contextmanager
 def _own_signals() -> Iterator[None]:
-    """Ray installs a handler for SIGTERM; this keeps ours."""
+    """Keep our handler for SIGTERM within the block, since Ray installs its own."""
     ours = signal.getsignal(signal.SIGTERM)
     try:
         yield
@@ -129,5 +129,5 @@ def _own_signals() -> Iterator[None]:
 
 
 def totals(node: Mapping[str, Any]) -> dict[str, float]:
-    """All that a node of `ray.nodes()` has to give."""
+    """Return the total resources of a node of `ray.nodes()`."""
     return {str(name): float(amount) for name, amount in (node.get("Resources") or {}).items()}

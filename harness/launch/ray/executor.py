@@ -1,8 +1,8 @@
-"""Runs cells on a Ray cluster: one actor per probe server, which imports the framework once for all the cells it gets.
+"""Runs cells on a Ray cluster: one actor per probe server, which imports the framework once for all its cells.
 
-An actor requests what its cell needs, and Ray places it. A timed session holds whole nodes by a placement group of
-all their CPUs and GPUs, so that nothing else runs there; ranks that span nodes get a group with a bundle on each
-(STRICT_SPREAD). What dies with a node is Lost here, and `harness.launch.timed` and `untimed` run it again.
+An actor requests the resources of its cell, and Ray places it. A timed session holds whole nodes by a placement group of all
+their CPUs and GPUs, so that nothing else runs there; ranks that span nodes get a group with a bundle on each
+(STRICT_SPREAD). A cell whose node dies is Lost here, and `harness.launch.timed` and `untimed` run it again.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from harness.launch.workers import Workers
 from harness.model import Cell, Environment, Hardware, LockedStack, OutOfMemory
 from harness.system.other_work import busy_cores
 
-#: How often to check whether what is awaited can still come.
+#: How often to check that the cluster can still satisfy a pending request, in seconds.
 _CHECK_S = 2.0
 
-#: How long an actor may take to close its server.
+#: Seconds that an actor may take to close its server.
 _CLOSE_S = 10.0
 
-#: How long the other parts of a cell may take to end by themselves once one of them has.
+#: Seconds that the other parts of a cell may take to end by themselves once one of them has.
 _OTHERS_END_S = 5.0
 
-#: How long they may take to end once they have been interrupted: as a keeper may.
+#: Seconds that they may take to end once they have been interrupted: as long as a keeper may.
 _INTERRUPTED_S = 30.0
 
-#: Where Ray says that it killed a process of ours because its node had no memory left.
+#: Text of Ray's error if it killed a process of ours because its node had no memory left.
 _OUT_OF_MEMORY = "memory pressure"
 
 
 class RayExecutor:
     """See `harness.launch.contract.Executor` and `Cluster`. Joins the cluster on first use.
 
-    ``files`` is the code that measures, by `harness.launch.staging.probe_files`; ``side`` is what is done on nodes;
+    ``files`` is the code that measures, by `harness.launch.staging.probe_files`; ``side`` is the work done on nodes;
     ``programs`` are those in the files.
     """
 
@@ -77,8 +77,8 @@ class RayExecutor:
     def build(
         self, locked: Sequence[LockedStack], progress: Callable[[int, str, Environment | None], None]
     ) -> tuple[Environment, ...]:
-        """Each stack's environment on some node, in order; other nodes make theirs when they get a cell of it. Raises
-        EnvironmentUnavailable."""
+        """Build each stack's environment on some node and return them in order; other nodes build theirs when they get a
+        cell of it. Raise EnvironmentUnavailable."""
         ray = self._joined()
         make = ray.remote(_build).options(num_cpus=1, max_retries=3, scheduling_strategy="SPREAD")
         self._locked.update((lock.sha256, lock) for lock in locked)
@@ -99,7 +99,8 @@ class RayExecutor:
         return tuple(built[index] for index in range(len(locked)))
 
     def hardware(self) -> Hardware:
-        """Of the most frequent kind of node that has GPUs, else of the most frequent kind. Raises EnvironmentUnavailable."""
+        """Return the hardware of the most frequent kind of node with GPUs, else of the most frequent kind. Raise
+        EnvironmentUnavailable."""
         ray = self._joined()
         since = time.monotonic()
         while not (nodes := self.nodes()):
@@ -133,7 +134,7 @@ class RayExecutor:
         return self.worker(environment, cell.device, cell.framework)
 
     def keep_workers_for(self, cells: Sequence[Cell]) -> None:
-        """Workers of timed sessions were closed with their machines."""
+        """Do nothing: workers of timed sessions were closed with their machines."""
 
     def workers_at_once(self) -> int:
         return int(sum(node.has.get("CPU", 0) for node in self.nodes()))
@@ -165,7 +166,7 @@ class RayExecutor:
             self.release(group, kind[0].kind)
 
     def nodes(self) -> list[ClusterNode]:
-        """The nodes that are alive and run something. Raises EnvironmentUnavailable."""
+        """Return the nodes that are alive and have at least one CPU. Raise EnvironmentUnavailable."""
         with cluster.ray_errors(self.settings.address):
             found = self._joined().nodes()
         every = [
@@ -176,10 +177,12 @@ class RayExecutor:
         return [node for node in every if node.has.get("CPU", 0) >= 1]
 
     def needs(self, cell: Cell) -> Needs:
+        """Return the needs of a cell, given the present nodes."""
         return needs(cell, self.nodes(), self.settings)
 
     def group(self, bundles: Sequence[Mapping[str, float]], nodes: Sequence[ClusterNode] = ()) -> Any:
-        """A placement group, which may not be placed yet: on one of the nodes (none: of all), or each bundle on another."""
+        """Return a placement group, which may not be placed yet: on one of ``nodes`` (none: of all), or with each bundle on
+        another."""
         from ray.util.placement_group import placement_group
 
         self._joined()
@@ -194,7 +197,7 @@ class RayExecutor:
         return made
 
     def release(self, group: Any, kind: tuple[float, float] | None = None) -> None:
-        """Give a placement group back; of a machine that was held, with its kind."""
+        """Give a placement group back; if a machine was held, with its ``kind``."""
         from ray.util.placement_group import remove_placement_group
 
         with self._lock:
@@ -205,7 +208,7 @@ class RayExecutor:
             remove_placement_group(group)
 
     def actor(self, locked: LockedStack, device: str, framework: str, **options: Any) -> Any:
-        """A `NodeWorker`, which may not be placed yet."""
+        """Return a `NodeWorker`, which may not be placed yet."""
         ray = self._joined()
         if self._shipped is None:
             self._shipped = ray.put(dict(self._files))
@@ -223,7 +226,7 @@ class RayExecutor:
             self._joined().kill(actor, no_restart=True)
 
     def could_run(self, needed: Needs) -> bool:
-        """Whether there are nodes for it, busy or not."""
+        """Return True if the cluster has enough nodes for it, busy or not."""
         return bool(alike(needed, self.nodes()))
 
     def close(self) -> None:
@@ -235,14 +238,14 @@ class RayExecutor:
             self.release(group)
 
     def _joined(self) -> Any:
-        """Ray itself."""
+        """Join the cluster if necessary, and return the module ``ray``."""
         cluster.connect(self.settings)
         import ray
 
         return ray
 
     def give_up_after(self, since: float, why: str) -> None:
-        """Raises EnvironmentUnavailable once the wait since that moment is longer than the settings allow."""
+        """Raise EnvironmentUnavailable if the wait since that moment is longer than the settings allow."""
         if time.monotonic() - since > self.settings.wait_s:
             raise EnvironmentUnavailable(
                 why,
@@ -300,7 +303,7 @@ class RayWorker:
         *,
         held: tuple[Any, Needs] | None = None,
     ) -> None:
-        """``held``: the placement group of whole nodes that it is in, and what of them it needs."""
+        """Start nothing. ``held``: the placement group of whole nodes that it is in, and its needs from them."""
         self._executor = executor
         self._server = (locked, device, framework)
         self._group: Any = held[0] if held else None
@@ -389,7 +392,7 @@ class RayWorker:
             self._is_group_ours = True
 
     def _together(self, replies: list[Any]) -> Waiting | Ended:
-        """The state of all parts. Where one has ended, the others are ended."""
+        """Return the state of all parts. If one has ended, end the others."""
         try:
             states = self._states(replies)
         except _ClusterOutOfMemory as starved:
@@ -417,7 +420,7 @@ class RayWorker:
         return [_value(reply) for reply in replies]
 
     def _interrupt(self, actors: Sequence[Any], replies: list[Any]) -> None:
-        """End the parts of a cell that wait for those that have ended. Raise Lost where one does not end by that either."""
+        """End the parts of a cell that wait for those that have ended. Raise Lost if one does not end even then."""
         import ray
 
         if not actors:
@@ -429,7 +432,7 @@ class RayWorker:
             raise Lost(f"a part of the cell did not end within {_INTERRUPTED_S:.0f} s of being interrupted")
 
     def _located(self, ended: Ended) -> Ended:
-        """With the hardware and environment it ran on."""
+        """Return the end with the hardware and environment it ran on."""
         if not self._opened:
             return ended
         where = self._opened[0]
@@ -437,11 +440,11 @@ class RayWorker:
 
 
 class _ClusterOutOfMemory(Lost):
-    """Ray has killed an actor, as its node had no memory left."""
+    """Ray has killed an actor because its node had no memory left."""
 
 
 def _value(reply: Any) -> Any:
-    """The value of a reply. Raises Lost, with the reason in its text, where there is none."""
+    """Return the value of a reply. Raise Lost, with the reason in its text, if it has none."""
     import ray
     from ray.exceptions import RayError, RayTaskError
 
@@ -458,7 +461,7 @@ def _value(reply: Any) -> Any:
 
 @contextlib.contextmanager
 def _node_errors() -> Iterator[None]:
-    """Turns the error of a node into EnvironmentUnavailable."""
+    """Turn the error of a node within the block into EnvironmentUnavailable."""
     from ray.exceptions import RayError, RayTaskError
 
     where, hint = "ray", "install the harness on every node (pip install 'dsregress[ray]'), as it is here"
@@ -475,7 +478,7 @@ def _node_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _ignore_missing() -> Iterator[None]:
-    """What is to be ended may be gone already, or the cluster may be."""
+    """Ignore errors of Ray within the block: the object to be ended, or the cluster, may be gone already."""
     from ray.exceptions import RayError
 
     with contextlib.suppress(RayError, ConnectionError, EnvironmentUnavailable):
@@ -498,7 +501,7 @@ def _on_first_node(group: Any, function: Callable[..., Any], *arguments: Any) ->
 
 
 def _options(resources: Mapping[str, float]) -> dict[str, Any]:
-    """As the options of an actor."""
+    """Return resources as the options of an actor."""
     known = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
     options: dict[str, Any] = {known[name]: amount for name, amount in resources.items() if name in known}
     others = {name: amount for name, amount in resources.items() if name not in known}
@@ -522,10 +525,10 @@ def _are_there(nodes: Sequence[ClusterNode], alive: Sequence[ClusterNode]) -> bo
 
 
 def _build(side: NodeSide, locked: LockedStack) -> Environment:
-    """On a node."""
+    """Build a stack. Runs on a node."""
     return side.build(locked)
 
 
 def _hardware(side: NodeSide) -> Hardware:
-    """On a node."""
+    """Return the node's hardware. Runs on a node."""
     return side.hardware()

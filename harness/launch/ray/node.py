@@ -1,7 +1,7 @@
-"""What runs on a node of a Ray cluster: an actor that hosts one probe server.
+"""The part that runs on a node of a Ray cluster: an actor that hosts one probe server.
 
-On its node it does what this process does here: builds the environment unless it exists, starts the server in it, and
-passes its answers on. It dies with the job that started it, and the server with it.
+On its node it does what this process does here: builds the environment unless it exists, starts the server in it, and passes
+its answers on. It dies with the job that started it, and the server with it.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from harness.probe.border.ports import held_port
 from harness.probe.border.trees import remove_tree
 from harness.system.locks import try_lock
 
-#: In a folder for runs: held by the actor whose runs they are.
+#: Lock file in a folder for runs, held by its actor.
 _LOCK = "held.lock"
 
 
 class NodeSide(Protocol):
-    """What to know about a node and do on it. Travels there; each of its methods is called there."""
+    """Facts about a node, and work done on it. Travels there; each of its methods is called there."""
 
     def folder(self) -> Path:
-        """Where environments and scratch files go."""
+        """Return the folder of environments and scratch files."""
         ...
 
     def variables(self) -> dict[str, str]:
-        """The allow-listed environment of measured processes."""
+        """Return the allow-listed environment of measured processes."""
         ...
 
     def hardware(self) -> Hardware: ...
 
     def build(self, locked: LockedStack) -> Environment:
-        """The stack's environment: the existing one if it is complete, else built now. Raises EnvironmentUnavailable."""
+        """Return the stack's environment: the existing one if it is complete, else built now. Raise
+        EnvironmentUnavailable."""
         ...
 
 
@@ -54,7 +55,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeWorker:
-    """As `harness.launch.contract.Worker`, on its node. `interrupt` may be called beside any other."""
+    """A `harness.launch.contract.Worker` on its node. `interrupt` may be called during any other call."""
 
     def __init__(
         self,
@@ -78,8 +79,7 @@ class NodeWorker:
         self._port = contextlib.ExitStack()  #: holds the one at which ranks meet
 
     def open(self) -> Opened:
-        """Build and import; returns when the framework is imported or cannot be. Raises
-        EnvironmentUnavailable."""
+        """Build and import; return when the framework is imported or cannot be. Raise EnvironmentUnavailable."""
         environment = self._side.build(self._locked)
         if environment.failure is not None:
             self._failed = Ended(outcome=environment.failure)
@@ -160,7 +160,8 @@ class _RunsFolder:
 
 
 def _remove_unless_held(folder: Path) -> None:
-    """A folder that was made microseconds ago may not be held yet; its cell then fails, and runs again."""
+    """Remove a folder for runs that no actor holds. One that was made microseconds ago may not be held yet; its cell then
+    fails, and runs again."""
     with contextlib.suppress(OSError):
         lock = try_lock(folder / _LOCK)
         if lock is not None:

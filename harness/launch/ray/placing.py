@@ -1,4 +1,4 @@
-"""What a cell requests from a cluster, given its nodes. Pure; the cluster does the placing."""
+"""The resources that a cell requests from a cluster, given its nodes. Pure; the cluster does the placing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     address: str
-    has: Mapping[str, float]  #: resource -> how much of it there is in all
+    has: Mapping[str, float]  #: resource -> its total amount
 
     @property
     def kind(self) -> tuple[float, float]:
@@ -25,7 +25,7 @@ class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cell needs: so many nodes, with this on each."""
+    """The needs of a cell: a number of nodes, and resources on each."""
 
     nodes: int
     ranks: int  #: of its ranks, on each node
@@ -33,11 +33,12 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def needs(cell: Cell, nodes: Sequence[ClusterNode], settings: Ray) -> Needs:
-    """CPUs for ranks, GPUs where it runs on them, memory where it simulates, and the configured custom resources.
+    """Return a cell's needs: CPUs for ranks, GPUs if it runs on them, memory if it simulates, and the configured custom
+    resources.
 
-    Ranks go on one node where it has a core, or a GPU, for each. Otherwise they are shared out evenly over several, where
-    there are as many that can take their part. Where there are not, they all go on one, as on a machine of our own: CPU
-    ranks share its cores, and one GPU stands for all of them.
+    Ranks go on one node if it has a core, or a GPU, for each. Otherwise they are divided evenly over several, if enough
+    nodes can take their part. If not, they all go on one, as on a machine of our own: CPU ranks share its cores, and one GPU
+    is requested for all of them.
     """
     custom = settings.resources.get(cell.device, {})
     if cell.device == "sim":
@@ -53,8 +54,8 @@ def needs(cell: Cell, nodes: Sequence[ClusterNode], settings: Ray) -> Needs:
 
 
 def alike(needed: Needs, nodes: Sequence[ClusterNode]) -> list[list[ClusterNode]]:
-    """Nodes that can take their part of such a cell, those together that have as many CPUs and GPUs; kinds of which there
-    are too few are left out. The most frequent kind comes first."""
+    """Return the nodes that can take their part of such a cell, grouped by their CPUs and GPUs; kinds with too few nodes are
+    left out. The most frequent kind comes first."""
     kinds: dict[tuple[float, float], list[ClusterNode]] = {}
     for node in nodes:
         if _has(node, needed.resources):
@@ -63,13 +64,13 @@ def alike(needed: Needs, nodes: Sequence[ClusterNode]) -> list[list[ClusterNode]
 
 
 def whole(node: ClusterNode, needed: Needs) -> dict[str, float]:
-    """What to request from a node so that nothing else runs there: every CPU and GPU that it has."""
+    """Return the request for a node on which nothing else can run: every CPU and GPU that it has."""
     every = {name: node.has[name] for name in ("CPU", "GPU") if node.has.get(name)}
     return {**{name: amount for name, amount in needed.resources.items() if name != "memory"}, **every}
 
 
 def missing(needed: Needs) -> str:
-    """Why it cannot be placed: ``no node in the cluster has 4 CPUs and 1 A100``."""
+    """Return why it cannot be placed: ``no node in the cluster has 4 CPUs and 1 A100``."""
     each = " and ".join(_counted(amount, name) for name, amount in needed.resources.items() if name != "memory")
     if needed.nodes > 1:
         return f"the cluster has fewer than {needed.nodes} nodes with {each}"
@@ -77,7 +78,7 @@ def missing(needed: Needs) -> str:
 
 
 def _ranks_on_each(ranks: int, at_most: int) -> int:
-    """The largest even share that is not larger."""
+    """Return the largest even share up to ``at_most``."""
     return next(each for each in range(min(ranks, at_most), 0, -1) if ranks % each == 0)
 
 

@@ -1,4 +1,4 @@
-"""One cell whose ranks span several machines: what each machine measured -> what the cell measured. Pure."""
+"""One cell whose ranks span several machines: merges the measurements of its parts. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.probe.border.wire import RankRecord, RoundCost, RunRecord
 
 
 def merge_parts(parts: Sequence[Ended]) -> Ended:
-    """The end of a cell from those of its parts, that of rank 0 first."""
+    """Merge the ends of a cell's parts, that of rank 0 first, into the end of the cell."""
     first, cause = parts[0], min(parts, key=_blame_order)
     records = [part.record for part in parts if part.record is not None]
     explanations = [part.explanation for part in parts if part.explanation is not None]
@@ -33,7 +33,7 @@ def merge_parts(parts: Sequence[Ended]) -> Ended:
 
 
 def _blame_order(part: Ended) -> int:
-    """Sorts the end that is the cause first, then errors about other ranks, then what passed."""
+    """Return the sort key of an end: the cause first, then errors about other ranks, then passes."""
     match part.outcome:
         case OutOfMemory() | MachineFault():
             return 0
