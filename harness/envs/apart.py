@@ -1,9 +1,9 @@
-"""Keeps an environment apart: what runs in it, or a user who edits it, changes no file of uv's cache and of no other
-environment.
+"""Keeps an environment apart: no process that runs in it, and no user who edits it, changes a file of uv's cache or of
+another environment.
 
 uv links an environment's files from its cache, where a file that is written in place changes for every project of the user.
-So each file becomes a file of this environment's own, but for the packages that are too large for that: those are kept once,
-under ``shared/``, read-only, for all environments of this folder. Where the file system clones files, every one is a clone.
+So each file becomes a file of this environment's own, except in packages that are too large for that: those are kept once,
+under ``shared/``, read-only, for all environments of this folder. If the file system clones files, every file is a clone.
 
 <folder>/shared/<distribution>-<version>-<hash of its RECORD>/     its files
 <folder>/shared/.lock                                              held while packages are added
@@ -27,36 +27,36 @@ from harness.probe.border.trees import remove_tree
 from harness.system.files import new_folder, write_atomically
 from harness.system.locks import held
 
-#: Of the packages that a stack names, those up to this size are copied: people edit them, and releases patch one another.
+#: Packages that a stack names are copied up to this size: people edit them, and releases patch one another.
 #: A stack with DeepSpeed, transformers and PEFT then takes 33 MB more, not 90 MB.
 OWN_NAMED_BYTES = 16 * 1024 * 1024
 
-#: Of all other packages.
+#: All other packages are copied up to this size.
 OWN_OTHER_BYTES = 1024 * 1024
 
 _FICLONE = 0x40049409  # ioctl_ficlone(2)
 _STAMP = ".stamp"
 
-#: The time of every file that is written here: one that is written again is not taken for an edited one, and bytecode of
-#: the same wheel fits in every environment. 2020-01-01: no edit has it.
+#: The time of every file that is written here: a rewritten file does not look edited, and bytecode of the same wheel fits in
+#: every environment. 2020-01-01: no edit has it.
 WRITTEN_S = 1577836800
 
 
 @dataclasses.dataclass(frozen=True)
 class Separated:
-    """What an environment holds when it is apart."""
+    """The content of an environment that is apart."""
 
     records: dict[str, dict[str, str]]  #: see `harness.envs.inside.records`
     stamps: dict[str, str]  #: see `harness.envs.inside.stamp`
     shared: tuple[str, ...]  #: the distributions whose files it shares with other environments of ours
-    damaged: dict[str, str]  #: distribution -> a file that is not what its wheel says
+    damaged: dict[str, str]  #: distribution -> a file that differs from its wheel
 
 
 def separate(place: Path, packages: Path, shared: Path, *, framework: str, named: Collection[str]) -> Separated:
     """Replace every file of the environment in ``place`` that uv's cache has as well.
 
-    ``packages`` is where it keeps what is installed, ``shared`` the folder of what environments share; ``framework`` is
-    always copied, ``named`` are the packages that the stack names. Raises OSError.
+    ``packages`` is its folder of installed packages, ``shared`` the folder that environments share; ``framework`` is always
+    copied, ``named`` are the packages that the stack names. Raise OSError.
     """
     records = inside.records(packages)
     common = _common(records)
@@ -85,7 +85,8 @@ def separate(place: Path, packages: Path, shared: Path, *, framework: str, named
 
 
 def restore(packages: Path, shared: Path, distribution: str, files: Iterable[str]) -> bool:
-    """Replace these files of an environment by the shared ones; False where those were changed as well. Raises OSError."""
+    """Replace these files of an environment by the shared ones; return False if those were changed as well. Raise
+    OSError."""
     record = inside.records(packages)[distribution]
     entry = shared / key(distribution, record)
     if not _is_whole(entry, record):
@@ -95,7 +96,7 @@ def restore(packages: Path, shared: Path, distribution: str, files: Iterable[str
 
 
 def is_shared(file: Path) -> bool:
-    """Whether a file of an environment that is apart belongs to others as well."""
+    """Return True if a file of an environment that is apart belongs to others as well."""
     try:
         return file.lstat().st_nlink > 1
     except OSError:
@@ -103,8 +104,8 @@ def is_shared(file: Path) -> bool:
 
 
 def _add(shared: Path, packages: Path, name: str, record: Mapping[str, str], common: Collection[str]) -> str:
-    """Keep a distribution's files for all environments, unless they are kept. Returns a file that is not what its wheel
-    says, empty where there is none."""
+    """Keep a distribution's files for all environments, unless they are kept already. Return a file that differs from its
+    wheel, empty if all match."""
     entry = shared / key(name, record)
     shared.mkdir(parents=True, exist_ok=True)
     with held(shared / ".lock", lambda: None):
@@ -121,7 +122,7 @@ def _add(shared: Path, packages: Path, name: str, record: Mapping[str, str], com
 
 
 def _copy(packages: Path, folder: Path, record: Mapping[str, str], common: Collection[str]) -> str:
-    """Write read-only copies of files. Stops at one that is not as recorded, and returns its name."""
+    """Write read-only copies of files. Stop at one that is not as recorded, and return its name."""
     for parent in {file.rpartition("/")[0] for file in record}:
         os.makedirs(f"{folder}/{parent}", exist_ok=True)
     for file, recorded in record.items():
@@ -142,7 +143,7 @@ def _copy(packages: Path, folder: Path, record: Mapping[str, str], common: Colle
 
 
 def key(name: str, record: Mapping[str, str]) -> str:
-    """A folder's name for what a distribution has installed: ``numpy-2.4.6-f15907e9f084af31``."""
+    """Return the folder name for the files of an installed distribution: ``numpy-2.4.6-f15907e9f084af31``."""
     version = next((file.partition(".dist-info/")[0] for file in record if ".dist-info/" in file), name)
     return f"{version}-{hashlib.sha256(repr(sorted(record.items())).encode()).hexdigest()[:16]}"
 
@@ -155,7 +156,7 @@ def _is_whole(entry: Path, record: Mapping[str, str]) -> bool:
 
 
 def _tidy(shared: Path) -> None:
-    """Remove what no environment has files of any more, and what a killed run left."""
+    """Remove entries of which no environment has files any more, and those that a killed run left."""
     for entry in shared.iterdir():
         half = entry.name.startswith(".unfinished-")
         if entry.is_dir() and (half or all(os.lstat(file).st_nlink == 1 for file in _files(entry))):
@@ -163,13 +164,13 @@ def _tidy(shared: Path) -> None:
 
 
 def _common(records: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """The files that several distributions install, one over the other, as py-cpuinfo and py-cpuinfo2 do."""
+    """Return the files that several distributions install, one over the other, as py-cpuinfo and py-cpuinfo2 do."""
     owners = Counter(file for record in records.values() for file in record)
     return {file for file, count in owners.items() if count > 1}
 
 
 def _link(entry: Path, packages: Path, files: Iterable[str]) -> set[str]:
-    """Put shared files in the place of an environment's. Returns their paths."""
+    """Put shared files in the place of an environment's. Return their paths."""
     linked = set()
     for file in files:
         target = f"{packages}/{file}"
@@ -183,7 +184,7 @@ def _link(entry: Path, packages: Path, files: Iterable[str]) -> set[str]:
 
 
 def _own(file: str, *, clones: bool) -> None:
-    """Make a file with several names one of its own under this name."""
+    """Turn a file with several names into a separate file under this name."""
     copy = f"{file}.partial"
     try:
         with open(file, "rb") as source, open(copy, "xb") as target:
@@ -199,7 +200,7 @@ def _own(file: str, *, clones: bool) -> None:
 
 
 def _clones(folder: Path) -> bool:
-    """Whether the file system shares the blocks of two files until one is written."""
+    """Return True if the file system shares the blocks of two files until one is written."""
     with tempfile.NamedTemporaryFile(dir=folder) as source, tempfile.NamedTemporaryFile(dir=folder) as target:
         source.write(b"a")
         source.flush()
@@ -215,7 +216,7 @@ def _clone(source: int, target: int) -> bool:
 
 
 def _damaged(packages: Path, record: Mapping[str, str], common: Collection[str]) -> str:
-    """A file that is not what its wheel says, empty where there is none."""
+    """Return a file that differs from its wheel, empty if all match."""
     found = inside.contents(packages, [file for file in record if file not in common])
     return next((file for file, content in found if not inside.is_as_recorded(content, record[file])), "")
 

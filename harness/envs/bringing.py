@@ -1,7 +1,8 @@
-"""What a build inside a container needs from this machine: uv, the user's pip configuration, and local packages.
+"""Copies the parts of this machine that a build inside a container needs: uv, the user's pip configuration, and local
+packages.
 
-Of indexes on the network only the addresses are copied. Folders (`find-links`, and indexes given as ``file:``) are out of
-a build's sight, so the files that the requirements may need are copied.
+Of indexes on the network only the addresses are copied. Folders (`find-links`, and indexes given as ``file:``) are out of a
+build's sight, so the files that the requirements may need are copied.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from packaging.utils import (
 
 from harness.envs.installer import Installer
 
-#: Where the Dockerfiles copy it to, in a stage that is left behind.
+#: The folder that the Dockerfiles copy it to, in a stage that is left behind.
 PLACE = "/installer"
 
-#: uv's own variables that say where packages come from and how they are reached.
+#: uv's own variables for the sources of packages and the access to them.
 _INDEX_VARIABLES = re.compile(
     r"UV_(DEFAULT_INDEX|INDEX|INDEX_URL|EXTRA_INDEX_URL|INDEX_STRATEGY|INDEX_\w+_(USERNAME|PASSWORD)|NO_INDEX"
     r"|INSECURE_HOST|HTTP_\w*TIMEOUT|NATIVE_TLS|SYSTEM_CERTS)$"
 )
 
-#: Handed to a build as arguments, which engines keep out of an image's history for these names.
+#: Passed to a build as arguments, which engines keep out of an image's history for these names.
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy")
 
 
 def bring(installer: Installer, requirements: Sequence[str], folder: Path) -> None:
-    """Fill ``folder``, which becomes `PLACE` in a build that installs ``requirements``. Raises OSError."""
+    """Fill ``folder``, which becomes `PLACE` in a build that installs ``requirements``. Raise OSError."""
     folder.mkdir(parents=True)
     shutil.copy2(installer.uv, folder / "uv")
     packages = folder / "packages"
@@ -52,8 +53,8 @@ def bring(installer: Installer, requirements: Sequence[str], folder: Path) -> No
 
 
 def local_files(installer: Installer, requirements: Iterable[str]) -> Iterator[Path]:
-    """Packages in the user's folders that the requirements may need: of the pinned versions; of every version where there
-    is no index, as a build may need tools that are pinned nowhere else."""
+    """Yield the packages in the user's folders that the requirements may need: those of the pinned versions; without an
+    index, those of every version, as a build may need tools that are pinned nowhere else."""
     pins = dict(_pins(requirements))
     no_index = installer.pip.no_index
     for place in installer.pip.find_links:
@@ -69,7 +70,7 @@ def local_files(installer: Installer, requirements: Iterable[str]) -> Iterator[P
 
 
 def _of_index(page_folder: Path, name: str, version: str) -> Iterator[Path]:
-    """Files of one release in the folder of a simple index that lies on a disk (PEP 503)."""
+    """Yield the files of one release in the folder of a simple index on disk (PEP 503)."""
     try:
         page = (page_folder / "index.html").read_text(encoding="utf-8")
     except OSError:
@@ -88,7 +89,7 @@ def _local(place: str) -> Path | None:
 
 
 def _named(file: str) -> tuple[str, str]:
-    """Name and version that a file of a package says it is; empty where it is none."""
+    """Return the name and version in the file name of a package; empty if it is not one."""
     try:
         if file.endswith(".whl"):
             name, version, _, _ = parse_wheel_filename(file)
@@ -109,7 +110,7 @@ def _pins(requirements: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _variables(installer: Installer) -> dict[str, str]:
-    """Where packages come from, in uv's variables, without what only this machine sees."""
+    """Return the sources of packages in uv's variables, without those that only this machine can reach."""
     pip = replace(
         installer.pip,
         index_url="" if installer.pip.index_url.startswith("file:") else installer.pip.index_url,
@@ -129,7 +130,7 @@ def _variables(installer: Installer) -> dict[str, str]:
 
 
 def _files(installer: Installer, folder: Path) -> dict[str, str]:
-    """Copies certificates and the netrc, and says where they are."""
+    """Copy certificates and the netrc, and return their paths by variable."""
     environment: Mapping[str, str] = installer.environment
     found = {}
     for variable, source in (
@@ -144,7 +145,7 @@ def _files(installer: Installer, folder: Path) -> dict[str, str]:
 
 
 def _settings(installer: Installer, variables: Mapping[str, str], packages: bool) -> str:
-    """A piece of shell: the variables, and uv_pip with the user's options."""
+    """Return a piece of shell: the variables, and uv_pip with the user's options."""
     options = replace(
         installer.pip, find_links=tuple(place for place in installer.pip.find_links if _local(place) is None)
     ).uv_options()

@@ -1,12 +1,12 @@
 """Compiles a package once for all environments that hold the same wheel of it.
 
-Python writes a module's bytecode into the folder ``__pycache__`` beside it. For torch, transformers and what they import
-that takes 10 s of processor time and 60 MB in every new environment. So these folders are links into one that all
-environments of a folder share: what the first one compiles, the others read.
+Python writes a module's bytecode into the folder ``__pycache__`` next to it. For torch, transformers and their imports that
+takes 10 s of CPU time and 60 MB in every new environment. So these folders are links into one that all environments of a
+folder share: the first one compiles, the others read.
 
-Python itself decides whether bytecode is that of a source, by the source's time and size, and writes it whole or not at all.
-Files that an environment got from `harness.envs.apart` have a time that no edit has, so one that is edited is compiled anew.
-What has changed since Python wrote it is found by `harness.envs.bytecode_checks`.
+Python itself decides, by the source's time and size, whether bytecode belongs to a source, and writes it whole or not at
+all. Files that an environment got from `harness.envs.apart` have a time that no edit has, so an edited one is compiled anew.
+Bytecode that has changed since Python wrote it is found by `harness.envs.bytecode_checks`.
 
 <folder>/bytecode/<distribution>-<version>-<hash of its RECORD>/<folder of the package>/
 """
@@ -28,9 +28,9 @@ def share(
     """Make folders of bytecode in ``packages`` links into ``folder``, for the distributions in ``records``.
 
     ``records`` is distribution -> file -> hash, by `harness.envs.inside.records`, of all that is installed. The folders of
-    those ``excluded`` stay the environment's own, as do those whose bytecode another wheel's could be taken for: where a
-    module has no recorded hash or another time, and where several distributions install into one folder. Returns the names
-    of the folders in ``folder`` that were linked. Raises OSError.
+    those ``excluded`` stay the environment's own, as do those whose bytecode could be confused with another wheel's: if a
+    module has no recorded hash or another time, or if several distributions install into one folder. Return the names of the
+    folders in ``folder`` that were linked. Raise OSError.
     """
     linked = set()
     modules = {name: [file for file in record if file.endswith(".py")] for name, record in records.items()}
@@ -54,8 +54,8 @@ def _folder(file: str) -> str:
 
 
 def _is_certain(module: Path, recorded: str) -> bool:
-    """Whether a module's content follows from its distribution's RECORD, and its time is the one that no edit has: the
-    installer's own copies, from a cache on another file system, have another."""
+    """Return True if a module's content follows from its distribution's RECORD, and its time is the one that no edit has:
+    the installer's own copies, from a cache on another file system, have another."""
     try:
         return recorded.startswith("sha256=") and os.stat(module).st_mtime == WRITTEN_S
     except FileNotFoundError:  # recorded, and not in the wheel

@@ -1,8 +1,8 @@
-"""Find shared bytecode that has changed since Python wrote it, and remove it, so that Python compiles it anew.
+"""Finds shared bytecode that has changed since Python wrote it, and removes it, so that Python compiles it anew.
 
-A damaged file would fail every release that imports it, in every environment, or change what it computes. So digests of what
-Python has compiled are kept beside it after a run, and compared before the next. Of a file without a digest, as a killed run
-leaves it, Python says whether it can be read.
+A damaged file would fail every release that imports it, in every environment, or change its results. So digests of compiled
+files are kept next to them after a run, and compared before the next. Whether a file without a digest, as a killed run
+leaves it, can be read is decided by Python.
 
 <folder>/bytecode/<distribution>-<version>-<hash of its RECORD>/.digests    file -> SHA-256
 """
@@ -49,7 +49,7 @@ _decoder = msgspec.json.Decoder(dict[str, str])
 def check_bytecode(folder: Path, entries: Iterable[str], python: Path) -> tuple[str, ...]:
     """Remove the bytecode that is not as Python wrote it, in these ``entries`` of ``folder``.
 
-    ``python`` is the interpreter that imports it. Returns a line for the user for each entry that had any. Raises OSError.
+    ``python`` is the interpreter that imports it. Return a line for the user for each entry that had any. Raise OSError.
     """
     lines = []
     for entry in entries:
@@ -72,7 +72,8 @@ def check_bytecode(folder: Path, entries: Iterable[str], python: Path) -> tuple[
 
 
 def record_bytecode(folder: Path) -> None:
-    """Keep the digests of what Python has compiled since the last time, in all entries of ``folder``. Raises OSError."""
+    """Keep the digests of the files that Python has compiled since the last time, in all entries of ``folder``. Raise
+    OSError."""
     for place in folder.iterdir() if folder.is_dir() else ():
         known = _read_digests(place)
         fresh = {file: _digest(place / file) for file in _compiled(place) if file not in known}
@@ -90,7 +91,7 @@ def _compiled(place: Path) -> list[str]:
 
 
 def _digest(file: Path) -> str:
-    """Return the digest of a file's content, empty where it is none that Python wrote: a pipe, a device, a giant."""
+    """Return the digest of a file's content, empty if Python cannot have written it: a pipe, a device, a giant."""
     try:
         return hashlib.sha256(read_regular(file, MOST_FILE_BYTES)).hexdigest()
     except OSError:
@@ -98,7 +99,7 @@ def _digest(file: Path) -> str:
 
 
 def _unreadable(files: Sequence[Path], python: Path) -> list[int]:
-    """Return the places of those that are no bytecode."""
+    """Return the indexes of the files that are no bytecode."""
     found: list[int] = []
     first = 0
     while first < len(files):

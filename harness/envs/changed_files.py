@@ -1,4 +1,4 @@
-"""Which files of a distribution differ between two environments. Reads files, and nothing else."""
+"""Compares the files of a distribution in two environments. Reads files, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from harness.model import Environment
 
 
 def changed_files(old: Environment, new: Environment, distribution: str) -> tuple[str, ...]:
-    """``+12 -3 deepspeed/runtime/zero/stage3.py``: lines that are only in the new, only in the old one; most lines first.
+    """Return ``+12 -3 deepspeed/runtime/zero/stage3.py``: lines only in the new, only in the old environment; most lines
+    first.
 
-    Lines count wherever they stand, so that what was merely moved is no change. Empty where an environment is missing.
+    Lines are counted independently of their position, so that moved lines are no change. Empty if an environment is missing.
     """
     before, after = (_files(environment, distribution) for environment in (old, new))
     if not before or not after:

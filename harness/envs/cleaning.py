@@ -1,7 +1,7 @@
-"""Find what a folder of environments holds that nobody uses, and remove it.
+"""Finds the unused parts of a folder of environments, and removes them.
 
-Files that environments share are on the disk until the last of those environments is gone, so an environment's own size
-leaves them out, and what is shared is removed once no environment that stays has it.
+Files that environments share stay on the disk until the last of those environments is gone, so an environment's own size
+leaves them out, and a shared entry is removed once no remaining environment has it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from harness.envs.places import BYTECODE, SHARED
 from harness.envs.venv import read_marker
 
-#: All that the harness makes in the folder, and can make again: not ``edited``, which holds what a user wrote.
+#: All that the harness makes in the folder, and can make again: not ``edited``, which holds a user's edits.
 _ALL = ("envs", SHARED, BYTECODE, "locks", "probe", "caches", "skeletons", "truths", "runs")
 
 
@@ -29,14 +29,14 @@ class Removable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def everything(folder: Path) -> tuple[Removable, ...]:
-    """Return all that the harness has made in ``folder``. Raises OSError."""
+    """Return all that the harness has made in ``folder``. Raise OSError."""
     places = [folder / name for name in _ALL if (folder / name).is_dir()]
     return _sized(places, Counter(inode for place in places for inode, _ in _inodes(place)))
 
 
 def unused(folder: Path, used: Collection[str]) -> tuple[Removable, ...]:
-    """Return the environments in ``folder`` that are not ``used`` (names of their folders), and what they alone share and
-    have compiled. Raises OSError."""
+    """Return the environments in ``folder`` that are not ``used`` (names of their folders), and the packages and bytecode
+    that only they share. Raise OSError."""
     environments = _folders(folder / "envs")
     superfluous = [place for place in environments if place.name not in used]
     going = Counter(inode for place in superfluous for inode, _ in _inodes(place))
@@ -52,7 +52,7 @@ def unused(folder: Path, used: Collection[str]) -> tuple[Removable, ...]:
 
 
 def remove(removable: Removable) -> None:
-    """Remove a folder, and an environment's lock beside it. Raises OSError."""
+    """Remove a folder, and the lock of an environment next to it. Raise OSError."""
     shutil.rmtree(removable.place)
     if removable.place.parent.name == "envs":
         removable.place.with_name(f"{removable.place.name}.lock").unlink(missing_ok=True)
@@ -63,12 +63,12 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _is_only_in(place: Path, going: Counter[tuple[int, int]]) -> bool:
-    """Return whether all other names of a folder's files are among those that go."""
+    """Return True if all other names of a folder's files are among those that go."""
     return all(status.st_nlink == 1 + going[inode] for inode, status in _inodes(place))
 
 
 def _sized(places: list[Path], going: Counter[tuple[int, int]]) -> tuple[Removable, ...]:
-    """Return the places with what each frees: a file with several names counts where the last of those that go is."""
+    """Return the places with the bytes that each frees: a file with several names counts for the last of those that go."""
     seen: Counter[tuple[int, int]] = Counter()
     found = []
     for place in places:

@@ -1,6 +1,6 @@
-"""Estimate the disk that environments take before they are built, and refuse what does not fit.
+"""Estimates the disk space of environments before they are built, and refuses those that do not fit.
 
-A stack with CUDA packages takes several GB, twice where uv has yet to unpack them into its cache.
+A stack with CUDA packages takes several GB, twice if uv has yet to unpack them into its cache.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _OTHER_BYTES = 500_000
 #: From this size on a package is on the disk once for all environments, on average: see `harness.envs.apart`.
 _SHARED_FROM_BYTES = 16 * _MB
 
-#: Left free beside what is estimated, for what a run writes.
+#: Left free in addition to the estimate, for the files that a run writes.
 _SPARE_BYTES = 100 * _MB
 
-#: Less is not worth a line.
+#: A smaller need is not worth a line.
 _LEAST_BYTES = 100 * _MB
 
 
 class DiskNeed(msgspec.Struct, frozen=True, kw_only=True):
-    """The disk that environments take which are still to be built."""
+    """The disk space of environments that are still to be built."""
 
     environments: int = 0
     own_bytes: int = 0  #: in the environments' folder
@@ -53,7 +53,7 @@ class DiskNeed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """One line for the user, empty where the need is not worth one."""
+        """One line for the user, empty if the need is not worth one."""
         if self.own_bytes + self.cache_bytes < _LEAST_BYTES:
             return ""
         cache = f", and {quantity(self.cache_bytes, 'bytes')} in uv's cache" if self.cache_bytes else ""
@@ -62,7 +62,7 @@ class DiskNeed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def disk_need(locked: Sequence[LockedStack], folder: Path, installer: Installer, *, gpu: bool) -> DiskNeed:
-    """Return what the environments of these stacks take in ``folder``, without those that are built already."""
+    """Return the space that the environments of these stacks take in ``folder``, without those that are already built."""
     missing = [lock for lock in locked if not is_built(environment_folder(lock, folder, gpu=gpu))]
     if not missing:
         return DiskNeed()
@@ -86,7 +86,7 @@ def disk_need(locked: Sequence[LockedStack], folder: Path, installer: Installer,
 
 
 def check_room(need: DiskNeed, folder: Path, cache: Path) -> None:
-    """Raise EnvironmentUnavailable where a disk has less room than environments take that are worth a line."""
+    """Raise EnvironmentUnavailable if a disk has less room than the environments take, unless that is not worth a line."""
     if not need.text:
         return
     wanted: dict[int, int] = {}
@@ -113,14 +113,14 @@ def _measured() -> Mapping[str, int]:
 
 
 def _size_bytes(name: str, version: str) -> int:
-    """Return what a release takes, by its canonical name."""
+    """Return the bytes that a release takes, by its canonical name."""
     build = f"{name}+cpu" if version.endswith("+cpu") else name
     sizes = _measured()
     return sizes.get(build, sizes.get(re.sub(r"-cu\d+$", "", name), _OTHER_BYTES))
 
 
 def _pins(requirements: Iterable[str]) -> list[tuple[str, str]]:
-    """Return name and version of each line that holds on this machine; a wheel's URL says its version."""
+    """Return name and version of each line that applies on this machine; a wheel's URL contains its version."""
     found: list[tuple[str, str]] = []
     for line in requirements:
         requirement = Requirement(line)
@@ -132,13 +132,13 @@ def _pins(requirements: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _shared(folder: Path) -> set[tuple[str, str]]:
-    """Return name and version of what environments in ``folder`` share already."""
+    """Return name and version of the packages that environments in ``folder`` already share."""
     names = os.listdir(folder / SHARED) if (folder / SHARED).is_dir() else []
     return {_release(name.rpartition("-")[0]) for name in names if name.count("-") >= 2}
 
 
 def _cached(cache: Path) -> set[tuple[str, str]]:
-    """Return name and version of what uv has unpacked already."""
+    """Return name and version of the packages that uv has already unpacked."""
     return {_release(info.name.removesuffix(".dist-info")) for info in cache.glob("archive-v*/*/*.dist-info")}
 
 
@@ -148,5 +148,5 @@ def _release(text: str) -> tuple[str, str]:
 
 
 def _existing(place: Path) -> Path:
-    """Return the folder itself, or the nearest one above it that is there."""
+    """Return the folder itself, or the nearest existing one above it."""
     return next(above for above in (place.absolute(), *place.absolute().parents) if above.is_dir())

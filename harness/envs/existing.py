@@ -1,14 +1,14 @@
-"""An interpreter that exists already (conda, a container, a cluster module, a virtual environment) -> an environment.
+"""An existing interpreter (conda, a container, a cluster module, a virtual environment) as an environment.
 
-Nothing is installed into it. What the probe needs and it lacks (pytest, pytest-benchmark and what they require) lies beside
-it, in a folder that is added to the measured process's path:
+Nothing is installed into it. Packages that the probe needs and it lacks (pytest, pytest-benchmark and their requirements)
+are in a separate folder that is added to the measured process's path:
 
 <folder>/beside/py3.11-<hash>/       only distributions that the interpreter does not have, so that none of its is shadowed
 
 Its stack has its own versions, and ``python`` is ``3.11+1a2b3c4d``: the hash is that of all that is installed in it, by the
-wheels' own records, and of the code that is measured as it is now. So two interpreters are one stack exactly if they hold
-the same, wherever they lie; a package that is added, or edited, makes another stack; and none is taken for a stack that was
-built here from a lock. No path is in it, as results are published.
+wheels' own records, and of the measured code as it is now. So two interpreters are one stack exactly if they hold the same,
+wherever they are; a package that is added, or edited, makes another stack; and none is confused with a stack that was built
+here from a lock. No path is part of it, as results are published.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _VERSION_LIMIT_S = 30.0
 _WHERE = "--python"
 _HINT = "give the path of an environment's interpreter, as /opt/conda/envs/a/bin/python"
 
-#: Folders of virtual environments that say nothing about them.
+#: Names of virtual environments' folders that are not descriptive.
 _NAMELESS = frozenset((".venv", "venv", ".env", "env", ".v", ".virtualenv"))
 
 
 class _Description(msgspec.Struct, frozen=True):
-    """As `harness.envs.interpreter.description`."""
+    """The result of `harness.envs.interpreter.description`."""
 
     python: tuple[int, int]
     prefix: str
@@ -76,13 +76,14 @@ def read(
     folder: Path,
     installer: Installer,
 ) -> Environment:
-    """The environment of the interpreter ``path``, or of the environment in the folder ``path``.
+    """Return the environment of the interpreter ``path``, or of the environment in the folder ``path``.
 
-    ``named`` are the packages whose versions its stack names, where it has them, and ``needed`` is one that it must have;
-    ``tools`` are the requirements of the probe, for which ``pins`` holds the versions that are preferred. ``variables`` is
-    the environment that measured processes get.
+    ``named`` are the packages whose versions its stack names, if it has them, and ``needed`` is one that it must have;
+    ``tools`` are the requirements of the probe, for which ``pins`` holds the preferred versions. ``variables`` is the
+    environment of measured processes.
 
-    Raises UsageError for what cannot be measured, EnvironmentUnavailable where the probe's own packages cannot be had.
+    Raise UsageError if the interpreter cannot be measured, EnvironmentUnavailable if the probe's own packages cannot be
+    obtained.
     """
     program = _program(path)
     _check(program, path, variables)
@@ -114,7 +115,7 @@ def _hash(*parts: str) -> str:
 
 
 def _program(path: str) -> str:
-    """The absolute path of the program. Links are kept: a virtual environment's interpreter is one."""
+    """Return the absolute path of the program. Links are kept: a virtual environment's interpreter is one."""
     given = os.path.expanduser(path)
     if "/" not in given:
         given = shutil.which(given) or given
@@ -131,8 +132,8 @@ def _program(path: str) -> str:
 
 
 def _check(program: str, path: str, variables: Mapping[str, str]) -> None:
-    """Raises UsageError for what is no Python, or too old a one. Nothing but its version is requested before that is
-    known: it may be any program."""
+    """Raise UsageError if the program is not Python, or too old. It may be any program, so it is run with nothing but
+    ``--version`` before that is known."""
     done = _run([program, "--version"], path, variables, _VERSION_LIMIT_S)
     said = re.match(r"Python (\d+)\.(\d+)", (done.stdout or done.stderr).decode("utf-8", "replace").strip())
     if said is None:
@@ -173,14 +174,14 @@ def _run(
 
 
 def _as_named(name: str, version: str) -> str:
-    """As stacks and file names have it. torch's builds (``+cu121``) are one version."""
+    """Return a version as stacks and file names have it. torch's builds (``+cu121``) are one version."""
     if name == "torch":
         version = re.sub(r"\+(cpu|cu\d+|rocm[\d.]+|xpu)$", "", version)
     return re.sub(r"[^A-Za-z0-9.+!_]", "_", version)
 
 
 def _label(prefix: str) -> str:
-    """The environment's name: the last folder of its path that says something, and never a user's."""
+    """Return the environment's name: the last folder of its path that is descriptive, and never a user's."""
     if prefix in ("/", "/usr", "/usr/local"):
         return "system"
     folder = Path(prefix)
@@ -200,7 +201,7 @@ def _beside(
     folder: Path,
     installer: Installer,
 ) -> str:
-    """The folder of what the probe needs and the interpreter lacks; empty where it lacks nothing."""
+    """Return the folder of the packages that the probe needs and the interpreter lacks; empty if it lacks none."""
     present = found.versions
     missing = []
     for line in tools:

@@ -1,4 +1,4 @@
-"""What this machine is, as far as a comparison must know. Nothing here imports torch."""
+"""A description of this machine, as far as a comparison needs it. Nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from harness.model import Hardware
 
 
 def has_gpu() -> bool:
-    """Whether an NVIDIA driver is loaded (``/proc``), or visible through nvidia-smi (WSL, some containers)."""
+    """Return True if an NVIDIA driver is loaded (``/proc``), or visible through nvidia-smi (WSL, some containers)."""
     return Path("/proc/driver/nvidia/version").exists() or bool(inside.nvidia_smi("name"))
 
 
 def detect() -> Hardware:
-    """CPU model, the cores and the memory that this process may use, GPUs and their driver."""
+    """Return the CPU model, the cores and the memory that this process may use, GPUs and their driver."""
     return of(inside.machine())
 
 
 def of(machine: Mapping[str, Any]) -> Hardware:
-    """From the fields of `harness.envs.inside.machine`. Environment variables that limit the processor's instructions count
-    as part of its model: results under another limit differ in their last digits."""
+    """Return the hardware from the fields of `harness.envs.inside.machine`. Environment variables that limit the processor's
+    instructions count as part of its model: results under another limit differ in their last digits."""
     hardware = msgspec.convert(machine, Hardware)
     limits = variables.instruction_sets()
     return msgspec.structs.replace(hardware, cpu=f"{hardware.cpu} ({', '.join(limits)})") if limits else hardware

@@ -1,8 +1,8 @@
-"""Locked stack -> container image, built unless it is there.
+"""Locked stack -> container image, built unless it exists.
 
-Two images per stack, from the Dockerfiles beside this module: ``dsregress-common:KEY`` holds all that the stack shares with
-its neighbours, ``dsregress:FRAMEWORK-KEY`` stands on it with one layer more, the framework under test. A key is the hash of
-all that an image is made of: requirements, base image, Dockerfile. So a second run finds what it needs and builds nothing.
+Two images per stack, from the Dockerfiles next to this module: ``dsregress-common:KEY`` holds all that the stack shares with
+its neighbours, ``dsregress:FRAMEWORK-KEY`` adds one layer, the framework under test. A key is the hash of everything an
+image is made of: requirements, base image, Dockerfile. So a second run finds its images and builds nothing.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _DOCKERFILES = Path(__file__).with_name("docker")
 
 _COMMON, _STACK = "dsregress-common", "dsregress"
 
-#: NVIDIA tags its images with the toolkit's whole release, which the numbers of CUDA's wheels do not show. One that is not
-#: here is requested by the wheels' number; `--image-base` and ``base`` name another.
+#: NVIDIA tags its images with the toolkit's whole release, which the numbers of CUDA's wheels do not show. A release that is
+#: not listed is requested by the wheels' number; `--image-base` and ``base`` name another image.
 _CUDA_TAGS = {
     "11.8": "11.8.0",
     "12.1": "12.1.1",
@@ -54,7 +54,7 @@ _CUDA_TAGS = {
 
 
 class ImageParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stack's two images are made of."""
+    """The parts of a stack's two images."""
 
     base: str
     python: str
@@ -91,7 +91,7 @@ class StoredImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parts(locked: LockedStack, framework: str, limits: Containers, *, gpu: bool, cpu_builds: CpuBuilds) -> ImageParts:
-    """What the stack's images are made of. Pure."""
+    """Return the parts of the stack's images. Pure."""
     made_of = recipe(locked.requirements, gpu=gpu, cpu_builds=cpu_builds)
     lines = made_of.requirements
     own = tuple(line for line in lines if re.match(rf"{re.escape(framework)}\s*(==|@|\[)", line, re.IGNORECASE))
@@ -111,7 +111,7 @@ def parts(locked: LockedStack, framework: str, limits: Containers, *, gpu: bool,
 
 
 def base_image(locked: LockedStack, limits: Containers, *, gpu: bool) -> str:
-    """The configured base image, else one for the stack's Python, with GPUs one for the CUDA that its lock pins."""
+    """Return the configured base image, else one for the stack's Python; with GPUs, one for the CUDA that its lock pins."""
     if limits.base:
         return limits.base
     if not gpu:
@@ -123,7 +123,7 @@ def base_image(locked: LockedStack, limits: Containers, *, gpu: bool) -> str:
 
 
 class ImageBuilder:
-    """Builds the images of stacks, and reads what their environments hold."""
+    """Builds the images of stacks, and reads the content of their environments."""
 
     def __init__(self, *, folder: Path, installer: Installer, limits: Containers, framework: str, gpu: bool) -> None:
         self._folder = folder
@@ -136,7 +136,7 @@ class ImageBuilder:
     def build_all(
         self, locked: Sequence[LockedStack], progress: Callable[[int, str, Environment | None], None]
     ) -> tuple[Environment, ...]:
-        """See `harness.run.targets.Build`. One after the other: they share their largest layers."""
+        """Build the images one after the other, since they share their largest layers. See `harness.run.targets.Build`."""
         made = []
         client = docker.connect()
         try:
@@ -150,7 +150,7 @@ class ImageBuilder:
         return tuple(made)
 
     def build(self, client: DockerClient, locked: LockedStack, waiting: Callable[[], None]) -> Environment:
-        """The stack's environment: its image as it stands, or built now."""
+        """Return the stack's environment: its existing image, or one built now."""
         cpu_builds = CpuBuilds() if self._gpu else self._installer.cpu_builds(locked.requirements, locked.stack.python)
         of = parts(locked, self._framework, self._limits, gpu=self._gpu, cpu_builds=cpu_builds)
         if (image := find(client, of.tag)) is not None:
@@ -165,7 +165,8 @@ class ImageBuilder:
         return msgspec.structs.replace(environment, build_s=round(time.monotonic() - began, 3), notes=of.notes)
 
     def hardware(self) -> Hardware:
-        """What containers run on, within their limits; known once an environment has been built."""
+        """Return the hardware that containers run on, within their limits; known once an environment has been built. Raise
+        EnvironmentUnavailable before that."""
         if self._hardware is None:
             raise EnvironmentUnavailable(
                 "no stack could be installed", where="docker", hint="the lines above say why, for each"
@@ -212,7 +213,7 @@ class ImageBuilder:
         arguments: Mapping[str, str],
         labels: Mapping[str, str],
     ) -> NotInstalled | None:
-        """Build one image. None: it is there."""
+        """Build one image. Return the failure, None on success."""
         build = secrets.token_hex(8)
         with scratch_folder() as context:
             bringing.bring(self._installer, requirements, context / "installer")
@@ -263,7 +264,7 @@ class ImageBuilder:
 
 
 def find(client: DockerClient, tag: str) -> Image | None:
-    """The image of that name, None where there is none."""
+    """Return the image of that name, None if it does not exist."""
     from docker.errors import ImageNotFound
 
     with docker.engine_errors(tag):
@@ -274,8 +275,8 @@ def find(client: DockerClient, tag: str) -> Image | None:
 
 
 def give_name(client: DockerClient, built: str, tag: str) -> None:
-    """Give an image, by its id, its name; where another build was faster it is removed instead, as the id of the image that
-    cells ran in is part of what identifies their results."""
+    """Tag an image, given by its id; if another build was faster, remove it instead: the id of the image that cells ran in
+    is part of the identity of their results."""
     present = find(client, tag)
     with docker.engine_errors(tag):
         if present is None:
@@ -285,7 +286,7 @@ def give_name(client: DockerClient, built: str, tag: str) -> None:
 
 
 def kept(client: DockerClient) -> list[StoredImage]:
-    """All images of ours, stacks first, the newest of each first."""
+    """Return all images of ours, stacks first, the newest of each first."""
     with docker.engine_errors():
         found = [image for image in client.images.list(filters={"label": docker.ROLE}) if image.tags]
     found.sort(key=lambda image: str(image.attrs["Created"]), reverse=True)  # to the nanosecond
@@ -307,8 +308,8 @@ def kept(client: DockerClient) -> list[StoredImage]:
 
 
 def superfluous(found: Sequence[StoredImage], only: Sequence[str], keep: Sequence[str]) -> list[StoredImage]:
-    """What is to be removed of ``found``: stacks whose id has one of ``only`` in it (empty: all) and none of ``keep``, and
-    the common images that then nothing stands on. Pure."""
+    """Return the images of ``found`` to remove: stacks whose id contains one of ``only`` (empty: all) and none of ``keep``,
+    and the common images on which no other image is then based. Pure."""
 
     def named(image: StoredImage, parts: Sequence[str]) -> bool:
         return any(part in image.stack for part in parts)
@@ -321,7 +322,7 @@ def superfluous(found: Sequence[StoredImage], only: Sequence[str], keep: Sequenc
 
 
 def remove(client: DockerClient, image: StoredImage) -> bool:
-    """Remove an image; False where a container uses it."""
+    """Remove an image; return False if a container uses it."""
     from docker.errors import APIError
 
     try:
@@ -338,9 +339,9 @@ def remove(client: DockerClient, image: StoredImage) -> bool:
 
 
 def _forget_stages(client: DockerClient, build: str) -> None:
-    """Remove the stages of a build that is done: they hold the installer, and all packages a second time.
+    """Remove the stages of a finished build: they hold the installer, and all packages a second time.
 
-    Of that build alone, as another may be about to copy from its own. Empty: of every one.
+    Only those of ``build``, as another one may be about to copy from its own; if empty, those of every build.
     """
     label = f"{docker.BUILD}={build}" if build else docker.BUILD
     with docker.engine_errors():
@@ -348,8 +349,8 @@ def _forget_stages(client: DockerClient, build: str) -> None:
 
 
 def _follow(answers: Iterator[dict[str, object]]) -> tuple[str, str, str]:
-    """What the last step of a build printed; its error, empty where it has none; the id of the image, empty where there
-    is none."""
+    """Return the output of a build's last step; its error, empty if it has none; the id of the image, empty if it has
+    none."""
     log: list[str] = []
     built = ""
     for answer in answers:
@@ -367,7 +368,7 @@ def _follow(answers: Iterator[dict[str, object]]) -> tuple[str, str, str]:
 
 
 def _fault(error: str, log: str, tag: str, arguments: Mapping[str, str]) -> EnvironmentUnavailable:
-    """A failed build that is not the stack's fault: the base image's, or the engine's."""
+    """Return the error for a failed build that is not the stack's fault: the base image's, or the engine's."""
     base = arguments.get("BASE", "")
     absent = (
         r"pull access denied|manifest.* (unknown|not found)|not found: manifest|no such host|lookup |dial tcp|TLS hand"

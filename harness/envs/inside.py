@@ -1,6 +1,5 @@
-"""What a machine, and an environment on it, say of themselves. Standard library only, and no import of ours: in a container
-this file is run as the text that it is (``python -c``), with the names of the framework under test and of its peers.
-"""
+"""Describes a machine, and an environment on it, from within. Standard library only, and no import of ours: in a container
+this file is run as text (``python -c``), with the names of the framework under test and of its peers."""
 
 from __future__ import annotations
 
@@ -22,15 +21,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-#: Where a control group's limit of memory is found from within it: version 2, version 1.
+#: Files with a control group's memory limit, seen from within it: version 2, version 1.
 _MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
-#: What an installer writes anew into the metadata of each installation.
+#: Files that an installer writes anew into the metadata of each installation.
 _OF_THE_INSTALLATION = ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json", "uv_build.json")
 
 
 def machine() -> dict[str, Any]:
-    """The fields of `harness.model.Hardware`: CPU model, cores that may be used, memory that may be used, GPUs."""
+    """Return the fields of `harness.model.Hardware`: CPU model, cores that may be used, memory that may be used, GPUs."""
     gpus = nvidia_smi("name")
     drivers = nvidia_smi("driver_version") if gpus else ()
     return {
@@ -43,15 +42,15 @@ def machine() -> dict[str, Any]:
 
 
 def installed(packages: Path) -> dict[str, str]:
-    """Distribution -> version, everything in a folder of packages, sorted."""
+    """Return distribution -> version of everything in a folder of packages, sorted."""
     found = importlib.metadata.distributions(path=[str(packages)])
     return dict(sorted(pair for dist in found if (pair := _name_and_version(dist)) is not None))
 
 
 def demands(distributions: Iterable[importlib.metadata.Distribution], names: Iterable[str]) -> dict[str, list[str]]:
-    """Distribution -> what it requires of the packages ``names``, where it restricts their releases.
+    """Return distribution -> its requirements on the packages ``names``, if it restricts their releases.
 
-    Without what its extras require, and without markers: ``{"openrlhf": ["deepspeed==0.16.3"]}``.
+    Requirements of extras, and markers, are left out: ``{"openrlhf": ["deepspeed==0.16.3"]}``.
     """
     wanted = {normal(name) for name in names}
     found: dict[str, list[str]] = {}
@@ -69,7 +68,7 @@ def demands(distributions: Iterable[importlib.metadata.Distribution], names: Ite
 
 
 def _name_and_version(distribution: importlib.metadata.Distribution) -> tuple[str, str] | None:
-    """None where its files do not say: what runs in an environment can write to them."""
+    """Return name and version; None if the files do not have them: code that runs in an environment can write to them."""
     folder = getattr(distribution, "_path", None)
     if folder is not None and not _is_regular_or_absent(Path(folder) / "METADATA"):
         return None  # a pipe or a device, which never ends
@@ -82,10 +81,10 @@ def _name_and_version(distribution: importlib.metadata.Distribution) -> tuple[st
 def code_sha256(
     packages: Path, distribution: str, peers: Iterable[str] = (), edited: Mapping[str, Mapping[str, str]] | None = None
 ) -> str:
-    """Hash of the code that a measurement runs: the Python files of the framework under test as they are now, what the
-    wheels of its ``peers`` hold, and each file that was ``edited`` since it was installed (see `edited`).
+    """Return the hash of the code that a measurement runs: the Python files of the framework under test as they are now, the
+    content of the wheels of its ``peers``, and each file that was ``edited`` since it was installed (see `edited`).
 
-    Empty where ``distribution``, the framework, is not installed. The same on every machine that installed the same wheels.
+    Empty if ``distribution``, the framework, is not installed. The same on every machine that installed the same wheels.
     """
     infos = _infos(packages)
     files = sorted(name for name in own_files(packages, distribution) if name.endswith(".py"))
@@ -103,21 +102,22 @@ def code_sha256(
 
 
 def own_files(packages: Path, distribution: str) -> tuple[str, ...]:
-    """What a distribution has installed, relative to ``packages``; empty where it is not installed."""
+    """Return the files that a distribution has installed, relative to ``packages``; empty if it is not installed."""
     info = _infos(packages).get(normal(distribution))
     return tuple(name for name, _ in _rows(info)) if info is not None else ()
 
 
 def records(packages: Path) -> dict[str, dict[str, str]]:
-    """Distribution -> file -> hash (``sha256=...``; empty where none is recorded): what each wheel has installed.
+    """Return distribution -> file -> hash (``sha256=...``; empty if none is recorded) of the files that each wheel has
+    installed.
 
-    Without what is made anew for every installation: bytecode, scripts, the installer's notes.
+    Files that are made anew for every installation are left out: bytecode, scripts, the installer's notes.
     """
     return {name: _record(info) for name, info in _infos(packages).items()}
 
 
 def stamp(packages: Path, record: Mapping[str, str]) -> str:
-    """Changes when one of the files of a record is edited, or the record is. Fast: no file is read."""
+    """Return a text that changes when one of the files of a record is edited, or the record is. Fast: no file is read."""
     seen: list[tuple[int, int] | None] = []
     folder = os.open(packages, os.O_RDONLY)  # a fifth faster than whole paths: an environment has 20,000 files
     try:
@@ -134,9 +134,10 @@ def stamp(packages: Path, record: Mapping[str, str]) -> str:
 
 
 def edited(packages: Path, stamps: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Distribution -> file -> hash of its content, empty where it is gone: what is not as it was installed.
+    """Return distribution -> file -> hash of its content (empty if it is gone) of the files that differ from the installed
+    ones.
 
-    ``stamps`` are those of the distributions when they were installed. Where one differs, contents decide.
+    ``stamps`` are those of the distributions when they were installed. If one differs, contents decide.
     """
     found: dict[str, dict[str, str]] = {}
     infos = _infos(packages)
@@ -156,7 +157,7 @@ def edited(packages: Path, stamps: Mapping[str, str]) -> dict[str, dict[str, str
 
 
 def contents(packages: Path, files: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each file with the hash of its content in hexadecimal, empty where it is gone."""
+    """Yield each file with the hash of its content in hexadecimal, empty if it is gone."""
     for file in files:
         try:
             yield file, hashlib.sha256(_content(packages / file)).hexdigest()
@@ -165,7 +166,8 @@ def contents(packages: Path, files: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def is_as_recorded(content: str, recorded: str) -> bool:
-    """Whether the SHA-256 of a content, in hexadecimal, is the recorded one; any content is, where no such hash is recorded.
+    """Return True if the SHA-256 of a content, in hexadecimal, is the recorded one; any content is, if no such hash is
+    recorded.
 
     A file that is gone (empty) never is.
     """
@@ -173,7 +175,7 @@ def is_as_recorded(content: str, recorded: str) -> bool:
 
 
 def is_complete(record: Mapping[str, str]) -> bool:
-    """Return whether a record lists its distribution's metadata, as every whole one does: one that is cut at a line's end
+    """Return True if a record lists its distribution's metadata, as every whole one does: one that is cut at a line's end
     looks like a shorter one."""
     return any(file.endswith(".dist-info/METADATA") for file in record)
 
@@ -186,11 +188,12 @@ def _is(content: str, recorded: str) -> bool:
 
 
 def normal(distribution: str) -> str:
+    """Return a distribution's name as folders of metadata spell it: lower case, with underscores."""
     return re.sub(r"[-_.]+", "_", distribution).lower()
 
 
 def _infos(packages: Path) -> dict[str, Path]:
-    """Distribution, as folders spell it -> its folder of metadata."""
+    """Return distribution, as folders spell it -> its folder of metadata."""
     names = sorted(name for name in os.listdir(packages) if name.endswith(".dist-info"))
     return {normal(name.partition("-")[0]): packages / name for name in names}
 
@@ -212,8 +215,8 @@ def _is_regular_or_absent(file: Path) -> bool:
 
 
 def _content(file: Path) -> bytes:
-    """What a release's file holds: nothing, where the release has put a pipe, a device or a folder in its place.
-    Raises OSError."""
+    """Return the content of a release's file: nothing, if the release has put a pipe, a device or a folder in its place.
+    Raise OSError."""
     handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -236,7 +239,7 @@ def _of_record(record: Mapping[str, str]) -> str:
 
 
 def nvidia_smi(field: str) -> tuple[str, ...]:
-    """One field of every GPU; nothing where there is none."""
+    """Return one field of every GPU; empty without a GPU."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()
@@ -261,7 +264,7 @@ def _cpu_model() -> str:
 
 
 def _memory_bytes() -> int:
-    """Of the machine, or what a control group leaves of it."""
+    """Return the memory of the machine, or the limit of its control group."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for file in _MEMORY_LIMITS:
         with contextlib.suppress(OSError, ValueError):  # ValueError: "max"

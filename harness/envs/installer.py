@@ -1,7 +1,7 @@
-"""Make environments with uv: resolve a stack, create an environment, and install into it.
+"""Makes environments with uv: resolves a stack, creates an environment, and installs into it.
 
-A damaged entry of uv's cache fails an installation as a broken release does. So what uv cannot install is installed once
-more without the cache before a failure is the release's.
+A damaged entry of uv's cache fails an installation as a broken release does. So packages that uv cannot install are
+installed once more without the cache before a failure counts as the release's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.errors import EnvironmentUnavailable
 from harness.model import NotInstalled
 from harness.system.scratch import scratch_folder
 
-#: How uv takes files from its cache, whatever the user's UV_LINK_MODE: `harness.envs.apart` copies what it must.
+#: uv links files from its cache, whatever the user's UV_LINK_MODE: `harness.envs.apart` copies the necessary ones.
 _LINKS = ("--link-mode", "hardlink")
 
 _WITHOUT_CACHE = ("--no-cache", "--reinstall")
@@ -41,8 +41,8 @@ class Installer(PackageCommands):
     """Makes environments."""
 
     def compile(self, source: Path, output: Path, python: str, overrides: Path | None = None) -> NotInstalled | None:
-        """Resolve ``source`` for every Python from ``python`` on; pins that ``output`` holds are kept where they can be, and
-        requirements in ``overrides`` whatever else demands."""
+        """Resolve ``source`` for every Python from ``python`` on. Pins that ``output`` holds are kept if possible, and
+        requirements in ``overrides`` whatever else is required."""
         # Our own interpreter reads the packages' metadata; uv would otherwise look for, or download, one of ``python``.
         options = ["--universal", "--python-version", python, "--python", sys.executable]
         options += ["--no-header", "--no-annotate", "--quiet"]
@@ -84,7 +84,7 @@ class Installer(PackageCommands):
         return failed if again is not None else msgspec.structs.replace(rest, yanked=(*rest.yanked, *yanked(output)))
 
     def install_anew(self, python: Path, requirements: Sequence[str]) -> NotInstalled | None:
-        """Install ``requirements`` again over what is there, from the index and not from a cache."""
+        """Install ``requirements`` again over the present ones, from the index and not from a cache."""
         failed, output = self._install(python, requirements, *_WITHOUT_CACHE, sync=False)
         if failed is not None and signatures.failed_build(output):
             again, _ = self._install(python, requirements, *_WITHOUT_CACHE, "--no-build-isolation", sync=False)
@@ -92,9 +92,9 @@ class Installer(PackageCommands):
         return failed
 
     def install_source(self, python: Path, folder: Path) -> NotInstalled | None:
-        """Add what the source in ``folder`` builds to an environment that has all that it requires.
+        """Build the source in ``folder`` and install it into an environment that has all its requirements.
 
-        First with the environment's own build tools, which need no index and can import torch, as some setups demand; then,
+        First with the environment's own build tools, which need no index and can import torch, as some setups require; then,
         for a build backend that is not among them, isolated as pip would.
         """
         first: NotInstalled | None = None
@@ -112,10 +112,10 @@ class Installer(PackageCommands):
     def install_beside(
         self, python: Path, requirements: Sequence[str], *, there: Mapping[str, str], preferred: str, target: Path
     ) -> NotInstalled | None:
-        """Put ``requirements`` into the folder ``target``, for the interpreter ``python``, whose environment stays as it
-        is: with all that they require, without what is ``there`` (distribution -> version) already.
+        """Put ``requirements`` into the folder ``target``, for the interpreter ``python``, whose environment stays as it is:
+        with all their requirements, without those that are already ``there`` (distribution -> version).
 
-        ``preferred`` is a lock whose versions are taken where they can be.
+        ``preferred`` is a lock whose versions are taken if possible.
         """
         with scratch_folder() as folder:
             source, constraints, output = (folder / name for name in ("in.txt", "there.txt", "out.txt"))
@@ -143,7 +143,7 @@ class Installer(PackageCommands):
     def _install_past_cache(
         self, python: Path, requirements: Sequence[str], entry: signatures.UnreadableEntry, output: str
     ) -> NotInstalled | Installed:
-        """Install the package whose entry in uv's cache could not be read from the index, and the others as ever."""
+        """Install the package whose entry in uv's cache could not be read from the index, and the others as usual."""
         # An entry that no line asks for is a tool of a build.
         package = signatures.failed_build(output) or entry.package
         past = _of_package(requirements, package) or list(requirements)
@@ -175,7 +175,7 @@ class Installer(PackageCommands):
 
 
 def yanked(output: str) -> tuple[str, ...]:
-    """Return a line for each release of which uv says that its publisher has yanked it."""
+    """Return a line for each release that uv reports as yanked by its publisher."""
     found = re.findall(r"^warning: `(\S+?)==(\S+?)` is yanked(?: \(reason: \"?(.*?)\"?\))?$", output, re.MULTILINE)
     return tuple(
         f"{name} {version} is yanked by its publisher{f': {reason}' if reason else ''}"
@@ -196,7 +196,7 @@ def _forget(python: Path, package: str) -> None:
 
 
 def _is_version(version: str) -> bool:
-    """Return whether an installer can read it: metadata may hold any text."""
+    """Return True if an installer can read it: metadata may hold any text."""
     try:
         Version(version)
     except InvalidVersion:

@@ -1,7 +1,6 @@
-"""What an interpreter that exists already says of itself. Standard library only, and no import of ours: that interpreter
-runs this file as the text that it is (``python -c``), with the path of `harness.envs.inside` and the names of the packages
-whose code is measured. Nothing of theirs is imported.
-"""
+"""Describes an existing interpreter from within. Standard library only, and no import of ours: that interpreter runs this
+file as text (``python -c``), with the path of `harness.envs.inside` and the names of the packages whose code is measured.
+None of those packages is imported."""
 
 from __future__ import annotations
 
@@ -24,11 +23,11 @@ _EDITABLE = "__editable__"
 
 
 def description(inside: ModuleType, measured: list[str]) -> dict[str, Any]:
-    """Version of Python, distribution -> version, what they require of the ``measured`` packages, and hashes: ``wheels`` of
-    what all wheels have installed, by their own records, and ``code`` of the Python files as they are now of the
-    ``measured`` packages and of all that is installed from a source folder (``pip install -e``).
+    """Return the version of Python, distribution -> version, their requirements on the ``measured`` packages, and hashes:
+    ``wheels`` of the files that all wheels have installed, by their own records, and ``code`` of the present Python files of
+    the ``measured`` packages and of all that is installed from a source folder (``pip install -e``).
 
-    Both are the same wherever the same wheels are installed. Of a distribution without a record (Debian's) the version
+    Both are the same wherever the same wheels are installed. For a distribution without a record (Debian's) the version
     counts.
     """
     found = _distributions(inside)
@@ -58,7 +57,7 @@ def description(inside: ModuleType, measured: list[str]) -> dict[str, Any]:
 
 
 def _distributions(inside: ModuleType) -> dict[str, Distribution]:
-    """By name; of several, the one that is imported."""
+    """Return the distributions by name; of several with one name, the one that is imported."""
     found: dict[str, Distribution] = {}
     for dist in importlib.metadata.distributions():
         pair = inside._name_and_version(dist)
@@ -68,7 +67,7 @@ def _distributions(inside: ModuleType) -> dict[str, Distribution]:
 
 
 def _folder(dist: Distribution) -> Path:
-    """The folder that a distribution is installed into."""
+    """Return the folder that a distribution is installed into."""
     return Path(str(dist.locate_file("")))
 
 
@@ -81,7 +80,7 @@ def _record(inside: ModuleType, dist: Distribution) -> dict[str, str]:
 
 
 def _source(dist: Distribution) -> Path | None:
-    """The folder that a distribution was installed from, to be edited there; None for all others."""
+    """Return the folder of an editable installation's source; None for all other distributions."""
     try:
         origin = json.loads(dist.read_text("direct_url.json") or "{}")
         if origin.get("dir_info", {}).get("editable"):
@@ -92,7 +91,7 @@ def _source(dist: Distribution) -> Path | None:
 
 
 def _of_source(module: str, source: Path) -> Iterator[tuple[str, Path]]:
-    """The Python files of a package in its source folder, by their path in it."""
+    """Yield the Python files of a package in its source folder, by their path in it."""
     root = source
     with contextlib.suppress(ImportError, ValueError, AttributeError):
         spec = importlib.util.find_spec(module)  # of a top-level package, which is not imported by that

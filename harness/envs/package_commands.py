@@ -1,6 +1,6 @@
-"""Run uv, and pip where only pip knows, under the user's own pip configuration.
+"""Runs uv, and pip if only pip can answer, under the user's own pip configuration.
 
-All commands run in an empty working folder, as uv would otherwise obey the pyproject.toml of whatever project it is in.
+All commands run in an empty working folder, since uv would otherwise obey the pyproject.toml of the project it is in.
 """
 
 from __future__ import annotations
@@ -52,25 +52,25 @@ class PackageCommands:
 
     @functools.cached_property
     def cache_folder(self) -> Path:
-        """Where uv keeps what it has downloaded."""
+        """The folder of uv's cache."""
         return Path(self.run_uv("cache", "dir").stdout.strip())
 
     def run_uv(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run uv; ``variables`` go before those of the user and of pip's configuration.
+        """Run uv; ``variables`` take precedence over those of the user and of pip's configuration.
 
-        Raises EnvironmentUnavailable where it cannot be started or does not end.
+        Raise EnvironmentUnavailable if it cannot be started or does not end.
         """
         options = self.pip.uv_options() if arguments[0] == "pip" else []
         environment = {**self.environment, **self.pip.uv_environment(self.environment), **variables}
         return self._run([self.uv, *arguments, *options, *(["--offline"] if self.offline else [])], environment)
 
     def run_pip(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the pip beside us. Raises EnvironmentUnavailable as `run_uv` does."""
+        """Run the pip of our own interpreter. Raise EnvironmentUnavailable as `run_uv` does."""
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
         return self._run([*pip, *arguments], self.environment)
 
     def resolve_alone(self, requirement: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Ask uv for a requirement without what it requires. Downloads and builds nothing."""
+        """Resolve a requirement with uv, without its dependencies. Download and build nothing."""
         with scratch_folder() as folder:
             file = folder / "requirements.txt"
             file.write_text(f"{requirement}\n", encoding="utf-8")
@@ -78,7 +78,7 @@ class PackageCommands:
             return self.run_uv("pip", "compile", *common, *options, str(file), **variables)
 
     def failure(self, done: subprocess.CompletedProcess[str], where: str) -> NotInstalled:
-        """Return the failure that a command reports. Raises EnvironmentUnavailable where the machine is at fault."""
+        """Return the failure that a command reports. Raise EnvironmentUnavailable if the machine is at fault."""
         output = output_of(done)
         if done.returncode < 0:  # whatever it was about to say
             ended = f"the installer was killed by signal {-done.returncode}"
@@ -92,8 +92,8 @@ class PackageCommands:
         return failed
 
     def _check_that_indexes_list(self, package: str, where: str) -> None:
-        """Raise EnvironmentUnavailable where an index answers for a package and lists no file of it, as a network's login
-        page does for every address."""
+        """Raise EnvironmentUnavailable if an index answers for a package but lists no file of it, as a network's login page
+        does for every address."""
         output = output_of(self.resolve_alone(package, "--universal", "--prerelease", "allow"))
         if signatures.lists_nothing(output, package):
             what = f"an index answers with a page that lists no file of {package}"
@@ -119,12 +119,12 @@ class PackageCommands:
 
 
 def output_of(done: subprocess.CompletedProcess[str]) -> str:
-    """Return all that a command printed."""
+    """Return the whole output of a command."""
     return f"{done.stdout}\n{done.stderr}".strip()
 
 
 def _find_uv(environment: Mapping[str, str]) -> str:
-    """Return the uv that is installed beside us, else the one on PATH, else ``uv``, which cannot be started."""
+    """Return the uv installed with our interpreter, else the one on PATH, else ``uv``, which cannot be started."""
     try:
         from uv import find_uv_bin
 

@@ -1,4 +1,4 @@
-"""Ask the user's package indexes: which releases of a package there are, and where its builds for the CPU are."""
+"""Queries the user's package indexes for the releases of a package, and for its builds for the CPU."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: Where PyTorch publishes its CPU builds, for when the user's own indexes have none. uv's ``--torch-backend cpu`` would take
-#: torch from there alone, whatever the user's indexes and folders have.
+#: PyTorch's index of CPU builds, in case the user's own indexes have none. uv's ``--torch-backend cpu`` would take
+#: torch from this index alone, whatever the user's indexes and folders have.
 PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu/"
 
-#: How long PyTorch's index may take to answer: there is another way without it. In uv's words.
+#: Time that PyTorch's index may take to answer, as variables of uv: it is optional.
 _PATIENCE = {"UV_HTTP_TIMEOUT": "5", "UV_HTTP_CONNECT_TIMEOUT": "5", "UV_HTTP_RETRIES": "1"}
 
 _PLACE = "package index"
 
 
 def published(commands: PackageCommands, package: str, python: str = "") -> tuple[str, ...]:
-    """Return all releases that the user's indexes list, pre-releases and builds (``+cpu``) as well; none that is yanked.
+    """Return all releases that the user's indexes list, pre-releases and builds (``+cpu``) included, yanked ones excluded.
 
-    For the running Python, or for ``python`` ("3.12"). Of ``name==version`` that release, be it yanked, if there is one.
+    For the running Python, or for ``python`` ("3.12"). For ``name==version`` only that release, if it exists, even if it is
+    yanked.
 
-    Raises UsageError where the indexes do not know the package, its subclass Offline where none may be used, and
-    EnvironmentUnavailable where one cannot be asked.
+    Raise UsageError if the indexes do not have the package, its subclass Offline if none may be used, and
+    EnvironmentUnavailable if one cannot be queried.
     """
     if "==" in package:
         return (package.partition("==")[2],) if _has(commands, package) else ()
@@ -59,7 +60,7 @@ def _published(commands: PackageCommands, package: str, python: str) -> tuple[st
 
 
 def _has(commands: PackageCommands, requirement: str) -> bool:
-    """Return whether an index has a release. Raises EnvironmentUnavailable where one cannot be asked."""
+    """Return True if an index has a release. Raise EnvironmentUnavailable if one cannot be queried."""
     done = commands.resolve_alone(requirement, "--universal", "--prerelease", "allow")
     if done.returncode == 0:
         return True
@@ -70,8 +71,8 @@ def _has(commands: PackageCommands, requirement: str) -> bool:
 
 
 def find_cpu_builds(commands: PackageCommands, requirements: Sequence[str], python: str) -> CpuBuilds:
-    """Return the requirements that yield CPU builds of torch, and of what goes with it, at the versions that a lock pins; by
-    package, as far as they can be had."""
+    """Return the requirements that yield CPU builds of torch, and of its companions, at the versions that a lock pins; by
+    package, as far as they are available."""
     found: dict[str, str] = {}
     unknown = ""
     for package, version in built_for_cpu(requirements).items():
@@ -86,7 +87,7 @@ def find_cpu_builds(commands: PackageCommands, requirements: Sequence[str], pyth
 
 @functools.lru_cache(maxsize=256)  # which keeps no exception: an index that could not be asked is asked again
 def _cpu_build(commands: PackageCommands, package: str, version: str, python: str) -> str:
-    """Return its requirement, empty where no index has the build. Raises EnvironmentUnavailable where one fails."""
+    """Return its requirement, empty if no index has the build. Raise EnvironmentUnavailable if one fails."""
     build = f"{package}=={version}+cpu"
     done = commands.resolve_alone(build, "--python-version", python)
     if done.returncode == 0:

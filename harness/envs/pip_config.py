@@ -19,7 +19,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-#: Where pip looks unless it is configured otherwise.
+#: The index that pip uses by default.
 _PYPI = "https://pypi.org/simple"
 
 _SECTIONS = ("global", "install", ":env:")  # later wins
@@ -27,7 +27,7 @@ _SECTIONS = ("global", "install", ":env:")  # later wins
 
 @dataclasses.dataclass(frozen=True)
 class PipConfig:
-    """Where packages come from, and how they are reached."""
+    """The sources of packages, and the access to them."""
 
     index_url: str = ""
     extra_index_urls: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class PipConfig:
     no_index: bool = False
 
     def uv_options(self) -> list[str]:
-        """Options for ``uv pip`` commands that resolve or install."""
+        """Return options for ``uv pip`` commands that resolve or install."""
         options = ["--no-index"] if self.no_index else []
         for place in self.find_links:
             options += ["--find-links", place]
@@ -49,9 +49,9 @@ class PipConfig:
         return options
 
     def uv_environment(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """Variables for uv. Indexes travel here and not as options, as their URLs may hold passwords.
+        """Return variables for uv. Indexes are passed in variables and not as options, as their URLs may hold passwords.
 
-        What ``environment`` already says in uv's own words is left alone.
+        Variables that ``environment`` already sets by uv's own names are left alone.
         """
         main = environment.get("UV_DEFAULT_INDEX") or environment.get("UV_INDEX_URL") or self.index_url or _PYPI
         wanted = {
@@ -75,7 +75,7 @@ class PipConfig:
 
 
 def read(python: str = sys.executable, environment: Mapping[str, str] | None = None) -> PipConfig:
-    """The configuration that pip of the interpreter ``python`` sees; the defaults where there is no pip."""
+    """Return the configuration that pip of the interpreter ``python`` sees; the defaults without pip."""
     command = [python, "-m", "pip", "--disable-pip-version-check", "config", "list"]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -85,7 +85,7 @@ def read(python: str = sys.executable, environment: Mapping[str, str] | None = N
 
 
 def parse(listing: str) -> PipConfig:
-    """The output of ``pip config list`` as a value. Unknown keys and sections of other commands are ignored."""
+    """Parse the output of ``pip config list``. Unknown keys and sections of other commands are ignored."""
     values: dict[str, str] = {}
     lines = [line.partition("=") for line in listing.splitlines()]
     for section in _SECTIONS:

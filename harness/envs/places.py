@@ -1,4 +1,4 @@
-"""Where things lie in an environment, and where environments lie."""
+"""Paths in an environment, and of environments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.model import LockedStack
 
-#: Folders beside ``envs``, of what environments share.
+#: Folders next to ``envs`` with the files that environments share.
 SHARED = "shared"
 BYTECODE = "bytecode"
 
@@ -15,12 +15,12 @@ MARKER = "dsregress.json"
 
 
 def environment_folder(locked: LockedStack, folder: Path, *, gpu: bool) -> Path:
-    """Return where a stack's environment is, or would be built."""
+    """Return the folder where a stack's environment is, or would be built."""
     return folder / "envs" / f"{locked.stack.id}-{locked.sha256[:12]}-{'gpu' if gpu else 'cpu'}"
 
 
 def is_built(place: Path) -> bool:
-    """Return whether an environment was built in ``place``: its marker is written last."""
+    """Return True if an environment was built in ``place``: its marker is written last."""
     return (place / MARKER).is_file()
 
 
@@ -30,5 +30,5 @@ def interpreter(place: Path) -> Path:
 
 
 def site_packages(place: Path) -> Path:
-    """Return where the environment in ``place`` keeps what is installed."""
+    """Return the folder of installed packages of the environment in ``place``."""
     return next((place / "lib").glob("python*/site-packages"))

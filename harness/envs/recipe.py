@@ -1,4 +1,4 @@
-"""What a lock means on a machine: pure, so that every machine's recipe can be tested on any.
+"""The requirements of a lock on a given machine: pure, so that every machine's recipe can be tested on any.
 
 A lock names ``torch==2.13.0`` and the CUDA packages that its Linux wheel requires. On a machine without a GPU that is 5 GB
 of nothing, so the ``+cpu`` build is wanted, which requires none of them.
@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from harness.model import AXES, Stack
 
 _TORCH = re.compile(r"^torch==(?P<version>[^\s;+]+)")
-#: What PyTorch publishes builds of for the CPU alone: torch, and what only loads beside the torch it was built for.
+#: Packages with CPU builds by PyTorch: torch, and those that only load with the torch they were built for.
 BUILT_FOR_CPU = ("torch", "torchvision", "torchaudio")
 _PINNED = re.compile(rf"^(?P<name>{'|'.join(BUILT_FOR_CPU)})==(?P<version>[^\s;+]+)")
 #: Required by torch's CUDA wheels alone; nvidia-ml-py is not of them: DeepSpeed imports it.
@@ -27,42 +27,42 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """Lines for an installer that resolves nothing by itself."""
 
     requirements: tuple[str, ...]
-    torch: str  #: which build of torch: ``cpu``, ``cuda`` (whatever the index has), or empty where there is none
+    torch: str  #: the build of torch: ``cpu``, ``cuda`` (whatever the index has), or empty without torch
     notes: tuple[str, ...] = ()  #: lines for the user
 
 
 class CpuBuilds(msgspec.Struct, frozen=True, kw_only=True):
-    """The builds for the CPU that the indexes have of what a lock pins."""
+    """The CPU builds, in the indexes, of packages that a lock pins."""
 
     requirements: Mapping[str, str] = {}  #: package -> requirement: ``torch==2.13.0+cpu``, or ``torch @ URL``
     unknown: str = ""  #: why an index could not be asked
 
 
 def without(requirements: Sequence[str], package: str) -> tuple[str, ...]:
-    """The lines that do not pin ``package``."""
+    """Return the lines that do not pin ``package``."""
     name = canonicalize_name(package)
     return tuple(line for line in requirements if canonicalize_name(Requirement(line).name) != name)
 
 
 def peers(stack: Stack) -> list[str]:
-    """What the framework under test runs with, patches and is patched by: all packages that stacks name."""
+    """Return the packages that the framework under test runs with, patches and is patched by: all that stacks name."""
     return sorted({*AXES, *stack.versions})
 
 
 def torch_version(requirements: Sequence[str]) -> str:
-    """The version of torch in a lock, empty where it has none."""
+    """Return the version of torch in a lock, empty if it has none."""
     return next((found["version"] for line in requirements if (found := _TORCH.match(line))), "")
 
 
 def built_for_cpu(requirements: Sequence[str]) -> dict[str, str]:
-    """Package -> version in a lock, of those that have builds for the CPU."""
+    """Return package -> version in a lock, for packages that have builds for the CPU."""
     return {found["name"]: found["version"] for line in requirements if (found := _PINNED.match(line))}
 
 
 def recipe(requirements: Sequence[str], *, gpu: bool, cpu_builds: CpuBuilds) -> Recipe:
     """Return the lines to install.
 
-    Without a CPU build of torch it is the plain wheel with its CUDA packages: large, and it runs.
+    Without a CPU build of torch, this is the plain wheel with its CUDA packages: large, but it runs.
     """
     version = torch_version(requirements)
     if not version:

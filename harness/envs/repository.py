@@ -25,13 +25,13 @@ from harness.system.files import new_folder
 
 _COMMAND_S = 1800.0
 
-#: What a file's name can be at fault for: too long, or of letters that the file system has not.
+#: Errors due to a file's name: too long, or with characters that the file system does not support.
 _NAMES = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL)
 
 _DEEPEST = 8  # submodules of submodules
 _MOST_LINKS = 256  # steps on the way of one link
 
-#: Nothing of what the user has git do besides: it runs programs that a measurement has no use for.
+#: Disables the user's hooks and monitors: they run programs that a measurement does not need.
 _NOTHING_ELSE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 
 _URL = re.compile(r"[a-z+]+://|[\w.-]+@[\w.-]+:")
@@ -46,11 +46,12 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def short(self) -> str:
+        """The start of its hash, 12 digits."""
         return self.sha[:12]
 
 
 class Repository:
-    """See the module. Raises UsageError where there is no repository, EnvironmentUnavailable where git or a URL fails."""
+    """See the module. Raises UsageError if the repository does not exist, EnvironmentUnavailable if git or a URL fails."""
 
     def __init__(self, place: str, *, cache: Path, environment: Mapping[str, str]) -> None:
         self.place = place
@@ -76,7 +77,7 @@ class Repository:
             raise UsageError("not a git repository", where=self.place, hint="--repository takes a clone or a URL")
 
     def commit(self, name: str) -> Commit | None:
-        """The commit that a name (a tag, a branch, a hash) means; None where there is none."""
+        """Return the commit of a name (a tag, a branch, a hash); None if it has none."""
         line = self._output("show", "--no-patch", "--format=%H%x09%cI%x09%s", f"{name}^{{commit}}", "--")
         if line is None and self._is_remote:
             self._run_remote(
@@ -93,8 +94,8 @@ class Repository:
         return _commit(line.strip()) if line else None
 
     def release(self, package: str, version: str) -> Commit:
-        """The commit of a release's tag, by the names that tags have: ``v1.2``, ``1.2``, ``package-1.2``. Or, where
-        ``version`` is none, of whatever it names. Raises UsageError."""
+        """Return the commit of a release's tag, by the names that tags have: ``v1.2``, ``1.2``, ``package-1.2``; or, if
+        ``version`` is not a release, the commit that it names. Raise UsageError."""
         names = [f"{kind}{version}" for kind in ("refs/tags/v", "refs/tags/", f"refs/tags/{package}-", "")]
         for name in names:
             if (found := self._output("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")) is not None:
@@ -108,10 +109,11 @@ class Repository:
         )
 
     def between(self, old: Commit, new: Commit) -> tuple[Commit, ...]:
-        """From ``old`` to ``new``, both included, oldest first: the first parents, so that a merged branch is one step.
+        """Return the commits from ``old`` to ``new``, both included, the oldest first: the first parents, so that a merged
+        branch is one step.
 
-        Where ``old`` is no ancestor of ``new`` (release branches), from the last commit that they share. Raises UsageError
-        where they share none, or where ``new`` is the older one.
+        If ``old`` is no ancestor of ``new`` (release branches), start at the last commit that they share. Raise UsageError
+        if they share none, or if ``new`` is the older one.
         """
         base = self._output("merge-base", old.sha, new.sha)
         if base is None:
@@ -127,10 +129,10 @@ class Repository:
         return (start, *(_commit(line) for line in (text or "").splitlines() if line))
 
     def unpack(self, commit: Commit, folder: Path) -> Failed | None:
-        """Write the files of a commit, and of the submodules that it pins, into a folder that is not there yet.
+        """Write the files of a commit, and of the submodules that it pins, into a folder that does not exist yet.
 
-        Failed where the commit cannot be written here, or a submodule of it cannot be had. Raises EnvironmentUnavailable,
-        OSError.
+        Return Failed if the commit cannot be written here, or a submodule of it is unavailable. Raise
+        EnvironmentUnavailable, OSError.
         """
         return self._unpack(commit.sha, folder, depth=0)
 
@@ -157,15 +159,15 @@ class Repository:
         return None
 
     def _submodules(self, sha: str) -> Iterator[tuple[str, str]]:
-        """Path and pinned commit of each submodule at a commit."""
+        """Yield path and pinned commit of each submodule at a commit."""
         for entry in (self._output("ls-tree", "-r", "-z", "--full-tree", sha) or "").split("\0"):
             kind, _, path = entry.partition("\t")
             if kind.startswith("160000 "):
                 yield path, kind.split()[2]
 
     def _unpack_submodule(self, sha: str, path: str, pinned: str, folder: Path, depth: int) -> Failed | None:
-        """From the user's clone, which has what `git submodule update` fetched. Nothing is fetched: the addresses are the
-        commit's, which no one has looked at."""
+        """Unpack a submodule from the user's clone, as `git submodule update` fetched it. Nothing is fetched: the addresses
+        are the commit's, and unreviewed."""
         for name in self._submodule_names(sha, path):
             within = Path((self._output("rev-parse", "--absolute-git-dir") or "").strip()) / "modules" / name
             if ".." in Path(name).parts or Path(name).is_absolute() or not within.is_dir():
@@ -176,7 +178,7 @@ class Repository:
         return Failed("install", f"submodule {path} is not in the clone at {pinned[:12]}")
 
     def _submodule_names(self, sha: str, path: str) -> Iterator[str]:
-        """The names that a submodule has in the clone: of the path at this commit, and at what is checked out."""
+        """Yield the names of a submodule in the clone: by its path at this commit, and in the checked-out one."""
         yield path
         for at in (sha, "HEAD"):
             text = self._output("config", "--null", "--blob", f"{at}:.gitmodules", "--list") or ""
@@ -186,7 +188,8 @@ class Repository:
                     yield key.removeprefix("submodule.").removesuffix(".path")
 
     def changed_files(self, old: Commit, new: Commit) -> tuple[str, ...]:
-        """What ``git diff --stat`` says of a change, most lines first: ``+12 -3 deepspeed/runtime/zero/stage3.py``."""
+        """Return the files of a change as ``git diff --stat`` lists them, most lines first: ``+12 -3
+        deepspeed/runtime/zero/stage3.py``."""
         found = []
         for line in (self._output("diff", "--numstat", "--no-renames", old.sha, new.sha) or "").splitlines():
             added, removed, file = line.split("\t", 2)
@@ -196,7 +199,7 @@ class Repository:
         return tuple(text for _, text in sorted(found, key=lambda pair: pair[0]))
 
     def patch(self, old: Commit, new: Commit, files: Sequence[str]) -> tuple[str, ...]:
-        """The lines of these files that a change touches, each file under its name, as ``git diff`` shows them."""
+        """Return the lines of these files that a change touches, each file under its name, as ``git diff`` shows them."""
         found: list[str] = []
         for file in files:
             text = (
@@ -208,14 +211,14 @@ class Repository:
         return tuple(found)
 
     def head(self) -> Commit:
-        """What is checked out. Raises UsageError."""
+        """Return the checked-out commit. Raise UsageError."""
         found = self.commit("HEAD")
         if found is None:
             raise UsageError("has no commit", where=self.place, hint="run it in a clone of the framework")
         return found
 
     def newest_tag(self, commit: Commit) -> str:
-        """The name of the newest tag at or before a commit that looks like a release; empty where there is none."""
+        """Return the newest tag at or before a commit that looks like a release, without its ``v``; empty if none does."""
         for pattern in ("v[0-9]*", "[0-9]*"):
             found = self._output("describe", "--tags", "--abbrev=0", f"--match={pattern}", commit.sha)
             if found is not None:
@@ -244,8 +247,8 @@ class Repository:
 def _git(
     arguments: Sequence[str], environment: Mapping[str, str], fetching_into: Path | None
 ) -> subprocess.CompletedProcess[bytes]:
-    """With ``fetching_into``, the command may talk to a server: for minutes, by processes of its own, which must not outlive
-    us."""
+    """Run git. With ``fetching_into``, the command may talk to a server: for minutes, by processes of its own, which must
+    not outlive us."""
     # `git bisect run` exports the repository's location, which every git below it would take for its own.
     own = {name: value for name, value in environment.items() if not name.startswith("GIT_DIR")}
     try:
@@ -277,8 +280,8 @@ def _commit(line: str) -> Commit:
 
 
 def extract(archive: tarfile.TarFile, folder: Path) -> None:
-    """Write what an archive holds into a folder, but for links that lead out of it: a build would follow them into the files
-    of this machine."""
+    """Extract an archive into a folder, except links that lead out of it: a build would follow them into the files of this
+    machine."""
     # Before 3.10.12 and 3.11.4 (Debian 12 has 3.11.2) Python knows no filters. What is unpacked is code that is built next.
     known: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     members = archive.getmembers()
@@ -287,7 +290,7 @@ def extract(archive: tarfile.TarFile, folder: Path) -> None:
 
 
 def _leads_out(member: tarfile.TarInfo, links: Mapping[str, tarfile.TarInfo]) -> bool:
-    """Whether a link's target is not in the archive's folder, with every link on the way followed."""
+    """Return True if a link's target is outside the archive's folder, with every link on the way followed."""
     if member.islnk():
         return _within((), member.linkname) is None
     if not member.issym():
@@ -313,7 +316,7 @@ def _leads_out(member: tarfile.TarInfo, links: Mapping[str, tarfile.TarInfo]) ->
 
 
 def _within(place: tuple[str, ...], path: str) -> tuple[str, ...] | None:
-    """Where a relative path leads from a folder; None where that is outside of the outermost one."""
+    """Return the target of a relative path from a folder; None if it is outside of the outermost one."""
     for part in path.split("/"):
         if part == "..":
             if not place:

@@ -1,6 +1,6 @@
-"""Undo what was written into the files that environments share.
+"""Undoes edits of the files that environments share.
 
-<folder>/edited/<distribution>-XXXX/    what was written, before it was undone
+<folder>/edited/<distribution>-XXXX/    copies of the edited files, made before the edits were undone
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def undo_shared_edits(
     stamps: Mapping[str, str],
     shared: Mapping[str, str],
 ) -> tuple[Edits, tuple[str, ...]]:
-    """Undo what was written into files that other environments share. Returns what is still edited, and lines for the user.
+    """Undo edits of files that other environments share. Return the remaining edits, and lines for the user.
 
     ``stamps`` and ``shared`` are those of the environment in ``place``, under ``folder``, whose Python is ``python``.
 
-    Raises EnvironmentUnavailable where the packages cannot be had again.
+    Raise EnvironmentUnavailable if the packages cannot be obtained again.
     """
     packages = site_packages(place)
     edited = inside.edited(packages, stamps)

@@ -17,7 +17,7 @@ from harness.probe.border.faults import without_folders
 _DETAIL_CHARACTERS = 4000
 _SIGNATURE_CHARACTERS = 200
 
-#: What an installer prints when the machine is at fault -> what to do about it.
+#: An installer's output if the machine is at fault -> the remedy.
 _NETWORK = re.compile(
     r"dns error|failed to lookup address|Temporary failure in name resolution|Connection refused|Connection reset"
     r"|Network is unreachable|No route to host|error sending request|operation timed out|Connection timed out"
@@ -29,7 +29,7 @@ _NETWORK = re.compile(
 _DISK = re.compile(r"No space left on device|os error 28|Disk quota exceeded")
 _ACCESS = re.compile(r"Read-only file system|os error 30|Permission denied|os error 13")
 _PYTHON = re.compile(r"No interpreter found for|Python interpreter not found|python-build-standalone")
-#: A package that is not what its index meant to give.
+#: A package that is damaged, or not the file that its index listed.
 _DAMAGED = re.compile(
     r"Failed to extract archive|Invalid zip file structure|Wheel '[^']*' located at .* is invalid|BadZipFile|Bad CRC"
     r"|unexpected end of file|Hash mismatch|DO NOT MATCH THE HASHES|has an invalid package format"
@@ -44,8 +44,8 @@ _MACHINE = (
 
 
 def classify(output: str, where: str) -> NotInstalled:
-    """The failure that the installer's ``output`` reports. Raises EnvironmentUnavailable where the machine is at fault, and
-    no other stack would fare better."""
+    """Return the failure that the installer's ``output`` reports. Raise EnvironmentUnavailable if the machine is at fault,
+    and no other stack would fare better."""
     if "build backend returned an error" in output or "metadata-generation-failed" in output:
         return _build_failure(signature(output), output)
     for pattern, what, hint in _MACHINE:
@@ -59,12 +59,13 @@ def classify(output: str, where: str) -> NotInstalled:
 
 
 def build_failure(output: str, name: str) -> NotInstalled:
-    """The failure of a source that does not build."""
+    """Return the failure of a source that does not build."""
     return _build_failure(_of_build(name, _errors(_lines(output))), output)
 
 
 def _build_failure(line: str, output: str) -> NotInstalled:
-    """A build fails for a network where its last error says so; what it printed of one before then may be of no account."""
+    """Return the failure of a build. It is the network's if the build's last error says so; earlier network errors in its
+    output may be harmless."""
     if fault := machine.in_message(line) or machine.in_log(output):
         return MachineFault("install", fault, line, _detail(output))
     return Failed("install", line, _detail(output))
@@ -75,20 +76,20 @@ def _detail(output: str) -> str:
 
 
 def failed_build(output: str) -> str:
-    """The package whose build failed, empty where none did."""
+    """Return the package whose build failed, empty if none did."""
     found = re.search(r"Failed to (?:build|download and build) `?([\w.-]+)==", output)
     return found[1] if found else ""
 
 
 class UnreadableEntry(NamedTuple):
-    """What uv could not take from its cache."""
+    """An entry that uv could not read from its cache."""
 
     package: str
     cause: str  #: one line, without folders
 
 
 def unreadable_entry(output: str) -> UnreadableEntry | None:
-    """Return what uv had, and could not install: damaged in its cache, or as its publisher made it."""
+    """Return the entry that uv had but could not install: damaged in its cache, or by its publisher."""
     found = re.search(
         r"Failed to install: \S+ \((?P<installed>[\w.-]+)==.*\n(?P<why>.*)"
         r"|Failed to download(?: and build)? `(?P<fetched>[\w.-]+)==.*\n(?P<cache>.*(?:cache entry|[/\\\\]archive-v\d).*)",
@@ -101,23 +102,23 @@ def unreadable_entry(output: str) -> UnreadableEntry | None:
 
 
 def missing_releases(output: str) -> tuple[str, ...]:
-    """Return the packages of which uv says that a release, or any, is not there."""
+    """Return the packages of which uv reports that a release, or any, is missing."""
     text = " ".join(output.split())
     return tuple(dict.fromkeys(re.findall(r"there (?:is|are) no versions? of ([\w.-]+)", text)))
 
 
 def lists_nothing(output: str, package: str) -> bool:
-    """Return whether uv says that an index knows a package and has no release of it at all."""
+    """Return True if uv reports that an index has a package but no release of it."""
     return f"there are no versions of {package} " in f"{' '.join(output.split())} "
 
 
 def is_missing(output: str) -> bool:
-    """Return whether uv says that no index has what was asked for."""
+    """Return True if uv reports that no index has the requirement."""
     return bool(re.search(r"there (is|are) no versions? of|was not found", " ".join(output.split())))
 
 
 def signature(output: str) -> str:
-    """One line that is the same for the same fault: no paths of this machine, no addresses, no times."""
+    """Return one line that is the same for the same fault: no paths of this machine, no addresses, no times."""
     lines = _lines(output)
     errors = _errors(lines)
     package = failed_build(output)
@@ -133,12 +134,12 @@ def signature(output: str) -> str:
 
 
 def _lines(output: str) -> list[str]:
-    """Without the branches of the tree that uv draws."""
+    """Return the lines without the branches of the tree that uv draws."""
     return [re.sub(r"^[\s×├╰─▶│]+", "", line).strip() for line in output.splitlines()]
 
 
 def _errors(lines: Iterable[str]) -> list[str]:
-    """The last lines of tracebacks."""
+    """Return the last lines of tracebacks."""
     return [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b(:|$)", line)]
 
 
@@ -153,5 +154,6 @@ def _short(text: str) -> str:
 
 
 def _last_part(word: re.Match[str]) -> str:
-    """Of a path; not by a pattern that looks for a slash behind each character again: what a build prints can be long."""
+    """Return the last part of a path. Not by a pattern that searches for a slash after each character again: a build's
+    output can be long."""
     return word[0][word[0].rstrip("/").rfind("/") + 1 :]

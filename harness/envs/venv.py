@@ -59,7 +59,7 @@ class Source:
     """The source of a package that no index has: a commit."""
 
     package: str
-    #: Writes its files into a folder that is not there yet; Failed where they cannot be had.
+    #: Writes its files into a folder that does not exist yet; Failed if they are unavailable.
     unpack: Callable[[Path], NotInstalled | None]
 
 
@@ -73,12 +73,13 @@ def build(
     source: Source | None = None,
     waiting: Callable[[], None] = lambda: None,
 ) -> Environment:
-    """The stack's environment under ``folder``: as it stands when it is whole, else built now.
+    """Return the stack's environment under ``folder``: the existing one if it is whole, else one built now.
 
-    ``framework`` is the distribution whose code is hashed; ``source`` is what is built in place of the pin of its package;
+    ``framework`` is the distribution whose code is hashed; ``source`` is built in place of the pin of its package;
     ``waiting`` is called when another run is building the same.
-    A stack that does not install is an Environment with its ``failure``. Raises EnvironmentUnavailable where the machine
-    is at fault.
+
+    A stack that does not install is an Environment with its ``failure``. Raise EnvironmentUnavailable if the machine is at
+    fault.
     """
     place = environment_folder(locked, folder, gpu=gpu)
     try:
@@ -113,7 +114,7 @@ def build(
 
 
 def existing(locked: LockedStack, *, folder: Path, gpu: bool, framework: str = "deepspeed") -> Environment | None:
-    """The stack's environment where it stands and is whole, else None. Builds nothing and does not wait."""
+    """Return the stack's existing environment if it is whole, else None. Build nothing, and do not wait."""
     place = environment_folder(locked, folder, gpu=gpu)
     marker = _whole(place, locked)
     if marker is None:
@@ -131,11 +132,11 @@ def build_all(
     sources: Sequence[Source | None] = (),
     progress: Callable[[int, str, Environment | None], None] = lambda index, state, environment: None,
 ) -> tuple[Environment, ...]:
-    """`build` for each, in the order given.
+    """Build each stack as `build` does, and return the environments in the order given.
 
-    ``sources`` holds one for each stack, or none at all. ``progress`` is called from other threads with the index of the
-    stack and ``started``, ``waiting`` (another run builds it) or ``done`` with the environment. The first is built alone,
-    as it fills uv's cache with all that the others share.
+    ``sources`` has one for each stack, or is empty. ``progress`` is called from other threads with the index of the stack
+    and ``started``, ``waiting`` (another run builds it) or ``done`` with the environment. The first is built alone, as it
+    fills uv's cache with everything that the others share.
     """
 
     def one(index: int) -> Environment:
@@ -161,7 +162,7 @@ def build_all(
 
 
 def _clear(place: Path) -> None:
-    """Remove what a killed run left. Its installer ends milliseconds after it, and may write meanwhile."""
+    """Remove the remains of a killed run. Its installer ends milliseconds after it, and may write meanwhile."""
     for _ in range(20):
         remove_tree(place)
         if not place.exists():
@@ -178,7 +179,7 @@ def _make(
     framework: str,
     source: Source | None,
 ) -> tuple[Marker, tuple[str, ...]] | NotInstalled:
-    """Build an environment now. Returns its marker, with lines for the user."""
+    """Build an environment now. Return its marker, with lines for the user."""
     lines = recipe_of(locked, installer, gpu=gpu, source=source)
     failed = installer.create(place, locked.stack.python)
     if failed is not None:
@@ -213,7 +214,8 @@ def _make(
 
 
 def recipe_of(locked: LockedStack, installer: Installer, *, gpu: bool, source: Source | None = None) -> Recipe:
-    """Return what a stack's environment holds on this machine, besides the ``source`` that is built in place of a pin."""
+    """Return the packages of a stack's environment on this machine, apart from the ``source`` that is built in place of a
+    pin."""
     cpu_builds = CpuBuilds() if gpu else installer.cpu_builds(locked.requirements, locked.stack.python)
     pins = without(locked.requirements, source.package) if source else locked.requirements
     return recipe(pins, gpu=gpu, cpu_builds=cpu_builds)
@@ -222,7 +224,7 @@ def recipe_of(locked: LockedStack, installer: Installer, *, gpu: bool, source: S
 def _without_damage(
     place: Path, installer: Installer, of_name: Mapping[str, str], separate: Callable[[], apart.Separated]
 ) -> tuple[apart.Separated, tuple[str, ...]]:
-    """Install anew what the installer's cache holds otherwise than its wheel. Returns lines for the user."""
+    """Install again the packages that differ from their wheels in the installer's cache. Return lines for the user."""
     separated = separate()
     damaged = {name: file for name, file in separated.damaged.items() if name in of_name}
     if not damaged:
@@ -239,7 +241,7 @@ def _without_damage(
 
 
 def _from_source(place: Path, installer: Installer, source: Source) -> NotInstalled | None:
-    """Builds in the environment's own folder, and leaves nothing of the source there: what is measured is installed."""
+    """Build in the environment's own folder, and leave nothing of the source in it: the installed package is measured."""
     scratch = Path(tempfile.mkdtemp(prefix="source-", dir=place))
     try:
         folder = scratch / source.package
@@ -253,7 +255,7 @@ _marker = msgspec.json.Decoder(Marker)
 
 
 def read_marker(place: Path) -> Marker | None:
-    """Return what describes the environment in ``place``, None where it is not complete."""
+    """Return the description of the environment in ``place``, None if it is not complete."""
     try:
         return decoded(_marker, read_regular(place / MARKER, MOST_FILE_BYTES))
     except (OSError, Damaged):  # what runs in an environment can write to it
