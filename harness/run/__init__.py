@@ -1,1 +1,1 @@
-"""The joint that runs cells: which cells, where, how long, and what is stored."""
+"""Runs cells: selects them, decides where and how long they run, and stores their results."""

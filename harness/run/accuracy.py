@@ -17,7 +17,7 @@ from harness.run.matrix import Selection
 from harness.run.session import session
 from harness.run.watch import Watch
 
-#: The parameters that make a stored result one of a point's program, however other parameters are called by now.
+#: The parameters that identify a stored result as one of a point's program, even if other parameters have been renamed.
 _IDENTITY = ("program", "world_size", "rank", "gpu", "warmup_steps", "sources_sha256")
 
 
@@ -30,8 +30,8 @@ def answers(
     *,
     fresh: bool = False,
 ) -> list[PointAnswer]:
-    """The prediction of each point: from ``published``, whichever version of the probe simulated it, else from the store,
-    else from a run. Raises UsageError, EnvironmentUnavailable, ResultsError, KeyboardInterrupt."""
+    """Return the prediction of each point: from ``published``, whichever version of the probe simulated it, else from the
+    store, else from a run. Raise UsageError, EnvironmentUnavailable, ResultsError, KeyboardInterrupt."""
     cells = _cells(points, settings, installer)
     results = {cell.id: found for cell in cells if (found := _newest(cell, published)) is not None}
     if missing := [cell for cell in cells if cell.id not in results]:
@@ -42,7 +42,7 @@ def answers(
 
 
 def _cells(points: Sequence[PublishedPoint], settings: Settings, installer: Installer) -> list[Cell]:
-    """The cell of each point, with the releases that it was measured with."""
+    """Return the cell of each point, with the releases that it was measured with."""
     names = [workloads.chosen(None, _program(point), settings) for point in points]
     scenarios = workloads.load_scenarios(settings, names)
     here = hardware.detect()
@@ -74,5 +74,5 @@ def _newest(cell: Cell, published: Sequence[Result]) -> Result | None:
 
 
 def _parameter(cell: Cell, name: str) -> object:
-    """A result may be older than a parameter."""
+    """Return a cell's parameter, or its default: a result may be older than the parameter."""
     return cell.parameters.get(name, DEFAULTS.get(name))

@@ -1,7 +1,7 @@
-"""What must be run, and what is reused from the store.
+"""Decides which cells must run, and which results are reused from the store.
 
-Where some results of a timed workload are stored, the missing ones are run together with the baseline, so that each time
-has its pair. Exact measurements need no company.
+If some results of a timed workload are stored, the missing ones are run together with the baseline, so that each time has
+its pair. Exact measurements need no other cell.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from harness.store.reuse import reusable
 
 
 class Todo(msgspec.Struct, frozen=True, kw_only=True):
-    """What must be run, and what need not be."""
+    """The cells to run, and the results that are reused."""
 
-    run: dict[str, tuple[Cell, ...]]  #: workload -> the cells of one session, baseline first where it has one
+    run: dict[str, tuple[Cell, ...]]  #: workload -> the cells of one session, baseline first if it has one
     reused: tuple[Result, ...]
 
 
@@ -34,7 +34,7 @@ def decide(
     *,
     fresh: bool,
 ) -> Todo:
-    """Which cells must be run. ``keys`` holds the content key of each cell by its id."""
+    """Decide which cells must be run. ``keys`` has the content key of each cell by its id."""
     run: dict[str, tuple[Cell, ...]] = {}
     reused: list[Result] = []
     for workload, members in cells.workloads.items():
@@ -55,7 +55,7 @@ def decide(
 
 
 def is_timed(cell: Cell) -> bool:
-    """Whether its steps take real time: all but the simulation's."""
+    """Return True if its steps take real time: in every mode but the simulation."""
     return cell.device != "sim"
 
 

@@ -1,6 +1,6 @@
 """The scenarios of a folder. Their files are run by a process that must answer for each of them (`harness.probe.declared`):
-one that calls ``os._exit(0)``, crashes the interpreter or never ends does not decide how a command ends, and what one starts
-ends with it."""
+so a file that calls ``os._exit(0)``, crashes the interpreter or never ends cannot determine how a command ends, and
+processes that it starts end with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.system import kept
 from harness.system.obstacles import refused
 from harness.system.scratch import scratch_folder
 
-#: How long all files of a folder may take. They declare; a hundred take a second.
+#: Seconds that all files of a folder may take. They only declare; a hundred take a second.
 _LONGEST_S = 60.0
 
 #: It runs where the command does, as a scenario's folder may be relative; its keeper marks it by a folder of its own.
@@ -39,7 +39,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 def scenarios(folder: Path) -> dict[str, Scenario]:
-    """By name. Raises UsageError naming the file that does not declare one, EnvironmentUnavailable."""
+    """Return the scenarios by name. Raise UsageError naming the file that does not declare one, EnvironmentUnavailable."""
     files = find(folder)
     if not files:
         return {}
@@ -60,7 +60,7 @@ def scenarios(folder: Path) -> dict[str, Scenario]:
 
 
 def _answers(files: Sequence[str]) -> tuple[bytes, str]:
-    """What the process answered of the files, and how it ended. Raises EnvironmentUnavailable."""
+    """Return the process's answers for the files, and how it ended. Raise EnvironmentUnavailable."""
     words = [sys.executable, "-B", "-c", _START, json.dumps(sys.path), os.getcwd(), json.dumps(files)]
     try:
         with scratch_folder() as folder:

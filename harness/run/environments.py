@@ -1,4 +1,4 @@
-"""Stacks -> environments where a run happens."""
+"""Stacks -> environments on the target of a run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from harness.wording.names import outcome_text
 def build_environments(
     wanted: Sequence[Stack], settings: Settings, installer: Installer, watch: Watch, build: Build
 ) -> tuple[Environment, ...]:
-    """An environment for each stack, in order, made by ``build``; one that cannot be built has its ``failure``.
+    """Return an environment for each stack, in order, made by ``build``; one that cannot be built has its ``failure``.
 
-    Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
+    Raise EnvironmentUnavailable if the machine is at fault rather than a stack.
     """
     cache = Path(settings.environments) / "locks"
     return build_locked(wanted, locking.lock_all(wanted, cache=cache, compile=installer.compile), build, watch)
@@ -28,7 +28,7 @@ def build_environments(
 def build_locked(
     wanted: Sequence[Stack], locks: Sequence[LockedStack | NotInstalled], build: Build, watch: Watch
 ) -> tuple[Environment, ...]:
-    """An environment for each stack, in order, from its lock or its failure to lock. Raises as ``build``."""
+    """Return an environment for each stack, in order, from its lock or its failure to lock. Raise as ``build``."""
     for stack, lock in zip(wanted, locks, strict=True):
         name = stack.label or stack.id
         if isinstance(lock, Failed):

@@ -1,4 +1,4 @@
-"""How long cells take: from stored runs of their workloads, else a guess."""
+"""Estimates the time of cells: from stored runs of their workloads, else by a guess."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GUESSED_CELL_S = {"sim": 8.0, "cpu": 5.0, "cuda": 30.0}
 
 
 def expected_s(cells: Sequence[Cell], store: Store) -> dict[str, float]:
-    """Workload -> seconds that its newest stored run took, on the first of these stacks where it passed; where it passed on
+    """Return workload -> seconds of its newest stored run, on the first of these stacks where it passed; if it passed on
     none, on the first. Unknown ones are left out."""
     passed: dict[str, float] = {}
     failed: dict[str, float] = {}
@@ -29,13 +29,13 @@ def expected_s(cells: Sequence[Cell], store: Store) -> dict[str, float]:
 
 
 def guess_s(cell: Cell) -> float | None:
-    """Seconds for a cell of which nothing is known; None for a given program's, which may take seconds or an hour."""
+    """Return seconds for a cell without any stored run; None for a given program's, which may take seconds or an hour."""
     return None if is_given_program(cell.scenario) else _GUESSED_CELL_S.get(cell.device, 0.0)
 
 
 def guessed_s(cells: Sequence[Cell], known_s: Mapping[str, float], store: Store) -> dict[str, float]:
-    """Workload -> seconds, of those that are not in ``known_s``: of a given program those of its other stored runs in this
-    device mode, else of other programs'. Left out where there are none."""
+    """Return workload -> seconds, for those that are not in ``known_s``: for a given program those of its other stored runs
+    in this device mode, else of other programs'. Workloads without any are left out."""
     unknown = {cell.workload: cell for cell in cells if cell.workload not in known_s}
     guesses = {workload: guess_s(cell) for workload, cell in unknown.items()}
     programs = [cell for workload, cell in unknown.items() if guesses[workload] is None]

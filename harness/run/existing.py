@@ -1,4 +1,4 @@
-"""Interpreters that exist already, as stacks of a run: compared with each other, and with stacks that are built."""
+"""Existing interpreters as stacks of a run: compared with each other, and with stacks that are built."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from harness.wording.names import varied_axes
 def plan(
     settings: Settings, paths: Sequence[str], built: StackPlan | None, specs: Mapping[str, str], installer: Installer
 ) -> StackPlan:
-    """The interpreters, the first of which is the baseline, and the stacks of ``built`` that ``specs`` request: package ->
-    spec. Stacks that would only be there to be compared with are left out.
+    """Return the interpreters, the first of which is the baseline, and the stacks of ``built`` that ``specs`` request:
+    package -> spec. Stacks that would only serve as a baseline are left out.
 
-    Raises UsageError, EnvironmentUnavailable.
+    Raise UsageError, EnvironmentUnavailable.
     """
     environments = environments_of(settings, paths, specs, installer)
     stacks = [environment.stack for environment in environments]
@@ -47,7 +47,7 @@ def plan(
 def environments_of(
     settings: Settings, paths: Sequence[str], packages: Collection[str], installer: Installer
 ) -> tuple[Environment, ...]:
-    """An environment for each interpreter, whose stack also names ``packages`` that it has. Raises UsageError,
+    """Return an environment for each interpreter, whose stack also names ``packages`` that it has. Raise UsageError,
     EnvironmentUnavailable."""
     if settings.executor != "local":
         hint = "leave out --executor"

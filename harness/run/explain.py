@@ -1,7 +1,7 @@
-"""Cells -> who holds their memory, and the evidence that findings take from it.
+"""Cells -> the holders of their memory, and the evidence that findings take from them.
 
-An explanation is a separate untimed run, stored beside the results under the content key of the cell, so that explaining
-it again costs nothing.
+An explanation is a separate untimed run, stored with the results under the content key of the cell, so that explaining it
+again costs nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_UNREQUESTED_S = 10.0
 
 
 class ExplainContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What explaining cells needs."""
+    """Everything that explaining cells needs."""
 
     cluster: Cluster
     environments: Mapping[str, Environment]  #: by stack id
@@ -36,19 +36,20 @@ class ExplainContext(msgspec.Struct, frozen=True, kw_only=True):
     explanations: Explanations
 
     def environment(self, cell: Cell) -> Environment:
+        """Return the environment of a cell."""
         return self.environments[cell.environment_stack.id]
 
     def key(self, cell: Cell) -> str:
-        """The content key of a cell's runs."""
+        """Return the content key of a cell's runs."""
         return key_in(self.environment(cell), cell, hardware=self.hardware)
 
 
 class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one cell."""
+    """The explanation of one cell, or the reason why it has none."""
 
     cell: Cell
     explanation: Explanation | None
-    why_not: str = ""  #: one line, where there is none
+    why_not: str = ""  #: one line, if it has no explanation
 
 
 def explain_cells(
@@ -58,9 +59,9 @@ def explain_cells(
     fresh: bool = False,
     report: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Explained]:
-    """Cell id -> its explanation, from the store or from a run made now and stored.
+    """Return cell id -> its explanation, from the store or from a run made now and stored.
 
-    Raises ResultsError where one cannot be stored, KeyboardInterrupt.
+    Raise ResultsError if one cannot be stored, KeyboardInterrupt.
     """
     found: dict[str, Explained] = {}
     missing: list[Cell] = []
@@ -88,11 +89,11 @@ def attach(
     all_cells: bool,
     report: Callable[[str], None] = lambda line: None,
 ) -> Comparison:
-    """The comparison with the places that hold the bytes as evidence of its memory findings.
+    """Return the comparison with the places that hold the bytes as evidence of its memory findings.
 
-    One cell of each workload is explained, the first release of those that hold most, and the baseline's beside it;
-    and the others' findings name it. Without ``all_cells``, not what takes long to simulate (`MOST_UNREQUESTED_S`).
-    ``context`` is called only where there is something to explain.
+    For each workload the first of the releases that hold most is explained, together with the baseline; the other findings
+    refer to it. Without ``all_cells``, cells that take long to simulate (`MOST_UNREQUESTED_S`) are left out. ``context`` is
+    called only if a cell must be explained.
     """
     chosen = _cells(_chosen(comparison))
     slow = _slow_simulations(comparison, chosen)
@@ -106,8 +107,8 @@ def attach(
 
 
 def attach_stored(comparison: Comparison, explained: Callable[[Result], Explanation | None]) -> Comparison:
-    """As `attach`, from stored explanations, without running anything. Findings without one stay as they are; only those of
-    a long simulation say how to explain it. ``explained`` is what `harness.store.explained_in` gives."""
+    """Do the same as `attach`, from stored explanations, without running anything. Findings without one stay unchanged; only
+    those of a long simulation show how to explain it. ``explained`` is from `harness.store.explained_in`."""
     chosen = _chosen(comparison)
     stored = {result.cell.id: explained(result) for pair in chosen.values() for result in pair}
     slow = _slow_simulations(comparison, chosen)
@@ -149,7 +150,7 @@ def _with_evidence(
 
 
 def _how_to_explain(comparison: Comparison, pair: tuple[Cell, Cell]) -> str:
-    """``who holds it: python -m harness explain 0.16.0/SCENARIO/VARIANT/sim --against 0.15.0``"""
+    """Return ``who holds it: python -m harness explain 0.16.0/SCENARIO/VARIANT/sim --against 0.15.0``."""
     names = [comparison.names[cell.stack.id] for cell in pair]
     if any(
         name != cell.stack.versions.get("deepspeed") or not cell.stack.versions.keys() <= set(AXES)
@@ -160,7 +161,7 @@ def _how_to_explain(comparison: Comparison, pair: tuple[Cell, Cell]) -> str:
 
 
 def is_explainable(found: Finding) -> bool:
-    """Whether it says that memory is worse, in a way that matters."""
+    """Return True if the finding says that memory is worse, in a way that matters."""
     return (
         found.relevant
         and found.kind in ("regression", "wrong")
@@ -173,7 +174,7 @@ def _cells(chosen: Mapping[str, tuple[Result, Result]]) -> dict[str, tuple[Cell,
 
 
 def _chosen(comparison: Comparison) -> dict[str, tuple[Result, Result]]:
-    """Workload -> the result whose cell is to be explained, and the baseline's."""
+    """Return workload -> the result whose cell is to be explained, and the baseline's."""
     order = {stack.id: at for at, stack in enumerate(comparison.stacks)}
     worst: dict[str, Finding] = {}
     for found in comparison.findings:
@@ -193,17 +194,17 @@ def _chosen(comparison: Comparison) -> dict[str, tuple[Result, Result]]:
 
 
 def _rank(found: Finding, order: Mapping[str, int]) -> tuple[float, int]:
-    """Sorts by how much more is held, and among equals by release."""
+    """Return the sort key of a finding: the largest increase first, and among equals the oldest release."""
     return -float(found.value - (found.baseline_value or 0)), order[found.stack]
 
 
 def _slow_simulations(comparison: Comparison, workloads: Iterable[str]) -> set[str]:
-    """Those of the workloads that take long to simulate."""
+    """Return the workloads that take long to simulate."""
     return {w for w in workloads if w.endswith("/sim") and comparison.longest_s[w] > MOST_UNREQUESTED_S}
 
 
 def _run(cells: Sequence[Cell], context: ExplainContext) -> Iterator[Explained]:
-    """Explains cells, as they end, and stores each explanation."""
+    """Explain cells, and store and yield each explanation as its cell ends."""
     runnable = []
     for cell in cells:
         failure = context.environment(cell).failure
@@ -233,7 +234,7 @@ def _explained(cell: Cell, ended: Ended, context: ExplainContext) -> Explained:
 
 
 def room_bytes(cell: Cell) -> int:
-    """What the card of a simulated cell has for its tensors; 0 where the cell names none."""
+    """Return the card's memory for the tensors of a simulated cell; 0 if the cell names no card."""
     card = gpus.named_card(cell.parameters) if cell.device == "sim" else None
     return available_bytes(card, cell.parameters) if card is not None else 0
 

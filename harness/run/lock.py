@@ -18,10 +18,10 @@ from harness.system.obstacles import refused
 
 @contextlib.contextmanager
 def run_lock(folder: Path) -> Iterator[dict[str, int]]:
-    """Hold the folder for one run. The kernel releases the lock when the process ends, however it ends.
+    """Hold the folder for one run within the block. The kernel releases the lock when the process ends, however it ends.
 
-    Ends what earlier runs left running (name -> count is yielded) and removes their scratch files. Raises
-    EnvironmentUnavailable where another run holds it, or where it cannot be written.
+    End the processes that earlier runs left running (name -> count is yielded) and remove their scratch files. Raise
+    EnvironmentUnavailable if another run holds it, or if it cannot be written.
     """
     file = folder / "run.lock"
     holder = folder / "run.pid"  # beside the lock, as some releases of filelock truncate the file they lock

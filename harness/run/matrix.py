@@ -1,6 +1,6 @@
-"""Stacks x scenarios x variants x device modes -> the cells to run, and why the others are skipped. Pure.
+"""Stacks x scenarios x variants x device modes -> the cells to run, and the reasons why the others are skipped. Pure.
 
-What to run is chosen by globs, one per field; a glob that matches nothing is an error that names what exists, because a
+Cells are chosen by globs, one per field; a glob that matches nothing is an error that names the existing names, because a
 selection that silently shrinks would look like a pass.
 """
 
@@ -25,12 +25,12 @@ from harness.probe.scenario import (
 from harness.wording import commands
 from harness.wording.quantities import listing
 
-#: As a device: `cuda` where a GPU is present and the scenario runs there, else every GPU-less mode that it runs in.
+#: As a device: `cuda` if a GPU is present and the scenario runs on it, else every GPU-less mode that it runs in.
 AUTO = "auto"
 
 _GLOB_CHARACTERS = frozenset("*?[")
 
-#: Of the scenarios and variants that there are, how many an error lists.
+#: Most scenarios and variants that an error lists.
 MOST_NAMES = 8
 
 
@@ -50,14 +50,14 @@ class SkippedCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellMatrix(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be run. Cells of one workload stand together, in the order of the stacks."""
+    """The cells to run. Cells of one workload are neighbours, in the order of the stacks."""
 
     cells: tuple[Cell, ...]
     skipped: tuple[SkippedCell, ...]
 
     @property
     def workloads(self) -> dict[str, tuple[Cell, ...]]:
-        """Workload -> its cells, one per stack: what is measured side by side."""
+        """Workload -> its cells, one per stack, which are measured side by side."""
         grouped: dict[str, list[Cell]] = {}
         for cell in self.cells:
             grouped.setdefault(cell.workload, []).append(cell)
@@ -71,12 +71,12 @@ def build(
     default: Sequence[str],
     hardware: Hardware,
 ) -> CellMatrix:
-    """The matrix of a run.
+    """Return the matrix of a run.
 
-    ``default`` holds globs over ``scenario/variant/device`` and is what a plain run selects. ``--device`` alone runs that
-    same default elsewhere; ``--scenario`` or ``--variant`` replace it. Of several scenarios, a variant is run in those that
-    have it. Raises UsageError for a glob that matches nothing, and for a stack to be built whose torch is too old for each
-    of its cells.
+    ``default`` has globs over ``scenario/variant/device`` for a plain run. ``--device`` alone runs that same default
+    elsewhere; ``--scenario`` or ``--variant`` replace it. With several scenarios, a variant is run in those that have it.
+    Raise UsageError for a glob that matches nothing, and for a stack to be built whose torch is too old for each of its
+    cells.
     """
     cells: list[Cell] = []
     skipped: dict[str, str] = {}
@@ -99,7 +99,7 @@ def build(
 
 
 def scenario_globs(selection: Selection, default: Sequence[str]) -> tuple[str, ...]:
-    """The globs over names of scenarios in what `build` would run. Raises UsageError."""
+    """Return the globs over names of scenarios that `build` would use. Raise UsageError."""
     return tuple(dict.fromkeys(pattern.scenario for pattern in _patterns(selection, default)))
 
 
@@ -109,11 +109,11 @@ class _Pattern(NamedTuple):
     scenario: str
     variant: str
     device: str
-    beside: tuple[str, ...]  #: the globs of scenarios, one of which has to have the variant
+    beside: tuple[str, ...]  #: globs of scenarios, one of which must have the variant
 
 
 def _patterns(selection: Selection, default: Sequence[str]) -> list[_Pattern]:
-    """In the order to run them."""
+    """Return the patterns in the order to run them."""
     if selection.scenarios or selection.variants:
         beside = selection.scenarios or ("*",)
         return [
@@ -139,7 +139,8 @@ def _patterns(selection: Selection, default: Sequence[str]) -> list[_Pattern]:
 def _expand(
     patterns: Iterable[_Pattern], scenarios: Mapping[str, Scenario], hardware: Hardware, skipped: dict[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """The (scenario, variant, device) that patterns name. ``skipped`` gets the scenarios that lack a variant of others."""
+    """Yield the (scenario, variant, device) that patterns match. ``skipped`` gets the scenarios that lack a variant of
+    others."""
     for pattern in patterns:
         names = _names(pattern.scenario, scenarios)
         variants = {name: own for name in names if (own := _own_variants(scenarios[name], pattern.variant))}
@@ -155,7 +156,7 @@ def _expand(
 
 
 def _own_variants(scenario: Scenario, glob: str) -> list[str]:
-    """As `_variants`; none where the scenario lacks the variant that the text spells out."""
+    """Return the same as `_variants`; none if the scenario lacks the variant that the text spells out."""
     try:
         return _variants(scenario, glob)
     except ScenarioError:
@@ -170,7 +171,7 @@ def _names(glob: str, scenarios: Mapping[str, Scenario]) -> list[str]:
 
 
 def _check_variant(pattern: _Pattern, scenarios: Mapping[str, Scenario]) -> None:
-    """Raises UsageError where none of the scenarios beside each other has the variant."""
+    """Raise UsageError if none of the pattern's scenarios has the variant."""
     names = list(dict.fromkeys(name for glob in pattern.beside for name in _names(glob, scenarios)))
     complaints = []
     for name in names:
@@ -186,8 +187,8 @@ def _check_variant(pattern: _Pattern, scenarios: Mapping[str, Scenario]) -> None
 
 
 def _variants(scenario: Scenario, glob: str) -> list[str]:
-    """Declared variants that match; else remedies, by their name or as a variant, which no glob over everything is
-    meant to run; else the variant that the text spells out. Raises ScenarioError."""
+    """Return the declared variants that match; else remedies, by their name or as a variant, which no glob over everything
+    should run; else the variant that the text spells out. Raise ScenarioError."""
     declared = fnmatch.filter(scenario.variant_ids, glob)
     if not declared:
         declared = [v for name, v in scenario.remedy_ids.items() if fnmatch.filter((name, v), glob)]
@@ -197,7 +198,8 @@ def _variants(scenario: Scenario, glob: str) -> list[str]:
 
 
 def _devices(scenario: Scenario, glob: str, hardware: Hardware) -> list[str]:
-    """Device modes by name or glob. A glob means those that the scenario runs in; a name is kept, to be skipped aloud."""
+    """Return device modes by name or glob. A glob matches those that the scenario runs in; a name is kept, so that it is
+    reported as skipped."""
     if glob == AUTO:
         if hardware.gpus and "cuda" in scenario.devices:
             return ["cuda"]
@@ -235,7 +237,7 @@ def _cells(stacks: Sequence[Stack], name: str, scenario: Scenario, variant: str,
 
 
 def _refuse_old_torch(cells: Iterable[Cell]) -> None:
-    """Raises UsageError for a stack that would be built for nothing."""
+    """Raise UsageError for a stack that would be built for nothing."""
     devices: dict[Stack, set[str]] = {}
     for cell in cells:
         if "torch" in cell.stack.versions and not cell.stack.existed:

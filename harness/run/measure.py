@@ -1,6 +1,6 @@
 """Cells and environments -> results, each stored as soon as its cell has ended.
 
-A workload is timed on all its stacks in one session, in turns; what is exact runs in parallel.
+A workload is timed on all its stacks in one session, in turns; exact measurements run in parallel.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def measure(
     fresh: bool,
     cluster: Cluster | None = None,
 ) -> list[Result]:
-    """A result for every cell, from the store or from a run made now, in the order of the cells. ``cluster`` replaces that
-    of the executor.
+    """Return a result for every cell, from the store or from a run made now, in the order of the cells. ``cluster`` replaces
+    that of the executor.
 
-    Raises ResultsError when one cannot be stored, KeyboardInterrupt; every process is gone then, and what was measured
-    is stored.
+    Raise ResultsError if one cannot be stored, KeyboardInterrupt; every process is gone then, and everything measured is
+    stored.
     """
     running = _Measurement(
         {env.stack.id: env for env in environments},
@@ -63,10 +63,10 @@ def measure(
     finally:
         running.close()
     order = {cell.id: at for at, cell in enumerate(cells.cells)}
-    return sorted(results, key=lambda result: order[result.cell.id])  # and not as they happened to end
+    return sorted(results, key=lambda result: order[result.cell.id])  # in input order, not completion order
 
 
-#: A clock that a time server has corrected by less is worth no words.
+#: Clock corrections below this are not reported.
 _UNNOTICED_S = 120.0
 
 
@@ -97,11 +97,12 @@ class _Measurement:
         self._said_set_back = False
 
     def key(self, cell: Cell) -> str:
+        """Return the content key of a cell's runs."""
         environment = self._environment(cell)
         return key_in(environment, cell, hardware=self._hardware)
 
     def run(self, workloads: Mapping[str, Sequence[Cell]]) -> Iterator[Result]:
-        """Timed workloads first, each on all its stacks; then what is exact, whatever else runs."""
+        """Run timed workloads first, each on all its stacks; then exact ones, whatever else runs. Yield their results."""
         runnable: dict[str, list[Cell]] = {}
         for workload, members in workloads.items():
             for cell in members:
@@ -129,10 +130,11 @@ class _Measurement:
         return Budget(settings.budget_s, len(sessions), self._step_times, settings.thresholds)
 
     def close(self) -> None:
+        """Close the cluster."""
         self._cluster.close()
 
     def _take(self, event: schedule.Event, session: str) -> Iterator[Result]:
-        """Store what has ended, then report it."""
+        """Store an ended cell, then report it."""
         if isinstance(event, schedule.Finished):
             yield self._keep(event, session)
             if event.ended.left:
@@ -165,8 +167,8 @@ class _Measurement:
         return result
 
     def _dated(self, cell: Cell, started_at: str) -> str:
-        """When the cell's run began; behind all stored runs of it, whatever the clock says, so that it counts as the
-        newest."""
+        """Return the time at which the cell's run began; after all its stored runs, whatever the clock shows, so that it
+        counts as the newest."""
         last = self._store.last_run(cell)
         if last is None or started_at > last.started_at:
             return started_at

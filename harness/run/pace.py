@@ -1,8 +1,8 @@
-"""How many timed rounds cells run: a fixed number, or until it is known whether they are slower, within a budget of time.
+"""The number of timed rounds of cells: fixed, or until a verdict on them is reached, within a time budget.
 
-The time of the budget is shared by the sessions that are still to come; what one leaves over goes to the others. Each
-has the rounds of the first look, whatever that takes. Stopping early changes no verdict: `harness.compare.statistics`
-allows for it.
+The time of the budget is shared by the sessions that are still to come; a session's unused time goes to the others. Each has
+the rounds of the first look, however long they take. Stopping early changes no verdict: `harness.compare.statistics` allows
+for it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from harness.launch.contract import RunPlan
 
 
 def least_rounds(settings: Settings) -> int:
-    """How many rounds a timed cell has at least; 0 where nothing is timed."""
+    """Return the least number of rounds of a timed cell; 0 if nothing is timed."""
     return LOOKS[0] if settings.rounds is None else settings.rounds
 
 
 def run_plan(settings: Settings) -> RunPlan:
-    """Of a timed cell."""
+    """Return the plan of a timed cell."""
     rounds = LOOKS[-1] if settings.rounds is None else settings.rounds
     return RunPlan(warmup_rounds=settings.warmup_rounds, rounds=rounds)
 
@@ -32,14 +32,14 @@ class Budget:
     """See `harness.launch.schedule.Pace`. For sessions of many threads."""
 
     def __init__(self, budget_s: float, sessions: int, step_times: int, thresholds: Thresholds) -> None:
-        """``step_times``: how many are compared in the whole report."""
+        """Take the budget of all sessions. ``step_times`` is the number of comparisons in the whole report."""
         self._left_s, self._sessions = budget_s, sessions
         self._step_times = step_times
         self._thresholds = thresholds
         self._lock = threading.Lock()
 
     def session(self) -> BudgetedTurns:
-        """For a session whose timed rounds begin."""
+        """Return the turns of a session whose timed rounds begin."""
         with self._lock:
             share_s = self._left_s / max(1, self._sessions)
             self._left_s -= share_s
@@ -47,16 +47,17 @@ class Budget:
         return BudgetedTurns(self, share_s)
 
     def give_back(self, seconds: float) -> None:
-        """What a session has left; less than 0 where it took longer."""
+        """Return a session's unused time to the budget; negative if it took longer."""
         with self._lock:
             self._left_s = max(0.0, self._left_s + seconds)
 
     def decided(self, rounds: Mapping[str, Sequence[float]], baseline: Sequence[float]) -> set[str]:
+        """Return the stacks that have a verdict by their rounds so far."""
         return decided(rounds, baseline, self._step_times, self._thresholds)
 
 
 class BudgetedTurns:
-    """Of one session: see `harness.launch.schedule.Turns`."""
+    """The turns of one session: see `harness.launch.schedule.Turns`."""
 
     def __init__(self, budget: Budget, share_s: float) -> None:
         self._budget = budget

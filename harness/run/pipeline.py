@@ -2,7 +2,7 @@
 
     version specs -> stacks -> locks -> environments -> cells -> runs -> results on disk -> comparison
 
-`plan` goes as far as can be gone without starting anything, `regress` goes the whole way.
+`plan` resolves stacks and cells without starting anything; `regress` also measures and compares them.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from harness.wording.workloads import is_given_program
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """What one call asks for, beyond the settings."""
+    """The choices of one call, beyond the settings."""
 
     versions: dict[str, str] = {}  #: package -> spec; empty: the configured stacks
     stack: str | None = None  #: a named stack
     baseline: str | None = None
-    pythons: tuple[str, ...] = ()  #: paths of interpreters that exist already; the first is the baseline
+    pythons: tuple[str, ...] = ()  #: paths of existing interpreters; the first is the baseline
     selection: matrix.Selection = matrix.Selection()
     fresh: bool = False
-    #: who holds the memory that findings are about; None: not of what takes long to simulate
+    #: name the holders of the memory that findings are about; None: not of cells that take long to simulate
     explain: bool | None = None
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """What will be run."""
+    """The stacks and cells to run."""
 
     stacks: stacks.StackPlan
     matrix: matrix.CellMatrix
@@ -55,7 +55,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(settings: Settings, choice: Choice, installer: Installer) -> Planned:
-    """Stacks and cells of a call. Asks an index only for a release that is not known. Raises UsageError."""
+    """Return stacks and cells of a call. An index is queried only for a release that is not known. Raise UsageError."""
     planned = plan_stacks(settings, choice, installer)
     here = planned_hardware(settings, installer)
     cells = matrix.build(
@@ -75,9 +75,9 @@ def regress(
     installer: Installer,
     watch: Watch,
 ) -> compare.Comparison:
-    """Measure what is missing, and compare everything that was selected.
+    """Measure missing results, and compare everything that was selected.
 
-    Raises HarnessError, KeyboardInterrupt; what was measured until then is stored.
+    Raise HarnessError, KeyboardInterrupt; everything measured until then is stored.
     """
     for name, line in notes_on_programs(planned.matrix.cells).items():
         watch.note(f"{name}: {line}")
@@ -100,7 +100,7 @@ def regress(
 
 
 def notes_on_programs(cells: Iterable[Cell]) -> dict[str, str]:
-    """Scenario -> what its user has to know of how the program is run here."""
+    """Return scenario -> facts that its user has to know about the run of the program."""
     programs: dict[str, list[Cell]] = {}
     for cell in cells:
         if "program" in cell.parameters:
@@ -110,7 +110,7 @@ def notes_on_programs(cells: Iterable[Cell]) -> dict[str, str]:
 
 
 def _notes(cells: Sequence[Cell]) -> Iterator[str]:
-    """Of one program."""
+    """Yield the notes on one program."""
     if unread := launch_line.parse(str(cells[0].parameters["program"])).without_effect:
         yield f"{listing(unread)} of its launch line: read before it begins, so without effect here"
     is_given = is_given_program(cells[0].scenario)
@@ -119,7 +119,7 @@ def _notes(cells: Sequence[Cell]) -> Iterator[str]:
 
 
 def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:
-    """The stacks of a call, baseline first. Raises UsageError, EnvironmentUnavailable."""
+    """Return the stacks of a call, the baseline first. Raise UsageError, EnvironmentUnavailable."""
     if choice.pythons and choice.baseline is not None:
         raise UsageError("the first --python is the baseline", where="--baseline", hint="leave out --baseline")
     choice = _with_newest(settings, choice, installer)
@@ -131,7 +131,7 @@ def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> sta
 
 
 def _with_newest(settings: Settings, choice: Choice, installer: Installer) -> Choice:
-    """The choice with a version for each package that it adds without one."""
+    """Return the choice with a version for each package that it adds without one."""
     given = {package: spec for package, spec in choice.versions.items() if spec != stacks.NEWEST_THAT_FITS}
     added = [package for package in choice.versions if package not in given]
     if not added:
@@ -214,14 +214,14 @@ def compare_stored(
 
 
 def _disputed(stack: str, workload: str) -> compare.NotCompared:
-    """The entry for a cell of which a result was edited: whatever else is stored of it, it has not passed."""
+    """Return the entry for a cell of which a result was edited: whatever other results it has, it has not passed."""
     return compare.not_measured(
         stack, workload, "a result of it was damaged or edited", "restore what was edited, or remove it"
     )
 
 
 def _with_absent(comparison: compare.Comparison, cells: Iterable[tuple[str, str]], reason: str) -> compare.Comparison:
-    """The comparison with an entry for each of these cells, by stack and workload, that has no result in it."""
+    """Return the comparison with an entry for each of these cells, by stack and workload, that has no result in it."""
     there = comparison.cells
     absent = [
         compare.not_measured(stack, workload, reason)
@@ -236,7 +236,8 @@ def _with(comparison: compare.Comparison, entries: Sequence[compare.NotCompared]
 
 
 def details_of(stores: Sequence[Store], problem: Callable[[str, str], None] = silent) -> compare.DetailOf:
-    """Reads what explains a result from the first store that has it. ``problem`` gets damaged files, and why."""
+    """Return a function that reads the detail of a result from the first store that has it. ``problem`` gets damaged files,
+    and why."""
 
     @functools.lru_cache(maxsize=64)  # most results share theirs with others, and each can be large
     def read(hashes: tuple[tuple[str, str], ...]) -> Detail:
@@ -259,5 +260,5 @@ def _judge(results: Iterable[Result], *, baseline: str, thresholds: compare.Thre
 
 
 def new_installer(settings: Settings) -> Installer:
-    """Installs under the user's own configuration of pip."""
+    """Return an installer under the user's own configuration of pip."""
     return Installer(environment=installer_environment(), offline=settings.offline)

@@ -1,7 +1,7 @@
-"""Results that were measured before answer for the probe that measured them, without an environment.
+"""Published results answer for the probe that measured them, without an environment.
 
-A run of `regress` measures again whatever another version of the probe measured. A question about published results is
-another matter: they say what they say, and which probe measured them is part of the answer.
+`regress` measures again every result of another version of the probe. A question about published results is different: their
+figures are as published, and the probe that measured them is part of the answer.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from harness.run.watch import Watch
 from harness.store import Store, newest
 from harness.store.reuse import reusable
 
-#: What stored and wanted cells must share, besides their parameters.
+#: Fields that stored and wanted cells must share, besides their parameters.
 _Key = tuple[str, str, int, str, str]
 
 
 class Published:
-    """The results of a folder or a bundle, found by what was run: whatever measured it, and by whatever variant's name."""
+    """The results of a folder or a bundle, found by their cells, whichever probe measured them and whatever the variant's
+    name."""
 
     def __init__(self, store: Store, scenario: str, rounds: int) -> None:
-        """Reads the results of one scenario; timed ones count with at least ``rounds`` rounds. Raises ResultsError."""
+        """Read the results of one scenario; timed ones count with at least ``rounds`` rounds. Raise ResultsError."""
         loaded = store.load(scenario=scenario)
         self.problems = loaded.problems
         self.is_bundle = store.is_bundle
@@ -41,9 +42,9 @@ class Published:
         self._preferred: list[tuple[str, str]] = []  #: sources that answered already, in that order
 
     def find(self, cells: Sequence[Cell]) -> dict[str, Result]:
-        """Cell id -> its result, for the cells that are stored.
+        """Return cell id -> its result, for the cells that are stored.
 
-        As many as can be are of one source: that which answered before, else that which has most of them, the newest of
+        As many as possible are from one source: the one that answered before, else the one with most of them, the newest of
         several.
         """
         stored = {cell.id: self._by_source(cell) for cell in cells}
@@ -65,12 +66,12 @@ class Published:
         return answers
 
     def answerable(self, stacks: Sequence[Stack], cells_of: Callable[[Stack], Iterable[Cell]]) -> tuple[Stack, ...]:
-        """The stacks that have the most of their cells stored; all of them where none has any."""
+        """Return the stacks that have the most of their cells stored; all of them if none has any."""
         counts = [sum(bool(self._by_source(cell)) for cell in cells_of(stack)) for stack in stacks]
         return tuple(stack for stack, count in zip(stacks, counts, strict=True) if count == max(counts))
 
     def _by_source(self, cell: Cell) -> dict[tuple[str, str], Result]:
-        """Source -> the result of the cell that counts."""
+        """Return source -> the result of the cell that counts."""
         grouped: dict[tuple[str, str], list[Result]] = {}
         for result in self._results.get(_key(cell), ()):
             if not differing_parameters(result.cell.parameters, cell.parameters):
@@ -95,9 +96,10 @@ def answering(
     fresh: bool,
     existing: Sequence[Environment] = (),
 ) -> Iterator[MeasureCells]:
-    """Yields what gives the newest result of each cell: as published, else from the store, else from a run made now.
+    """Yield a function that gives the newest result of each cell: as published, else from the store, else from a run made
+    now.
 
-    With ``published``, nothing is opened or built before a cell is missing. Raises as `harness.run.session.session`.
+    With ``published``, nothing is opened or built before a cell is missing. Raise as `harness.run.session.session`.
     """
     if published is None or fresh:
         with session(settings, stacks, watch, installer, existing) as opened:

@@ -41,11 +41,11 @@ def session(
     installer: Installer,
     existing: Sequence[Environment] = (),
 ) -> Iterator[Session]:
-    """Hold the run lock, build the stacks, and yield what measures and explains their cells. The first is the baseline.
-    ``existing`` are environments that need not be built.
+    """Hold the run lock, build the stacks, and yield the session that measures and explains their cells. The first is the
+    baseline. ``existing`` are environments that need not be built.
 
-    Raises UsageError for an executor that does not exist, EnvironmentUnavailable where the machine lacks something or
-    another run is going on, ResultsError where results cannot be written.
+    Raise UsageError for an executor that does not exist, EnvironmentUnavailable if the machine lacks something or another
+    run is active, ResultsError if results cannot be written.
     """
     opened = Session(settings, stacks, watch, installer)
     opened.store.check_writable()
@@ -70,7 +70,7 @@ class Session:
     """An open run. Stacks may be added while it is open."""
 
     def __init__(self, settings: Settings, stacks: Sequence[Stack], watch: Watch, installer: Installer) -> None:
-        """Starts nothing. Raises UsageError, EnvironmentUnavailable."""
+        """Start nothing. Raise UsageError, EnvironmentUnavailable."""
         self.settings = settings
         self.watch = watch
         self.installer = installer
@@ -81,11 +81,10 @@ class Session:
         self._lasting: Lasting | None = None
 
     def build(self, stacks: Sequence[Stack]) -> tuple[Environment, ...]:
-        """An environment for each stack, in order; one that cannot be built has its ``failure``. Those of this session
-        are not built again.
+        """Return an environment for each stack, in order; one that cannot be built has its ``failure``. Those of this
+        session are not built again.
 
-        Raises UsageError for one that cannot be built, EnvironmentUnavailable where the machine is at fault rather than a
-        stack.
+        Raise UsageError for one that cannot be built, EnvironmentUnavailable if the machine is at fault rather than a stack.
         """
         missing = list({stack.id: stack for stack in stacks if stack.id not in self._environments}.values())
         if existed := [stack for stack in missing if stack.existed]:
@@ -96,17 +95,17 @@ class Session:
         return tuple(self._environments[stack.id] for stack in stacks)
 
     def add(self, environments: Iterable[Environment]) -> None:
-        """Environments that were built elsewhere."""
+        """Add environments that were built elsewhere."""
         self._environments.update((environment.stack.id, environment) for environment in environments)
 
     def measure(
         self, cells: Sequence[Cell], *, baseline: Stack | None = None, rounds: int | None = None, fresh: bool = False
     ) -> list[Result]:
-        """Results for every cell, from the store or from a run made now, in the order of the cells: one of each, and where
-        its time was measured in several sessions, those of the baseline in each.
+        """Return results for every cell, from the store or from a run made now, in the order of the cells: one of each, and
+        if its time was measured in several sessions, those of the baseline in each.
 
-        ``rounds`` and ``baseline`` replace those of the settings and of the session. Raises as `build`, ResultsError,
-        KeyboardInterrupt; what was measured until then is stored.
+        ``rounds`` and ``baseline`` replace those of the settings and of the session. Raise as `build`, ResultsError,
+        KeyboardInterrupt; everything measured until then is stored.
         """
         self.build([cell.environment_stack for cell in cells])
         against = baseline or self._baseline
@@ -132,14 +131,14 @@ class Session:
             raise
 
     def keep_open(self) -> None:
-        """From now on, workers stay open from one call of `measure` to the next: for many calls with a few cells each, of
-        the same stacks."""
+        """Keep workers open from one call of `measure` to the next: for many calls with a few cells each, of the same
+        stacks."""
         if self._lasting is None:
             self._lasting = Lasting(self.target.executor.cluster(self.target.hardware()))
 
     def keep_open_for(self, cells: Sequence[Cell]) -> None:
-        """As `keep_open`, from the measurement of these cells to the explanations of some of them, where the memory of one
-        machine is enough for all their workers. Raises as `build`."""
+        """Keep workers open, as `keep_open` does, from the measurement of these cells to the explanations of some of them,
+        if the memory of one machine is enough for all their workers. Raise as `build`."""
         self.build([cell.environment_stack for cell in cells])
         hardware = self.target.hardware()
         workers = len({worker_key(cell) for cell in cells})
@@ -148,26 +147,26 @@ class Session:
             self._lasting = Lasting(cluster)
 
     def end(self) -> None:
-        """Close what stayed open."""
+        """Close the workers that stayed open."""
         if self._lasting is not None:
             self._lasting.end()
             self._lasting = None
 
     def newest(self, cells: Sequence[Cell], *, fresh: bool = False) -> Iterable[Result]:
-        """As `measure`: the newest result of each cell."""
+        """Measure as `measure` does, and return the newest result of each cell."""
         return newest(self.measure(cells, fresh=fresh)).values()
 
     def explain(self, cells: Sequence[Cell], *, fresh: bool = False, quiet: bool = False) -> dict[str, Explained]:
-        """Cell id -> who holds its memory, from the store or from a run made now.
+        """Return cell id -> the holders of its memory, from the store or from a run made now.
 
-        Raises as `build`, ResultsError where an explanation cannot be stored, KeyboardInterrupt.
+        Raise as `build`, ResultsError if an explanation cannot be stored, KeyboardInterrupt.
         """
         self.build([cell.environment_stack for cell in cells])
         report = (lambda line: None) if quiet else self.watch.note
         return explain_cells(cells, self.explain_context(), fresh=fresh, report=report)
 
     def explain_context(self) -> ExplainContext:
-        """What explaining cells of this session needs."""
+        """Return everything that explaining cells of this session needs."""
         executor = self.target.executor
         return ExplainContext(
             cluster=self._lasting or executor.cluster(self.target.hardware()),

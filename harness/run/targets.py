@@ -1,7 +1,7 @@
-"""Where a run happens: the one table of executors. `--executor NAME` picks a line of it.
+"""The targets of a run: the one table of executors. `--executor NAME` picks a line of it.
 
-A target builds environments from locked stacks, knows the hardware that cells run on, and runs them. What all executors
-share is the protocol in `harness.launch.contract`; see harness/launch/README.md for how to add one.
+A target builds environments from locked stacks, knows the hardware that cells run on, and runs them. All executors share the
+protocol in `harness.launch.contract`; see harness/launch/README.md for how to add one.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ class Build(Protocol):
     """Makes environments."""
 
     def __call__(self, locked: Sequence[LockedStack], progress: BuildProgress) -> tuple[Environment, ...]:
-        """An environment for each, in order; a stack that does not install is one with its ``failure``.
+        """Return an environment for each, in order; a stack that does not install is one with its ``failure``.
 
-        Raises EnvironmentUnavailable where the machine is at fault rather than a stack.
+        Raise EnvironmentUnavailable if the machine is at fault rather than a stack.
         """
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Where a run happens."""
+    """The executor of a run, and its environments and hardware."""
 
     executor: Executor
     build: Build
@@ -65,7 +65,7 @@ class Target:
 
 
 def open_target(settings: Settings, installer: Installer, note: Note = lambda line: None) -> Target:
-    """The target that the settings name. Starts nothing. Raises UsageError, EnvironmentUnavailable."""
+    """Return the target that the settings name. Start nothing. Raise UsageError, EnvironmentUnavailable."""
     if names := withheld():
         note(
             f"environment: measured processes do not get {listing(names)}; "
@@ -75,7 +75,7 @@ def open_target(settings: Settings, installer: Installer, note: Note = lambda li
 
 
 def planned_hardware(settings: Settings, installer: Installer) -> Hardware:
-    """What cells will run on, as far as planning must know: that of a cluster in the settings, else of this machine."""
+    """Return the hardware that cells will run on, for planning: that of a cluster in the settings, else of this machine."""
     entry = _entry(settings)
     if entry.is_elsewhere(settings):
         return entry.open(settings, installer, lambda line: None).hardware()
@@ -83,12 +83,12 @@ def planned_hardware(settings: Settings, installer: Installer) -> Hardware:
 
 
 def varied_package(settings: Settings) -> str:
-    """The package under test: the one that the configured stack gives a list of versions for."""
+    """Return the package under test: the one for which the configured stack has a list of versions."""
     return next((name for name, spec in settings.stack.items() if not isinstance(spec, str)), AXES[-1])
 
 
 def disk_need_here(settings: Settings, installer: Installer, locked: Sequence[LockedStack]) -> DiskNeed:
-    """Return the disk that virtual environments of these stacks take on this machine, beyond what is built."""
+    """Return the disk space that virtual environments of these stacks take on this machine, beyond those already built."""
     return disk_need(locked, Path(settings.environments), installer, gpu=hardware.has_gpu())
 
 
@@ -99,8 +99,8 @@ def venv_build(
     *,
     note: Note = lambda line: None,
 ) -> Build:
-    """Builds virtual environments on this machine. ``sources``, by stack id, are built in place of a pin. ``note`` gets a
-    line on the disk that they take, where that is much."""
+    """Return a `Build` of virtual environments on this machine. ``sources``, by stack id, are built in place of a pin.
+    ``note`` gets a line on the disk space that they take, if that is much."""
 
     def build(locked: Sequence[LockedStack], progress: BuildProgress) -> tuple[Environment, ...]:
         need = disk_need_here(settings, installer, locked)
@@ -121,7 +121,7 @@ def venv_build(
 
 
 def _local(settings: Settings, installer: Installer, note: Note) -> Target:
-    """Virtual environments and processes on this machine."""
+    """Return the target of virtual environments and processes on this machine."""
     programs = workloads.launches(settings)
     if any(Path(launch.folder).is_absolute() for launch in programs.values()):
         _tell_what_shields(settings, note)
@@ -136,7 +136,7 @@ def _local(settings: Settings, installer: Installer, note: Note) -> Target:
     return Target(executor=executor, build=venv_build(settings, installer, note=note), hardware=hardware.detect)
 
 
-#: What the user has to know before a program runs, by what keeps his files from it; nothing where it has a view of its own.
+#: Note for the user before a program runs, by the protection of his files; empty if the program has a view of its own.
 _SHIELDS = {
     isolation.VIEW: "",
     isolation.LANDLOCK: (
@@ -151,7 +151,7 @@ _SHIELDS = {
 
 
 def _tell_what_shields(settings: Settings, note: Note) -> None:
-    """Raises EnvironmentUnavailable."""
+    """Note how well the user's files are protected from programs. Raise EnvironmentUnavailable."""
     folder = Path(settings.environments)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -164,7 +164,7 @@ def _tell_what_shields(settings: Settings, note: Note) -> None:
 
 
 def _docker(settings: Settings, installer: Installer, note: Note) -> Target:
-    """An image per stack and a container per server, by the engine on this machine."""
+    """Return the target of an image per stack and a container per server, by the engine on this machine."""
     builder = ImageBuilder(
         folder=Path(settings.environments),
         installer=installer,
@@ -190,7 +190,7 @@ def _docker(settings: Settings, installer: Installer, note: Note) -> Target:
 
 
 def _staged(settings: Settings) -> dict[str, ProgramLaunch]:
-    """Of the programs those whose folders are where a cell runs, whichever machine that is."""
+    """Return the programs whose folders exist wherever a cell runs."""
     return {name: one for name, one in workloads.launches(settings).items() if not Path(one.folder).is_absolute()}
 
 
@@ -222,7 +222,7 @@ class _RayNodeSide:
 
 
 def _ray(settings: Settings, installer: Installer, note: Note) -> Target:
-    """Virtual environments and processes on the nodes of a Ray cluster."""
+    """Return the target of virtual environments and processes on the nodes of a Ray cluster."""
     prepare_ray()
     executor = RayExecutor(
         settings=settings.ray,
@@ -238,9 +238,9 @@ def _ray(settings: Settings, installer: Installer, note: Note) -> Target:
 class ExecutorEntry:
     """A line of the table."""
 
-    summary: str  #: where cells run, for ``--help``
+    summary: str  #: the place where cells run, for ``--help``
     open: Callable[[Settings, Installer, Note], Target]
-    #: Whether planning must ask it which hardware there is, as that is not this machine's.
+    #: True if planning must query the target's hardware, as it is not this machine's.
     is_elsewhere: Callable[[Settings], bool] = lambda settings: False
 
 
@@ -254,7 +254,7 @@ EXECUTORS = {
 
 
 def _entry(settings: Settings) -> ExecutorEntry:
-    """Raises UsageError."""
+    """Return the configured line of the table. Raise UsageError."""
     if settings.executor not in EXECUTORS:
         raise UsageError(
             f"no such executor: {settings.executor}", where="--executor", hint=f"use {' or '.join(EXECUTORS)}"

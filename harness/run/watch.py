@@ -13,13 +13,13 @@ class Watch(Protocol):
     """Follows the progress of a run. Methods may be called from other threads."""
 
     def building(self, stack: Stack, state: str, environment: Environment | None) -> None:
-        """The state of an environment: ``started``, ``waiting`` (another run is building it) or ``done``."""
+        """Report the state of an environment: ``started``, ``waiting`` (another run is building it) or ``done``."""
 
     def measuring(self, cells: Sequence[Cell], reused: int, expected_s: Mapping[str, float]) -> None:
-        """These cells will be run; ``expected_s`` maps workloads to seconds, where anything is known of them."""
+        """Report the cells that will be run; ``expected_s`` maps workloads to seconds, as far as they are known."""
 
     def event(self, event: schedule.Event) -> None:
-        """A cell has started, is about to run a timed round, or has ended."""
+        """Report that a cell has started, is about to run a timed round, or has ended."""
 
     def note(self, line: str) -> None:
-        """A line for the user."""
+        """Report a line for the user."""

@@ -1,8 +1,8 @@
-"""Which workloads there are: the project's scenarios, and the programs that were given on a command line.
+"""The available workloads: the project's scenarios, and the programs that were given on a command line.
 
 A program has a name once it was given (``train-3f9a1c``), and is a scenario by that name from then on, so that the commands
-that a report shows need not repeat its launch line. What was given is kept under the ``environments`` folder. Only the exact
-name means a program: no glob runs one, and no command reads the files of a program that it is not about.
+that a report shows need not repeat its launch line. Given programs are kept under the ``environments`` folder. Only the
+exact name selects a program: no glob runs one, and no command reads the files of a program that it is not about.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _FOLDER = "programs"
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
-    """The options ``--program`` and those beside it."""
+    """The option ``--program`` and its companions."""
 
     line: str  #: the launch line, as it is typed
     folder: str  #: absolute; where it is typed
     ranks: int | None = None  #: None: as many as the line says, else 1
     gpu: str = DEFAULTS["gpu"]  #: the card that it finds, by its name in the catalogue
-    rank: str = DEFAULTS["rank"]  #: which of them is simulated
+    rank: str = DEFAULTS["rank"]  #: the one that is simulated
     steps: int = DEFAULTS["warmup_steps"]  #: optimizer steps before the measured one
     tiny: bool = False
     synthetic_data: bool = False
@@ -49,7 +49,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def set_options(self) -> dict[str, Any]:
-        """What was given besides the line: the fields that do not have their default."""
+        """Options that were given besides the line: the fields that do not have their default."""
         return {
             field.name: value
             for field in msgspec.structs.fields(self)
@@ -58,7 +58,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """``train-3f9a1c``: the program's own name, and a hash of all that tells two launches apart. Raises UsageError."""
+        """``train-3f9a1c``: the program's own name, and a hash of everything that distinguishes two launches. Raises
+        UsageError."""
         shown = published(self.line)  # the same with another token
         apart = msgspec.structs.replace(self, line=shown, folder=Path(self.folder).name)  # the same on another machine
         try:
@@ -72,7 +73,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.cache  # it hashes the program's files
 def _scenario(given: Program) -> Scenario:
-    """Raises ScenarioError."""
+    """Return a program as a scenario. Raise ScenarioError."""
     more: dict[str, Any] = {INFERENCE: True} if given.inference else {}
     return program(
         version=1,
@@ -90,7 +91,7 @@ def _scenario(given: Program) -> Scenario:
 
 
 def _facts(card: gpus.Card) -> dict[str, Any]:
-    """See `harness.probe.virtual_gpu.card.VirtualCard`."""
+    """Return a card's facts, see `harness.probe.virtual_gpu.card.VirtualCard`."""
     return {
         "name": card.cuda_name,
         "memory_bytes": card.usable_bytes,
@@ -100,8 +101,8 @@ def _facts(card: gpus.Card) -> dict[str, Any]:
 
 
 def load_scenarios(settings: Settings, names: Iterable[str] = ()) -> dict[str, Scenario]:
-    """The project's scenarios by name, and the programs that ``names`` has exactly. Raises UsageError naming the file that
-    does not declare a scenario, the program that is not where it was, or the folder that is not there."""
+    """Return the project's scenarios by name, and the programs that ``names`` has exactly. Raise UsageError naming the file
+    that does not declare a scenario, the program whose files are gone, or the folder that does not exist."""
     found = _declared(settings)
     programs = _programs(settings)
     for name in names:
@@ -118,7 +119,7 @@ def load_scenarios(settings: Settings, names: Iterable[str] = ()) -> dict[str, S
 
 
 def list_scenarios(settings: Settings) -> dict[str, Scenario]:
-    """The project's scenarios by name, and all programs that are still where they were. Raises UsageError naming the file
+    """Return the project's scenarios by name, and all programs whose files still exist. Raise UsageError naming the file
     that does not declare a scenario."""
     found = _declared(settings)
     for name, given in _programs(settings).items():
@@ -128,15 +129,15 @@ def list_scenarios(settings: Settings) -> dict[str, Scenario]:
 
 
 def launches(settings: Settings) -> dict[str, ProgramLaunch]:
-    """How each workload that is a program is launched, by the workload's name. Raises UsageError."""
+    """Return the launch of each workload that is a program, by the workload's name. Raise UsageError."""
     programs = {name: ProgramLaunch(given.folder, given.line) for name, given in _programs(settings).items()}
     scenarios = {name: ProgramLaunch(found.folder, found.line) for name, found in _declared(settings).items()}
     return {name: launch for name, launch in {**programs, **scenarios}.items() if launch.folder}
 
 
 def chosen(scenario: str | None, given: Program | None, settings: Settings) -> str:
-    """The name of the one workload that a command is about: a scenario's, or that of the program, which has one from now on.
-    Raises UsageError, EnvironmentUnavailable."""
+    """Return the name of the one workload that a command is about: a scenario's, or that of the program, which has one from
+    now on. Raise UsageError, EnvironmentUnavailable."""
     if (scenario is None) == (given is None):
         both = "a scenario and a program" if scenario is not None else "no workload"
         raise UsageError(both, where="command line", hint="name a scenario, or give --program 'torchrun train.py'")
@@ -144,8 +145,8 @@ def chosen(scenario: str | None, given: Program | None, settings: Settings) -> s
 
 
 def measured(scenario: str | None, given: Program | None, settings: Settings) -> str:
-    """As `chosen`, for a command that reads what was measured: a program of this launch line and folder that was given
-    before, with whatever ranks and card, unless ``given`` says otherwise. Raises UsageError, also where several were."""
+    """Return the same as `chosen`, for a command that reads measurements: a program of this launch line and folder that was
+    given before, with any ranks and card, unless ``given`` sets them. Raise UsageError, also if several were given."""
     if given is None or scenario is not None:
         return chosen(scenario, given, settings)
     wanted = {"folder": given.folder, **given.set_options}
@@ -180,7 +181,7 @@ def _kept(given: Program, settings: Settings) -> str:
 
 
 def _declared(settings: Settings) -> dict[str, Scenario]:
-    """The project's scenarios by name. Raises UsageError."""
+    """Return the project's scenarios by name. Raise UsageError."""
     folder = Path(settings.scenarios)
     changed = tuple((file, file.stat().st_mtime_ns) for file in sorted(folder.glob("*.py")) if file.is_file())
     return dict(_loaded(folder, changed))
@@ -188,12 +189,12 @@ def _declared(settings: Settings) -> dict[str, Scenario]:
 
 @functools.lru_cache(maxsize=1)  # a scenario that is a program hashes the program's files
 def _loaded(folder: Path, changed: tuple[tuple[Path, int], ...]) -> dict[str, Scenario]:
-    """``changed``: the folder's files, and when each changed. Raises UsageError."""
+    """Load the scenarios of a folder. ``changed``: its files, and when each changed. Raise UsageError."""
     return {name: _with_card(name, scenario) for name, scenario in declared.scenarios(folder).items()}
 
 
 def _with_card(name: str, scenario: Scenario) -> Scenario:
-    """A program's, with what its GPU is; others' as they are. Raises UsageError."""
+    """Return a program's scenario with the facts of its GPU; others unchanged. Raise UsageError."""
     if scenario.framework != PROGRAM:
         return scenario
     where = f"{name}: gpu"
@@ -206,7 +207,7 @@ def _with_card(name: str, scenario: Scenario) -> Scenario:
 
 
 def _programs(settings: Settings) -> dict[str, Program]:
-    """The programs that were given, by name."""
+    """Return the programs that were given, by name."""
     given = {}
     for file in sorted(Path(settings.environments, _FOLDER).glob("*.json")):
         with contextlib.suppress(OSError, ValueError):  # another release's, or removed meanwhile

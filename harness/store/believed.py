@@ -1,4 +1,4 @@
-"""Which files of results are believed: each is as it was written, and no two tell the same run in two ways."""
+"""Selects the result files that count: each is as it was written, and no two report the same run differently."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ class LeftOut(NamedTuple):
 
     file: str
     why: str
-    is_disputed: bool = (
-        False  #: what it says is not known to be what was measured, so no other result of its cell counts
-    )
+    is_disputed: bool = False  #: its content may differ from the measurement, so no other result of its cell counts
 
 
 def believed(files: Iterable[str], left_out: list[LeftOut]) -> Iterator[Result]:
-    """The results in some files that count. Files of one content, wherever they are, are read together."""
+    """Yield the results that count in some files. Files of one content, wherever they are, are read together."""
     by_content: dict[tuple[str, str], list[str]] = defaultdict(list)
     for file in files:
         by_content[_content(file)].append(file)
@@ -33,7 +31,7 @@ def believed(files: Iterable[str], left_out: list[LeftOut]) -> Iterator[Result]:
 
 
 def _content(file: str) -> tuple[str, str]:
-    """Stack, and the rest of the path up to the end of the key: what all runs of one content share."""
+    """Return the stack, and the rest of the path up to the end of the key: the part that all runs of one content share."""
     *_, stack, scenario, name = file.split("/")
     found = KEY.search(name)
     return stack, f"{scenario}/{name[: found.end()] if found else name}"
@@ -48,7 +46,7 @@ def _read(files: Iterable[str], left_out: list[LeftOut]) -> Iterator[tuple[str, 
 
 
 def _undisputed(found: Iterable[tuple[str, Result]], left_out: list[LeftOut]) -> Iterator[Result]:
-    """Those whose run is told in one way alone: copies of a result agree, unless one of them was changed."""
+    """Yield the results whose run is reported in one way alone: copies of a result agree, unless one of them was changed."""
     by_run: dict[tuple[str, str, str], list[tuple[str, Result]]] = defaultdict(list)
     for file, result in found:
         by_run[(result.cell.id, *result.when)].append((file, result))

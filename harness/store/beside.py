@@ -1,4 +1,4 @@
-"""What lies beside results: JSON files at the top of a folder of results and of its bundles, such as answers of commands."""
+"""Other JSON files at the top of a folder of results and of its bundles, such as answers of commands."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from harness.store.contents import ProblemHandler, silent, why_unread
 
 
 def files_beside(folder: str, problem: ProblemHandler = silent) -> Iterator[tuple[str, bytes]]:
-    """``(path, content)``, sorted by path. Of a bundle that has nothing but results only the first line is read. What cannot
-    be read is given to ``problem``."""
+    """Yield ``(path, content)``, sorted by path. If a bundle has nothing but results, only its first line is read.
+    ``problem`` gets the files that cannot be read."""
     for name in _names(folder, problem):
         path = os.path.join(folder, name)
         if name.endswith(bundle.SUFFIX):

@@ -1,6 +1,6 @@
-"""Much work of one kind on all processors, with its results in the order of the work.
+"""Many tasks of one kind on all CPUs, with their results in the order of the tasks.
 
-Python reads and decodes files on one processor at a time, which is too slow for 100,000 results.
+Python reads and decodes files on one CPU at a time, which is too slow for 100,000 results.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from harness.errors import ResultsError
 _S = TypeVar("_S")
 _T = TypeVar("_T")
 
-#: Items in a batch, where each takes as long as a result takes to be read and judged.
+#: Items in a batch, if each takes as long as reading and judging a result.
 RESULTS = 1_000
 
-#: Many items are handed out in this many batches for each processor, so that all finish at about the same time.
+#: Batches for each CPU, so that all finish at about the same time.
 _BATCHES = 8
 
 
 def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]], batch: int = RESULTS) -> Iterator[_T]:
-    """``work`` of the items of some families at a time, in their order; a family stays together.
+    """Yield ``work`` of the items of some families at a time, in their order; a family stays together.
 
-    ``batch`` is how many items are worth a task of their own, about a twentieth of a second's work. ``work`` and what it
-    returns must be picklable. Processes are forked, so that they start at once and inherit what there is in memory; where
-    this process has threads, which may hold locks, it works alone. Raises ResultsError where one of them is killed.
+    ``batch`` is the number of items worth a task of their own, about a twentieth of a second's work. ``work`` and its
+    results must be picklable. Processes are forked, so that they start at once and inherit this process's memory; if this
+    process has threads, which may hold locks, it works alone. Raise ResultsError if one of them is killed.
     """
     families = list(families)
     processors = _processors()
@@ -55,12 +55,12 @@ def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]], b
 
 
 def _processors() -> int:
-    """How many this process may use; all of them where the system does not restrict processes (macOS)."""
+    """Return the number of CPUs that this process may use; all of them if the system does not restrict processes (macOS)."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _ready() -> None:
-    """In a new process: Ctrl-C is for the one that started it, and no handler of that one runs here."""
+    """Prepare a new process: Ctrl-C is for the parent, and none of its handlers runs here."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

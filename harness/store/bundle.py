@@ -1,12 +1,12 @@
 """A published run in one file: the files of a results folder, one JSON object a line, compressed by gzip.
 
-    zcat RUN.jsonl.gz | head -1                                                       what it is
+    zcat RUN.jsonl.gz | head -1                                                       its header
     zcat RUN.jsonl.gz | jq -r 'select(.kind == "result") | .content.cell.scenario'    its results
 
-The first line is the header. Each other line is one file: ``kind``, ``path`` in the folder, and ``content``, the file's
-JSON byte for byte; a file that is no single line of JSON is a string in ``text``. Each line ends with its checksum
-(`harness.store.checksum`). What a folder keeps compressed stands in a bundle as it is. Lines that are alike are
-neighbours, which halves the size. Equal folders make equal bytes.
+The first line is the header. Each other line is one file: ``kind``, ``path`` in the folder, and ``content``, the file's JSON
+byte for byte; a file that is not a single line of JSON is a string in ``text``. Each line ends with its checksum
+(`harness.store.checksum`). Files that a folder keeps compressed are decompressed in a bundle. Similar lines are neighbours,
+which halves the size. Equal folders make equal bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness.probe.border.untrusted import open_regular
 from harness.store.checksum import is_as_written, with_checksum
 from harness.system.decoding import Damaged, decoded
 
-#: Of every bundle's name.
+#: The end of every bundle's name.
 SUFFIX = ".jsonl.gz"
 
 #: History: 1  2026-11  First.
@@ -42,13 +42,14 @@ _CHANGED = "damaged or edited after it was written: its checksum does not match;
 #: The longest line that is read: the largest published one has 98 KB.
 MOST_LINE_BYTES = 1 << 25
 
-#: How much of a bundle is read, decompressed: 200,000 results. A small file may decompress to more than any machine holds.
+#: Most bytes of a bundle that are read, decompressed: 200,000 results. A small file may decompress to more than any machine
+#: holds.
 MOST_BYTES = 1 << 31
 
 #: Damaged lines that are named one by one.
 _MOST_PROBLEMS = 100
 
-#: What a line holds. Results come first.
+#: Kinds of lines. Results come first.
 KINDS = ("result", "benchmark", "explanation", "detail", "other")
 
 _KIND = "bundle"
@@ -62,7 +63,7 @@ _PATH = re.compile(r"(?:[^/\x00-\x1f.][^/\x00-\x1f]*/){0,2}[^/\x00-\x1f.][^/\x00
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What a bundle is, and how many lines of each kind follow."""
+    """The header of a bundle: its format, and the number of lines of each kind."""
 
     schema: int
     kind: str
@@ -94,7 +95,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def pack(entries: list[Entry]) -> bytes:
-    """The whole bundle. ``data`` that is not JSON raises msgspec.DecodeError."""
+    """Return the whole bundle. Raise msgspec.DecodeError if the ``data`` of an entry is not JSON."""
     entries = sorted(entries, key=_neighbours)
     counts = {kind: sum(entry.kind == kind for entry in entries) for kind in KINDS}
     packed = io.BytesIO()
@@ -107,7 +108,8 @@ def pack(entries: list[Entry]) -> bytes:
 
 
 def _neighbours(entry: Entry) -> tuple[int, str, bytes, str]:
-    """Results of one workload stand together in the order of their stacks; everything else beside what begins alike."""
+    """Return the sort key of an entry. Results of one workload are neighbours in the order of their stacks; all other
+    entries are sorted by their content."""
     if entry.kind == "result":
         _, _, workload = entry.path.partition("/")
         return KINDS.index(entry.kind), KEY.sub("", workload), b"", entry.path
@@ -125,10 +127,10 @@ def _line(entry: Entry) -> bytes:
 
 
 class Bundle:
-    """An opened bundle. What cannot be read is in ``problems``, and left out."""
+    """An opened bundle. Lines that cannot be read are listed in ``problems``, and left out."""
 
     def __init__(self, file: str) -> None:
-        """Reads all of it. Raises OSError, and ResultsError for a file that is no bundle or a newer one."""
+        """Read the whole file. Raise OSError, and ResultsError for a file that is no bundle or a newer one."""
         self._files: dict[str, _Line] = {}
         self._folders: dict[str, set[str]] = {}
         self._names: dict[str, list[str]] = {}
@@ -159,19 +161,19 @@ class Bundle:
             names.sort()
 
     def paths(self) -> list[str]:
-        """The paths of all its files, in the order of its lines."""
+        """Return the paths of all its files, in the order of its lines."""
         return list(self._files)
 
     def names(self, folder: str) -> list[str]:
-        """The names of the files in a folder, sorted."""
+        """Return the names of the files in a folder, sorted."""
         return list(self._names.get(folder, ()))
 
     def folders(self, folder: str) -> list[str]:
-        """The names of the folders in a folder, sorted."""
+        """Return the names of the folders in a folder, sorted."""
         return sorted(self._folders.get(folder, ()))
 
     def read(self, path: str) -> bytes:
-        """A file's bytes, never compressed. Raises FileNotFoundError."""
+        """Return a file's bytes, never compressed. Raise FileNotFoundError."""
         line = self._files.get(path)
         if line is None:
             raise FileNotFoundError(2, "No such file in the bundle", path)
@@ -181,7 +183,7 @@ class Bundle:
         return self.header.schema < _CHECKSUMS_SINCE or is_as_written(data)
 
     def _add(self, data: bytes) -> str:
-        """Keeps a line; returns why not, or nothing."""
+        """Keep a line. Return the reason if it cannot be kept, else an empty text."""
         try:
             line = decoded(_line_decoder, data)
         except Damaged as error:
@@ -202,14 +204,14 @@ class Bundle:
 
 
 def header(file: str) -> Header:
-    """What a bundle is, by its first line alone. Raises as `Bundle`."""
+    """Return a bundle's header from its first line alone. Raise as `Bundle`."""
     with open(open_regular(file, follow_links=True), "rb") as packed, gzip.GzipFile(fileobj=packed) as stream:
         _, first = next(_lines(stream, []), (1, b""))
         return _header(first, file)
 
 
 def opened(file: str) -> Bundle:
-    """The bundle in a file, read once as long as it stays the same. Raises as `Bundle`."""
+    """Return the bundle in a file, read once as long as it stays the same. Raise as `Bundle`."""
     state = os.stat(file)
     return _opened(file, state.st_mtime_ns, state.st_size)
 
@@ -236,7 +238,7 @@ def _header(line: bytes, file: str) -> Header:
 
 
 def _lines(stream: gzip.GzipFile, problems: list[str]) -> Iterator[tuple[int, bytes]]:
-    """``(number, line)``, as far as they can be decompressed. Holds one line at a time, and none that is too long."""
+    """Yield ``(number, line)`` of the lines that can be decompressed. Hold one line at a time, and none that is too long."""
     number = 0
     try:
         while line := stream.readline(MOST_LINE_BYTES):

@@ -1,6 +1,6 @@
 """The checksum that a JSON object carries as its last field: ``..., "sha256": HASH}``, of its bytes without that field.
 
-It tells what was damaged, or edited without care, from what was written. It is no signature: who edits can hash.
+It detects damage and careless edits. It is no signature: an editor can compute it, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def with_checksum(content: bytes) -> bytes:
 
 
 def is_as_written(content: bytes) -> bool:
-    """Return whether an object has the checksum of what it holds; not where it has none, or is spelled otherwise."""
+    """Return True if an object has the checksum of its content; False if it has none, or is spelled differently."""
     start = max(0, len(content) - _LENGTH)
     found = _FIELD.search(content, start)
     return found is not None and found[1] == _hash(content[: found.start()] + b"}")

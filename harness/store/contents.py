@@ -1,9 +1,9 @@
-"""The files of results by their paths, wherever these lead: into a folder, or into a bundle as if it were one.
+"""The files of results by their paths, in a folder, or in a bundle as if it were one.
 
     results/STACK/SCENARIO/NAME.json                        a file
     results/2026-11-21.jsonl.gz/STACK/SCENARIO/NAME.json    a line of a bundle (see `harness.store.bundle`)
 
-Everything that reads results reads them through these functions.
+All readers of results use these functions.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from harness.system.decoding import Damaged, decompressed
 
 
 def names(folder: str) -> list[str]:
-    """The names of what is in a folder and is no folder of its own, sorted, without hidden ones; none where there is no
-    folder. What is no regular file is noticed when it is read. Raises OSError."""
+    """Return the names of a folder's entries that are not folders, sorted, without hidden ones; none if the folder does not
+    exist. An entry that is not a regular file is noticed when it is read. Raise OSError."""
     found = _in_bundle(folder)
     if found is not None:
         opened, inner = found
@@ -33,7 +33,7 @@ def names(folder: str) -> list[str]:
 
 
 def folders(folder: str) -> list[str]:
-    """The paths of the folders in a folder, sorted, without hidden ones; links are not followed. Raises OSError."""
+    """Return the paths of the folders in a folder, sorted, without hidden ones; links are not followed. Raise OSError."""
     found = _in_bundle(folder)
     if found is not None:
         opened, inner = found
@@ -47,12 +47,12 @@ def folders(folder: str) -> list[str]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder that does not pretend to be a file of results."""
+    """Return True for a folder whose name is not that of a file of results."""
     return entry.is_dir(follow_symlinks=False) and not entry.name.endswith((".json", ".json.gz"))
 
 
 def read(file: str) -> bytes:
-    """The whole file. Raises OSError, also for what is no regular file and for one that is too large."""
+    """Return the whole file. Raise OSError, also if it is not a regular file or too large."""
     found = _in_bundle(file)
     if found is not None:
         opened, inner = found
@@ -65,11 +65,11 @@ ProblemHandler = Callable[[str, str], None]
 
 
 def silent(file: str, why: str) -> None:
-    """A `ProblemHandler` for what the user need not hear."""
+    """Ignore a problem that the user need not see. A `ProblemHandler`."""
 
 
 def why_unread(error: OSError | Damaged) -> str:
-    """What is wrong with a file that `read` or `read_compressed` could not read, in a few words."""
+    """Return, in a few words, why `read` or `read_compressed` could not read a file."""
     if isinstance(error, Damaged):
         return f"damaged: {error}"
     damaged = error.errno in (errno.EINVAL, errno.ELOOP, errno.ENXIO, errno.EFBIG)
@@ -77,25 +77,25 @@ def why_unread(error: OSError | Damaged) -> str:
 
 
 def read_compressed(file: str) -> bytes:
-    """What a file compressed by gzip holds. Raises as `read`, and Damaged."""
+    """Return the content of a file compressed by gzip. Raise as `read`, and Damaged."""
     if _in_bundle(file) is not None:
         return read(file)  # a bundle is compressed as a whole
     return decompressed(read(file), MOST_FILE_BYTES)
 
 
 def is_bundle(path: str) -> bool:
-    """Whether the path is a bundle's own: by its name alone, so that one that is missing is noticed as such."""
+    """Return True if the path is a bundle's own: by its name alone, so that a missing bundle is noticed as such."""
     return path.endswith(bundle.SUFFIX) and not os.path.isdir(path)
 
 
 def problems(root: str) -> tuple[str, ...]:
-    """One line for each part of a bundle that could not be read; none for a folder. Raises OSError, ResultsError."""
+    """Return one line for each part of a bundle that could not be read; none for a folder. Raise OSError, ResultsError."""
     found = _in_bundle(root)
     return () if found is None else found[0].problems
 
 
 def _in_bundle(path: str) -> tuple[Bundle, str] | None:
-    """The bundle that a path leads into, and the path inside it; None for the path of a file or a folder."""
+    """Return the bundle that a path leads into, and the path inside it; None for the path of a file or a folder."""
     head, suffix, inner = path.rpartition(bundle.SUFFIX)
     if not suffix or inner[:1] not in ("", "/") or os.path.isdir(head + suffix) or not os.path.exists(head + suffix):
         return None

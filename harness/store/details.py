@@ -1,4 +1,4 @@
-"""What explains the figures of results: large, and mostly the same from run to run, so equal parts are stored once.
+"""Details that explain the figures of results: large, and mostly the same from run to run, so equal parts are stored once.
 
     RESULTS/details/<hash>.json.gz      one part (`harness.store.schema.encode_parts`) of the details of many results
 
@@ -18,7 +18,7 @@ from harness.store.contents import ProblemHandler, silent
 from harness.system.decoding import Damaged
 from harness.system.files import write_atomically
 
-#: Of the folder within the results.
+#: The name of the folder within the results.
 FOLDER = "details"
 
 #: Letters of a hash in a file's name: of a thousand million parts, two share a name with a chance of 3 %.
@@ -32,7 +32,7 @@ class Details:
         self._folder = os.path.join(results, FOLDER)
 
     def write(self, detail: Detail) -> None:
-        """Store the parts that are not there yet, and those that are damaged. Raises OSError."""
+        """Store the parts that do not exist yet, and those that are damaged. Raise OSError."""
         os.makedirs(self._folder, exist_ok=True)
         for part in schema.encode_parts(detail).values():
             sha256 = hashlib.sha256(part).hexdigest()
@@ -40,7 +40,7 @@ class Details:
                 write_atomically(self._file(sha256), gzip.compress(part, mtime=0))
 
     def read(self, hashes: Mapping[str, str], problem: ProblemHandler = silent) -> Detail | None:
-        """The detail whose parts have these hashes; None where one of them is missing or damaged. ``problem`` gets those
+        """Return the detail whose parts have these hashes; None if one of them is missing or damaged. ``problem`` gets those
         that are damaged."""
         parts = {name: part for name, sha256 in hashes.items() if (part := self._part(sha256, problem)) is not None}
         if not parts or len(parts) < len(hashes):

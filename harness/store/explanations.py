@@ -1,9 +1,9 @@
-"""Who held the memory, for the cells that were explained: one file per content.
+"""Holders of memory, for the cells that were explained: one file per content.
 
     RESULTS/details/explained-<key>.json.gz     the explanation of the runs with this content key
 
-It explains every run of its content, as memory is the same in all of them, and is written once. What cannot be read is
-as if it were not there: explaining a cell again costs seconds.
+It explains every run of its content, as memory is the same in all of them, and is written once. An unreadable file counts as
+absent: explaining a cell again costs seconds.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class Explanations:
-    """Those under one folder of results."""
+    """The explanations under one folder of results."""
 
     def __init__(self, results: str) -> None:
         self._folder = os.path.join(os.path.abspath(results), details.FOLDER)
 
     def write(self, key: str, cell: str, explanation: Explanation) -> None:
-        """Keep the explanation of the content ``key``. Raises ResultsError."""
+        """Keep the explanation of the content ``key``. Raise ResultsError."""
         file = self._file(key)
         try:
             os.makedirs(self._folder, exist_ok=True)
@@ -66,7 +66,7 @@ class Explanations:
             raise refused(ResultsError, "cannot be written", error, where=file, hint=hint) from None
 
     def read(self, key: str, problem: ProblemHandler = silent) -> Explanation | None:
-        """The explanation of this content; None where there is none that can be read. ``problem`` gets a damaged one."""
+        """Return the explanation of this content; None if no readable one exists. ``problem`` gets a damaged one."""
         file = self._file(key)
         try:
             found = decoded(_decoder, contents.read_compressed(file))
@@ -78,7 +78,7 @@ class Explanations:
         return found.explanation if found.format == _FORMAT and found.key == key else None
 
     def is_empty(self) -> bool:
-        """Whether nothing was explained here."""
+        """Return True if nothing was explained here."""
         try:
             return not any(name.startswith(PREFIX) for name in contents.names(self._folder))
         except OSError:
@@ -89,8 +89,8 @@ class Explanations:
 
 
 def explained_in(folders: Iterable[str], problem: ProblemHandler = silent) -> Callable[[Result], Explanation | None]:
-    """Reads the explanation of a result from the first of these folders of results that has one. ``problem`` gets those
-    that are damaged."""
+    """Return a function that reads the explanation of a result from the first of these folders of results that has one.
+    ``problem`` gets those that are damaged."""
     stored = [one for one in map(Explanations, folders) if not one.is_empty()]
 
     @functools.lru_cache(maxsize=_MOST_KEPT)

@@ -5,9 +5,9 @@
     ... .benchmark.json                                                     the same run, for pytest-benchmark's tools
     RESULTS/details/                                                        see `harness.store.details`
 
-Workloads have no folders of their own: to list one takes longer than to read its file. ``key`` is the start of the
-content key (see `harness.store.schema.content_key`). What cannot be read is reported, one line each, and left as it is:
-it is a measurement.
+Workloads have no folders of their own: to list one takes longer than to read its file. ``key`` is the start of the content
+key (see `harness.store.schema.content_key`). Unreadable files are reported, one line each, and left unchanged: they are
+measurements.
 """
 
 from __future__ import annotations
@@ -37,22 +37,23 @@ from harness.system.obstacles import refused
 #: One part of a path: no separator, no leading dot, nothing that a shell or another system would trip over.
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._,=+@!-]{0,179}")
 
-#: The end of the name of what lies beside a result for pytest-benchmark's tools.
+#: The end of the name of a result's companion for pytest-benchmark's tools.
 BENCHMARK = ".benchmark.json"
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """What a folder held."""
+    """The content of a folder of results."""
 
     results: tuple[Result, ...]
     problems: tuple[str, ...]  #: one line for each file that could not be read
 
 
 class Store:
-    """The results under one folder, which appears with the first result; or those of a bundle, which are only read."""
+    """The results under one folder, which is created with the first result; or those of a bundle, which are only read."""
 
     def __init__(self, folder: str) -> None:
-        """Raises UsageError for a file that is no bundle by its name, and for a bundle that does not exist."""
+        """Open a folder or bundle. Raise UsageError for a file whose name is not a bundle's, and for a bundle that does not
+        exist."""
         self.folder = os.path.abspath(folder)
         if self.is_bundle and not os.path.exists(self.folder):
             raise UsageError("no such bundle", where=folder, hint="`bundle FOLDER` makes one")
@@ -65,11 +66,11 @@ class Store:
 
     @property
     def is_bundle(self) -> bool:
-        """Whether it is one file, which is only read."""
+        """True if it is one file, which is only read."""
         return contents.is_bundle(self.folder)
 
     def check_writable(self) -> None:
-        """Find out before hours of measurement whether results can be kept. Raises ResultsError."""
+        """Check before hours of measurement that results can be kept. Raise ResultsError if not."""
         if self.is_bundle:
             hint = "`bundle --unpack` makes a folder of it, or choose another with --results"
             raise ResultsError("a bundle is not added to", where=self.folder, hint=hint)
@@ -79,9 +80,9 @@ class Store:
                 pass
 
     def write(self, result: Result, detail: Detail | None = None, benchmark: Mapping[str, Any] | None = None) -> str:
-        """Store one run; returns its file. Raises ResultsError, UsageError for a name that is no file name.
+        """Store one run and return its file. Raise ResultsError, or UsageError for a name that is no file name.
 
-        Where another process stores a run of the same content at the same time, both are kept.
+        If another process stores a run of the same content at the same time, both are kept.
         """
         first = self.file_of(result)
         later = f"{first.removesuffix('.json')}-{_checked(result.session, 'session')}.json"
@@ -96,7 +97,7 @@ class Store:
         raise ResultsError("there already, and results are never overwritten", where=later, hint="move it away")
 
     def _create(self, file: str, result: Result, benchmark: Mapping[str, Any] | None) -> bool:
-        """Write a result and its companion; False where there is one by this name. Raises OSError."""
+        """Write a result and its companion; return False if one of this name exists. Raise OSError."""
         if os.path.lexists(file):
             return False
         companion = f"{file.removesuffix('.json')}{BENCHMARK}"
@@ -112,16 +113,17 @@ class Store:
         return True
 
     def write_detail(self, detail: Detail) -> None:
-        """Store what explains results that are written some other way than by `write`. Raises ResultsError."""
+        """Store the details of results that are not written by `write`. Raise ResultsError."""
         with self._explained(self.folder):
             self._details.write(detail)
 
     def file_of(self, result: Result) -> str:
-        """Where the first result of this content belongs. Raises UsageError for a name that is no file name."""
+        """Return the file of the first result of this content. Raise UsageError for a name that is no file name."""
         return f"{self._stem(result.cell, schema.key_of(result))}.json"
 
     def of_cell(self, cell: Cell, key: str) -> Loaded:
-        """Every run of this content, oldest first. Files of before have other names than its key's."""
+        """Return every run of this content, the oldest first. Files written before measuring versions have names of other
+        keys."""
         named = self._starting_with(self._stem(cell, key))
         loaded = self._read(named)
         others = self._read(file for file in self._starting_with(self._stem(cell, "")) if file not in named).results
@@ -130,38 +132,40 @@ class Store:
         return Loaded(results=tuple(results), problems=loaded.problems)
 
     def runs(self, cell: Cell) -> tuple[Result, ...]:
-        """Every run of this stack, scenario, variant and device, oldest first, whatever has changed between them."""
+        """Return every run of this stack, scenario, variant and device, the oldest first, whatever has changed between
+        them."""
         results = self._read(self._starting_with(self._stem(cell, ""))).results
         own = (result for result in results if result.cell.id == cell.id)
         return tuple(sorted(own, key=lambda result: result.when))
 
     def last_run(self, cell: Cell) -> Result | None:
-        """The newest run of this stack, scenario, variant and device, whatever else has changed since."""
+        """Return the newest run of this stack, scenario, variant and device, whatever else has changed since."""
         return newest(self._read(self._starting_with(self._stem(cell, ""))).results).get(cell.id)
 
     def runs_of(self, wanted: Callable[[str], bool]) -> tuple[Result, ...]:
-        """Every stored run of the scenarios that are wanted, by their names."""
+        """Return every stored run of the scenarios that ``wanted`` accepts by their names."""
         return self._read(file for file in self.files() if wanted(os.path.basename(os.path.dirname(file)))).results
 
     def load(self, stacks: Iterable[str] | None = None, scenario: str | None = None) -> Loaded:
-        """Every result there is (of the stacks with these ids, of one scenario), without details. No folder: no results."""
+        """Return every result (of the stacks with these ids, of one scenario), without details. Without a folder, none."""
         loaded = self._read(self.files(stacks, scenario))
         return msgspec.structs.replace(loaded, problems=(*self.damage(), *loaded.problems))
 
     def damage(self) -> tuple[str, ...]:
-        """What a bundle lost before its files could be looked at; one line each. Raises ResultsError."""
+        """Return the parts that a bundle lost before its files could be read; one line each. Raise ResultsError."""
         with self._explained(self.folder):
             return contents.problems(self.folder)
 
     def files(self, stacks: Iterable[str] | None = None, scenario: str | None = None) -> Iterator[str]:
-        """Files of results (of one scenario), in order; whatever else lies among them is no result."""
+        """Yield the files of results (of one scenario), in order; other files among them are no results."""
         for stack in self.stack_ids() if stacks is None else [_checked(stack, "stack") for stack in stacks]:
             for folder in _folders(os.path.join(self.folder, stack)):
                 if scenario is None or os.path.basename(folder) == scenario:
                     yield from _result_files(folder)
 
     def _starting_with(self, stem: str) -> list[str]:
-        """Files of results whose path starts so. A folder is listed once, as thousands of cells may be read."""
+        """Return the files of results whose path starts with ``stem``. A folder is listed once, as thousands of cells may be
+        read."""
         folder = os.path.dirname(stem)
         if folder not in self._listed:
             self._listed[folder] = _result_files(folder)
@@ -170,7 +174,7 @@ class Store:
         return list(itertools.takewhile(lambda file: file.startswith(stem), files[first:]))
 
     def stack_ids(self) -> list[str]:
-        """The stacks that have results, sorted."""
+        """Return the stacks that have results, sorted."""
         names = [os.path.basename(folder) for folder in _folders(self.folder)]
         return [name for name in names if name != details.FOLDER and _SAFE.fullmatch(name)]
 
@@ -180,12 +184,12 @@ class Store:
         return Loaded(results=results, problems=tuple(problems))
 
     def detail(self, hashes: Mapping[str, str], problem: ProblemHandler = silent) -> Detail | None:
-        """What explains a result's figures, by its ``detail_sha256``; None where it has none, or its files are gone or
-        damaged. ``problem`` gets those that are damaged."""
+        """Return the detail that explains a result's figures, by its ``detail_sha256``; None if it has none, or its files
+        are gone or damaged. ``problem`` gets those that are damaged."""
         return self._details.read(hashes, problem)
 
     def problem(self, file: str, why: str) -> str:
-        """One line for the user about a file that could not be read."""
+        """Return one line for the user about a file that could not be read."""
         return f"{os.path.relpath(file, os.path.dirname(self.folder))}: {why}"
 
     def _stem(self, cell: Cell, key: str) -> str:
@@ -202,7 +206,7 @@ class Store:
 
 
 def newest(results: Iterable[Result]) -> dict[str, Result]:
-    """Cell id -> its newest result; one that says something of its stack before others."""
+    """Return cell id -> its newest result; a measurement of its stack takes precedence over other results."""
     found: dict[str, Result] = {}
     for result in results:
         other = found.get(result.cell.id)
@@ -212,7 +216,7 @@ def newest(results: Iterable[Result]) -> dict[str, Result]:
 
 
 def readable(files: Iterable[str], problem: ProblemHandler) -> Iterator[tuple[str, Result]]:
-    """Files with the results in them, in order. ``problem`` gets each file that cannot be read, and why."""
+    """Yield files with their results, in order. ``problem`` gets each file that cannot be read, and why."""
     for file in files:
         try:
             yield file, read_result(file)
@@ -221,7 +225,7 @@ def readable(files: Iterable[str], problem: ProblemHandler) -> Iterator[tuple[st
 
 
 def read_result(file: str) -> Result:
-    """Return the result in a file. Raises NotAResult."""
+    """Return the result in a file. Raise NotAResult."""
     try:
         result = schema.decode(contents.read(file))
     except OSError as error:
@@ -232,7 +236,7 @@ def read_result(file: str) -> Result:
 
 
 def is_named(file: str, cell: Cell) -> bool:
-    """Whether the file's place and name say what it holds."""
+    """Return True if the file's path matches the cell it holds."""
     stem = f"/{cell.stack.id}/{cell.scenario}/{cell.variant}-{cell.device}"
     at = len(file)
     for _ in range(3):
@@ -241,7 +245,7 @@ def is_named(file: str, cell: Cell) -> bool:
 
 
 def _result_files(folder: str) -> list[str]:
-    """Files of results in the folder of a scenario, sorted. Hidden ones are not looked at."""
+    """Return the files of results in the folder of a scenario, sorted, without hidden ones."""
     try:
         names = contents.names(folder)
     except OSError as error:
@@ -250,7 +254,7 @@ def _result_files(folder: str) -> list[str]:
 
 
 def _folders(folder: str) -> list[str]:
-    """Folders in a folder, sorted. Links are not followed, hidden ones not looked at; no folder has none."""
+    """Return the folders in a folder, sorted, without links and hidden ones; none if the folder does not exist."""
     try:
         return contents.folders(folder)
     except OSError as error:

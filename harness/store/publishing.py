@@ -23,7 +23,7 @@ _ANY = msgspec.json.Decoder()
 
 
 class WrittenBundle(NamedTuple):
-    """What became of a folder."""
+    """The result of bundling a folder."""
 
     lines: dict[str, int]  #: kind -> files of it in the bundle
     size_bytes: int  #: of the bundle
@@ -31,10 +31,10 @@ class WrittenBundle(NamedTuple):
 
 
 def publish(folder: str, output: str) -> WrittenBundle:
-    """Bundles a folder, whole or not at all.
+    """Bundle a folder, whole or not at all.
 
-    Raises UsageError where the output is there already or is no name of a bundle, NothingMeasured where the folder holds
-    no result, ResultsError where one of them cannot be used.
+    Raise UsageError if the output already exists or its name is not a bundle's, NothingMeasured if the folder has no result,
+    ResultsError if one of them cannot be used.
     """
     folder = os.path.abspath(folder)
     if not output.endswith(bundle.SUFFIX):
@@ -64,19 +64,18 @@ def publish(folder: str, output: str) -> WrittenBundle:
 
 
 class UnpackedBundle(NamedTuple):
-    """What became of a bundle."""
+    """The result of unpacking a bundle."""
 
     written: int
-    kept: int  #: files that the folder has already, as they are in the bundle
-    problems: tuple[str, ...]  #: what was left out, one line each
+    kept: int  #: files that the folder already has, with the same content
+    problems: tuple[str, ...]  #: files that were left out, one line each
 
 
 def unpack(file: str, folder: str) -> UnpackedBundle:
-    """Makes a bundle the folder that it was made from, but for a newline at the end of a file. A file that is there already
-    is never replaced.
+    """Restore the folder that a bundle was made from, except for a newline at the end of a file. Existing files are never
+    replaced.
 
-    Raises UsageError where the file is no bundle by its name, ResultsError where it cannot be read or the folder not be
-    written.
+    Raise UsageError if the file's name is not a bundle's, ResultsError if it cannot be read or the folder cannot be written.
     """
     file = os.path.abspath(file)
     if not contents.is_bundle(file):
@@ -104,7 +103,7 @@ def unpack(file: str, folder: str) -> UnpackedBundle:
 
 
 def _holds(file: str, data: bytes, *, is_compressed: bool) -> bool:
-    """Whether that is what a file holds, however it is compressed: releases of zlib differ. Raises OSError."""
+    """Return True if a file has this content, however it is compressed: releases of zlib differ. Raise OSError."""
     try:
         return (contents.read_compressed(file) if is_compressed else contents.read(file)) == data
     except Damaged:
@@ -116,11 +115,12 @@ def _there_already(output: str) -> UsageError:
 
 
 class _Unsound(Exception):
-    """Why a file is left out."""
+    """The reason why a file is left out."""
 
 
 def _paths(folder: str) -> Iterator[str]:
-    """Every file that may be a result's: ``NAME.json``, ``details/NAME``, ``STACK/NAME`` and ``STACK/SCENARIO/NAME``."""
+    """Yield every file that may be a result's: ``NAME.json``, ``details/NAME``, ``STACK/NAME`` and
+    ``STACK/SCENARIO/NAME``."""
     yield from (name for name in contents.names(folder) if name.endswith(".json"))
     for stack in map(os.path.basename, contents.folders(folder)):
         inside = os.path.join(folder, stack)
@@ -131,7 +131,7 @@ def _paths(folder: str) -> Iterator[str]:
 
 
 def _entry(folder: str, path: str) -> Entry:
-    """The file as it goes into the bundle. Raises _Unsound."""
+    """Return the file as an entry of the bundle. Raise _Unsound."""
     file = os.path.join(folder, path)
     first, _, name = path.rpartition("/")
     if first == details.FOLDER and name.endswith(".json.gz"):

@@ -1,4 +1,4 @@
-"""Which stored results stand for a run that need not be made again."""
+"""Selects the stored results that replace a new run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from harness.probe.adapters import PROGRAM
 
 
 def reusable(results: Sequence[Result], rounds: int) -> Result | None:
-    """The newest of the results of one content key (oldest first) that counts for a run with ``rounds`` timed rounds.
+    """Return the newest of the results of one content key (oldest first) that counts for a run with ``rounds`` timed rounds.
 
-    A release that crashes or runs out of memory does so again, and its result is kept. A timeout may have been a busy
-    machine's: that is tried again, as is what the machine or the harness ended, and a program that did not begin because
-    something it needs (a model, a file, a library of the system) was not here: it may be by now.
+    A release that crashes or runs out of memory does so again, and its result is kept. Other runs are tried again: a
+    timeout, which may be due to a busy machine; a run that the machine or the harness ended; and a program that did not
+    begin because something it needs (a model, a file, a library of the system) was missing.
     """
     for result in reversed(results):
         match result.outcome:

@@ -52,12 +52,12 @@ from harness.system.decoding import Damaged, decoded
 
 SCHEMA = 2
 
-#: Of the content key, which does not depend on how a file is spelled.
+#: Schema of the content key, which does not depend on the format of a file.
 _KEY_SCHEMA = 1
 
 _GIB = 1 << 30
 
-#: The signature of an error that an oracle raised, but for the one that said that it does not cover the job.
+#: The signature of an error that an oracle raised, except the one by which it declines a job.
 _ERROR = re.compile(r"(?!NotImplementedError\b)\w+(?:Error|Exception)\b(?::|$)")
 
 _FORMER_PATH_OF = {adapter: path for path, adapter in FORMER_PATHS.items()}
@@ -66,11 +66,11 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 class NotAResult(Exception):
-    """Why a file is not one that this version can read, in a few words."""
+    """The reason, in a few words, why this version cannot read a file."""
 
 
 class ChangedError(NotAResult):
-    """A file is not what was written, so that nothing in it counts."""
+    """A file is not as it was written, so nothing in it counts."""
 
 
 class _Head(msgspec.Struct):
@@ -93,7 +93,7 @@ def encode(result: Result) -> bytes:
 
 
 def decode(data: bytes) -> Result:
-    """The result in ``data``. Raises NotAResult."""
+    """Return the result in ``data``. Raise NotAResult."""
     try:
         schema = decoded(_head, data).schema
     except Damaged as error:
@@ -111,12 +111,12 @@ def decode(data: bytes) -> Result:
 
 
 def encode_parts(detail: Detail) -> dict[str, bytes]:
-    """Part of a detail -> its bytes, which are the same for equal parts."""
+    """Return part of a detail -> its bytes, which are the same for equal parts."""
     return {field.name: _encoder.encode(getattr(detail, field.name)) for field in dataclasses.fields(Detail)}
 
 
 def decode_parts(parts: Mapping[str, bytes]) -> Detail:
-    """The reverse of `encode_parts`. Raises NotAResult."""
+    """Decode the parts that `encode_parts` encoded. Raise NotAResult."""
     try:
         fields = (b'"%b":%b' % (name.encode(), part) for name, part in parts.items())
         return decoded(_detail, b"{" + b",".join(fields) + b"}")
@@ -125,16 +125,16 @@ def decode_parts(parts: Mapping[str, bytes]) -> Detail:
 
 
 def detail_hashes(detail: Detail) -> dict[str, str]:
-    """Part of the detail -> hash, for `Result.detail_sha256`."""
+    """Return part of the detail -> hash, for `Result.detail_sha256`."""
     return {name: hashlib.sha256(part).hexdigest() for name, part in sorted(encode_parts(detail).items())}
 
 
 def content_key(
     cell: Cell, *, lock_sha256: str, code_sha256: str, measuring_version: str, hardware: Hardware, image: str = ""
 ) -> str:
-    """What a result depends on, as a hash: two runs of one key measure the same thing.
+    """Return the hash of everything a result depends on: two runs of one key measure the same thing.
 
-    Memory counts in whole GiB, because kernels of the same machine differ in what they keep for themselves.
+    Memory counts in whole GiB, because kernels of the same machine differ in the memory that they reserve.
     """
     return _hash_parts(
         cell, cell.framework, {"measuring": measuring_version}, lock_sha256, code_sha256, hardware, image
@@ -173,7 +173,7 @@ def _hash_parts(
 
 
 def key_in(environment: Environment, cell: Cell, *, hardware: Hardware) -> str:
-    """The content key of a cell's runs in an environment, as they are measured now."""
+    """Return the content key of a cell's runs in an environment, as they are measured now."""
     return content_key(
         cell,
         lock_sha256=environment.lock_sha256,
@@ -185,7 +185,7 @@ def key_in(environment: Environment, cell: Cell, *, hardware: Hardware) -> str:
 
 
 def key_of(result: Result) -> str:
-    """The content key of a stored result."""
+    """Return the content key of a stored result."""
     return content_key(
         result.cell,
         lock_sha256=result.lock_sha256,
@@ -197,7 +197,7 @@ def key_of(result: Result) -> str:
 
 
 def former_key_of(result: Result) -> str:
-    """Return the key by which a result of before has its file and its explanation."""
+    """Return the key that the file and the explanation of an older result are named by."""
     framework = _FORMER_PATH_OF.get(result.cell.framework, result.cell.framework)
     measured_by = {"probe": result.probe_sha256}
     lock, code = result.lock_sha256, result.code_sha256
@@ -215,7 +215,7 @@ def _load_1(data: bytes) -> Result:
 
 
 def _as_of_today(result: Result) -> Result:
-    """A result of before in the words of today: its adapter, what measured it, how it ended."""
+    """Return an older result with today's values: its adapter, its measuring version, its outcome."""
     changes: dict[str, Any] = {}
     if (framework := adapter_id(result.cell.framework)) != result.cell.framework:
         changes["cell"] = msgspec.structs.replace(result.cell, framework=framework)
@@ -237,8 +237,8 @@ def _load_2(data: bytes) -> Result:
 
 
 def _true_outcome(result: Result) -> Outcome:
-    """Of a result that was written before runs were distinguished by whether the release, the machine or the harness ended
-    them."""
+    """Return the outcome of a result that was written before outcomes distinguished whether the release, the machine or the
+    harness ended a run."""
     outcome = result.outcome
     match outcome:
         case Passed() if not has_figures(result.record):
@@ -256,7 +256,7 @@ def _true_outcome(result: Result) -> Outcome:
 
 
 def _broken_oracle(record: RunRecord) -> str:
-    """What is noted of an oracle that raised an error; empty where none did. Such a run is not judged."""
+    """Return the note of an oracle that raised an error; empty if none did. Such a run is not judged."""
     for rank in record.ranks:
         if _ERROR.match(rank.ideal_note):
             return f"the memory oracle broke: {rank.ideal_note}"
@@ -267,7 +267,7 @@ def _broken_oracle(record: RunRecord) -> str:
 
 
 def _why_impossible(result: Result) -> str:
-    """What in a result cannot be true although its type is right; empty where nothing is."""
+    """Return why a result cannot be true although its types are right; empty if it can."""
     ranks = result.cell.parameters.get("world_size", 1)
     if not isinstance(ranks, int) or not 0 < ranks <= MOST:
         return f"{str(ranks)[:40]!r} is no number of ranks"

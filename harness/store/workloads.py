@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 class StoredWorkloads:
     """The results of some stores (of these stacks, of one scenario), by workload.
 
-    Which files there are is found out once: results that are written later are not among them.
+    Their files are listed once: results that are written later are not among them.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class StoredWorkloads:
                 self._files[_named_workload(file)].append(file)
 
     def map(self, function: Callable[[Iterable[Result]], _T], problem: Callable[[str], None]) -> Iterator[_T]:
-        """``function`` of the results of some workloads at a time, in order.
+        """Yield ``function`` of the results of some workloads at a time, in order.
 
-        Where there are many, several processes read and apply the function: it, and what it returns, must be picklable.
-        ``problem`` gets a line for each file or part of a bundle that could not be read, and for each file that holds
-        another workload than its name says.
+        If they are many, several processes read and apply the function: it, and its results, must be picklable. ``problem``
+        gets a line for each file or part of a bundle that could not be read, and for each file whose workload differs from
+        its name.
         """
         for why in self._damage:
             problem(why)
@@ -57,7 +57,8 @@ class StoredWorkloads:
             yield value
 
     def read(self, workload: str, stack: str | None = None) -> Iterator[Result]:
-        """The results of one workload (of one stack) once more, in the same order. What cannot be read is left out."""
+        """Return the results of one workload (of one stack) once more, in the same order, without those that cannot be
+        read."""
         scenario, variant, device = split_workload(workload)
         files = self._files.get(f"/{scenario}/{variant}-{device}", [])
         if stack is not None:
@@ -71,12 +72,12 @@ def _apply(function: Callable[[Iterable[Result]], _T], files: list[str]) -> tupl
 
 
 def _named_workload(file: str) -> str:
-    """What a file's name says about its workload: scenario, variant and device, or the start of them."""
+    """Return the workload in a file's name: scenario, variant and device, or the start of them."""
     return KEY.split(file[file.rfind("/", 0, file.rfind("/")) :], maxsplit=1)[0]
 
 
 def _named_cell(file: str) -> tuple[str, str]:
-    """What a file's name says about its cell: stack and workload."""
+    """Return the cell in a file's path: stack and workload."""
     scenario, _, rest = _named_workload(file)[1:].partition("/")
     variant, _, device = rest.rpartition("-")
     return file.split(os.sep)[-3], f"{scenario}/{variant}/{device}"
