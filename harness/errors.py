@@ -13,7 +13,7 @@ EXIT_NOTHING_MEASURED = 4
 
 
 class HarnessError(Exception):
-    """What went wrong, where, and the next step, as one line.
+    """An error as one line: the fault, its place, and the next step.
 
     Raised anywhere on the host side, caught once, in ``harness.cli``.
     """
@@ -38,8 +38,8 @@ class UsageError(HarnessError):
 
 
 def no_such(what: str, name: str, known: Iterable[str], where: str = "", *, most: int | None = None) -> UsageError:
-    """The error for a name, or a glob over names, that is none of the ``known``. It suggests those that come near; where
-    none does, it lists all of them, or the first ``most``."""
+    """Return the error for a name, or a glob over names, that is none of the ``known``. It suggests similar ones; if none is
+    similar, it lists all of them, or the first ``most``."""
     names = list(known)
     shown = names[:most]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
@@ -48,7 +48,7 @@ def no_such(what: str, name: str, known: Iterable[str], where: str = "", *, most
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """``did you mean a, b?``, of the names that come near; empty where none does."""
+    """Return ``did you mean a, b?``, with the similar names; empty if none is."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"did you mean {', '.join(near)}?" if near else ""
 

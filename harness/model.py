@@ -21,7 +21,7 @@ from harness.probe.scenario import PACKAGES, SHAPE
 AXES = ("torch", "transformers", "accelerate", "peft", "deepspeed")
 
 
-#: Of a stack's id, which names folders: `harness.store.folder` takes as many.
+#: Longest id of a stack, which names folders: `harness.store.folder` accepts as many.
 _MOST_LETTERS = 180
 
 #: Before each package of a label that was added to a stack's own.
@@ -29,7 +29,8 @@ ADDED = " + "
 
 
 def stack_label(named: str, text: str, added: Mapping[str, str] = MappingProxyType({})) -> str:
-    """``NAMED: 0.16.4 + trl 0.24.0``: what `Stack.named` reads, what is said of the stack, and what was added to it."""
+    """Return ``NAMED: 0.16.4 + trl 0.24.0``: what `Stack.named` reads, the description of the stack, and the added
+    packages."""
     with_added = ADDED.join((text, *(f"{package} {version}" for package, version in added.items())))
     return f"{named}: {with_added}" if named else with_added
 
@@ -37,14 +38,14 @@ def stack_label(named: str, text: str, added: Mapping[str, str] = MappingProxyTy
 class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict is for what is made of it once
     """One set of pinned versions."""
 
-    python: str  #: "3.11"; "3.11+1a2b3c4d" of an interpreter that existed already: a hash of what is installed in it
+    python: str  #: "3.11"; "3.11+1a2b3c4d" for an existing interpreter: a hash of its installed packages
     versions: dict[str, str]  #: of the axes, and of any other framework under test
     #: its short name, as `stack_label` makes it of a version, a commit or a remedy; not part of its identity
     label: str = ""
 
     @functools.cached_property
     def id(self) -> str:
-        """``py3.11-torch2.13.0-transformers4.57.6-...-deepspeed0.16.4``: printable, and safe as a file name. Of a stack with
+        """``py3.11-torch2.13.0-transformers4.57.6-...-deepspeed0.16.4``: printable, and safe as a file name. If a stack has
         many more packages these are counted, with a hash of all: ``...-deepspeed0.16.4-9packages-3fa91c2b77de``."""
         others = sorted(set(self.versions) - set(AXES))
         stem = "-".join(
@@ -57,7 +58,7 @@ class Stack(msgspec.Struct, frozen=True, kw_only=True, dict=True):  # the dict i
 
     @property
     def existed(self) -> bool:
-        """Whether it is an interpreter that existed already, with what is installed in it; it cannot be built."""
+        """True if it is an existing interpreter, with its installed packages; it cannot be built."""
         return "+" in self.python
 
     @property
@@ -78,26 +79,26 @@ class LockedStack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """A stack made real on this machine, or why it could not be."""
+    """A stack installed on this machine, or the failure to install it."""
 
     stack: Stack
     lock_sha256: str
     python: str = ""  #: path of its interpreter; empty when it could not be built
     image: str = ""  #: id of the image that holds it (``sha256:...``); empty where it is a folder
-    beside: str = ""  #: folder of what the probe needs and an interpreter of the user's lacks; empty for all others
+    beside: str = ""  #: folder of packages that the probe needs and an existing interpreter lacks; else empty
     installed: dict[str, str] = {}  #: distribution -> version, everything
     #: distribution -> what it requires of the stack's packages: ``deepspeed==0.16.3``
     demands: dict[str, list[str]] = {}
     code_sha256: str = ""  #: of the installed code of the framework under test, and of what its peers' wheels hold
     notes: tuple[str, ...] = ()  #: for the user: what was edited in it, or had to be restored
     failure: NotInstalled | None = None
-    build_s: float = 0.0  #: what building it just now took; 0 where it stood already
+    build_s: float = 0.0  #: seconds that building it just now took; 0 if it already existed
 
 
 def differing_parameters(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    """The names of the parameters in which two cells differ, sorted.
+    """Return the names of the parameters in which two cells differ, sorted.
 
-    Results written before 2026-11-22 hold their model's name and not its shape, which then counts on neither side.
+    Results written before 2026-11-22 have their model's name and not its shape, which then counts on neither side.
     """
     if mine == theirs:
         return []
@@ -119,8 +120,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def environment_stack(self) -> Stack:
-        """The stack of the environment that it runs in: its own, and the packages that its scenario needs besides. An
-        interpreter that existed has what it has."""
+        """The stack of the environment that it runs in: its own, and the further packages that its scenario needs. An
+        existing interpreter has the packages that it has."""
         packages = self.parameters.get(PACKAGES)
         if not packages or self.stack.existed:
             return self.stack
@@ -130,7 +131,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def workload(self) -> str:
-        """The cell without its stack: what is compared across stacks. ``scenario/variant/device``."""
+        """The cell without its stack, as it is compared across stacks: ``scenario/variant/device``."""
         return f"{self.scenario}/{self.variant}/{self.device}"
 
     @property
@@ -143,7 +144,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkloadParts(NamedTuple):
-    """What a workload is made of."""
+    """The parts of a workload."""
 
     scenario: str
     variant: str
@@ -151,14 +152,14 @@ class WorkloadParts(NamedTuple):
 
 
 def split_workload(workload: str) -> WorkloadParts:
-    """The parts of ``scenario/variant/device`` (`Cell.workload`)."""
+    """Return the parts of ``scenario/variant/device`` (`Cell.workload`)."""
     scenario, _, rest = workload.partition("/")
     variant, _, device = rest.rpartition("/")
     return WorkloadParts(scenario, variant, device)
 
 
 def variant_values(variant: str) -> dict[str, str]:
-    """Parameter -> its value, as a variant's name has them; empty for ``base``, and for a name that lists none."""
+    """Return parameter -> its value, as in a variant's name; empty for ``base``, and for a name that lists none."""
     return dict(part.partition("=")[::2] for part in variant.split(",") if "=" in part)
 
 
@@ -171,7 +172,7 @@ NO_FIGURES = "it passed, and a rank has no figures"
 
 
 def has_figures(record: RunRecord | None) -> bool:
-    """Whether every rank of a run measured something."""
+    """Return True if every rank of a run measured something."""
     return record is not None and bool(record.ranks) and all(rank.phases for rank in record.ranks)
 
 
@@ -222,7 +223,7 @@ NotInstalled = Failed | MachineFault
 
 
 def is_measurement(outcome: Outcome) -> bool:
-    """Whether a run says something about its stack: not where the harness or the machine ended it."""
+    """Return True if a run is a measurement of its stack: not if the harness or the machine ended it."""
     match outcome:
         case Skipped() | MachineFault() | Failed(stage="harness"):
             return False
@@ -230,7 +231,7 @@ def is_measurement(outcome: Outcome) -> bool:
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
-    """Where it ran, as far as a comparison must know."""
+    """The hardware of a run, as far as a comparison needs it."""
 
     cpu: str
     cores: int
@@ -260,16 +261,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     record: RunRecord | None = None  #: without its ``detail``, which the store keeps apart
     detail_sha256: dict[str, str] = {}  #: part of the detail -> hash, so that equal parts need not be read
     image: str = ""  #: id of the container image that it ran in; empty where it ran in none
-    left: dict[str, int] = {}  #: what it left running, which was ended: name of the process -> how many
+    left: dict[str, int] = {}  #: processes it left running, which were ended: name -> count
 
     @property
     def precedence(self) -> tuple[bool, str, str]:
-        """Of several results of one cell, the one with the highest counts: the newest that says something of its stack."""
+        """Sort key of several results of one cell: the highest counts, which is the newest measurement of its stack."""
         return (is_measurement(self.outcome), *self.when)
 
     @property
     def when(self) -> tuple[str, str]:
-        """Orders the results of a cell: the newest, which counts, last."""
+        """Sort key of the results of a cell: the newest, which counts, is last."""
         return self.started_at, self.session
 
 
@@ -298,17 +299,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def workload(self) -> str:
-        """As `Cell.workload`."""
+        """The same as `Cell.workload`."""
         return f"{self.scenario}/{self.variant}/{self.device}"
 
     @property
     def cell(self) -> str:
-        """As `Cell.id`."""
+        """The same as `Cell.id`."""
         return f"{self.stack}/{self.workload}"
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What it is about. No two findings of a comparison share a key, and evidence does not change it."""
+        """The subject of the finding. No two findings of a comparison share a key, and evidence does not change it."""
         return (self.stack, self.workload, self.metric, self.phase, self.kind, repr(self.value))
 
 

@@ -1,1 +1,1 @@
-"""What the harness itself costs: ``nox -s bench``. See ``docs/benchmarks.md``."""
+"""Costs of the harness itself: ``nox -s bench``. See ``docs/benchmarks.md``."""

@@ -87,9 +87,11 @@ class _BenchmarkRun:
         self._variables = installer_environment({"DSREGRESS_ENVIRONMENTS": settings.environments})
 
     def results(self) -> Iterator[BenchmarkFigure]:
+        """Measure reports of many stored results."""
         return stored.run(self._variables, self._settings.root, self._repeats)
 
     def sim(self) -> Iterator[BenchmarkFigure]:
+        """Measure simulations at full scale."""
         scenario = workloads.load_scenarios(self._settings)[simulation.SCENARIO]
         stacks = self._stacks(1)
         with session(self._settings, stacks, QuietWatch(), self._installer) as opened:
@@ -97,6 +99,7 @@ class _BenchmarkRun:
             yield from simulation.run(environment, scenario, opened.target.executor, self._repeats)
 
     def overhead(self) -> Iterator[BenchmarkFigure]:
+        """Measure the share of a regress that is not the frameworks' own work."""
         stacks = self._stacks(self._wanted)
         with session(self._settings, stacks, QuietWatch(), self._installer):
             pass  # built, so that the runs that are timed need not
@@ -105,12 +108,14 @@ class _BenchmarkRun:
         return overhead.run(releases, self._variables, self._settings.root, cores, min(2, self._repeats))
 
     def environments(self) -> Iterator[BenchmarkFigure]:
+        """Measure the building of environments."""
         cache = Path(self._settings.environments) / "locks"
         locks = locking.lock_all(self._stacks(self._wanted), cache=cache, compile=self._installer.compile)
         locked = [lock for lock in locks if isinstance(lock, LockedStack)]
         return environments.run(locked, installer_environment())
 
     def power(self) -> Iterator[BenchmarkFigure]:
+        """Measure the power of step-time comparisons, and their false alarms."""
         scenario = workloads.load_scenarios(self._settings)[power.SCENARIO]
         stacks = self._stacks(1)
         with session(self._settings, stacks, QuietWatch(), self._installer) as opened:

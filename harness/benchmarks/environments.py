@@ -20,7 +20,7 @@ _MB = 1e6
 
 
 def run(locked: Sequence[LockedStack], environment: dict[str, str]) -> Iterator[BenchmarkFigure]:
-    """The first stack and each further one, with the download caches as they are."""
+    """Yield the times of the first stack and of each further one, with the download caches as they are."""
     section = "Environments (the same locks, download caches as they are)"
     gpu = hardware.has_gpu()
     times: dict[str, list[float]] = {}
@@ -65,7 +65,8 @@ def _built_with_pip(locked: LockedStack, place: Path, installer: Installer, gpu:
 
 
 def _added_bytes(folders: Sequence[str]) -> list[int]:
-    """Disk that each folder takes beyond those before it: a file that is linked into several counts once."""
+    """Return the disk space that each folder takes beyond those before it: a file that is linked into several counts
+    once."""
     seen: set[tuple[int, int]] = set()
     added = []
     for folder in folders:

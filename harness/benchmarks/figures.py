@@ -1,4 +1,4 @@
-"""What a benchmark yields, and how it is shown."""
+"""Figures of a benchmark, and their formats."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class BenchmarkFigure(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     low: float | None = None  #: smallest and largest, where it was measured several times
     high: float | None = None
-    goal: str = ""  #: what it should be; empty where nothing is promised
+    goal: str = ""  #: the target value; empty without one
 
 
 class MachineDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and when."""
+    """The machine of a benchmark, and its date."""
 
     date: str
     cpu: str
@@ -33,7 +33,7 @@ class MachineDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured(section: str, what: str, values: Sequence[float], unit: str, goal: str = "") -> BenchmarkFigure:
-    """Repeats as one figure."""
+    """Return repeats as one figure."""
     spread = (min(values), max(values)) if len(values) > 1 else (None, None)
     middle = statistics.median(values)
     return BenchmarkFigure(
@@ -42,7 +42,7 @@ def measured(section: str, what: str, values: Sequence[float], unit: str, goal: 
 
 
 def lines(machine: MachineDescription, figures: Sequence[BenchmarkFigure]) -> list[str]:
-    """For the terminal: one line each, aligned."""
+    """Return the figures for the terminal: one line each, aligned."""
     shown = [f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:.0f} GiB, Python {machine.python}"]
     shown += [f"{machine.date}, load before the run {machine.load:.1f}"]
     width = max((len(figure.what) for figure in figures), default=0)
@@ -58,7 +58,7 @@ def lines(machine: MachineDescription, figures: Sequence[BenchmarkFigure]) -> li
 
 
 def write(file: Path, machine: MachineDescription, figures: Sequence[BenchmarkFigure]) -> None:
-    """For programs. Raises OSError."""
+    """Write the figures as JSON, for programs. Raise OSError."""
     file.write_bytes(msgspec.json.format(msgspec.json.encode({"schema": 1, "machine": machine, "figures": figures})))
 
 

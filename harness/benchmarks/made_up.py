@@ -1,4 +1,4 @@
-"""Results of the shape and size of real ones that no machine measured, to see what many of them cost."""
+"""Synthetic results of the shape and size of real ones, to measure the costs of many."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _MIB = 1 << 20
 
 
 def baseline() -> str:
-    """The id of the stack that the others are to be compared with."""
+    """Return the id of the stack that the others are compared with."""
     return _stack(0).id
 
 
 def results(count: int, seed: int = 0) -> Iterator[tuple[Result, Detail]]:
-    """About ``count`` results: each of `STACKS` stacks on each workload, one result each.
+    """Yield about ``count`` results: each of `STACKS` stacks on each workload, one result each.
 
-    One stack in five holds more memory after backward in half of the workloads, one makes twice the calls, two allocate
-    a few bytes more, and rounds scatter by 2 %. Releases of one series share their configuration.
+    One stack in five holds more memory after backward in half of the workloads, one makes twice the calls, two allocate a
+    few bytes more, and rounds scatter by 2 %. Releases of one series share their configuration.
     """
     rng = random.Random(seed)
     hardware = Hardware(cpu="a processor of some length @ 2.60 GHz", cores=2, memory_bytes=24 << 30)

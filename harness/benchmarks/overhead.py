@@ -18,10 +18,10 @@ _WORKLOAD = ("--scenario", "llama_zero3_backward", "--variant", "gradient_checkp
 def run(
     releases: Sequence[str], environment: dict[str, str], root: str, cores: int, repeats: int
 ) -> Iterator[BenchmarkFigure]:
-    """A whole ``regress --fresh`` of these DeepSpeed releases, whose environments are there already.
+    """Measure a whole ``regress --fresh`` of these DeepSpeed releases, whose environments already exist.
 
-    The frameworks' own work is the time in which a framework was imported or a cell ran, as the results record it. Cells
-    run one at a time; imports overlap, one on each core, so of each such group the longest counts.
+    The frameworks' own work is the time in which a framework was imported or a cell ran, as the results record it. Cells run
+    one at a time; imports overlap, one on each core, so of each such group the longest counts.
     """
     section = f"A regress of {len(releases)} stacks on the cpu, environments warm, everything measured"
     walls, shares = [], []

@@ -1,8 +1,8 @@
-"""What is found of a step that takes longer, and how often a release is called slower than itself.
+"""The power to find a longer step, and the rate at which a release is called slower than itself.
 
-Sessions as `regress` has them: real ranks that train, a column for each release, rounds until it is known. The releases
-are made up: the baseline's environment, with an adapter that after each step sleeps, or computes, for a share of the
-time that the step took.
+Sessions as `regress` has them: real ranks that train, a column for each release, rounds until a verdict. The releases are
+synthetic: the baseline's environment, with an adapter that after each step sleeps, or computes, for a share of the step's
+time.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from harness.store import SCHEMA
 
 SCENARIO = "llama_zero3_backward"
 
-#: Processes that compute beside the ranks.
+#: Processes that compute while the ranks do.
 LOADS = (0, 1, 4)
 
 SHARES = (0.03, 0.05, 0.10, 0.20)
 
-#: What has to be found in nine of ten cases.
+#: The slowdown that must be found in nine of ten cases.
 GOAL = 0.10
 
-#: Releases, by what they do more.
+#: Releases, by their extra work.
 _RELEASES = ("", *(f"{kind} {share}" for kind in ("sleeps", "computes") for share in SHARES))
 
-#: Those of a session, beside the baseline: two each of those that have to be found. Every other session has ten that do
-#: nothing more.
+#: The releases of a session besides the baseline: two each of those that must be found. Every other session has ten without
+#: extra work.
 _SLOWER = (*_RELEASES[1:], f"sleeps {GOAL}", f"computes {GOAL}")
 _SAME = ("",) * len(_SLOWER)
 
@@ -87,7 +87,7 @@ def start(*arguments):
 
 
 def adapters() -> dict[str, bytes]:
-    """The made-up releases' adapters, by their path in the folder that measured processes import from."""
+    """Return the synthetic releases' adapters, by their path in the folder that measured processes import from."""
     sources = {}
     for number, more in enumerate(_RELEASES):
         kind, _, share = more.partition(" ")
@@ -105,7 +105,7 @@ def run(
     budget_s: float,
     session_s: float,
 ) -> Iterator[BenchmarkFigure]:
-    """Sessions for ``budget_s`` in all, two at least with each load, of ``session_s`` of timed rounds each. ``executor``
+    """Run sessions for ``budget_s`` in all, at least two with each load, of ``session_s`` of timed rounds each. ``executor``
     must have the `adapters`, and closes what it started."""
     machine = ThisMachine(OneMachine(executor, hardware))
     workers = _WorkersByRelease(environment, executor, hardware.cores)
@@ -124,14 +124,14 @@ def run(
 
 
 class _WorkersByRelease:
-    """The workers of all sessions, which each session takes from."""
+    """The workers of all sessions, shared by them."""
 
     def __init__(self, environment: Environment, executor: Executor, cores: int) -> None:
         self._environment, self._executor, self._cores = environment, executor, cores
         self._by_release: dict[str, list[Worker]] = defaultdict(list)
 
     def of(self, releases: Sequence[str]) -> list[Worker]:
-        """One for each of these, open."""
+        """Return an open worker for each of these."""
         taken: list[Worker] = []
         for at, more in enumerate(releases):
             number = releases[:at].count(more)
@@ -169,7 +169,7 @@ def _session(
     releases: Sequence[str],
     pace: Budget,
 ) -> tuple[list[Result], float]:
-    """The baseline's result, then one of each release, and the seconds that timed rounds took."""
+    """Return the baseline's result, then one of each release, and the seconds of the timed rounds."""
     cells = []
     for number, more in enumerate(("", *releases)):
         stack = msgspec.structs.replace(
@@ -201,7 +201,7 @@ def _session(
 
 
 def _result(event: Finished, framework: str, hardware: Hardware) -> Result:
-    """As a release has it, whose adapter is no other than the baseline's."""
+    """Return the result as that of a release with the baseline's adapter."""
     return Result(
         schema=SCHEMA,
         cell=msgspec.structs.replace(event.cell, framework=framework),
@@ -219,7 +219,7 @@ def _result(event: Finished, framework: str, hardware: Hardware) -> Result:
 
 
 class _Seen:
-    """What the sessions with one load said."""
+    """The verdicts of the sessions with one load."""
 
     def __init__(self) -> None:
         self.sessions = 0
@@ -233,6 +233,7 @@ class _Seen:
         self._scatter_of_processor: list[float] = []
 
     def take(self, results: Sequence[Result], releases: Sequence[str], seconds: float, settings: Settings) -> None:
+        """Add the verdicts of one session."""
         self.sessions += 1
         self._seconds.append(seconds)
         comparison = compare(results, results[0].cell.stack.id, settings.thresholds, lambda result: None)
@@ -254,6 +255,7 @@ class _Seen:
                 self._scatter_of_processor.append(_scatter(_processor_s(result), _processor_s(base)))
 
     def figures(self, section: str) -> Iterator[BenchmarkFigure]:
+        """Yield the figures of the sessions so far."""
         for more in _RELEASES[1:]:
             kind, _, share = more.partition(" ")
             what = f"a release that {kind} {float(share):.0%} more: called slower"
@@ -281,7 +283,7 @@ def _processor_s(result: Result) -> Sequence[float]:
 
 
 def _scatter(own: Sequence[float], base: Sequence[float]) -> float:
-    """Half the width of the middle two thirds of the paired ratios, in per cent: their standard deviation, were they
-    normal."""
+    """Return half the width of the middle two thirds of the paired ratios, in per cent: their standard deviation if they
+    were normal."""
     low, high = np.quantile([np.log(a / b) for a, b in zip(own, base, strict=False)], (0.16, 0.84))
     return float(50 * (high - low))

@@ -1,4 +1,4 @@
-"""``sim`` at full scale: how long the parts take, and how much memory the process needs."""
+"""``sim`` at full scale: the time of its parts, and the memory of the process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GIB = 1 << 30
 
 
 def run(environment: Environment, scenario: Scenario, executor: Executor, repeats: int) -> Iterator[BenchmarkFigure]:
-    """Each job as its rank 0, with non-reentrant checkpointing: import, init, two steps."""
+    """Run each job as its rank 0, with non-reentrant checkpointing: import, init, two steps."""
     version = environment.stack.versions["deepspeed"]
     for model, ranks, goal_s in _JOBS:
         parts: dict[str, list[float]] = {}
@@ -43,7 +43,7 @@ def run(environment: Environment, scenario: Scenario, executor: Executor, repeat
 
 
 def _once(environment: Environment, cell: Cell, executor: Executor) -> dict[str, float]:
-    """Run the cell once: part -> seconds, and the peak memory in GiB."""
+    """Run the cell once. Return part -> seconds, and the peak memory in GiB."""
     before = os.times()
     with PeakMemory() as peak:
         worker = executor.worker(environment, cell.device, cell.framework)

@@ -20,7 +20,7 @@ _GIB = 1 << 30
 def run(
     environment: dict[str, str], root: str, repeats: int, counts: tuple[int, int] = (FEW, MANY)
 ) -> Iterator[BenchmarkFigure]:
-    """Times of ``report`` over few and many results, and whether they grow with the number."""
+    """Yield the times of ``report`` over few and many results, and their growth with the number."""
     section = "Comparing and reporting stored results (harness report)"
     walls: dict[int, list[float]] = {}
     few, most = counts
@@ -47,7 +47,7 @@ def run(
 def _sites(
     section: str, written: int, command: list[str], environment: dict[str, str], root: str
 ) -> Iterator[BenchmarkFigure]:
-    """The site of many results, made twice: the second time from nothing new."""
+    """Yield the times of a site of many results, made twice: the second time without changes."""
     first, again = (watching.run(command, environment, root) for _ in range(2))
     assert first.exit_code == again.exit_code == EXIT_REGRESSION, "the site failed"
     yield measured(section, f"{written:,} results: site", [first.wall_s], "s", "under 40")
@@ -56,7 +56,8 @@ def _sites(
 
 
 def _write(folder: str, count: int) -> tuple[int, int]:
-    """Results of real size into a folder, not waiting for the disk as a real run does; how many, and their bytes."""
+    """Write results of real size into a folder, without waiting for the disk as a real run does; return their number and
+    bytes."""
     store = Store(folder)
     written = size = 0
     known: set[tuple[str, ...]] = set()

@@ -20,7 +20,8 @@ from harness.model import Cell, Stack
 
 
 class SimulatedSweep(msgspec.Struct, frozen=True, kw_only=True):
-    """What is swept, and what its parts cost. Costs are those of docs/benchmarks.md and of the published results."""
+    """The cells of a sweep, and the costs of its parts. Costs are those of docs/benchmarks.md and of the published
+    results."""
 
     releases: int
     scenarios: int
@@ -40,10 +41,12 @@ class SimulatedSweep(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cells(self) -> int:
+        """Number of cells."""
         return self.releases * self.scenarios
 
     @property
     def workers(self) -> int:
+        """Number of workers on all nodes."""
         return self.nodes * self.workers_per_node
 
     @property
@@ -53,7 +56,7 @@ class SimulatedSweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Paper(msgspec.Struct, frozen=True, kw_only=True):
-    """What the sweep costs by arithmetic: seconds of each part, had it everything for itself."""
+    """The arithmetic cost of the sweep: seconds of each part, if it had everything for itself."""
 
     compute_s: float  #: cells, and one import for each worker, shared out evenly
     download_s: float  #: bytes of all environments over the index
@@ -61,23 +64,24 @@ class Paper(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bottleneck(self) -> str:
+        """The part that takes longest."""
         parts = {"compute": self.compute_s, "index": self.download_s, "driver": self.driver_s}
         return max(parts, key=parts.__getitem__)
 
     @property
     def least_s(self) -> float:
-        """No schedule is shorter."""
+        """The lower bound of every schedule."""
         return max(self.compute_s, self.download_s, self.driver_s)
 
     @property
     def empty_s(self) -> float:
-        """On nodes that are empty at first: what they need comes before what they compute. Without the sweep's end, when
-        places have nothing left to do."""
+        """Time on nodes that are empty at first: downloads come before computation. Without the sweep's end, when workers
+        run out of cells."""
         return max(self.download_s + self.compute_s, self.driver_s)
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """What a simulated schedule came to. Shares are of all places' time until the end."""
+    """The result of a simulated schedule. Shares are of all workers' time until the end."""
 
     makespan_s: float
     in_cells: float
@@ -90,7 +94,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bottleneck(self) -> str:
-        """What took most of the places' time, cells apart."""
+        """The part with most of the workers' time, besides cells."""
         parts = {
             "imports": self.in_imports,
             "environments": self.waiting_for_environments,
@@ -100,7 +104,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def on_paper(sweep: SimulatedSweep) -> Paper:
-    """Each node needs at least one environment; each further one is a worker's that has gone on to another release."""
+    """Return the arithmetic cost. Each node needs at least one environment; each further one is a worker's that has gone on
+    to another release."""
     busy_s = sweep.cells * sweep.mean_cell_s + min(sweep.workers, sweep.cells) * sweep.import_s
     environments = max(sweep.nodes, sweep.releases)
     brought = sweep.nodes * sweep.shared_bytes + (environments - sweep.nodes) * sweep.own_bytes
@@ -112,7 +117,7 @@ def on_paper(sweep: SimulatedSweep) -> Paper:
 
 
 def simulate(sweep: SimulatedSweep) -> Schedule:
-    """The schedule of the sweep's cells, event by event."""
+    """Return the schedule of the sweep's cells, simulated event by event."""
     chance = random.Random(sweep.seed)
     queue = CellQueue(_cells(sweep), shared=True)
     duration_s = {
@@ -170,7 +175,7 @@ class _PackageIndex:
         self._free_at = 0.0
 
     def brings(self, size: int, now: float) -> float:
-        """When those bytes have arrived."""
+        """Return the time at which ``size`` bytes have arrived."""
         self._free_at = max(self._free_at, now) + size / self._bytes_per_s
         return self._free_at
 
@@ -185,7 +190,7 @@ class _SimulatedNode:
         self.built: dict[str, float] = {}
 
     def has_from(self, stack: str, now: float) -> float:
-        """When the stack's environment is ready, if it is requested now."""
+        """Return the time at which the stack's environment is ready, if it is requested now."""
         if stack not in self.built:
             first = not self.built
             arrived = self._index.brings(self._sweep.shared_bytes if first else self._sweep.own_bytes, now)
@@ -236,7 +241,7 @@ SWEEPS = {
 
 
 def run() -> Iterator[BenchmarkFigure]:
-    """Figures of the bench's section ``sweep``: simulated, on no machine."""
+    """Yield the figures of the bench's section ``sweep``: simulated, on no machine."""
     for name, sweep in SWEEPS.items():
         paper, schedule = on_paper(sweep), simulate(sweep)
         estimate = (

@@ -1,4 +1,4 @@
-"""A process and all that it starts: how long, how much processor, how much memory."""
+"""Time, CPU time and memory of a process and all that it starts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import msgspec
 
 _EVERY_S = 0.05
 
-#: Looking at a process of half a GiB takes the kernel milliseconds, on the very processors that are measured: at most this
-#: share of the time.
+#: Sampling a process of half a GiB takes the kernel milliseconds, on the CPUs that are measured: at most this share of the
+#: time.
 _SHARE = 0.02
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command took."""
+    """The cost of a command."""
 
     wall_s: float
     cpu_s: float  #: user and system, of all its processes
@@ -28,7 +28,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], folder: str) -> Cost:
-    """Run a command to its end; its output is thrown away."""
+    """Run a command to its end; its output is discarded."""
     before = os.times()
     begun = time.perf_counter()
     with PeakMemory() as peak:
@@ -41,7 +41,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], folder: str) -> 
 
 
 class PeakMemory:
-    """The largest memory of what we start while it is entered, looked at up to every twentieth of a second.
+    """The largest memory of the processes that we start within the block, sampled up to every twentieth of a second.
 
     Processes that we started earlier, such as a cluster or an engine, do not count.
     """
@@ -69,7 +69,7 @@ class PeakMemory:
 
 
 def _descendants(root: int, without: frozenset[int] = frozenset()) -> list[int]:
-    """The processes below that one, but for those and what is below them."""
+    """Return the processes below ``root``, except those in ``without`` and their descendants."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -86,7 +86,7 @@ def _descendants(root: int, without: frozenset[int] = frozenset()) -> list[int]:
 
 
 def _own_bytes(pid: int) -> int:
-    """Proportional set size: a page that n processes share counts as 1/n in each."""
+    """Return the proportional set size: a page that n processes share counts as 1/n in each."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

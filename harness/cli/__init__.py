@@ -1,4 +1,4 @@
-"""The command line. One file per command; here is what they share: the group, and the one place that catches errors."""
+"""The command line. One file per command; the group and the one place that catches errors are here."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ EXIT_ENDS_GIT_BISECT = 128
 class _Invocation:
     """One call of the command line."""
 
-    debug: bool = False  #: whether to show tracebacks
+    debug: bool = False  #: show tracebacks
 
 
 def _show_tracebacks(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -149,7 +149,7 @@ def _command_of(words: Sequence[str]) -> str:
 
 
 def _exit_code(words: list[str]) -> int:
-    """Run a command; what it raises becomes a line on stderr and an exit code."""
+    """Run a command; an error that it raises becomes a line on stderr and an exit code."""
     invocation = _Invocation(debug=os.environ.get("DSREGRESS_DEBUG", "") not in ("", "0"))
     try:
         _refuse_empty(words)
@@ -185,8 +185,8 @@ def _interrupted(error: KeyboardInterrupt) -> int:
 
 
 def _called(words: list[str], invocation: _Invocation) -> int:
-    """Run a command. Not by click's own ``main``: it reads every EOFError as Ctrl-C, and a broken pipe to whichever
-    process as a regression's exit code."""
+    """Run a command. Not by click's own ``main``, which reads every EOFError as Ctrl-C, and a broken pipe to any process as
+    a regression's exit code."""
     try:
         with cli.make_context("dsregress", words, obj=invocation) as context:
             code: int | None = cli.invoke(context)
@@ -196,7 +196,7 @@ def _called(words: list[str], invocation: _Invocation) -> int:
 
 
 def _refuse_empty(words: Sequence[str]) -> None:
-    """An empty value is that of a variable that is not set, and must not mean "as configured". Raises UsageError."""
+    """Raise UsageError for an empty value: it comes from a variable that is not set, and must not mean "as configured"."""
     for before, word in zip(["", *words], words, strict=False):
         option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
         if equals and not value:
@@ -205,8 +205,8 @@ def _refuse_empty(words: Sequence[str]) -> None:
 
 
 def _as_git_reads_it(code: int | None) -> int:
-    """`git bisect run` takes every code from 1 to 127 but 125 for a bad commit, and one from 128 on ends the bisection.
-    A failed call must not pass for a bad commit. ``bisect-step`` itself returns 0, 1 or 125."""
+    """Return the exit code for `git bisect run`, which takes every code from 1 to 127 but 125 for a bad commit, and ends the
+    bisection from 128 on. A failed call must not pass for a bad commit. ``bisect-step`` itself returns 0, 1 or 125."""
     if not code or code in (EXIT_REGRESSION, 125) or code >= EXIT_ENDS_GIT_BISECT:
         return code or EXIT_OK
     return EXIT_ENDS_GIT_BISECT

@@ -1,4 +1,4 @@
-"""``accuracy``: what published jobs held on real GPUs and how long they took, beside what the simulation predicts."""
+"""``accuracy``: memory and step time of published jobs on real GPUs, compared with the simulation's predictions."""
 
 from __future__ import annotations
 

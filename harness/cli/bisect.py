@@ -113,7 +113,7 @@ def command(
 
 
 def _ends(span: str | None, good: str | None, bad: str | None, *, fixed: bool) -> tuple[str, str]:
-    """The older and the newer end, as they were written. Raises UsageError."""
+    """Return the older and the newer end, as they were written. Raise UsageError."""
     hint = "write bisect --good 0.15.0 --bad 0.16.4, or bisect 0.15.0..0.16.4"
     if span is not None:
         first, dots, last = span.partition("..")

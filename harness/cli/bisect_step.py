@@ -23,7 +23,7 @@ from harness.run import pipeline, targets
 from harness.run.session import session
 from harness.versions.stacks import spelled
 
-#: As `git bisect run` reads them.
+#: Exit codes of `git bisect run`.
 GOOD, BAD, UNDECIDED = 0, 1, 125
 
 

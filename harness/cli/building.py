@@ -14,9 +14,10 @@ from harness.wording.names import outcome_text
 
 
 def built_here(stack: Stack, settings: Settings, installer: Installer) -> Environment:
-    """The virtual environment of a stack, on this machine whatever executor the settings name; built unless it exists.
+    """Return the virtual environment of a stack, on this machine whatever executor the settings name; built unless it
+    exists.
 
-    Nothing is run in it, so no scenario is read. Raises EnvironmentUnavailable where it cannot be built.
+    Nothing is run in it, so no scenario is read. Raise EnvironmentUnavailable if it cannot be built.
     """
     with Progress() as progress:
         build = targets.venv_build(settings, installer, note=progress.note)

@@ -56,7 +56,7 @@ def command(everything: bool, dry_run: bool) -> None:
 
 
 def _used(settings: Settings) -> set[str]:
-    """Names of the folders of the configured stacks' environments."""
+    """Return the names of the folders of the configured stacks' environments."""
     installer = pipeline.new_installer(settings)
     choices = [pipeline.Choice(), *(pipeline.Choice(stack=name) for name in settings.stacks)]
     stacks = [stack for choice in choices for stack in pipeline.plan_stacks(settings, choice, installer).stacks]

@@ -1,4 +1,4 @@
-"""``diagnose``: what a pasted crash says, and what is stored of it."""
+"""``diagnose``: the explanation of a pasted crash, and the stored failures that match it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from harness.store import Store
 from harness.store.bundle import SUFFIX
 from harness.wording.language import Say
 
-#: What is read of a text: a log of many ranks is long, and what ended it stands at its end.
+#: Bytes that are read of a text: a log of many ranks is long, and its last error is at the end.
 _MOST_READ = 4 << 20
 
 
@@ -102,7 +102,7 @@ def command(
 
 
 def _read(file: str) -> str:
-    """The end of a text. Raises UsageError where it cannot be read, or is empty."""
+    """Return the end of a text. Raise UsageError if it cannot be read, or is empty."""
     data = read_end(file, _MOST_READ, hint="name a file with the crash, or - for stdin")
     text = data.decode("utf-8", "replace")
     if not text.strip():
@@ -115,7 +115,7 @@ def _named(file: str) -> str:
 
 
 def _looked_up(crash: Crash, settings: Settings, package: str) -> tuple[list[MatchedProblem], int]:
-    """The problems of all sources that the crash may be, and how many failures are stored."""
+    """Return the problems of all sources that the crash may be, and the number of stored failures."""
     look = failures.of_memory if crash.memory is not None else failures.of_crash
     found: list[MatchedProblem] = []
     distinct: set[tuple[str, str]] = set()
@@ -126,7 +126,7 @@ def _looked_up(crash: Crash, settings: Settings, package: str) -> tuple[list[Mat
 
 
 def _stored(folder: str) -> Iterator[tuple[str, tuple[Result, ...]]]:
-    """Each source's name and results: a folder, or a bundle, and each bundle in the folder. Raises ResultsError."""
+    """Yield each source's name and results: a folder, or a bundle, and each bundle in the folder. Raise ResultsError."""
     bundles = sorted(Path(folder).glob(f"*{SUFFIX}")) if Path(folder).is_dir() else []
     name = Path(folder).name
     for source, file in ((name, folder), *((f"{name}/{bundle.name}", str(bundle)) for bundle in bundles)):
@@ -137,7 +137,7 @@ def _stored(folder: str) -> Iterator[tuple[str, tuple[Result, ...]]]:
 
 
 def _model(text: str, scenario: Scenario | None) -> tuple[ModelShape | None, int | None]:
-    """The model and the sequence length: those of the text, else of the scenario."""
+    """Return the model and the sequence length: those of the text, else of the scenario."""
     model, sequence = sizes.model_in(text), sizes.sequence_in(text)
     if scenario is not None:
         device = "sim" if "sim" in scenario.devices else next(iter(scenario.devices))

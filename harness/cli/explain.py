@@ -123,7 +123,8 @@ def command(
 
 
 def _published(cells: Sequence[Cell], store: Store) -> dict[str, Explanation]:
-    """What a bundle explains, whatever probe did, by cell id. A folder's explanations are reused where they are current."""
+    """Return a bundle's explanations by cell id, whichever probe made them. A folder's explanations are reused only if they
+    are current."""
     if not store.is_bundle:
         return {}
     loaded = store.load()
@@ -153,13 +154,13 @@ def _explained(
 
 
 def _in_stack(text: str, stack: Stack, settings: Settings) -> Cell:
-    """The cell of a stack that ``scenario/variant/device`` names. Raises UsageError."""
+    """Return the cell of a stack that ``scenario/variant/device`` names. Raise UsageError."""
     scenario, variant, device = split_workload(text)
     return one_cell(settings, stack, options.WorkloadOptions(scenario=scenario, variant=variant, device=device))
 
 
 def _moments(explanation: Explanation, patterns: tuple[str, ...]) -> list[str]:
-    """Raises UsageError where a pattern means none."""
+    """Return the moments that the patterns match. Raise UsageError if a pattern matches none."""
     if not patterns:
         return explain_report.keys(explanation)
     for pattern in patterns:

@@ -20,7 +20,7 @@ from harness.run.session import session
 from harness.store import Store
 from harness.wording.quantities import plural
 
-#: Tiny models train in seconds, also where other work keeps the machine busy; one that hangs must not take the budget.
+#: Tiny models train in seconds, even if other work keeps the machine busy; one that hangs must not take the budget.
 _TIMEOUT_S = 60.0
 
 
@@ -94,6 +94,6 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
 
 
 def _package(stacks: options.StackOptions, usual: str) -> str:
-    """The package of which two releases are named."""
+    """Return the package of which two releases are named."""
     several = [name for name, spec in stacks.versions.items() if "," in spec]
     return several[0] if len(several) == 1 else usual

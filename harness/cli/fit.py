@@ -44,7 +44,7 @@ def _world_sizes(context: click.Context, option: click.Parameter, text: str | No
 
 
 def _values(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
-    """``2048..16384`` is 2048, 4096, 8192, 16384; a list is itself; empty where the option was not given."""
+    """Return 2048, 4096, 8192, 16384 for ``2048..16384``, and a list as it is; empty if the option was not given."""
     name = option.opts[0]
     if text is None:
         return ()

@@ -1,4 +1,4 @@
-"""Lines for a person. Whatever they hold, a terminal and a CI system see text."""
+"""Lines for a person, escaped so that a terminal and a CI system see only text."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from harness.report.plain import plain, plain_lines
 
 
 def say(text: str, *, end: str = "\n") -> None:
-    """Lines for stdout."""
+    """Print lines to stdout."""
     click.echo(plain_lines(text) + end, nl=False)
 
 
 def note(line: str) -> None:
-    """A line for the user, beside the output."""
+    """Print a line for the user to stderr."""
     click.echo(f"dsregress: {plain(line)}", err=True)

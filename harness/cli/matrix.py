@@ -57,7 +57,7 @@ def command(stacks: options.StackOptions, by_scenario: bool, scenarios: tuple[st
 
 
 def _scenarios(settings: Settings, globs: tuple[str, ...]) -> list[str]:
-    """The scenarios that match, by default those that a plain run measures. Raises UsageError where none does."""
+    """Return the scenarios that match, by default those that a plain run measures. Raise UsageError if none does."""
     wanted = globs or tuple(pattern.split("/")[0] for pattern in settings.select)
     existing = workloads.load_scenarios(settings, wanted)
     found = [name for name in existing if any(fnmatch.fnmatch(name, glob) for glob in wanted)]
@@ -67,7 +67,7 @@ def _scenarios(settings: Settings, globs: tuple[str, ...]) -> list[str]:
 
 
 def _new(settings: Settings) -> list[str]:
-    """Final releases of the varied package that the index has and the committed data lacks."""
+    """Return the final releases of the varied package that the index has and the committed data lacks."""
     package = targets.varied_package(settings)
     newest = max(map(Version, releases.known(package)), default=Version("0"))
     published = releases.in_order(pipeline.new_installer(settings).published(package))

@@ -1,4 +1,4 @@
-"""Files that the user names on the command line, and stdin: of bounded size, and only where reading ends."""
+"""Files that the user names on the command line, and stdin: of bounded size, and only if reading ends."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import IO
 from harness.errors import UsageError
 from harness.probe.border.untrusted import MOST_FILE_BYTES, read_regular, read_tail
 
-#: What is read of stdin where only its end counts.
+#: Most bytes that are read of stdin if only its end counts.
 _MOST_STDIN_BYTES = 1 << 30
 
 _PIECE_BYTES = 1 << 20
 
-#: What `-` is called in messages.
+#: The name of `-` in messages.
 STDIN = "stdin"
 
 
 def read_named(file: str, *, hint: str) -> bytes:
-    """All of a regular file, or with ``-`` of stdin. Raises UsageError, which ends with ``hint``."""
+    """Return all of a regular file, or with ``-`` of stdin. Raise UsageError, which ends with ``hint``."""
     if file == "-":
         data = _stdin().read(MOST_FILE_BYTES + 1)
         if len(data) > MOST_FILE_BYTES:
@@ -32,7 +32,8 @@ def read_named(file: str, *, hint: str) -> bytes:
 
 
 def read_end(file: str, length: int, *, hint: str) -> bytes:
-    """The last ``length`` bytes of a regular file, or with ``-`` of stdin. Raises UsageError, which ends with ``hint``."""
+    """Return the last ``length`` bytes of a regular file, or with ``-`` of stdin. Raise UsageError, which ends with
+    ``hint``."""
     if file == "-":
         return _end_of_stdin(length, hint)
     try:
@@ -54,7 +55,7 @@ def _end_of_stdin(length: int, hint: str) -> bytes:
 
 
 def _stdin() -> IO[bytes]:
-    """Raises UsageError."""
+    """Return stdin. Raise UsageError if it is closed."""
     stream: IO[bytes] | None = getattr(sys.stdin, "buffer", None)
     if stream is None:  # Python leaves None where the descriptor was closed
         raise UsageError("is closed", where=STDIN, hint="pipe a text into it, or name a file")

@@ -48,25 +48,25 @@ class Number(click.FloatRange):
 
 
 class StackOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which stacks a command compares."""
+    """The stacks that a command compares."""
 
     versions: dict[str, str]  #: package -> spec, of the packages that were given
     stack: str | None  #: a named stack of the configuration
     baseline: str | None
-    pythons: tuple[str, ...] = ()  #: interpreters that exist already
+    pythons: tuple[str, ...] = ()  #: existing interpreters
 
     @property
     def names_releases(self) -> bool:
-        """Whether any stack was named; if not, the configured ones are meant."""
+        """True if any stack was named; if not, the configured ones are meant."""
         return bool(self.versions) or self.stack is not None or bool(self.pythons)
 
     def choice(self) -> Choice:
-        """For `harness.run.pipeline.plan_stacks`."""
+        """Return the choice for `harness.run.pipeline.plan_stacks`."""
         return Choice(versions=self.versions, stack=self.stack, baseline=self.baseline, pythons=self.pythons)
 
     def measured_choice(self, package: str, published: stack_plans.ReleaseIndex) -> Choice:
-        """For commands that compare nothing: no stack but the requested ones, the first release of ``package`` standing
-        as the baseline. Raises UsageError."""
+        """Return the choice for commands that compare nothing: only the requested stacks, with the first release of
+        ``package`` as the baseline. Raise UsageError."""
         if self.pythons:
             return self.choice()
         baseline = self.baseline
@@ -80,7 +80,7 @@ class WorkloadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     scenario: str | None  #: None: the program
     variant: str
-    device: str | None  #: None: cpu where the scenario runs there, else sim
+    device: str | None  #: None: cpu if the scenario runs there, else sim
 
 
 class SearchedPackage(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _group(parameter: str, make: Callable[..., Any], options: Sequence[click.Option]) -> Callable[[_Command], _Command]:
-    """A decorator that adds ``options`` to a command and passes ``parameter=make(**values)`` in their place."""
+    """Return a decorator that adds ``options`` to a command and passes ``parameter=make(**values)`` in their place."""
     names = [option.name or "" for option in options]
 
     def decorate(command: _Command) -> _Command:
@@ -172,7 +172,7 @@ _WITH = re.compile(r"\s*([^\s=<>!~]+)\s*(?:(?:=\s*(?=[^=\s])|(?=[=<>!~]=|[<>]))(
 
 
 def _versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, str]:
-    """Package -> spec, of the options of single packages and of ``--with``. Raises UsageError."""
+    """Return package -> spec, from the options of single packages and from ``--with``. Raise UsageError."""
     versions = {package: spec for package in AXES if (spec := axes.get(package))}
     for text in others:
         found = _WITH.fullmatch(text)
@@ -189,7 +189,7 @@ def _versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, s
 
 
 def with_option(help: str) -> click.Option:
-    """``--with PACKAGE[=SPEC]``, repeatable: ``others``."""
+    """Return ``--with PACKAGE[=SPEC]``, repeatable: ``others``."""
     return click.Option(["--with", "others"], multiple=True, metavar="PACKAGE[=SPEC]", help=help)
 
 
@@ -328,7 +328,7 @@ _GPU = click.Option(
     help="The card that the program sees.",
 )
 
-#: ``--program`` and what belongs to it; passes ``program: Program | None``.
+#: ``--program`` and its companions; passes ``program: Program | None``.
 program_options = _group("program", _program, [_PROGRAM[0], _RANKS, _GPU, *_PROGRAM[1:]])
 
 #: The same for a command with options ``--ranks`` and ``--gpu`` of its own.
@@ -391,7 +391,7 @@ report_options = _group(
 
 
 def fixed_option(help: str) -> Callable[[_Command], _Command]:
-    """``--with`` alone; passes ``fixed``, package -> spec."""
+    """Add ``--with`` alone; passes ``fixed``, package -> spec."""
     return _group("fixed", lambda others: _versions({}, others), [with_option(help)])
 
 
@@ -406,7 +406,7 @@ FAIL_ON_HELP = "Findings that make the exit code 1: any of memory,time,numerics,
 
 
 def fail_on_option(help: str) -> Callable[[_Command], _Command]:
-    """``--fail-on``; passes ``fail_on``, a tuple of words, or None where it was not given."""
+    """Add ``--fail-on``; passes ``fail_on``, a tuple of words, or None if it was not given."""
 
     def words(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...] | None:
         if text is None:
@@ -421,7 +421,7 @@ def fail_on_option(help: str) -> Callable[[_Command], _Command]:
 
 
 def card_option(help: str) -> Callable[[_Command], _Command]:
-    """``--gpu NAME``; passes ``card: Card | None``."""
+    """Add ``--gpu NAME``; passes ``card: Card | None``."""
 
     def named(context: click.Context, option: click.Parameter, name: str | None) -> Card | None:
         return None if name is None else card(name)
@@ -430,7 +430,7 @@ def card_option(help: str) -> Callable[[_Command], _Command]:
 
 
 def cards_option(command: _Command) -> _Command:
-    """``--gpu NAME,...``; passes ``cards: tuple[Card, ...]``, each card once."""
+    """Add ``--gpu NAME,...``; passes ``cards: tuple[Card, ...]``, each card once."""
 
     def named(context: click.Context, option: click.Parameter, names: str) -> tuple[Card, ...]:
         return tuple({found.name: found for found in (card(name.strip()) for name in names.split(","))}.values())
@@ -446,7 +446,7 @@ def cards_option(command: _Command) -> _Command:
 
 
 def overhead_option(command: _Command) -> _Command:
-    """``--overhead GIB``; passes ``overhead_bytes``."""
+    """Add ``--overhead GIB``; passes ``overhead_bytes``."""
 
     def in_bytes(context: click.Context, option: click.Parameter, gib: float) -> int:
         return round(gib * _GIB)
@@ -464,7 +464,7 @@ def overhead_option(command: _Command) -> _Command:
 
 
 def executor_options(command: _Command) -> _Command:
-    """``--executor`` and ``--ray-address``; passes a parameter for each."""
+    """Add ``--executor`` and ``--ray-address``; passes a parameter for each."""
     command = click.option(
         "--ray-address",
         metavar="HOST:PORT",
@@ -482,7 +482,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in some releases of click alone
-    """``90s``, ``30m``, ``2h``: seconds."""
+    """A duration in seconds, from ``90s``, ``30m`` or ``2h``."""
 
     name = "duration"
 
@@ -506,7 +506,7 @@ def load_settings(
     ray_address: str | None = None,
     image_base: str | None = None,
 ) -> Settings:
-    """The settings with flags applied; None means that a flag was not given. Raises UsageError."""
+    """Return the settings with flags applied; None means that a flag was not given. Raise UsageError."""
     if rounds is not None and budget_s is not None:
         raise UsageError("--budget with --rounds", where="command line", hint="a fixed number of rounds has no budget")
     settings = load(

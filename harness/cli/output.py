@@ -43,9 +43,9 @@ def write_reports(
     *,
     folders: Sequence[str] = (),
 ) -> int:
-    """Print the report and write the requested files; returns the exit code. Raises ResultsError.
+    """Print the report and write the requested files; return the exit code. Raise ResultsError.
 
-    ``folders`` hold the results, unless they are in the configured one.
+    ``folders`` have the results, unless they are in the configured one.
     """
     code = compare.exit_code(comparison, settings.fail_on)
     writing: list[Callable[[], None]] = []
@@ -68,7 +68,7 @@ def write_reports(
 
 
 def exit_code_of(outcomes: Iterable[tuple[str, Outcome]]) -> int:
-    """0, or 3 and a last line where the machine or the harness ended one of these cells, by their ids."""
+    """Return 0, or 3 after a last line if the machine or the harness ended one of these cells, which are given by id."""
     missing = {cell: outcome for cell, outcome in outcomes if not is_measurement(outcome)}
     if not missing:
         return EXIT_OK
@@ -78,7 +78,7 @@ def exit_code_of(outcomes: Iterable[tuple[str, Outcome]]) -> int:
 
 
 def _all_of(writing: Sequence[Callable[[], None]]) -> None:
-    """One file that cannot be written costs no other. Raises ResultsError for the first."""
+    """Write all files, even if one of them cannot be written. Raise ResultsError for the first that cannot."""
     failed: list[ResultsError] = []
     for write in writing:
         try:
@@ -124,12 +124,12 @@ def _note_unread(file: str, why: str) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where tables are drawn. What is printed there is Text or `plain`: markup is never read."""
+    """Return the console for tables. Print only Text or `plain` text on it: markup is not interpreted."""
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, _environ=display_environment())
 
 
 def note_problems(problems: Iterable[str]) -> None:
-    """Files that could not be read, one line each."""
+    """Report the files that could not be read, one line each."""
     lines = list(problems)
     for line in lines[:_MOST_PROBLEMS]:
         note(f"left out: {line}")
@@ -138,8 +138,8 @@ def note_problems(problems: Iterable[str]) -> None:
 
 
 def write_answer(text: Callable[[], str], *files: tuple[str | None, Callable[[], bytes | str]]) -> None:
-    """Print an answer and write the requested files, each with what makes its content; with a file ``-`` stdout gets that
-    file alone. Raises ResultsError."""
+    """Print an answer and write the requested files, each with the function that makes its content; if a file is ``-``,
+    stdout gets that file alone. Raise ResultsError."""
     requested = [(file, content) for file, content in files if file is not None]
     writing = [functools.partial(_write_made, file, content) for file, content in requested]
     if "-" not in (file for file, _ in requested):

@@ -26,12 +26,12 @@ from harness.wording.quantities import plural
 
 
 class Estimate:
-    """How long the rest will take: what the cells are expected to take, corrected by what the finished ones took. Those of
-    which nothing is known are expected to take what others of them took. Where all that is left takes longer already, how
-    long is not known.
+    """The estimated time of the remaining cells: their expected times, corrected by the times of finished ones. Cells
+    without an expectation are expected to take as long as finished ones without an expectation. If the remaining cells have
+    already taken longer than expected, the rest is unknown.
 
-    Timed ones by workloads and not by cells: those of one are measured in turns, and end all together. An environment is
-    imported for the first of its cells.
+    Timed cells count by workload and not one by one: those of one workload are measured in turns, and end all together. An
+    environment is imported for the first of its cells.
     """
 
     def __init__(self, cells: Sequence[Cell], expected_s: Mapping[str, float]) -> None:
@@ -52,11 +52,12 @@ class Estimate:
         self._began = time.monotonic()
 
     def started(self, cell: Cell) -> None:
+        """Count a cell as started."""
         self._waiting.discard(cell.id)
 
     def finished(self, cell: Cell, elapsed_s: float | None = None, *, took_s: float, passed: bool) -> None:
-        """A cell has ended, ``elapsed_s`` after the beginning. One that failed may have ended at once: what it took says
-        nothing of the others."""
+        """Count a cell as ended, ``elapsed_s`` after the beginning. A cell that failed may have ended at once, so its time
+        does not inform the others."""
         if not passed:
             self._expected_s[cell.id], self._imports_s[cell.id] = took_s, 0.0
         elif self._expected_s[cell.id] is None:
@@ -70,7 +71,7 @@ class Estimate:
             self._pace = self._elapsed(elapsed_s) / done_s
 
     def left_s(self, elapsed_s: float | None = None) -> float | None:
-        """Seconds to go; None where that is not known yet, or no more."""
+        """Return the seconds left; None if not known yet, or no longer."""
         if not any(self._open.values()):
             return 0.0
         total_s, waiting_s = self._sum_s(self._expected_s), self._sum_s(self._waiting)
@@ -80,7 +81,7 @@ class Estimate:
         return left_s if left_s >= 1.0 else None
 
     def _sum_s(self, cells: Iterable[str]) -> float | None:
-        """What cells, by id, are expected to take together; None where that is not known yet."""
+        """Return the expected time of cells, by id, in seconds; None if not known yet."""
         surprise_s = mean(self._surprises_s) if self._surprises_s else None
         total_s = 0.0
         for one in cells:
@@ -96,7 +97,8 @@ class Estimate:
         return time.monotonic() - self._began if given_s is None else given_s
 
 
-#: A log that says nothing says what runs after so long, and each time after twice as long; looked at so often.
+#: A silent log gets a line on the running work after this time, then after twice as long each time; and the interval of
+#: these checks.
 _SILENCE_S, _LOOK_S = 60.0, 5.0
 
 
@@ -183,7 +185,7 @@ class Progress:
         self._print(line)
 
     def break_silence(self, now: float) -> None:
-        """Says what runs, where the log has said nothing for long. ``now``: as of `time.monotonic`."""
+        """Report the running work if the log has been silent for long. ``now``: as of `time.monotonic`."""
         if now - self._said < self._silence_s or not (running := self._under_way(now)):
             return
         self._said, self._silence_s = now, 2 * self._silence_s
@@ -204,7 +206,7 @@ class Progress:
             self._console.file.flush()
 
     def _under_way(self, now: float) -> list[tuple[str, str, str]]:
-        """(what is done, to what, since when) of what is built and of the cell that began last."""
+        """Return (activity, its object, its duration) of environments being built and of the cell that began last."""
         rows = [("building", name, f"{now - began:.0f} s") for name, began in list(self._building.items())]
         if running := list(self._running.values()):
             cell, what, began = running[-1]
@@ -238,7 +240,7 @@ class QuietWatch:
 
 
 def duration_text(seconds: float) -> str:
-    """``40 s``, ``3 min 20 s``, ``1 h 5 min``."""
+    """Return ``40 s``, ``3 min 20 s``, ``1 h 5 min``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

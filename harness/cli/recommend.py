@@ -1,4 +1,4 @@
-"""``recommend``: which release to pin, from what is stored."""
+"""``recommend``: the release to pin, by stored results."""
 
 from __future__ import annotations
 
@@ -116,14 +116,14 @@ def command(
 
 
 def exit_code(advice: Advice) -> int:
-    """See the command's help."""
+    """Return the exit code that the command's help describes."""
     if advice.missing or (advice.pick is None and any(release.unknown for release in advice.newer)):
         return EXIT_NOTHING_MEASURED
     return EXIT_REGRESSION if advice.pick is None else EXIT_OK
 
 
 def _check_variant(scenario: Scenario, variant: str) -> None:
-    """Raises UsageError for a variant that the scenario cannot run."""
+    """Raise UsageError for a variant that the scenario cannot run."""
     try:
         for device in scenario.devices:
             scenario.resolve(variant, device)
@@ -132,14 +132,14 @@ def _check_variant(scenario: Scenario, variant: str) -> None:
 
 
 def _requested(settings: Settings, stacks: options.StackOptions) -> Sequence[Stack]:
-    """The stacks that the options name; empty where they name none."""
+    """Return the stacks that the options name; empty if they name none."""
     if not stacks.names_releases:
         return ()
     return pipeline.plan_stacks(settings, stacks.choice(), pipeline.new_installer(settings)).stacks
 
 
 class Remeasure:
-    """The commands that measure what is missing."""
+    """The commands that measure missing results."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Remeasure:
         self._others = others
 
     def commands(self, advice: Advice) -> list[str]:
-        """One for all releases without a verdict, and one for what could be set in those that are out of question."""
+        """Return one command for all releases without a verdict, and one for settings to try in those that are ruled out."""
         unknown = [release.version for release in (*advice.newer, *advice.older) if release.unknown]
         wanted = list(dict.fromkeys([*advice.missing, *unknown]))
         lines = [self.command(wanted)] if wanted else []
@@ -167,7 +167,7 @@ class Remeasure:
         return lines
 
     def command(self, versions: Sequence[str], variants: Sequence[str] = ()) -> str:
-        """Measures these versions beside the baseline."""
+        """Return the command that measures these versions and the baseline."""
         return commands.regress(
             package=self._package,
             versions=[self.baseline, *versions] if versions else (),

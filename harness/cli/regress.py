@@ -148,7 +148,7 @@ def command(
 
 
 def _of_program(selection: Selection, name: str) -> Selection:
-    """The program as it is, in sim, unless the selection says otherwise."""
+    """Select the program unchanged, in sim, unless the selection has other values."""
     return Selection(
         scenarios=selection.scenarios or (name,),
         variants=selection.variants or (BASE_VARIANT,),
@@ -157,7 +157,7 @@ def _of_program(selection: Selection, name: str) -> Selection:
 
 
 def _print_disk(planned: pipeline.Planned, settings: Settings, installer: Installer) -> None:
-    """What the environments will take, where they are built here."""
+    """Print the disk space that the environments will take, if they are built here."""
     if settings.executor != "local":
         return
     stacks = {cell.environment_stack.id: cell.environment_stack for cell in planned.matrix.cells}

@@ -1,4 +1,4 @@
-"""``remedies``: what each piece of advice buys."""
+"""``remedies``: the gain of each remedy."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def command(
 
 
 def _device(scenario: Scenario, device: str) -> str:
-    """The device mode that is meant. Raises UsageError for ``cuda`` without a GPU."""
+    """Return the device mode that is meant. Raise UsageError for ``cuda`` without a GPU."""
     if device == "auto":  # full scale first: remedies are for jobs that do not fit
         preferred = ("cuda", "sim", "cpu") if hardware.has_gpu() else ("sim", "cpu", "cuda")
         device = next(mode for mode in preferred if mode in scenario.devices)

@@ -57,8 +57,8 @@ def command(
 
 
 def _baseline(given: str | None, configured: str, package: str, known: Sequence[str]) -> str:
-    """The id of the stack that the others are compared with. Where none is given, results that lack the configured one have
-    one of their own. Raises UsageError."""
+    """Return the id of the stack that the others are compared with. If none is given, results without the configured one
+    have one of their own. Raise UsageError."""
     like = most_common(known, package)
     try:
         return stack_id(given or configured, package, known, like=like)
@@ -71,7 +71,7 @@ def _baseline(given: str | None, configured: str, package: str, known: Sequence[
 
 
 def _readable(stores: Sequence[Store], problems: list[str]) -> list[Store]:
-    """Those that can be read. Of several, one that cannot is a problem; one alone raises ResultsError."""
+    """Return the stores that can be read. With several, an unreadable one is a problem; a single one raises ResultsError."""
     found = []
     for store in stores:
         try:

@@ -160,7 +160,7 @@ def command(
 
 
 def _check_is_finding(text: str) -> None:
-    """Raises UsageError where a file is named that is another than an answer."""
+    """Raise UsageError if the text names a file that is not an answer."""
     path = Path(text)
     if text.endswith(".json") or not path.is_file():
         return
@@ -176,7 +176,7 @@ def _check_is_finding(text: str) -> None:
 def _check_is_open(
     file: str, earlier: StoredReproduction, metric: str | None, against: str | None, searched: options.SearchedPackage
 ) -> None:
-    """Raises UsageError where an option gives what an answer has."""
+    """Raise UsageError if an option sets something that the answer already has."""
     packages = {f"--{name}" if name in AXES else f"--with {name}": spec for name, spec in searched.fixed.items()}
     if of_id(earlier.cell.partition("/")[0]) is None:
         packages = {}  # the answer does not name them
@@ -188,7 +188,7 @@ def _check_is_open(
 
 
 def _in_its_stack(settings: Settings, earlier: StoredReproduction) -> Settings:
-    """With the packages that an answer was measured with, where it names them all."""
+    """Return the settings with the packages that an answer was measured with, if it names them all."""
     stack = of_id(earlier.cell.partition("/")[0])
     if stack is None:
         return settings
@@ -199,7 +199,7 @@ def _in_its_stack(settings: Settings, earlier: StoredReproduction) -> Settings:
 
 
 def _earlier(file: str) -> StoredReproduction:
-    """The answer in a file. Raises UsageError."""
+    """Return the answer in a file. Raise UsageError."""
     problems: list[str] = []
     hint = "name a file that `reproduce CELL --json FILE` wrote"
     content = read_named(file, hint=hint)
@@ -212,7 +212,7 @@ def _earlier(file: str) -> StoredReproduction:
 def _reduced(
     earlier: StoredReproduction, cell: Cell, simplest: Scenario, in_release: Callable[[str], Stack], file: str
 ) -> ReducedFinding:
-    """What stays of an earlier answer. Raises UsageError where the cell is not its own."""
+    """Return the reusable parts of an earlier answer. Raise UsageError if it is about another cell."""
     if cell.id != earlier.cell:
         hint = "name its packages: --torch, --transformers and so on"
         raise UsageError(f"the answer is about another stack: {earlier.cell}", where=cell.id, hint=hint)
@@ -250,7 +250,8 @@ def _reduced(
 
 
 def _introduced(found: Reproduction, settings: Settings) -> str:
-    """The change that brought it, in words, by the stored answers of `bisect` that reports are joined with."""
+    """Return the change that introduced the fault, in words, by the stored answers of `bisect` that reports are joined
+    with."""
 
     def parameters_of(workload: WorkloadParts) -> dict[str, Any] | None:
         try:
@@ -264,7 +265,7 @@ def _introduced(found: Reproduction, settings: Settings) -> str:
 
 
 def _stored(store: Store, cell: Cell, package: str) -> dict[str, Result]:
-    """Version -> the newest stored result of the cell's workload, in stacks that otherwise are the cell's."""
+    """Return version -> the newest stored result of the cell's workload, in stacks that otherwise are the cell's."""
     series = commits.stack_of(cell.stack, package, "")
     return {
         result.cell.stack.versions[package]: result

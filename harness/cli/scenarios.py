@@ -1,4 +1,4 @@
-"""``scenarios``: what can be run."""
+"""``scenarios``: the available workloads."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def command(pattern: str, results: str | None) -> None:
 
 
 def _table(result: Result) -> Table:
-    """Worst rank by phase, in MiB, seconds and counts."""
+    """Return the worst rank's values by phase, in MiB, seconds and counts."""
     assert result.record is not None
     headings = ("peak MiB", "held MiB", "host peak", "host held", "s", "calls", "collec-\ntives")
     table = Table(Column("phase", no_wrap=True), *headings, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -86,7 +86,7 @@ def _table(result: Result) -> Table:
 
 
 def _loss_scales(result: Result) -> Iterator[str]:
-    """How training in fp16 went, of each model."""
+    """Yield the skipped steps and loss scales of each model trained in fp16."""
     first = result.record.ranks[0] if result.record is not None else None
     if first is None:
         return
@@ -98,7 +98,7 @@ def _loss_scales(result: Result) -> Iterator[str]:
 
 
 def _models(result: Result) -> Iterator[str]:
-    """What models say of a simulated cell that names its card: where its bytes go, and how long a step takes."""
+    """Yield the models' estimates for a simulated cell that names its card: the use of its bytes, and the time of a step."""
     cell = result.cell
     name = cell.parameters.get("gpu")
     if cell.device != "sim" or name is None or "world_size" not in cell.parameters:

@@ -1,7 +1,7 @@
 """Signals that end a command: Ctrl-C, a CI system that cancels (SIGTERM), a terminal that closes (SIGHUP).
 
-The first one unwinds the command: what was measured is stored, and every process that it started is ended. Those after it
-must not cut that short.
+The first one unwinds the command: measurements are stored, and every process that it started is ended. Later ones must not
+cut that short.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _AGAIN = b"dsregress: ending: what was measured is being stored, and the process
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal has ended the command; ``number`` says which."""
+    """A signal has ended the command; ``number`` is the signal's."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -39,8 +39,8 @@ class Handler:
 
 
 def catch() -> None:
-    """From now on, the first signal raises `Interrupted` in the main thread. One that the caller of this process ignores,
-    as ``nohup`` does, stays ignored."""
+    """Raise `Interrupted` in the main thread for the first signal from now on. A signal that the caller of this process
+    ignores, as ``nohup`` does, stays ignored."""
     handler = Handler()
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -48,7 +48,7 @@ def catch() -> None:
 
 
 def ignore() -> None:
-    """From now on, no signal changes the exit code: the command has ended. Not for a default action to be restored while
-    the interpreter shuts down, as Python does with handlers of its own."""
+    """Ignore signals from now on, so that none changes the exit code of a command that has ended. Default actions are not
+    restored: Python would do so for its own handlers while the interpreter shuts down."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)

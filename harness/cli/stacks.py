@@ -1,4 +1,4 @@
-"""``stacks``: what is configured, and what has results."""
+"""``stacks``: the configured stacks, and those with results."""
 
 from __future__ import annotations
 

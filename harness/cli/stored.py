@@ -23,8 +23,8 @@ from harness.wording import commands
 
 
 def measuring_settings(settings: Settings, store: Store) -> Settings:
-    """The settings for measuring what ``store``, the one that they name, lacks: it is stored there too, or in the configured
-    folder where that is a bundle, which is only read. Raises UsageError."""
+    """Return the settings for measuring cells that ``store``, the one that they name, lacks. Results are stored in it too,
+    or in the configured folder if it is a bundle, which is only read. Raise UsageError."""
     if not store.is_bundle:
         return settings
     return msgspec.structs.replace(settings, results=options.load_settings().results)
@@ -33,10 +33,10 @@ def measuring_settings(settings: Settings, store: Store) -> Settings:
 def published_results(
     results: str | None, settings: Settings, scenario: str, *, fresh: bool
 ) -> tuple[Published | None, Settings]:
-    """What ``--results`` names, as results that answer whatever probe measured them; and the settings for measuring what
-    they lack, as `measuring_settings` has them.
+    """Return the results that ``--results`` names, which answer whichever probe measured them; and the settings for
+    measuring missing ones, from `measuring_settings`.
 
-    None where the option was not given, or everything is measured afresh. Raises UsageError, ResultsError.
+    The results are None if the option was not given, or if everything is measured afresh. Raise UsageError, ResultsError.
     """
     if results is None:
         return None, settings
@@ -52,7 +52,7 @@ def published_results(
 def stored_stacks(
     published: Published | None, stacks: Sequence[Stack], cells_of: Callable[[Stack], Iterable[Cell]], package: str
 ) -> tuple[Stack, ...]:
-    """Where a bundle answers and no release was named: those of the configured stacks that it has."""
+    """Return the configured stacks that a bundle has, if a bundle answers and no release was named; else all of them."""
     if published is None or not published.is_bundle:
         return tuple(stacks)
     found = published.answerable(stacks, cells_of)
@@ -63,11 +63,11 @@ def stored_stacks(
 
 
 def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -> str:
-    """The stored stack that ``text`` means: an id, a version of ``package`` or else of another, or ``NAME==VERSION``; with
-    what was added to the stack, ``0.16.4 + trl 0.24.0``.
+    """Return the stored stack that ``text`` matches: an id, a version of ``package`` or else of another, or
+    ``NAME==VERSION``; with the packages added to the stack, ``0.16.4 + trl 0.24.0``.
 
-    Of several with that version, the one that otherwise is the stack ``like`` is meant, and without one the one to which
-    nothing else was added. Raises UsageError.
+    Of several with that version, it is the one that otherwise is the stack ``like``, or without ``like`` the one to which
+    nothing else was added. Raise UsageError.
     """
     if text in known:
         return text
@@ -77,7 +77,7 @@ def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -
 
 
 def _stack_id(text: str, package: str, known: Sequence[str], *, like: str, written: str) -> str:
-    """As `stack_id`, of a version. ``written`` is all that the user wrote."""
+    """Do the same as `stack_id` for a version. ``written`` is the user's whole text."""
     name, equals, version = (part.strip() for part in text.partition("=="))
     if equals and name:
         package, text = name, version
@@ -108,27 +108,27 @@ def _stack_id(text: str, package: str, known: Sequence[str], *, like: str, writt
 
 
 def stack_ids(texts: Sequence[str], package: str, known: Sequence[str]) -> list[str]:
-    """The stored stacks that are compared with one another, as `stack_id` has each. The first that says more than a version
-    says what the others have besides theirs; where none does, the first. Raises UsageError."""
+    """Return the stored stacks to compare with one another, each by `stack_id`. The first text that is more than a version
+    determines the other packages of all; if none is, the first text does. Raise UsageError."""
     telling = next((text for text in texts if text in known or ADDED in text), texts[0])
     like = stack_id(telling, package, known)
     return [like if text == telling else stack_id(text, package, known, like=like) for text in texts]
 
 
 def most_common(known: Sequence[str], package: str) -> str:
-    """The stack whose other packages most stored stacks share: the series that a report is about."""
+    """Return the stack whose other packages most stored stacks share: the series that a report is about."""
     rests = Counter(_without(name, package) for name in known)
     rest = rests.most_common(1)[0][0]
     return next(name for name in known if _without(name, package) == rest)
 
 
 def series(like: str, package: str, known: Sequence[str]) -> list[str]:
-    """The stacks that differ from the stack ``like`` in nothing but ``package``."""
+    """Return the stacks that differ from the stack ``like`` in nothing but ``package``."""
     return [name for name in known if _without(name, package) == _without(like, package)]
 
 
 def first_release(known: Sequence[str], package: str) -> str:
-    """The oldest stack of the longest series, that of ``package`` where others are as long."""
+    """Return the oldest stack of the longest series; of several, that of ``package``."""
     packages = dict.fromkeys((package, *(name for one in known for name, _ in _pins(one))))
     longest = max((series(most_common(known, each), each, known) for each in packages), key=len)
     return min(longest, key=lambda one: [release for _, release in _pins(one)])
@@ -143,8 +143,8 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def way(package: str, versions: Mapping[str, str], target: str, known: Sequence[str]) -> Way | None:
-    """The stored stacks that go from ``versions[package]`` to ``target`` and else agree most with the other ``versions``;
-    None where no series has both."""
+    """Return the stored stacks that lead from ``versions[package]`` to ``target`` and otherwise agree most with
+    ``versions``; None if no series has both."""
     found = []
     for name in known:
         if not _has(name, package, versions[package]):
@@ -165,27 +165,27 @@ def way(package: str, versions: Mapping[str, str], target: str, known: Sequence[
 
 
 def _has(name: str, package: str, version: str) -> bool:
-    """Whether a stack, by its id, has this version."""
+    """Return True if a stack, by its id, has this version."""
     return f"-{package}{version}-" in f"{name}-"
 
 
 def _packages_with(version: str, known: Sequence[str]) -> list[str]:
-    """The packages that have this version in a stored stack, by the stacks' ids."""
+    """Return the packages that have this version in a stored stack, by the stacks' ids."""
     packages = {found for name in known for found in re.findall(rf"-([^\W\d][\w-]*?){re.escape(version)}(?=-|$)", name)}
     return sorted(packages)
 
 
 def _packages(name: str) -> int:
-    """How many packages a stack has, by its id."""
+    """Return the number of packages of a stack, by its id."""
     return len(re.findall(r"-[^\W\d][^-]*", name))
 
 
 def _pins(name: str) -> list[tuple[str, Version]]:
-    """A stack's packages and their versions, by its id."""
+    """Return a stack's packages and their versions, by its id."""
     found = re.findall(r"-([^\W\d][\w-]*?)(\d[^-]*)(?=-|$)", name)
     return [(package, version) for package, text in found if (version := parsed_version(text)) is not None]
 
 
 def _without(name: str, package: str) -> str:
-    """A stack's id without one package: ``torch2.13.0`` is one, ``torchvision0.28.0`` is another."""
+    """Return a stack's id without one package: ``torch2.13.0`` is one, ``torchvision0.28.0`` is another."""
     return re.sub(rf"-{re.escape(package)}(?=\d)[^-]*", "", name)

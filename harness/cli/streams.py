@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 
-#: How a reader leaves: of a pipe, or of a socket.
+#: Errors of a write after the reader of a pipe, or of a socket, has left.
 _READER_IS_GONE = (errno.EPIPE, errno.ECONNRESET)
 
 
@@ -35,7 +35,7 @@ class Output(io.RawIOBase):
 
     @property
     def failure(self) -> OSError | None:
-        """Why output is missing; None where all was written, or its reader has left of its own accord."""
+        """The reason why output is missing; None if all was written, or its reader has left of its own accord."""
         return None if self._error is None or self._error.errno in _READER_IS_GONE else self._error
 
     def fileno(self) -> int:
@@ -66,8 +66,8 @@ class Output(io.RawIOBase):
 
 
 def open_standard_descriptors() -> frozenset[int]:
-    """Open those of the three standard descriptors that are closed (``>&-``), as the next file that this process opens
-    would become its stdout. Returns which they were."""
+    """Open those of the three standard descriptors that are closed (``>&-``), because the next file that this process opens
+    would become its stdout. Return them."""
     closed = set()
     for descriptor in (STDIN, STDOUT, STDERR):
         try:
@@ -80,8 +80,8 @@ def open_standard_descriptors() -> frozenset[int]:
 
 @contextlib.contextmanager
 def guarded(closed: frozenset[int]) -> Iterator[Output]:
-    """Make stdout and stderr streams that cannot fail; yields stdout's. A stream that is not the process's own, as under
-    a test, stays. ``closed`` are the descriptors that the caller of this process had closed."""
+    """Make stdout and stderr streams that cannot fail within the block; yield stdout's. A stream that is not the process's
+    own, as under a test, stays. ``closed`` are the descriptors that the caller of this process had closed."""
     kept = sys.stdout, sys.stderr
     output = Output(STDOUT, is_closed=STDOUT in closed)
     errors = Output(STDERR, is_closed=STDERR in closed)
@@ -97,13 +97,13 @@ def guarded(closed: frozenset[int]) -> Iterator[Output]:
 
 
 def flush() -> None:
-    """Write what is buffered."""
+    """Write buffered output."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
 
 
 def _is_own(stream: IO[str] | None, descriptor: int) -> bool:
-    """Python leaves None where the descriptor was closed."""
+    """Return True if a stream is the process's own. Python leaves None for a descriptor that was closed."""
     if stream is None:
         return True
     try:

@@ -25,7 +25,7 @@ def update_pins(
 ) -> None:
     """Write ``releases.json``, the base lock, and the locks of the default and the named stacks.
 
-    With ``upgrade`` what no stack pins moves to its newest release; without, it stays where the base lock has it.
+    With ``upgrade``, packages that no stack pins move to their newest releases; without, they keep those of the base lock.
     """
     releases.write({package: installer.published(package) for package in releases.OLDEST})
     report(f"wrote {releases.FILE.name}")
@@ -65,7 +65,7 @@ def _lock(stack: Stack, file: Path, base: str, installer: Installer) -> None:
 
 
 def main() -> int:
-    """Exit code of the command."""
+    """Return the exit code of the command."""
     try:
         update_pins(load(), Installer(environment=installer_environment()), upgrade="--keep" not in sys.argv)
     except HarnessError as error:

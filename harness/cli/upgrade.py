@@ -1,4 +1,4 @@
-"""``upgrade``: whether the packages of a file can go to newer releases, from what is stored."""
+"""``upgrade``: tells, by stored results, if the packages of a file can go to newer releases."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def command(
 
 
 def exit_code(upgrades: Iterable[Upgrade]) -> int:
-    """See the command's help."""
+    """Return the exit code that the command's help describes."""
     verdicts = {one.verdict for one in upgrades}
     if verdicts & {UpgradeVerdict.NO, UpgradeVerdict.IF_SET}:
         return EXIT_REGRESSION
@@ -115,7 +115,7 @@ def exit_code(upgrades: Iterable[Upgrade]) -> int:
 
 
 def _read(source: str) -> Installed:
-    """Raises UsageError."""
+    """Read the packages of a file. Raise UsageError."""
     data = read_named(source, hint="name a requirements file or uv.lock, or - for stdin")
     return installed.read(data, STDIN if source == "-" else source)
 
@@ -130,7 +130,7 @@ def _nothing_known(source: str, packages: Sequence[str], found: Installed) -> No
 
 
 def _goals(wanted: Sequence[str], under_test: str, mine: Sequence[str], source: str) -> dict[str, str]:
-    """Package -> the version to go to; `_LATEST` where no release of it is known. Raises UsageError."""
+    """Return package -> the version to go to; `_LATEST` if no release of it is known. Raise UsageError."""
     specs: dict[str, str] = {}
     for text in wanted or (_LATEST,):
         name, equals, version = (part.strip() for part in text.partition("=="))
@@ -179,7 +179,7 @@ def _judged(
 
 
 def _measure(one: Upgrade, under_test: str, scenario: str | None) -> str:
-    """The command that measures the way of one package, in the configured stack."""
+    """Return the command that measures the way of one package, in the configured stack."""
     baseline = one.installed if one.package == under_test else f"{one.package}=={one.installed}"
     return commands.regress(
         package=one.package, versions=[one.installed, one.target], baseline=baseline, scenario=scenario or ""

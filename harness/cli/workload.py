@@ -1,4 +1,4 @@
-"""One scenario by its name, and the one cell that a text or options mean."""
+"""One scenario by its name, and the one cell that a text or options select."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEVICES = ("cpu", "sim", "cuda")
 
 
 def declared_scenario(settings: Settings, name: str) -> Scenario:
-    """Raises UsageError where there is no scenario of that name."""
+    """Return the scenario of that name. Raise UsageError if it does not exist."""
     scenarios = workloads.load_scenarios(settings, (name,))
     if name not in scenarios:
         raise no_such("scenario", name, scenarios, most=matrix.MOST_NAMES)
@@ -32,7 +32,8 @@ def declared_scenario(settings: Settings, name: str) -> Scenario:
 
 
 def one_cell(settings: Settings, stack: Stack, workload: WorkloadOptions, program: Program | None = None) -> Cell:
-    """The cell of one stack. Raises UsageError where the options mean no workload, several, or one that cannot be run."""
+    """Return the cell of one stack. Raise UsageError if the options select no workload, several, or one that cannot be
+    run."""
     name, device = workloads.chosen(workload.scenario, program, settings), workload.device
     scenarios = workloads.load_scenarios(settings, (name,))
     if device is None and name in scenarios and scenarios[name].folder:  # a program's models are of their real size
@@ -64,9 +65,9 @@ def named_cell(
     package: str | None = None,
     like: Stack | None = None,
 ) -> Cell:
-    """The one cell that ``text`` means: an id, a glob of one that is stored, or VERSION/scenario/variant/device; with
-    ``fixed`` packages, the last of these. VERSION is of ``package``, by default the one under test. Its other packages are
-    those of the stack ``like``; without one, those that were measured, if possible none that were added. Raises
+    """Return the one cell that ``text`` selects: an id, a glob of one that is stored, or VERSION/scenario/variant/device;
+    with ``fixed`` packages, the last of these. VERSION is of ``package``, by default the one under test. Its other packages
+    are those of the stack ``like``; without one, those that were measured, if possible none that were added. Raise
     UsageError."""
     package = package or targets.varied_package(settings)
     if fixed:
@@ -93,8 +94,8 @@ def _matching(pattern: str, stored: Mapping[str, Cell]) -> list[str]:
 def _in_release(
     text: str, package: str, stored: Mapping[str, Cell], like: Stack | None, configured: Set[str]
 ) -> list[str]:
-    """The cells that VERSION/scenario/variant/device means, by id: of the stack ``like`` but for its release, else of
-    stacks without other packages than the ``configured`` ones, if there are such."""
+    """Return the cells that VERSION/scenario/variant/device selects, by id: of the stack ``like`` but for its release, else
+    of stacks without other packages than the ``configured`` ones, if any."""
     version, _, workload = text.partition("/")
     found = {
         name: cell.stack.versions
@@ -111,7 +112,7 @@ def _in_release(
 
 
 def _planned(text: str, package: str, settings: Settings, installer: Installer, fixed: Mapping[str, str]) -> Cell:
-    """A cell that need not be measured: a release on the configured stack, with ``fixed`` packages."""
+    """Return a cell that need not be measured: a release on the configured stack, with ``fixed`` packages."""
     parts = text.split("/")
     if len(parts) != 4:
         raise UsageError(

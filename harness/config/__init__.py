@@ -1,1 +1,1 @@
-"""What the user chooses: settings from flags, environment variables and ``pyproject.toml``."""
+"""The user's choices: settings from flags, environment variables and ``pyproject.toml``."""

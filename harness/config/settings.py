@@ -34,7 +34,7 @@ _FOLDERS = ("scenarios", "results", "reproducers", "environments")
 
 FailOn = Literal["memory", "time", "numerics", "crash"]
 
-#: What a stack is made of where no pyproject says otherwise; these stacks' locks ship with the harness.
+#: The packages of a stack unless a pyproject configures others; these stacks' locks ship with the harness.
 DEFAULT_STACK: dict[str, str | tuple[str, ...]] = {
     "torch": "2.13.0",
     "transformers": "4.57.6",
@@ -77,11 +77,11 @@ def load(
     start: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """The settings of the project that ``start`` (default: the working directory) lies in.
+    """Return the settings of the project that contains ``start`` (default: the working directory).
 
-    ``overrides`` holds flags by the names of `Settings`; None means that the flag was not given.
+    ``overrides`` has flags by the names of `Settings`; None means that the flag was not given.
 
-    Raises UsageError naming file and key for what is malformed, unknown or out of range.
+    Raise UsageError naming file and key for a malformed, unknown or out-of-range value.
     """
     variables = os.environ if environ is None else environ
     root, file, table = _project(_working_folder() if start is None else start)
@@ -110,7 +110,7 @@ def load(
 
 
 def selecting(settings: Settings, name: str) -> Settings:
-    """The settings with the named selection in the place of what a plain run selects. Raises UsageError."""
+    """Return the settings with the named selection in place of a plain run's. Raise UsageError."""
     if name not in settings.selections:
         parts = name.split("/")
         if 1 < len(parts) <= 3:
@@ -133,7 +133,7 @@ def _working_folder() -> Path:
 
 
 def _project(start: Path) -> tuple[Path, str, dict[str, Any]]:
-    """Folder, file and [tool.dsregress] of the nearest project that has one; else of the nearest pyproject.toml."""
+    """Return folder, file and [tool.dsregress] of the nearest project that has one; else of the nearest pyproject.toml."""
     nearest: tuple[Path, str] | None = None
     for folder in (start.resolve(), *start.resolve().parents):
         file = folder / "pyproject.toml"
@@ -155,7 +155,7 @@ def _project(start: Path) -> tuple[Path, str, dict[str, Any]]:
 
 
 def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
-    """``value`` as the type that `Settings` declares for ``key``."""
+    """Return ``value`` as the type that `Settings` declares for ``key``."""
     types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
     del types["root"]
     section = file if file == "command line" else f"{file}: [tool.dsregress]"
@@ -188,7 +188,7 @@ def _plain(error: msgspec.ValidationError) -> str:
 
 
 def _check(settings: Settings, file: str, given: Collection[str]) -> None:
-    """What the types do not say. ``given`` are the names of flags. Raises UsageError."""
+    """Check the values beyond their types. ``given`` are the names of flags. Raise UsageError."""
     for name, (is_in, words, hint) in _RANGES.items():
         if not is_in(getattr(settings, name)):
             where = "command line" if name in given else file
@@ -199,8 +199,8 @@ def _check(settings: Settings, file: str, given: Collection[str]) -> None:
             raise UsageError(f"{name} has a NUL in it", where=where, hint="no file can be named like that")
 
 
-#: Name -> whether a value is in range (no comparison holds for a NaN), the range in words, and what to give. The upper ends
-#: are far beyond use: a number that is larger was meant otherwise, and would end in an overflow somewhere behind.
+#: Name -> a test of the range (no comparison holds for a NaN), the range in words, and advice. The upper ends are far beyond
+#: use: a larger number is a mistake, and would end in an overflow later.
 _RANGES: dict[str, tuple[Callable[[Any], bool], str, str]] = {
     "budget_s": (
         lambda value: 0 < value <= MOST_TIMEOUT_S,

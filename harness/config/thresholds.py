@@ -1,4 +1,4 @@
-"""How large a difference must be to matter: the defaults, and the reason for each.
+"""The size from which a difference matters: the defaults, and the reason for each.
 
 Read from ``[tool.dsregress.thresholds]``. A difference is *relevant* when it reaches both its floor (an absolute size,
 against differences that are large in percent of nearly nothing) and its share of the baseline's value. Thresholds never
@@ -12,8 +12,8 @@ import msgspec
 #: Fewer pairs of rounds have no scatter, and so no interval.
 LEAST_ROUNDS = 2
 
-#: After how many rounds a pair may be judged: a third more each time. With the last, a difference is within 3 % where rounds
-#: scatter by 10 %.
+#: Numbers of rounds after which a pair may be judged: a third more each time. With the last, a difference is within 3 % if
+#: rounds scatter by 10 %.
 LOOKS = (8, 11, 15, 20, 27, 36, 48, 64, 85, 113)
 
 

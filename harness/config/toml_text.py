@@ -1,4 +1,4 @@
-"""TOML that others wrote, as values."""
+"""Foreign TOML, as values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONG_KEY = re.compile(r"(?<![\w-])(?:[\w-]+[\"']?\s*\.\s*[\"']?){100}")
 
 
 def parsed_toml(text: str) -> dict[str, Any]:
-    """Raises ValueError, whose text says what is wrong."""
+    """Parse TOML. Raise ValueError, whose text describes the error."""
     if _LONG_KEY.search(text):
         raise ValueError("a key of more than 100 parts")
     try:

@@ -1,4 +1,4 @@
-"""Environment variables: what a measured process, an installer and Ray's own processes get of the caller's."""
+"""Environment variables: those of the caller's that a measured process, an installer and Ray's own processes get."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-#: What limits or chooses the instructions that torch and its libraries compute with. It changes results in their last
-#: digits, so it counts as part of the processor (`harness.envs.hardware`).
+#: Variables that limit or choose the instructions that torch and its libraries compute with. They change results in their
+#: last digits, so they count as part of the processor (`harness.envs.hardware`).
 INSTRUCTION_SETS = (
     "ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA",
 )  # fmt: skip
 
-#: What a measured process may see of the caller's environment. Everything else is unnoticed variance. Its home is a folder
-#: of its own, and it has no use for the network: the address of a proxy may hold a password.
+#: Variables of the caller's environment that a measured process may see. Others would be unnoticed variance. Its home is a
+#: folder of its own, and it does not use the network: the address of a proxy may hold a password.
 MEASURED_VARIABLES = frozenset((
     *("PATH", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"),
     *("TMPDIR", "TEMP", "TMP"),
@@ -22,13 +22,13 @@ MEASURED_VARIABLES = frozenset((
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
 ))  # fmt: skip
 
-#: How the names begin of variables by which people change training: of DeepSpeed, torch, NCCL and accelerate.
+#: Prefixes of the variables by which people change training: of DeepSpeed, torch, NCCL and accelerate.
 STACK_PREFIXES = ("ACCELERATE_", "DEEPSPEED_", "DS_", "NCCL_", "PYTORCH_", "TORCH_")
 
 #: Least and most of a terminal's size: the tables of a report need 40 columns.
 _SIZES = {"COLUMNS": (40, 4_000), "LINES": (2, 4_000)}
 
-#: What an installer may see besides: its own settings, caches and credentials.
+#: Further variables that an installer may see: its own settings, caches and credentials.
 INSTALLER_PREFIXES = ("UV_", "PIP_")
 INSTALLER_VARIABLES = frozenset((
     *("HOME", "NETRC", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME"),
@@ -41,19 +41,20 @@ INSTALLER_VARIABLES = frozenset((
 def child_environment(
     extra: Mapping[str, str] | None = None, *, environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Environment of a measured process: the allow-listed variables of ours, and ``extra``."""
+    """Return the environment of a measured process: the allow-listed variables of ours, and ``extra``."""
     variables = os.environ if environ is None else environ
     return {**{name: value for name, value in variables.items() if name in MEASURED_VARIABLES}, **(extra or {})}
 
 
 def withheld(*, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """The variables of ours that would change training, and that no measured process gets: sorted names."""
+    """Return the variables of ours that would change training, and that no measured process gets: sorted names."""
     variables = os.environ if environ is None else environ
     return tuple(sorted(name for name in variables.keys() - MEASURED_VARIABLES if name.startswith(STACK_PREFIXES)))
 
 
 def models_of_the_user(*, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Where a program finds the models that the user has downloaded: huggingface_hub's cache, which is read offline."""
+    """Return the variable by which a program finds the models that the user has downloaded: huggingface_hub's cache, which
+    is read offline."""
     variables = os.environ if environ is None else environ
     home = variables.get("HF_HOME") or os.path.join(variables.get("HOME", ""), ".cache", "huggingface")
     cache = variables.get("HF_HUB_CACHE") or os.path.join(home, "hub")
@@ -61,15 +62,15 @@ def models_of_the_user(*, environ: Mapping[str, str] | None = None) -> dict[str,
 
 
 def instruction_sets(*, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """``NAME=value`` of each of `INSTRUCTION_SETS` that is set."""
+    """Return ``NAME=value`` of each of `INSTRUCTION_SETS` that is set."""
     variables = os.environ if environ is None else environ
     return tuple(f"{name}={variables[name]}" for name in INSTRUCTION_SETS if variables.get(name))
 
 
 def display_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What the library that draws tables reads of ours. It takes a size of the terminal as it is written: at COLUMNS=0 it
-    prints nothing, and fails at what Python calls a digit and no number. So what is no number is left out, and one
-    that no terminal has is brought within reason."""
+    """Return our environment for the library that draws tables, with plausible terminal sizes. The library takes a size as
+    it is written: at COLUMNS=0 it prints nothing, and it fails at texts that Python calls digits but that are no number. So
+    sizes that are no number are left out, and those that no terminal has are clipped."""
     variables = dict(os.environ if environ is None else environ)
     for name, (least, most) in _SIZES.items():
         text = variables.pop(name, "")
@@ -79,14 +80,13 @@ def display_environment(environ: Mapping[str, str] | None = None) -> dict[str, s
 
 
 def prepare_ray() -> None:
-    """What Ray reads from our environment where it is started here: no usage reports, and cells run at
-    their usual priority."""
+    """Set the variables that Ray reads if it is started here: no usage reports, and cells run at their usual priority."""
     for name in ("RAY_USAGE_STATS_ENABLED", "RAY_worker_niceness"):
         os.environ.setdefault(name, "0")
 
 
 def folder_on_node(configured: str, *, environ: Mapping[str, str] | None = None) -> Path:
-    """On a node of a cluster: where environments and scratch files go."""
+    """Return the folder of environments and scratch files on a node of a cluster."""
     variables = os.environ if environ is None else environ
     return Path(variables.get("DSREGRESS_ENVIRONMENTS") or configured).expanduser().absolute()
 
@@ -94,7 +94,7 @@ def folder_on_node(configured: str, *, environ: Mapping[str, str] | None = None)
 def installer_environment(
     extra: Mapping[str, str] | None = None, *, environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Environment of pip and uv: as `child_environment`, plus the variables that configure them."""
+    """Return the environment of pip and uv: that of `child_environment`, plus the variables that configure them."""
     variables = os.environ if environ is None else environ
     own = {
         name: value

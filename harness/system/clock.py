@@ -15,27 +15,28 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def now() -> datetime:
-    """In UTC."""
+    """Return the present time in UTC."""
     return datetime.now(timezone.utc)
 
 
 def stamp() -> str:
-    """Now, as results are dated: ``2026-11-22T01:40:05Z``. In the order of their text, stamps are in the order of time."""
+    """Return the present time as results are dated: ``2026-11-22T01:40:05Z``. Stamps sort as text in the order of time."""
     return now().strftime(_FORMAT).rjust(len("2026-11-22T01:40:05Z"), "0")
 
 
 def is_stamp(text: str) -> bool:
-    """Whether it is the date of a result."""
+    """Return True if the text is the date of a result."""
     return _STAMP.fullmatch(text) is not None
 
 
 def name_of_session() -> str:
-    """A name that no other session has, also one that begins in the same second of a clock that was set back."""
+    """Return a name that no other session has, not even one that begins in the same second of a clock that was set back."""
     return f"{now():%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
 
 
 def behind(stamp: str, earlier: str) -> str:
-    """The date of what began after something dated ``earlier``: its own, unless the clock has been set back between."""
+    """Return the date of a run that began after something dated ``earlier``: its own, unless the clock has been set back
+    between."""
     if stamp > earlier or not is_stamp(earlier):
         return stamp
     try:
@@ -46,5 +47,5 @@ def behind(stamp: str, earlier: str) -> str:
 
 
 def seconds_between(earlier: str, later: str) -> float:
-    """Of two stamps."""
+    """Return the seconds between two stamps."""
     return (datetime.strptime(later, _FORMAT) - datetime.strptime(earlier, _FORMAT)).total_seconds()

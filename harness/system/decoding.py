@@ -1,4 +1,4 @@
-"""Bytes that others wrote -> values. One place knows all the ways in which that fails."""
+"""Foreign bytes -> values. One place handles all the ways in which that fails."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _T = TypeVar("_T")
 
 
 class Damaged(Exception):
-    """Why bytes are not what they should be, in a few words."""
+    """The reason, in a few words, why bytes cannot be decoded."""
 
 
 def decoded(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T:
-    """What a decoder makes of JSON. Raises Damaged."""
+    """Return the value of JSON by a decoder. Raise Damaged."""
     try:
         return decoder.decode(data)
     except UnicodeDecodeError:  # msgspec checks a text's bytes last, and then speaks as `bytes.decode`
@@ -31,7 +31,7 @@ def decoded(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T:
 
 
 def decompressed(data: bytes, limit_bytes: int) -> bytes:
-    """What bytes compressed by gzip hold, at most ``limit_bytes``. Raises Damaged."""
+    """Return the content of bytes compressed by gzip, at most ``limit_bytes``. Raise Damaged."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
             content = stream.read(limit_bytes + 1)

@@ -1,4 +1,4 @@
-"""What all parts that use a container engine share: its settings, its labels, and its errors as one line each.
+"""Shared parts of everything that uses a container engine: its settings, its labels, and its errors as one line each.
 
 The engine is reached through the Docker SDK for Python, which reads ``DOCKER_HOST``. It must run on this machine: cells
 leave their files in a folder that is mounted into their container.
@@ -32,15 +32,15 @@ OWNER = "dsregress.owner"  #: of a container: the folder whose runs started it; 
 #: The user in a container where we are root: nobody.
 NOBODY = 65534
 
-#: Longest wait for one answer of the engine; a step of a build may say nothing for minutes.
+#: Longest wait for one answer of the engine; a step of a build may print nothing for minutes.
 _ANSWER_S = 1800
 
-#: How long a command in a container may take to print its answer: an image's Python runs what a release has put there.
+#: Seconds that a command in a container may take to print its answer: an image's Python runs code of the release.
 _QUESTION_S = 300.0
 
 
 def connect() -> DockerClient:
-    """The engine. Raises EnvironmentUnavailable where none answers or we may not use it."""
+    """Return the engine. Raise EnvironmentUnavailable if none answers or we may not use it."""
     import docker
 
     with engine_errors():
@@ -49,7 +49,7 @@ def connect() -> DockerClient:
 
 @contextmanager
 def engine_errors(where: str = "docker") -> Iterator[None]:
-    """Turns errors of the engine into EnvironmentUnavailable."""
+    """Turn errors of the engine within the block into EnvironmentUnavailable."""
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
@@ -60,7 +60,7 @@ def engine_errors(where: str = "docker") -> Iterator[None]:
 
 
 def fault(error: BaseException, where: str = "docker") -> EnvironmentUnavailable:
-    """The engine's error as one line: the cause, and what to do."""
+    """Return the engine's error as one line: the cause, and what to do."""
     text = re.sub(r"\s+", " ", str(error)).strip()
     if re.search(r"PermissionError|[Pp]ermission denied", text) and "Connection aborted" in text:
         return EnvironmentUnavailable(
@@ -88,8 +88,8 @@ def fault(error: BaseException, where: str = "docker") -> EnvironmentUnavailable
 
 
 def confined(limits: Containers, *, gpus: bool) -> dict[str, Any]:
-    """Options for a container that runs measured code: no network, nothing it may write but /tmp and what is mounted for
-    it, limits of memory (swap included), processes and shared memory, and no privileges."""
+    """Return options for a container that runs measured code: no network, no writable paths but /tmp and its mounts, limits
+    of memory (swap included), processes and shared memory, and no privileges."""
     from docker.types import DeviceRequest
 
     return {
@@ -108,7 +108,7 @@ def confined(limits: Containers, *, gpus: bool) -> dict[str, Any]:
 
 
 def user_in(client: DockerClient) -> int:
-    """The user that measured code runs as: ours, so that we own what it writes, but `NOBODY` where we are root.
+    """Return the user that measured code runs as: ours, so that we own its files, but `NOBODY` if we are root.
 
     In a rootless engine the container's root is the user who runs the engine, and no other may write in our folders.
     """
@@ -118,9 +118,9 @@ def user_in(client: DockerClient) -> int:
 
 
 def answer_of(client: DockerClient, image: str, command: list[str], owner: str, host: Mapping[str, Any]) -> bytes:
-    """What a command prints in a new container, which is removed. ``host`` are its options, see `confined`.
+    """Return the output of a command in a new container, which is removed. ``host`` are its options, see `confined`.
 
-    Raises EnvironmentUnavailable, also where the command fails or does not end.
+    Raise EnvironmentUnavailable, also if the command fails or does not end.
     """
     api = client.api
     with engine_errors():
@@ -154,6 +154,6 @@ def answer_of(client: DockerClient, image: str, command: list[str], owner: str, 
 
 
 def _kill(client: DockerClient, container: str) -> None:
-    """No error where it has ended."""
+    """Kill a container. No error if it has ended."""
     with suppress(EnvironmentUnavailable), engine_errors():
         client.api.kill(container)

@@ -14,7 +14,7 @@ from harness.probe.border.trees import remove_tree
 #: Of new files, before the user's umask.
 _MODE = 0o666
 
-#: How a file system says that it has no hard links.
+#: Errors of a file system without hard links.
 _NO_LINKS = frozenset((errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK))
 
 
@@ -32,10 +32,10 @@ def write_atomically(
 
 
 def create_atomically(file: str | Path, data: bytes) -> None:
-    """As `write_atomically`, but what is there stays: of several that write one file at once, one succeeds. Raises
-    FileExistsError where it is there already, OSError.
+    """Write a file as `write_atomically` does, but keep an existing one: of several that write one file at once, one
+    succeeds. Raise FileExistsError if it already exists, OSError.
 
-    Where the file system has no hard links, a reader may for a moment find an empty file, and so may a crash leave it.
+    If the file system has no hard links, a reader may for a moment find an empty file, and so may a crash leave it.
     """
     with _written_beside(file, data, durable=True) as temporary:
         try:
@@ -51,7 +51,7 @@ def create_atomically(file: str | Path, data: bytes) -> None:
 def _written_beside(
     file: str | Path, data: bytes | Iterable[bytes], *, durable: bool, mode: int = _MODE
 ) -> Iterator[str]:
-    """A temporary file with the content, which is gone afterwards."""
+    """Yield a temporary file with the content, which is gone afterwards."""
     # Not by tempfile, whose files nobody else may read, whatever the umask.
     temporary = os.path.join(os.path.dirname(os.path.abspath(file)), f".partial-{secrets.token_hex(8)}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -68,8 +68,8 @@ def _written_beside(
 
 
 def write_requested(file: str | Path, data: bytes | Iterable[bytes]) -> None:
-    """Write a file that the user has named: as `write_atomically`, through a link to where it leads. A device or a pipe
-    (``/dev/null``, ``>(jq .)``) is written to, and never replaced by a file. Raises OSError."""
+    """Write a file that the user has named: as `write_atomically`, to the target of a link. A device or a pipe
+    (``/dev/null``, ``>(jq .)``) is written to, and never replaced by a file. Raise OSError."""
     pieces = [data] if isinstance(data, bytes) else data
     if os.path.exists(file) and not os.path.isfile(file):
         with open(file, "wb") as stream:  # IsADirectoryError for a folder
@@ -80,8 +80,8 @@ def write_requested(file: str | Path, data: bytes | Iterable[bytes]) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """An empty folder to fill, which becomes ``folder`` at the end. It is removed on an error, and where another process
-    has made ``folder`` meanwhile. Raises OSError."""
+    """Yield an empty folder to fill, which becomes ``folder`` at the end. It is removed on an error, and if another process
+    has made ``folder`` meanwhile. Raise OSError."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = folder.parent / f".unfinished-{secrets.token_hex(8)}"
     unfinished.mkdir()

@@ -22,9 +22,9 @@ _ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 
 def main(host: int, control: int, command: list[str]) -> None:
-    """Runs a command for the process ``host``, and answers on the file descriptor ``control``, one JSON object a line:
-    ``{"errno": N}`` where it does not start; else ``{"pid": N}``, then ``{"status": N}`` when it has ended by itself
-    (negative for a signal), and last ``{"left": {NAME: COUNT}}``."""
+    """Run a command for the process ``host``, and answer on the file descriptor ``control``, one JSON object a line:
+    ``{"errno": N}`` if it does not start; else ``{"pid": N}``, then ``{"status": N}`` when it has ended by itself (negative
+    for a signal), and last ``{"left": {NAME: COUNT}}``."""
     woken = _wake_on_signals()
     processes.die_with_parent(host, signal.SIGTERM)
     processes.become_subreaper()
@@ -47,7 +47,7 @@ def main(host: int, control: int, command: list[str]) -> None:
 
 
 def _wake_on_signals() -> int:
-    """A file descriptor from which the numbers of arrived signals can be read."""
+    """Return a file descriptor from which the numbers of arrived signals can be read."""
     woken, waker = os.pipe()
     for end in (woken, waker):
         os.set_blocking(end, False)
@@ -58,7 +58,7 @@ def _wake_on_signals() -> int:
 
 
 def _start(command: list[str], control: int) -> int:
-    """The command, as the leader of a session. Exits where it does not start."""
+    """Start the command as the leader of a session and return its process id. Exit if it does not start."""
     failing, failed = os.pipe()  # closed by a successful exec
     keeper = os.getpid()
     pid = os.fork()
@@ -89,7 +89,7 @@ def _start(command: list[str], control: int) -> int:
 
 
 def _wait(pid: int, control: int, woken: int, log: int | None) -> int | None:
-    """How the command ended by itself; None where it has to be ended. Reaps orphans meanwhile."""
+    """Return how the command ended by itself; None if it has to be ended. Reap orphans meanwhile."""
     poll = select.poll()
     poll.register(control, select.POLLIN)
     poll.register(woken, select.POLLIN)
@@ -105,7 +105,7 @@ def _wait(pid: int, control: int, woken: int, log: int | None) -> int | None:
 
 
 def _reaped(pid: int) -> int | None:
-    """Reaps all children that have ended; how the command did, if it is one of them."""
+    """Reap all children that have ended; return how the command did, if it is one of them."""
     status = None
     try:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:

@@ -1,7 +1,8 @@
-"""Commands of which nothing is left when they, or this process, have ended: each runs under a keeper
+"""Commands that leave nothing running when they, or this process, have ended: each runs under a keeper
 (`harness.system.keeper`), and only there.
 
-On Linux that holds for whatever they start, and however this process ends. Elsewhere it holds for their process group.
+On Linux that holds for all processes that they start, and however this process ends. Elsewhere it holds for their process
+group.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from harness.probe.border import processes
 #: The environment variable that marks a command and all that it starts: the folder that it was started in.
 MARK = "DSREGRESS_STARTED_IN"
 
-#: How long a keeper may take to end a command and all that it started. It takes milliseconds.
+#: Seconds that a keeper may take to end a command and all that it started. It takes milliseconds.
 _ENDING_S = 15.0
 
-#: How long it may take to start one, which is a small Python: a machine that is short of memory can stand still.
+#: Seconds that it may take to start one, which is a small Python: a machine that is short of memory can stall.
 _STARTING_S = 60.0
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
@@ -39,7 +40,7 @@ _KEEPER = (
 
 
 class _Spawner:
-    """Starts every keeper. The kernel says that a process's parent has ended when the *thread* ends that started it
+    """Starts every keeper. The kernel reports the end of a process's parent when the *thread* ends that started it
     (prctl(2), PR_SET_PDEATHSIG). The thread that needs it first may end sooner; this one lives as long as we do."""
 
     def __init__(self) -> None:
@@ -50,7 +51,7 @@ class _Spawner:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
 
     def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """As `subprocess.Popen`."""
+        """Start a process as `subprocess.Popen` does."""
 
         def popen() -> subprocess.Popen[bytes]:
             return subprocess.Popen(command, **options)
@@ -74,8 +75,8 @@ class Kept:
         stdout: int,
         stderr: Any,
     ) -> None:
-        """Starts it in ``folder``, with this environment alone. ``stdin``, ``stdout`` and ``stderr`` are those of
-        `subprocess.Popen`. Raises OSError, TimeoutError where the machine is too busy to start it."""
+        """Start the command in ``folder``, with this environment alone. ``stdin``, ``stdout`` and ``stderr`` are those of
+        `subprocess.Popen`. Raise OSError, or TimeoutError if the machine is too busy to start it."""
         self._folder = folder
         self._control, theirs = socket.socketpair()
         self._read = b""
@@ -104,7 +105,7 @@ class Kept:
             raise OSError(number, os.strerror(number) if number else "its keeper does not start", command[0])
 
     def ends_within(self, seconds: float) -> bool:
-        """Whether the command ends by itself in that time."""
+        """Return True if the command ends by itself in that time."""
         return self._hears("status", "left", seconds)
 
     def interrupt(self) -> None:
@@ -114,7 +115,8 @@ class Kept:
             self.process.terminate()
 
     def end(self) -> dict[str, int]:
-        """End all that still runs, and wait until it has. Returns what the command had started and left: name -> count."""
+        """End all that still runs, and wait until it has. Return the processes that the command had started and left: name
+        -> count."""
         self.interrupt()
         try:
             self.process.wait(_ENDING_S)
@@ -131,17 +133,17 @@ class Kept:
 
     @property
     def code(self) -> int:
-        """How the command ended, once it has: its exit code, negative for a signal."""
+        """The command's exit code, once it has ended; negative for a signal."""
         status = self._received.get("status", self.process.returncode)
         return int(status) if status is not None else -9
 
     @property
     def by_itself(self) -> bool:
-        """Whether it ended before it was ended here."""
+        """True if it ended before it was ended here."""
         return "status" in self._received or "left" not in self._received
 
     def _hears(self, what: str, or_what: str, timeout_s: float) -> bool:
-        """Whether the keeper says one of these, or is gone, in that time."""
+        """Return True if the keeper reports one of these, or is gone, in that time."""
         deadline = time.monotonic() + timeout_s
         while what not in self._received and or_what not in self._received:
             self._control.settimeout(max(0.001, deadline - time.monotonic()))
@@ -167,7 +169,7 @@ class Together:
         self._are_ended = False
 
     def add(self, command: Kept) -> None:
-        """From any thread; one that is added after `interrupt` is ended at once."""
+        """Add a command, from any thread; one that is added after `interrupt` is ended at once."""
         self._commands.append(command)
         if self._are_ended:
             command.interrupt()
@@ -187,10 +189,10 @@ def run(
     timeout_s: float,
     started: Callable[[Kept], None] = lambda command: None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """As `subprocess.run`, without input and with its output. All that the command started has ended. ``started`` gets the
-    running command, as what another thread may interrupt.
+    """Run a command as `subprocess.run` does, without input, and return its output. All that the command started has ended.
+    ``started`` gets the running command, so that another thread can interrupt it.
 
-    Raises OSError, `subprocess.TimeoutExpired`.
+    Raise OSError, `subprocess.TimeoutExpired`.
     """
     pipe = subprocess.PIPE
     kept = Kept(command, folder=folder, environment=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe)
@@ -210,11 +212,11 @@ def _close_pipes(process: subprocess.Popen[bytes]) -> None:
 
 
 def sees_processes() -> bool:
-    """Return whether what a command has started can be found: not where there is no ``/proc``, or where it is hidden."""
+    """Return True if the processes that a command has started can be found: not if ``/proc`` is absent or hidden."""
     return os.path.exists("/proc/self/stat")
 
 
 def end_marked(folder: str) -> dict[str, int]:
-    """End what commands left that were started in a folder or below it: for where the keeper was killed, or both it and
-    the run were. Returns name -> count."""
+    """End processes that are left of commands started in a folder or below it: for the case that the keeper was killed, or
+    both it and the run were. Return name -> count."""
     return processes.end_marked(MARK, lambda value: Path(value).is_relative_to(folder))

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 @contextlib.contextmanager
 def held(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold a lock file. Calls ``waiting`` where another process holds it, and waits. Raises OSError."""
+    """Hold a lock file within the block. Call ``waiting`` if another process holds it, and wait. Raise OSError."""
     lock = FileLock(file)
     try:
         lock.acquire(blocking=False)
@@ -25,7 +25,7 @@ def held(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
 
 
 def try_lock(file: Path) -> FileLock | None:
-    """The lock file, held until it is released from any thread; None where another process holds it. Raises OSError."""
+    """Return the lock file, held until it is released from any thread; None if another process holds it. Raise OSError."""
     lock = FileLock(file, thread_local=False)
     try:
         lock.acquire(blocking=False)

@@ -1,4 +1,4 @@
-"""What is in the way of a file or folder of ours: to free space would not help."""
+"""Obstacles in the place of a file or folder of ours: freeing space would not help."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from harness.errors import HarnessError
 
 _Error = TypeVar("_Error", bound=HarnessError)
 
-#: How a system says that a folder cannot be made, or entered, since something else has its name.
+#: Errors if a folder cannot be made, or entered, since something else has its name.
 _IN_THE_WAY = frozenset((errno.EEXIST, errno.ENOTDIR, errno.ENOENT, errno.ELOOP))
 
 
 def refused(kind: type[_Error], what: str, error: OSError, *, where: str | Path, hint: str) -> _Error:
-    """The error that says ``what`` failed at ``where``, and why, with ``hint``; where a link that leads
-    nowhere, or a file in the place of a folder, is the reason, it names that and what to do with it."""
+    """Return the error that ``what`` failed at ``where``, and why, with ``hint``. If the reason is a dangling link, or a
+    file in the place of a folder, the error names it and what to do with it."""
     obstacle = _obstacle(error, where)
     if obstacle is None:
         return kind(f"{what}: {error.strerror}", where=str(where), hint=hint)
@@ -26,8 +26,9 @@ def refused(kind: type[_Error], what: str, error: OSError, *, where: str | Path,
 
 
 def _obstacle(error: OSError, where: str | Path) -> tuple[str, str, str] | None:
-    """The outermost part of the path that is no folder, what it is instead, and what to do with it. No advice says to
-    remove anything: a file may be the user's own, next to a mistyped path, and a link may lead to a disk not mounted."""
+    """Return the outermost part of the path that is no folder, what it is instead, and what to do with it. The advice never
+    is to remove anything: a file may be the user's own, next to a mistyped path, and a link may lead to a disk not
+    mounted."""
     if error.errno not in _IN_THE_WAY:
         return None
     path = Path(os.path.abspath(error.filename if isinstance(error.filename, str) else where))

@@ -1,4 +1,4 @@
-"""What else keeps this machine's cores busy. Linux only."""
+"""Other work that keeps this machine's cores busy. Linux only."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NO_WORK = (3, 4, 7, 8, 9)
 
 
 def busy_cores(for_s: float = 0.5, stat: Path = _STAT) -> float:
-    """How many of the cores that this process may use were busy on average while this call waited; 0 where the system does
-    not say. To be called while nothing of ours runs."""
+    """Return the average number of busy cores, of those that this process may use, while this call waited; 0 if the system
+    does not report it. To be called while nothing of ours runs."""
     try:
         before = _worked_ticks(stat)
         time.sleep(for_s)

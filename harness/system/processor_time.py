@@ -1,4 +1,4 @@
-"""Processor time of this process and of all that it started."""
+"""CPU time of this process and of all that it started."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.probe.border import processes
 
 
 def spent_s() -> float:
-    """Seconds so far. What still runs counts on Linux alone."""
+    """Return the seconds so far. Processes that still run count only on Linux."""
     ended_s = sum(
         used.ru_utime + used.ru_stime
         for used in (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))

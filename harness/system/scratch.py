@@ -21,7 +21,8 @@ _YOUNG_S = 60.0
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """An empty folder, removed at the end. A process's first removes those whose processes were killed. Raises OSError."""
+    """Yield an empty folder, removed at the end. A process's first call removes those whose processes were killed. Raise
+    OSError."""
     parent = Path(tempfile.gettempdir())
     _remove_abandoned(parent)
     folder = Path(tempfile.mkdtemp(dir=parent, prefix=_PREFIX))

@@ -22,24 +22,25 @@ _COMMIT = re.compile(r"(?P<release>.+)\+g(?P<sha>[0-9a-f]{7,40})")
 
 
 def version_of(release: str, sha: str) -> str:
-    """The version of a commit that comes after a release."""
+    """Return the version of a commit that comes after a release."""
     return f"{release}+g{sha[:_HASH_LETTERS]}"
 
 
 def is_commit(version: str) -> bool:
-    """Whether a stack's version names a commit rather than a release."""
+    """Return True if a stack's version names a commit rather than a release."""
     return _COMMIT.fullmatch(version) is not None
 
 
 def stack_of(stack: Stack, package: str, version: str, label: str = "") -> Stack:
-    """The stack with another version of one package."""
+    """Return the stack with another version of one package."""
     return Stack(python=stack.python, versions={**stack.versions, package: version}, label=label)
 
 
 def lock_of(locked: LockedStack, stack: Stack, package: str) -> LockedStack:
-    """The lock of a release's stack with that package at a commit instead, named by it and not by where it lies.
+    """Return the lock of a release's stack with that package at a commit instead, identified by the commit and not by its
+    path.
 
-    Raises UsageError where the release's lock does not hold the package.
+    Raise UsageError if the release's lock does not have the package.
     """
     mine = canonicalize_name(package)
     kept = [line for line in locked.requirements if _name(line) != mine]

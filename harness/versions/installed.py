@@ -1,6 +1,6 @@
-"""What is installed, by a requirements file, the output of ``pip freeze``, or a lock (``uv.lock``). Pure.
+"""Installed packages, read from a requirements file, the output of ``pip freeze``, or a lock (``uv.lock``). Pure.
 
-Only an exact pin says which release is installed. A build for another accelerator (``2.5.1+cu124``) is that release; one
+Only an exact pin determines the installed release. A build for another accelerator (``2.5.1+cu124``) is that release; one
 with any other local version, an editable install and a checkout are no release.
 """
 
@@ -31,7 +31,7 @@ _NOT_PINNED, _OWN_CODE = "not pinned", "not a release"
 
 _EDITABLE = re.compile(r"(?:-e|--editable)(?:\s+|=)(?P<value>.+)")
 _OTHER_FILE = re.compile(r"(?:-r|-c|--requirement|--constraint)(?:\s*|=)\S.*")
-#: Options of pip that say where packages come from, not which.
+#: Options of pip about the sources of packages, not about their selection.
 _OPTION = re.compile(
     r"-i|-f|--(?:index-url|extra-index-url|no-index|find-links|no-binary|only-binary|prefer-binary|require-hashes|pre|"
     r"trusted-host|use-feature)\b"
@@ -45,12 +45,12 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
     """Packages by their normalised names."""
 
     versions: dict[str, str]  #: of those whose release is known
-    unknown: dict[str, str]  #: why it is not, of the others
+    unknown: dict[str, str]  #: the others -> why their release is not known
     unread: tuple[str, ...]  #: lines that name another file
 
 
 def read(data: bytes, file: str) -> Installed:
-    """What ``file`` with this content says. Raises UsageError, which names the line."""
+    """Return the packages in ``file`` with this content. Raise UsageError, which names the line."""
     try:
         # PowerShell's `pip freeze > FILE` writes UTF-16.
         text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
@@ -61,7 +61,7 @@ def read(data: bytes, file: str) -> Installed:
 
 
 class _Found:
-    """What was read so far."""
+    """The packages read so far."""
 
     def __init__(self) -> None:
         self._versions: dict[str, dict[str, None]] = {}
@@ -69,7 +69,7 @@ class _Found:
         self.unread: list[str] = []
 
     def add(self, name: str, version: str) -> str:
-        """Returns another release of the package that was read before; empty where there is none."""
+        """Add a package. Return another release of it that was read before; empty if there was none."""
         name = canonicalize_name(name)
         try:
             parsed = Version(version)
@@ -84,11 +84,11 @@ class _Found:
         return next((one for one in releases if one != parsed.public), "")
 
     def add_unknown(self, name: str, why: str) -> None:
-        """A package whose release is not known."""
+        """Add a package whose release is not known."""
         self._unknown.setdefault(canonicalize_name(name), why)
 
     def finished(self) -> Installed:
-        """A lock may have several releases of a package, for different machines."""
+        """Return all packages. A lock may have several releases of a package, for different machines."""
         versions = {name: next(iter(found)) for name, found in self._versions.items() if len(found) == 1}
         several = {name: " or ".join(found) for name, found in self._versions.items() if len(found) > 1}
         unknown = {name: why for name, why in {**self._unknown, **several}.items() if name not in versions}
@@ -130,7 +130,7 @@ def _requirements(text: str, file: str) -> Installed:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Numbered from 1, without comments; a line that a backslash continues is one."""
+    """Yield lines numbered from 1, without comments; a line that a backslash continues is one."""
     whole, first = "", 0
     for number, line in enumerate([*text.splitlines(), ""], 1):
         first = first if whole else number
@@ -144,7 +144,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _read_option(line: str, number: int, where: str, found: _Found) -> None:
-    """Raises UsageError for an option that pip does not have."""
+    """Read an option. Raise UsageError for one that pip does not have."""
     if editable := _EDITABLE.match(line):
         egg = _EGG.search(editable["value"])
         name = egg["name"] if egg else editable["value"].rstrip("/").rpartition("/")[2].partition("[")[0]
@@ -157,7 +157,7 @@ def _read_option(line: str, number: int, where: str, found: _Found) -> None:
 
 
 def _add_place(url: str, found: _Found, name: str = "") -> None:
-    """A package by where its file lies. The file's name gives the release; that of a checkout gives none."""
+    """Add a package by the address of its file. The file's name gives the release; that of a checkout gives none."""
     base = url.partition("#")[0].rpartition("/")[2].replace("%2B", "+")
     try:
         if base.endswith(".whl"):
@@ -174,7 +174,8 @@ def _add_place(url: str, found: _Found, name: str = "") -> None:
 
 
 def _applies(marker: Marker) -> bool:
-    """On this machine, where the measured releases run. A marker on an extra alone does not."""
+    """Return True if a marker holds on this machine, where the measured releases run. A marker on an extra alone does
+    not."""
     try:
         return marker.evaluate()
     except UndefinedEnvironmentName:
@@ -205,7 +206,7 @@ def _lock(text: str, file: str) -> Installed:
 
 
 class _LockedPackage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read of a ``[[package]]``."""
+    """The fields that are read from a ``[[package]]``."""
 
     name: str
     version: str = ""

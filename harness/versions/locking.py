@@ -36,26 +36,26 @@ BASE = FOLDER / "base.txt"
 #: The oldest Python that a lock serves.
 OLDEST_PYTHON = "3.10"
 
-#: What each environment holds besides the stack: the probe times rounds with pytest-benchmark.
+#: Packages of each environment besides the stack: the probe times rounds with pytest-benchmark.
 TOOLS = ("pytest>=8", "pytest-benchmark>=5")
 
-#: What old DeepSpeed and torch's extension builder use without always requiring it: setuptools with pkg_resources (gone
-#: in 82, deprecated from 81), which uv environments lack, and a compiler driver.
+#: Packages that old DeepSpeed and torch's extension builder use without always requiring them: setuptools with pkg_resources
+#: (gone in 82, deprecated from 81), which uv environments lack, and a compiler driver.
 TORCH_TOOLS = ("setuptools<81", "wheel", "ninja", "numpy", "packaging")
 
-#: What some DeepSpeed releases require and others do not. All stacks get all of it, so that they differ in DeepSpeed alone.
+#: Packages that only some DeepSpeed releases require. All stacks get all of them, so that they differ in DeepSpeed alone.
 SOMETIMES_REQUIRED = ("einops", "hjson", "msgpack", "nvidia-ml-py", "psutil", "py-cpuinfo", "pydantic", "tqdm")
 
-#: Resolves a file of requirements for a Python into an output file that may hold preferences, with a file of what holds
-#: whatever else demands; None means that it did.
+#: Resolves a file of requirements for a Python into an output file that may hold preferences, with a file of requirements
+#: that hold whatever else is required; None means success.
 Compile = Callable[[Path, Path, str, Path | None], NotInstalled | None]
 
 
 def wanted(stack: Stack, tools: Sequence[str] = TOOLS) -> tuple[str, ...]:
-    """The requirements that a stack's lock is resolved from.
+    """Return the requirements that a stack's lock is resolved from.
 
-    torch is pinned with ``===``, as ``==2.13.0`` also takes ``2.13.0+cpu``, whose dependencies are not those of others.
-    A package that is to be left out has a marker that holds nowhere.
+    torch is pinned with ``===``, as ``==2.13.0`` also takes ``2.13.0+cpu``, whose dependencies are not those of others. A
+    package to be left out has a marker that never holds.
     """
     pins = (_pin(name, version) for name, version in stack.versions.items())
     extras = (
@@ -66,7 +66,7 @@ def wanted(stack: Stack, tools: Sequence[str] = TOOLS) -> tuple[str, ...]:
 
 
 def known(stack: Stack, *, cache: Path, tools: Sequence[str] = TOOLS) -> LockedStack | None:
-    """The stack with everything pinned, where that was resolved before: from the committed locks, else from ``cache``."""
+    """Return the stack with everything pinned, if it was resolved before: from the committed locks, else from ``cache``."""
     requirements = wanted(stack, tools)
     for file in (FOLDER / file_name(stack), _cached(stack, cache, requirements)):
         pins = read(file, requirements)
@@ -76,9 +76,9 @@ def known(stack: Stack, *, cache: Path, tools: Sequence[str] = TOOLS) -> LockedS
 
 
 def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS) -> LockedStack | NotInstalled:
-    """The stack with everything pinned: from the committed locks, else from ``cache``, else resolved and kept there.
+    """Return the stack with everything pinned: from the committed locks, else from ``cache``, else resolved and kept there.
 
-    Failed where no set of releases satisfies the stack's requirements: that is a result of the stack.
+    Return Failed if no set of releases satisfies the stack's requirements: that is a result of the stack.
     """
     if (there := known(stack, cache=cache, tools=tools)) is not None:
         return there
@@ -104,7 +104,7 @@ def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = 
 def newest_that_fit(
     stack: Stack, packages: Sequence[str], *, compile: Compile, tools: Sequence[str] = TOOLS
 ) -> dict[str, str] | NotInstalled:
-    """Of each package the newest release that goes with the stack's own, by name."""
+    """Return the newest release of each package that is compatible with the stack's own, by name."""
     requirements = tuple(sorted((*wanted(stack, tools), *packages)))
     # Without the base's pins: to keep those, an old release would be chosen that limits nothing.
     resolved = resolve(requirements, base="", compile=compile, python=stack.python)
@@ -117,7 +117,8 @@ def newest_that_fit(
 def lock_all(
     stacks: Sequence[Stack], *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS
 ) -> tuple[LockedStack | NotInstalled, ...]:
-    """`lock` for each, in the order given; four at once, since a resolution mostly waits for the network."""
+    """Lock each stack as `lock` does, and return them in the order given; four at once, since a resolution mostly waits for
+    the network."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=4, thread_name_prefix="lock") as pool:
         return tuple(pool.map(lambda stack: lock(stack, cache=cache, compile=compile, tools=tools), stacks))
 
@@ -129,7 +130,7 @@ def _pin(name: str, version: str) -> str:
 
 
 def _without_added(stack: Stack) -> Stack | None:
-    """The stack without what no stack of the trainers has by itself; None where nothing was added to it."""
+    """Return the stack with the trainers' packages alone; None if it has no others."""
     own = {name: version for name, version in stack.versions.items() if name in AXES}
     if not own or own == stack.versions:
         return None
@@ -139,9 +140,10 @@ def _without_added(stack: Stack) -> Stack | None:
 def resolve(
     requirements: Sequence[str], *, base: str, compile: Compile, python: str, overrides: Sequence[str] = ()
 ) -> tuple[str, ...] | NotInstalled:
-    """Pins for ``requirements``, as near to the pins in ``base`` as they allow. ``overrides`` hold whatever else demands.
+    """Return pins for ``requirements``, as near to the pins in ``base`` as they allow. ``overrides`` hold whatever else is
+    required.
 
-    What releases need and do not declare is met as far as the requirements allow it (`harness.versions.undeclared`).
+    Undeclared needs of releases are met as far as the requirements allow it (`harness.versions.undeclared`).
     """
     lines = tuple(requirements)
     pins = _resolve(lines, base=base, compile=compile, python=python, overrides=overrides)
@@ -157,9 +159,8 @@ def resolve(
 def _resolve(
     requirements: Sequence[str], *, base: str, compile: Compile, python: str, overrides: Sequence[str]
 ) -> tuple[str, ...] | NotInstalled:
-    """First for every Python from `OLDEST_PYTHON` on; for the stack's own Python alone where the stack has dropped older
-    ones; and last with builds of torch allowed, for users whose only torch is such a build.
-    """
+    """Resolve for every Python from `OLDEST_PYTHON` on; if the stack has dropped older ones, for its own Python alone; and
+    last with builds of torch allowed, for users whose only torch is such a build."""
     builds = tuple(line.replace("===", "==") for line in requirements)
     failure: NotInstalled | None = None
     for lines, oldest in ((requirements, OLDEST_PYTHON), (requirements, python), (builds, python)):
@@ -179,9 +180,9 @@ def _resolve(
 
 
 def drift(a: LockedStack, b: LockedStack, axes: Collection[str]) -> tuple[str, ...]:
-    """What differs between two locks besides ``axes``, on this kind of machine: ``tokenizers 0.21.4 -> 0.22.2``.
+    """Return the differences of two locks besides ``axes``, on this kind of machine: ``tokenizers 0.21.4 -> 0.22.2``.
 
-    The CUDA packages that torch requires in exact versions are torch's own parts, and not named where torch is an axis.
+    The CUDA packages that torch requires in exact versions are torch's own parts, and not named if torch is an axis.
     """
     before, after = _effective(a), _effective(b)
     ignored = {canonicalize_name(axis) for axis in axes}
@@ -194,24 +195,24 @@ def drift(a: LockedStack, b: LockedStack, axes: Collection[str]) -> tuple[str, .
 
 
 def file_name(stack: Stack) -> str:
-    """Name of the stack's lock: its id without the Python, as one lock serves them all."""
+    """Return the name of the stack's lock: its id without the Python, as one lock serves them all."""
     return f"{stack.id.removeprefix(f'py{stack.python}-')}.txt"
 
 
 def locked_releases(cache: Path, package: str) -> tuple[str, ...]:
-    """The releases of a package that the locks in ``cache`` pin."""
+    """Return the releases of a package that the locks in ``cache`` pin."""
     pinned = re.compile(rf"^{re.escape(canonicalize_name(package))}===?([^\s;+]+)", re.MULTILINE)
     return tuple({version for file in cache.glob("*.txt") for version in pinned.findall(_text(file))})
 
 
 def read(file: Path, requirements: Sequence[str]) -> tuple[str, ...] | None:
-    """The pins in a lock file; None where it is missing or was resolved from other requirements than these."""
+    """Return the pins in a lock file; None if it is missing or was resolved from other requirements than these."""
     text = _text(file)
     return _pins(text) if text.startswith(_header(requirements)) else None
 
 
 def _text(file: Path) -> str:
-    """Empty where it cannot be read."""
+    """Return the text of a file; empty if it cannot be read."""
     try:
         return read_regular(file, MOST_FILE_BYTES, follow_links=True).decode()
     except (OSError, UnicodeDecodeError):
@@ -225,7 +226,7 @@ def write(file: Path, requirements: Sequence[str], pins: Sequence[str]) -> None:
 
 
 def base_pins() -> str:
-    """The text of the committed base lock; empty where there is none."""
+    """Return the text of the committed base lock; empty if it does not exist."""
     return BASE.read_text(encoding="utf-8") if BASE.exists() else ""
 
 
@@ -249,7 +250,7 @@ def _locked(stack: Stack, pins: tuple[str, ...]) -> LockedStack:
 
 
 def _effective(locked: LockedStack) -> dict[str, str]:
-    """Package -> version as this machine with the stack's Python would install it."""
+    """Return package -> version as this machine with the stack's Python would install it."""
     environment = {"python_version": locked.stack.python, "python_full_version": f"{locked.stack.python}.0"}
     found: dict[str, str] = {}
     for line in locked.requirements:

@@ -22,12 +22,12 @@ def _data() -> dict[str, list[str]]:
 
 
 def known(package: str) -> tuple[str, ...]:
-    """The committed releases of a package, oldest first; empty for a package that is not in the data."""
+    """Return the committed releases of a package, the oldest first; empty for a package that is not in the data."""
     return tuple(_data().get(package, ()))
 
 
 def parsed_version(text: str) -> Version | None:
-    """None for what is no version, such as a commit or a branch."""
+    """Return the parsed version; None if the text is not one, such as a commit or a branch."""
     try:
         return Version(text)
     except ValueError:  # InvalidVersion, or a number of thousands of digits
@@ -35,7 +35,8 @@ def parsed_version(text: str) -> Version | None:
 
 
 def in_order(versions: Iterable[str]) -> tuple[str, ...]:
-    """The versions, oldest first, each once, without texts that are no version and builds of one (``2.13.0+cpu``)."""
+    """Return the versions, the oldest first, each once, without texts that are no version and builds of one
+    (``2.13.0+cpu``)."""
     parsed: dict[Version, str] = {}
     for text in versions:
         version = parsed_version(text)

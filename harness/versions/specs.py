@@ -32,10 +32,10 @@ class UnknownVersion(UsageError):
 
 
 def expand(package: str, spec: str, known: Sequence[str], *, unknown_hint: str = "") -> tuple[str, ...]:
-    """The releases among ``known`` that ``spec`` means (see the module for the grammar).
+    """Return the releases among ``known`` that ``spec`` matches (see the module for the grammar).
 
-    Raises UsageError where the spec cannot be read, UnknownVersion where an item fits no known release; ``unknown_hint``
-    says what to do then.
+    Raise UsageError if the spec cannot be read, UnknownVersion if an item fits no known release; ``unknown_hint`` is the
+    advice then.
     """
     found: dict[str, None] = {}
     for item in _items(package, spec):
@@ -44,7 +44,7 @@ def expand(package: str, spec: str, known: Sequence[str], *, unknown_hint: str =
 
 
 def exact(package: str, spec: str) -> tuple[str, ...]:
-    """The versions that ``spec`` names exactly. Raises UsageError."""
+    """Return the versions that ``spec`` names exactly. Raise UsageError."""
     found = []
     for item in _items(package, spec):
         with contextlib.suppress(InvalidVersion):
@@ -53,12 +53,12 @@ def exact(package: str, spec: str) -> tuple[str, ...]:
 
 
 def only_exact(package: str, spec: str) -> bool:
-    """Whether ``spec`` names nothing but exact versions. Raises UsageError."""
+    """Return True if ``spec`` names nothing but exact versions. Raise UsageError."""
     return len(exact(package, spec)) == len(_items(package, spec))
 
 
 def _items(package: str, spec: str) -> list[str]:
-    """The spec cut at those commas that mean "or"."""
+    """Return the spec split at those commas that mean "or"."""
     items: list[str] = []
     for token in (part.strip() for part in spec.split(",")):
         if not token:
@@ -75,7 +75,7 @@ def _items(package: str, spec: str) -> list[str]:
 
 
 def _match(package: str, item: str, known: Sequence[str], hint: str) -> tuple[str, ...]:
-    """The releases that one item means, oldest first. Raises UsageError, UnknownVersion."""
+    """Return the releases that one item matches, the oldest first. Raise UsageError, UnknownVersion."""
     ordered = sorted(known, key=Version)
     if item == "latest":
         final = [text for text in ordered if not Version(text).is_prerelease]
@@ -115,14 +115,14 @@ def _range(package: str, item: str, ordered: Sequence[str], hint: str) -> tuple[
 
 
 def _runs_backwards(specifiers: SpecifierSet) -> bool:
-    """Whether it begins behind its end: ``>=0.17,<0.16``."""
+    """Return True if a range begins after its end: ``>=0.17,<0.16``."""
     first = [Version(one.version) for one in specifiers if one.operator in (">", ">=")]
     last = [Version(one.version) for one in specifiers if one.operator in ("<", "<=")]
     return bool(first) and bool(last) and max(first) > min(last)
 
 
 def _near(version: Version, ordered: Sequence[str]) -> str:
-    """The known neighbours of a version that is not known."""
+    """Return the known neighbours of an unknown version, in words."""
     below = [text for text in ordered if Version(text) < version][-2:]
     above = [text for text in ordered if Version(text) > version][:2]
     return f"nearest are {', '.join([*below, *above])}; " if below or above else ""

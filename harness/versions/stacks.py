@@ -46,12 +46,12 @@ ReleaseIndex = Callable[[str], tuple[str, ...]]
 
 
 class StackPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is compared with what."""
+    """The stacks to compare, and their baseline."""
 
     stacks: tuple[Stack, ...]  #: baseline first
     baseline: Stack
     axes: tuple[str, ...]  #: the packages whose versions differ
-    existing: tuple[Environment, ...] = ()  #: of those stacks that are interpreters which existed already
+    existing: tuple[Environment, ...] = ()  #: of those stacks that are existing interpreters
 
 
 def plan(
@@ -66,13 +66,13 @@ def plan(
     published: ReleaseIndex | None = None,
     locked: ReleaseIndex | None = None,
 ) -> StackPlan:
-    """The stacks to compare.
+    """Return the stacks to compare.
 
     ``table`` and ``baseline`` are the configured ones, ``name`` a named stack, ``overrides`` axis -> spec, ``chosen`` an
-    explicit baseline. ``published`` looks up a package's releases when neither the committed ones suffice nor, where
-    releases are named exactly, those that were ``locked`` before.
+    explicit baseline. ``published`` looks up a package's releases when neither the committed ones suffice nor, if releases
+    are named exactly, those that were ``locked`` before.
 
-    Raises UsageError for an unknown stack, package or version.
+    Raise UsageError for an unknown stack, package or version.
     """
     primary = next((package for package, spec in table.items() if not isinstance(spec, str)), AXES[-1])
     configured: dict[str, Spec] = {**table, **_named(name, named or {})}
@@ -122,8 +122,8 @@ def plan(
 def _in_every_stack(
     given: Mapping[str, tuple[str, ...]], configured: Collection[str], primary: str, chosen: str
 ) -> dict[str, str]:
-    """Of the packages that were given, those that no stack differs in, with their one version: beside an axis that is given
-    as well, all of one version; else those that the configured stack lacks. ``chosen`` is an explicit baseline."""
+    """Return the given packages that have one version in all stacks, with that version: next to a given axis, all of one
+    version; else those that the configured stack lacks. ``chosen`` is an explicit baseline."""
     package, equals, _ = (part.strip() for part in chosen.partition("=="))
     compared = spelled(package, given) if equals and package else ""
     moves = any(one == compared or len(found) > 1 for one, found in given.items() if one != primary)
@@ -136,7 +136,7 @@ def _in_every_stack(
 
 
 def spelled(package: str, stack: Collection[str]) -> str:
-    """``package`` as ``stack`` spells it (``Flash_Attn`` is ``flash-attn``), else normalised. Raises UsageError."""
+    """Return ``package`` as ``stack`` spells it (``Flash_Attn`` is ``flash-attn``), else normalised. Raise UsageError."""
     try:
         name = canonicalize_name(package, validate=True)
     except InvalidName:
@@ -148,7 +148,7 @@ def spelled(package: str, stack: Collection[str]) -> str:
 
 
 def of_id(text: str) -> Stack | None:
-    """The stack that an id spells; None where it does not: it counts its packages, or is no id."""
+    """Return the stack that an id spells; None if it counts its packages, or is no id."""
     python, *parts = text.split("-")
     versions: dict[str, str] = {}
     name = ""
@@ -165,7 +165,7 @@ def of_id(text: str) -> Stack | None:
 
 
 def _number_starts(text: str) -> list[int]:
-    """Where a version may begin: at a digit behind a letter."""
+    """Return the positions at which a version may begin: at a digit behind a letter."""
     return [at for at in range(1, len(text)) if text[at].isdigit() and text[at - 1].isalpha()]
 
 
@@ -176,7 +176,7 @@ def _led_by(
     primary: str,
     published: ReleaseIndex | None,
 ) -> tuple[str, str]:
-    """The axis that an explicit baseline is a version of, and that version. Raises UsageError where it may be several.
+    """Return the axis that an explicit baseline is a version of, and that version. Raise UsageError if several are possible.
 
     ``everywhere`` are packages of one version: a baseline of another version makes such a package an axis.
     """
@@ -207,8 +207,8 @@ def _is_release(package: str, version: str, published: ReleaseIndex | None) -> b
 def resolve(
     package: str, spec: str, published: ReleaseIndex | None, locked: ReleaseIndex | None = None
 ) -> tuple[str, ...]:
-    """As `expand` among the committed releases, and among the published ones where those do not suffice. Releases that are
-    named exactly and that were ``locked`` before are known to exist."""
+    """Expand a spec, as `expand` does, among the committed releases, and among the published ones if those do not suffice.
+    Releases that are named exactly and that were ``locked`` before are known to exist."""
     known = releases.known(package)
     try:
         return expand(package, spec, known)
@@ -253,7 +253,7 @@ def _label(
     point: tuple[str, ...],
     everywhere: Mapping[str, str],
 ) -> str:
-    """``0.16.4``, ``torch 2.6.0, deepspeed 0.16.4``, ``NAME: 0.16.4``, ``0.16.4 + trl 0.24.0``."""
+    """Return ``0.16.4``, ``torch 2.6.0, deepspeed 0.16.4``, ``NAME: 0.16.4`` or ``0.16.4 + trl 0.24.0``."""
     moving = [
         (package, version) for (package, found), version in zip(varied.items(), point, strict=True) if len(found) > 1
     ]

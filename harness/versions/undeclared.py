@@ -1,8 +1,8 @@
-"""What releases need of other packages and do not require: a resolver cannot know it, and the import fails.
+"""Undeclared needs of releases: they break the import, and no resolver can know them.
 
-The newest release of everything that a stack does not pin is right for a new stack. An old one, with NumPy 1 or an old
-`datasets`, would get packages that came years later and whose metadata say nothing against it. Each bound but the first was
-seen to fail on import beyond it; the first is pytorch#107302, and "Numpy is not available" in torch 2.2.2.
+The newest release of every package that a stack does not pin is right for a new stack. An old one, with NumPy 1 or an old
+`datasets`, would get packages that came years later and whose metadata do not exclude it. Each bound but the first was seen
+to fail on import beyond it; the first is pytorch#107302, and "Numpy is not available" in torch 2.2.2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 
 class UndeclaredBound(msgspec.Struct, frozen=True):
-    """Where ``package`` is one of ``releases``, ``other`` has to be one of ``versions``."""
+    """If ``package`` is one of ``releases``, ``other`` must be one of ``versions``."""
 
     package: str
     releases: str
@@ -33,7 +33,7 @@ BOUNDS = (
 
 
 def broken(pins: Sequence[str]) -> tuple[str, ...]:
-    """The requirements that ``pins`` (``numpy==1.26.4``) do not meet, of those that nothing declares."""
+    """Return the undeclared requirements that ``pins`` (``numpy==1.26.4``) do not meet."""
     pinned: dict[str, list[str]] = {}
     for line in pins:
         try:

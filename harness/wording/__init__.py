@@ -1,1 +1,1 @@
-"""How quantities, stacks and commands are written for a reader."""
+"""Writes quantities, stacks and commands for a reader."""

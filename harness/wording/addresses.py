@@ -1,4 +1,4 @@
-"""Where packages are public: their releases, and their files as released. Nothing here is fetched."""
+"""Public addresses of packages: their releases, and their files as released. Nothing here is fetched."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ _THREAD = re.compile(r"https://github\.com/[\w.-]+/(?P<repository>[\w.-]+)/(?:is
 
 
 def release_url(package: str, version: str) -> str:
-    """Of a release, at the index. A build (``2.13.0+cpu``) is that of its release."""
+    """Return the page of a release at the index. A build (``2.13.0+cpu``) has that of its release."""
     return f"{_PYPI}/{quote(package)}/{quote(_released(version))}/"
 
 
 def tag_url(package: str, version: str) -> str:
-    """Of the sources of a release; empty where its repository is not known."""
+    """Return the page of a release's sources; empty if its repository is not known."""
     if package not in _SOURCES:
         return ""
     return f"{_SOURCES[package][0]}/tree/v{quote(_released(version))}"
 
 
 def compare_url(package: str, before: str, after: str) -> str:
-    """Of what changed between two releases; empty where the package's repository is not known."""
+    """Return the page of the changes between two releases; empty if the package's repository is not known."""
     if package not in _SOURCES:
         return ""
     return f"{_SOURCES[package][0]}/compare/v{quote(_released(before))}...v{quote(_released(after))}"
 
 
 def pull_url(package: str, subject: str) -> str:
-    """Of the pull request that a commit's subject names, ``... (#7665)``; empty where it names none, or the package's
-    repository is not known."""
+    """Return the page of the pull request that a commit's subject names, ``... (#7665)``; empty if it names none, or the
+    package's repository is not known."""
     found = _PULL.search(subject)
     return f"{_SOURCES[package][0]}/pull/{found['number']}" if found and package in _SOURCES else ""
 
 
 def place_url(place: str, versions: Mapping[str, str]) -> str:
-    """Of a line of a package's file, as released; empty where the package, or its version, is not known."""
+    """Return the page of a line of a package's file, as released; empty if the package, or its version, is not known."""
     found = _PLACE.match(place)
     if found is None or found["package"] not in _SOURCES or found["package"] not in versions:
         return ""
@@ -64,7 +64,7 @@ def place_url(place: str, versions: Mapping[str, str]) -> str:
 
 
 def thread_name(address: str) -> str:
-    """``DeepSpeed#7116`` for the address of an issue or a pull request; any other address as it is."""
+    """Return ``DeepSpeed#7116`` for the address of an issue or a pull request, and any other address unchanged."""
     found = _THREAD.fullmatch(address)
     return f"{found['repository']}#{found['number']}" if found else address
 

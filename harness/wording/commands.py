@@ -39,8 +39,8 @@ def regress(
     device: str = "",
     fresh: bool = False,
 ) -> str:
-    """Measures ``versions`` of one package, and the baseline, with the specs of ``others``. Whatever is empty is left to
-    the configuration."""
+    """Return the command that measures ``versions`` of one package, and the baseline, with the specs of ``others``. Empty
+    arguments are left to the configuration."""
     words = ["regress", *_option("--stack", stack)]
     if versions:
         words += _releases(package, versions)
@@ -53,13 +53,14 @@ def regress(
 
 
 def accuracy(point: str = "") -> str:
-    """Simulates the points that others have measured on GPUs; all of them, or those whose name matches."""
+    """Return the command that simulates the points that others have measured on GPUs; all of them, or those whose name
+    matches."""
     return _command("accuracy", *_option("--point", point))
 
 
 def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str:
-    """Measures the cell of a finding again, and the baseline's beside it: one command has the pins of one named stack, so
-    a baseline with those of another is left out."""
+    """Return the command that measures the cell of a finding again, together with the baseline's. One command has the pins
+    of one named stack, so a baseline with those of another is left out."""
     if baseline is not None and baseline.named != stack.named:
         baseline = None
     stacks = [baseline, stack] if baseline is not None and baseline.id != stack.id else [stack]
@@ -78,22 +79,25 @@ def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str
 
 
 def explain(cell: str, against: str, *, svg: str = "") -> str:
-    """``cell`` and ``against`` are cell ids, or short forms of them (see ``explain --help``)."""
+    """Return the command that explains ``cell`` against ``against``, which are cell ids, or short forms of them (see
+    ``explain --help``)."""
     return _command("explain", cell, "--against", against, *_option("--svg", svg))
 
 
 def reproduce(cell: str, metric: str, against: str = "") -> str:
-    """Writes a script for a finding. ``cell`` is VERSION/scenario/variant/device, ``metric`` as ``bisect`` takes it."""
+    """Return the command that writes a script for a finding. ``cell`` is VERSION/scenario/variant/device, ``metric`` as
+    ``bisect`` takes it."""
     return _command("reproduce", cell, "--metric", metric, *_option("--against", against))
 
 
 def compare(baseline: str, other: str) -> str:
-    """Compares what is stored of two stacks, each a version or a `stored_name`."""
+    """Return the command that compares the stored results of two stacks, each a version or a `stored_name`."""
     return _command("compare", baseline, other)
 
 
 def bisect(package: str, good: Stack, bad: Stack, finding: Finding, question: str, *, fixed: bool = False) -> str:
-    """Finds which version of ``package`` brought a finding, or ended it (``fixed``). The stacks differ in it alone."""
+    """Return the command that finds the version of ``package`` that brought a finding, or ended it (``fixed``). The stacks
+    differ only in that package."""
     words = ["bisect", *(() if package == "deepspeed" else ("--package", package))]
     words += [*_option("--stack", bad.named), *_workload(finding)]
     words += ["--good", version(good, package), "--bad", version(bad, package), "--metric", question]
@@ -102,7 +106,8 @@ def bisect(package: str, good: Stack, bad: Stack, finding: Finding, question: st
 
 
 def remedies(stack: Stack, finding: Finding, *, card: str = "") -> str:
-    """Measures what each remedy buys in the release of a finding. Raises KeyError where the stack has no DeepSpeed."""
+    """Return the command that measures the gain of each remedy in the release of a finding. Raise KeyError if the stack has
+    no DeepSpeed."""
     words = ["remedies", finding.scenario, "--variant", finding.variant, "--device", finding.device]
     words += [*_option("--gpu", card), *_option("--stack", stack.named)]
     if stack.existed:
@@ -111,17 +116,18 @@ def remedies(stack: Stack, finding: Finding, *, card: str = "") -> str:
 
 
 def recommend(finding: Finding, *, card: str = "") -> str:
-    """Says which release to pin for the workload of a finding."""
+    """Return the command that recommends the release to pin for the workload of a finding."""
     return _command("recommend", finding.scenario, "--variant", finding.variant, *_option("--gpu", card))
 
 
 def remedies_of(scenario: str, *, card: str = "") -> str:
-    """Measures what each remedy of a scenario buys, in the configured release."""
+    """Return the command that measures the gain of each remedy of a scenario, in the configured release."""
     return _command("remedies", scenario, *_option("--gpu", card))
 
 
 def regress_program(*, package: str = "", release: str = "", card: str = "") -> str:
-    """Measures a program of the user's, in the release that they have and the baseline. Only they know its launch line."""
+    """Return the command that measures a program of the user, in the user's release and the baseline. Only the user knows
+    its launch line."""
     words = ["regress", "--program", "YOUR LAUNCH LINE", *_option("--gpu", card)]
     return _command(*words, *(_releases(package, [release]) if package and release else ()))
 
@@ -131,19 +137,21 @@ def _option(name: str, value: str) -> tuple[str, ...]:
 
 
 def _releases(package: str, versions: Sequence[str]) -> tuple[str, str]:
-    """``--deepspeed 0.16.0,0.16.4``; a package without an option of its own: ``--with trl=0.24.0``, ``--with trl``."""
+    """Return ``--deepspeed 0.16.0,0.16.4``; for a package without an option of its own ``--with trl=0.24.0``, ``--with
+    trl``."""
     spec = ",".join(dict.fromkeys(one for one in versions if one))
     return (f"--{package}", spec) if package in AXES else ("--with", f"{package}={spec}" if spec else package)
 
 
 def _added(stack: Stack, axes: Sequence[str]) -> list[str]:
-    """``--transformers 4.46.3 --with trl=0.24.0`` for what a stack has besides the configured packages and the axes."""
+    """Return ``--transformers 4.46.3 --with trl=0.24.0`` for the packages of a stack besides the configured ones and the
+    axes."""
     others = sorted((stack.versions.keys() - {*AXES} | pins(stack).keys()) - {*axes})
     return [word for package in others for word in _releases(package, [stack.versions[package]])]
 
 
 def _existing(stacks: Sequence[Stack]) -> list[str]:
-    """The options of stacks of which one is an interpreter that existed. Where it lies is not stored."""
+    """Return the options of stacks, one of which is an existing interpreter. Its path is not stored."""
     words: list[str] = []
     for one in stacks:
         if one.existed:

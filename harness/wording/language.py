@@ -1,8 +1,8 @@
 """Reports in another language: sentences are translated by a catalogue of patterns, as they are printed.
 
-A catalogue is a TOML file beside this module. ``{#n}`` in a pattern stands for a number, ``{=v}`` for a word without spaces,
-``{x}`` for any text, which is translated in turn, ``{!x}`` for one that is not; ``(s)`` may be there or not. What no pattern
-fits is taken apart where sentences, clauses and lists are joined; what then is left, such as names and commands, stays.
+A catalogue is a TOML file next to this module. ``{#n}`` in a pattern matches a number, ``{=v}`` a word without spaces,
+``{x}`` any text, which is translated in turn, ``{!x}`` one that is not; ``(s)`` is optional. A text without a matching
+pattern is split where sentences, clauses and lists are joined; remaining parts, such as names and commands, stay.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-#: Says a text in a language.
+#: Translates a text.
 Say = Callable[[str], str]
 
 ENGLISH = "en"
@@ -25,7 +25,7 @@ _TEXTS = {"\\#": r"[+-]?[\d,.]+", "=": r"\S+", "!": r".+", None: r".+?"}
 
 
 def saying(language: str) -> Say:
-    """How to say a text in one of `LANGUAGES`."""
+    """Return the function that translates a text into one of `LANGUAGES`."""
     return _same if language == ENGLISH else _catalogue(language).say
 
 
@@ -41,8 +41,8 @@ def _catalogue(language: str) -> _Catalogue:
 
 
 class _Catalogue:
-    """The patterns of one language, those with the most words of their own first; and what joins texts, in the order in
-    which they are taken apart there: sentences first."""
+    """The patterns of one language, those with the most words of their own first; and the joints at which texts are split,
+    in order: sentences first."""
 
     def __init__(self, sentences: dict[str, str], joints: Sequence[tuple[str, str]]) -> None:
         order = sorted(sentences, key=lambda english: -len(_FIELD.sub("", re.escape(english))))
@@ -50,7 +50,7 @@ class _Catalogue:
         self._joints = joints
 
     def say(self, text: str) -> str:
-        """The text, line by line; indentation stays."""
+        """Return the translated text, line by line; indentation stays."""
         return "\n".join(self._line(line) for line in text.split("\n"))
 
     def _line(self, line: str) -> str:
@@ -83,7 +83,7 @@ def _pattern(english: str) -> re.Pattern[str]:
 
 
 def _apart(text: str, joint: str) -> list[str]:
-    """Where the joint is outside of brackets."""
+    """Split a text at the joints outside of brackets."""
     parts, depth, start, at = [], 0, 0, 0
     while at < len(text):
         depth += (text[at] in "([{") - (text[at] in ")]}")

@@ -21,7 +21,7 @@ from harness.wording.quantities import shortened
 
 
 def varied_axes(stacks: Sequence[Stack]) -> tuple[str, ...]:
-    """The packages whose versions differ among the stacks (``python`` too), in the order of a stack's id."""
+    """Return the packages whose versions differ among the stacks (``python`` too), in the order of a stack's id."""
     packages = [a for a in AXES if any(a in s.versions for s in stacks)]
     packages += sorted({name for s in stacks for name in s.versions} - set(AXES))
     axes = [name for name in packages if len({s.versions.get(name, "") for s in stacks}) > 1]
@@ -29,13 +29,13 @@ def varied_axes(stacks: Sequence[Stack]) -> tuple[str, ...]:
 
 
 def version(stack: Stack, axis: str) -> str:
-    """Of one axis; empty where the stack does not have it."""
+    """Return the stack's version on one axis; empty if the stack does not have it."""
     return stack.python if axis == "python" else stack.versions.get(axis, "")
 
 
 def stack_names(stacks: Sequence[Stack]) -> dict[str, str]:
-    """A short name for each stack id, unique among them: what differs, or the stack's label without what all of them have in
-    common, which `common_text` says."""
+    """Return a short name for each stack id, unique among them: the differing versions, or the stack's label without the
+    part that all of them share, which `common_text` returns."""
     pythons = {stack.python.partition("+")[0] for stack in stacks}  # what is installed in one is no reader's version
     axes = tuple(axis for axis in varied_axes(stacks) if axis != "python" or len(pythons) > 1)
     axes = axes or tuple(a for a in ("deepspeed",) if stacks and a in stacks[0].versions)
@@ -54,7 +54,8 @@ def stack_names(stacks: Sequence[Stack]) -> dict[str, str]:
 
 
 def pins(stack: Stack) -> dict[str, str]:
-    """The packages that its label names with the version that it has: those that its command fixed, or varied."""
+    """Return the packages that the stack's label names with their present version: those that its command fixed, or
+    varied."""
     said = {
         pin
         for words in stack.label.removeprefix(stack_label(stack.named, "")).split(ADDED)
@@ -64,8 +65,8 @@ def pins(stack: Stack) -> dict[str, str]:
 
 
 def stored_name(stack: Stack, axis: str) -> str:
-    """The shortest text by which a command finds a stored stack: ``0.16.4 + trl 0.24.0`` of the default
-    pins, else its id."""
+    """Return the shortest text by which a command finds a stored stack: ``0.16.4 + trl 0.24.0`` of the default pins, else
+    its id."""
     if stack.named or stack.existed or not version(stack, axis):
         return stack.id
     added = sorted(stack.versions.keys() - {*AXES, axis})
@@ -73,15 +74,16 @@ def stored_name(stack: Stack, axis: str) -> str:
 
 
 def common_text(stacks: Sequence[Stack]) -> tuple[str, ...]:
-    """What all stacks have in common, as far as a reader must know: torch, transformers, and `common_additions`."""
+    """Return the properties that all stacks share, as far as a reader must know: torch, transformers, and
+    `common_additions`."""
     common = _common_versions(stacks)
     usual = (f"{package} {common[package]}" for package in ("torch", "transformers") if package in common)
     return (*usual, *common_additions(stacks))
 
 
 def common_additions(stacks: Sequence[Stack]) -> tuple[str, ...]:
-    """What no name of `stack_names` says, as all stacks have it: the named stack that they are from, ``stack NAME``, and
-    each package beyond the usual ones, ``trl 0.24.0``."""
+    """Return the properties that all stacks share and that no name of `stack_names` has: the named stack that they are from,
+    ``stack NAME``, and each package beyond the usual ones, ``trl 0.24.0``."""
     named = _common_name(stacks)
     common = _common_versions(stacks)
     added = (f"{package} {common[package]}" for package in sorted(set(common) - set(AXES)))
@@ -89,7 +91,7 @@ def common_additions(stacks: Sequence[Stack]) -> tuple[str, ...]:
 
 
 def _labels(stacks: Sequence[Stack]) -> dict[str, str]:
-    """Stack id -> its label, without the named stack and the added packages that all have in common."""
+    """Return stack id -> its label, without the named stack and the added packages that all share."""
     named = _common_name(stacks)
     added = {f"{package} {version}" for package, version in _common_versions(stacks).items()}
     labels = {}
@@ -100,13 +102,13 @@ def _labels(stacks: Sequence[Stack]) -> dict[str, str]:
 
 
 def _common_name(stacks: Sequence[Stack]) -> str:
-    """The named stack that all are from; empty where there is none, or several."""
+    """Return the named stack that all are from; empty if they are from none, or from several."""
     names = {stack.named for stack in stacks}
     return names.pop() if len(names) == 1 else ""
 
 
 def _common_versions(stacks: Sequence[Stack]) -> dict[str, str]:
-    """The packages that all stacks have in the same version."""
+    """Return the packages that all stacks have in the same version."""
     if not stacks:
         return {}
     shared = set.intersection(*(set(stack.versions.items()) for stack in stacks))
@@ -114,14 +116,14 @@ def _common_versions(stacks: Sequence[Stack]) -> dict[str, str]:
 
 
 def _says_no_more(stack: Stack, label: str, axes: Sequence[str]) -> bool:
-    """Whether a stack's label says no more than its versions: it is one, also with the name of the only axis before it."""
+    """Return True if a stack's label is only one of its versions, possibly preceded by the name of the only axis."""
     if label in {"", stack.python, *stack.versions.values()}:
         return True
     return len(axes) == 1 and label == f"{axes[0]} {version(stack, axes[0])}"
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """One line: what happened, and where."""
+    """Return the outcome in one line: its kind, and its stage."""
     match outcome:
         case Passed():
             return "passed"

@@ -10,7 +10,7 @@ _DECIMAL = ("k", "M", "G", "T", "P", "E")
 
 
 def quantity(value: float, unit: str) -> str:
-    """``2.1 MiB``, ``669,833 calls``, ``1.24 s``, ``12.3 Gflop``; negative values keep their sign."""
+    """Return ``2.1 MiB``, ``669,833 calls``, ``1.24 s``, ``12.3 Gflop``; negative values keep their sign."""
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else "infinite"
     if unit == "bytes":
@@ -25,13 +25,13 @@ def quantity(value: float, unit: str) -> str:
 
 
 def short_quantity(value: float, unit: str) -> str:
-    """The same for the cells of a table: without the words that its column's heading holds."""
+    """Return the same as `quantity` for the cells of a table: without the words of its column's heading."""
     text = quantity(value, unit)
     return text.removesuffix(f" {unit}") if unit not in ("bytes", "s") else text
 
 
 def share(value: float, baseline: float) -> str:
-    """``2.6x`` where a value doubled at least, ``+12 %`` where it moved less, ``from 0`` where there is no ratio."""
+    """Return ``2.6x`` if a value at least doubled, ``+12 %`` if it changed less, ``from 0`` if it has no ratio."""
     if baseline == 0:
         return "from 0"
     ratio = value / baseline
@@ -42,25 +42,25 @@ def share(value: float, baseline: float) -> str:
 
 
 def listing(names: Sequence[str], most: int = 6) -> str:
-    """``a, b, c and 4 more``."""
+    """Return ``a, b, c and 4 more``."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def plural(count: int, noun: str, many: str = "") -> str:
-    """``1 cell``, ``1,200 cells``; ``many`` where the plural is not the noun with an s."""
+    """Return ``1 cell``, ``1,200 cells``; ``many`` is the plural if it is not the noun with an s."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"
 
 
 def left_text(left: Mapping[str, int]) -> str:
-    """``left 3 processes running, which were ended: ninja, sleep (2)``, of names and how many there were of each."""
+    """Return ``left 3 processes running, which were ended: ninja, sleep (2)``, from names and their counts."""
     names = [name if count == 1 else f"{name} ({count})" for name, count in left.items()]
     was = "was" if sum(left.values()) == 1 else "were"
     return f"left {plural(sum(left.values()), 'process', 'processes')} running, which {was} ended: {listing(names)}"
 
 
 def shortened(text: str, most: int = 160) -> str:
-    """One line of at most ``most`` characters."""
+    """Return the text as one line of at most ``most`` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 3]}..."
 

@@ -34,7 +34,7 @@ _WORDS: Mapping[str, Mapping[str, str]] = {
 #: Values of one parameter that are named.
 _MOST_VALUES = 3
 
-#: Parameters that are named, where several tell the same workloads apart.
+#: Parameters that are named, if several distinguish the same workloads.
 _MOST_NAMED = 3
 
 #: Parameters that are made of others, or of the files behind a program.
@@ -47,12 +47,12 @@ _AS_IN_A_NAME: Mapping[str, str] = {"None": _NOT_SET, "True": "true", "False": "
 #: The end of what `given_program` makes.
 _GIVEN = re.compile(r"-[0-9a-f]{6}$")
 
-#: What the name of a scenario does not have.
+#: Characters that the name of a scenario does not have.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
 class DistinguishingParameters:
-    """What workloads have that others have not, of a report's workloads with their resolved parameters."""
+    """Parameters that some workloads of a report have and others do not."""
 
     def __init__(self, parameters: Mapping[str, Mapping[str, Any]]) -> None:
         self._values = {
@@ -65,9 +65,9 @@ class DistinguishingParameters:
                 self._having.setdefault(name, {}).setdefault(value, set()).add(workload)
 
     def of(self, affected: Sequence[str], others: Sequence[str]) -> str:
-        """The fewest parameters that all affected workloads have and that no other has all of: ``ZeRO-1 or ZeRO-2,
-        accumulation 4``. Several that tell the same apart are all named. Empty where there are no others, nothing does, or
-        it takes more than a reader can hold."""
+        """Return the fewest parameters that all affected workloads have and that no other has all of: ``ZeRO-1 or ZeRO-2,
+        accumulation 4``. Parameters that distinguish the same workloads are all named. Empty if ``others`` is empty, if no
+        parameters distinguish them, or if too many are needed."""
         known = self._common(affected)
         left = set(others)
         apart = {name: left - self._with(name, values) for name, values in known.items()}
@@ -89,7 +89,7 @@ class DistinguishingParameters:
         )
 
     def _common(self, affected: Sequence[str]) -> dict[str, set[str]]:
-        """The parameters that all of them have, with their values, where these are few."""
+        """Return the parameters that all of them have, with their values, if these are few."""
         first, *rest = (self._values[workload] for workload in affected)
         found = {name: {value, *(one.get(name) for one in rest)} for name, value in first.items()}
         return {
@@ -99,14 +99,14 @@ class DistinguishingParameters:
         }
 
     def _with(self, name: str, values: set[str]) -> set[str]:
-        """The workloads with one of these values. A parameter that a scenario does not have is not set."""
+        """Return the workloads with one of these values. A parameter that a scenario does not have is not set."""
         having = self._having[name]
         found = set().union(*(having[value] for value in values))
         return found.union(self._values.keys() - set().union(*having.values())) if _NOT_SET in values else found
 
 
 def conditions(variants: Sequence[str]) -> str:
-    """What variants have in common: ``ZeRO-1 or ZeRO-2, accumulation 4``; empty where they name nothing in common."""
+    """Return the values that variants share: ``ZeRO-1 or ZeRO-2, accumulation 4``; empty if they share none."""
     named = [variant_values(variant) for variant in variants]
     words = []
     for name in named[0] if named else ():
@@ -118,26 +118,26 @@ def conditions(variants: Sequence[str]) -> str:
 
 
 def label(workloads: Sequence[str], models: Sequence[str]) -> str:
-    """A row's label: the models, and what their variants have in common."""
+    """Return a row's label: the models, and the values that their variants share."""
     variants = [split_workload(workload).variant for workload in workloads]
     return ", ".join(filter(None, (listing(list(dict.fromkeys(models)), 3), conditions(variants))))
 
 
 def given_program(line: str, distinguished_by: bytes) -> str:
-    """The name of a program that is given on a command line: its own, and a hash of all that tells two launches apart
-    (``train-3f9a1c``). Raises LaunchLineError."""
+    """Return the name of a program that is given on a command line: its own, and a hash of everything that distinguishes two
+    launches (``train-3f9a1c``). Raise LaunchLineError."""
     own = _UNSAFE.sub("-", parse(line).name).strip("-")[:40] or "program"
     return f"{own}-{hashlib.sha256(distinguished_by).hexdigest()[:6]}"
 
 
 def is_given_program(scenario: str) -> bool:
-    """Whether `given_program` made the name."""
+    """Return True if `given_program` made the name."""
     return _GIVEN.search(scenario) is not None
 
 
 def shortened_launch_line(line: str, most: int) -> str:
-    """A program's launch line in at most ``most`` characters: without variables, folders and the launcher's options where it
-    is longer, and then without its end."""
+    """Return a program's launch line in at most ``most`` characters: if it is longer, without variables, folders and the
+    launcher's options, and then without its end."""
     if len(whole := shortened(line, max(most, len(line)))) <= most:
         return whole
     try:
@@ -150,7 +150,8 @@ def shortened_launch_line(line: str, most: int) -> str:
 
 
 def unstated_ranks(line: str, ranks: int) -> str:
-    """What follows the launch line of a program that runs as one rank, and would run on every GPU of its user's machine."""
+    """Return the text after the launch line of a program that runs as one rank, and would run on every GPU of its user's
+    machine."""
     try:
         parts = parse(line)
     except LaunchLineError:
@@ -159,7 +160,7 @@ def unstated_ranks(line: str, ranks: int) -> str:
 
 
 def _value(value: Any) -> str:
-    """As a variant's name has it."""
+    """Return a value as a variant's name has it."""
     text = str(value)
     return _AS_IN_A_NAME.get(text, text)
 
