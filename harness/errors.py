@@ -38,8 +38,8 @@ class UsageError(HarnessError):
 
 
 def no_such(what: str, name: str, known: Iterable[str], where: str = "", *, most: int | None = None) -> UsageError:
-    """Return the error for a name, or a glob over names, that is none of the ``known``. It suggests similar ones; if none is
-    similar, it lists all of them, or the first ``most``."""
+    """Return the error for a name, or a glob over names, that matches none of the ``known``. It suggests similar ones; if
+    none is similar, it lists all of them, or the first ``most``."""
     names = list(known)
     shown = names[:most]
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""

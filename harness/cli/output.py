@@ -157,7 +157,7 @@ def _say_made(text: Callable[[], str]) -> None:
 
 
 def write_file(file: str, data: bytes) -> None:
-    """Write a requested file; ``-`` is stdout. Raises ResultsError."""
+    """Write a requested file; ``-`` is stdout. Raise ResultsError."""
     if file == "-":
         click.echo(data, nl=False)
         return

@@ -21,7 +21,7 @@ Round *i* of every stack ran within seconds of round *i* of every other, so roun
   and so on (`harness.config.thresholds.LOOKS`), and stops at the first verdict. Each look spends the same share of the
   error (Pocock 1977, "Group sequential methods"; with Bonferroni's bound, which needs no assumption about how the
   looks depend on each other), so the chance of a false alarm *at any of them* stays below what is promised, whatever
-  made the rounds end. That depends on the rounds alone, of the releases beside it those until its last: the stored
+  made the rounds end. That depends only on the rounds, of other releases on those until its last: the stored
   rounds of a session get the verdict that the run gave them. A fixed number of rounds pays the same price. A test that
   may be evaluated after every round (`harness.bisect.sequential`) was tried on simulated noise like that of these
   machines: it decides that two stacks are the same in 79 to 84 % of cases within 36 rounds, this one in 93 to 96 %,

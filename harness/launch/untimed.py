@@ -84,7 +84,7 @@ class CellQueue:
     """Waiting cells, by the worker they need. For many threads."""
 
     def __init__(self, cells: Sequence[Cell], *, shared: bool) -> None:
-        """``shared``: several workers may take cells of one environment."""
+        """Queue the cells. ``shared``: several workers may take cells of one environment."""
         self._shared = shared
         self._left: dict[WorkerKey, deque[Cell]] = {}
         for cell in cells:

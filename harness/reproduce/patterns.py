@@ -13,8 +13,8 @@ from harness.versions.releases import parsed_version
 
 
 class ProblemPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A finding is the problem if its release lies from ``since`` to ``until``, its metric is one of ``metrics``, ``error``
-    is in its signature, and its cell has one of the values of each parameter in ``needs``."""
+    """A finding is the problem if its release is from ``since`` to ``until``, its metric is one of ``metrics``, ``error`` is
+    in its signature, and its cell has one of the values of each parameter in ``needs``."""
 
     package: str
     metrics: tuple[str, ...]

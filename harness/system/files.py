@@ -25,7 +25,7 @@ def write_atomically(
     content or the new, never a part.
 
     ``durable`` waits for the disk; without it, only a crash of the whole machine may leave an empty file. A ``private`` file
-    is its owner's alone; else the user's umask decides who reads it. Raises OSError, and what making the pieces raises.
+    is its owner's alone; else the user's umask decides who reads it. Raise OSError, and errors of making the pieces.
     """
     with _written_beside(file, data, durable=durable, mode=0o600 if private else _MODE) as temporary:
         os.replace(temporary, file)

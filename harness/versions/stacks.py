@@ -6,13 +6,13 @@ baseline is a version of it.
 - Nothing overridden: the primary package is the axis, its configured list the versions.
 - Primary package overridden (``--deepspeed 0.16.*``): those versions, and the baseline in front of them.
 - Other packages overridden (``--torch 2.4.*,2.5.*``): each is an axis, and several make the product. The primary package
-  stands at the newest of its configured list, as if torch were upgraded in an up-to-date stack. The baseline is the
+  has the newest version of its configured list, as if torch were upgraded in an up-to-date stack. The baseline is the
   first version given (of a range: the oldest); where only one is given, the configured version of that package is the
   baseline, so that ``--transformers 5.0.0`` compares with what is pinned.
-- Beside the primary package (``--deepspeed 0.16.4,0.16.8 --torch 2.6.0``), or several versions of another one
+- With the primary package (``--deepspeed 0.16.4,0.16.8 --torch 2.6.0``), or several versions of another one
   (``--transformers 4.46.3,4.47.0 --accelerate 1.1.1``), a package with one version has that version in every stack, the
   baseline too, so that the stacks still differ in their axes alone: an old program needs several such. So has the
-  primary package itself (``--deepspeed 0.18.9 --torch 2.6.0,2.7.0``): the configured baseline was not asked for.
+  primary package itself (``--deepspeed 0.18.9 --torch 2.6.0,2.7.0``): the configured baseline was not requested.
 - So has a package that the configured stack lacks (``--with trl=0.24.0``). Without a version (``--with trl``) it is the
   newest that goes with the baseline. Of several of its versions (``--with trl=0.23.0,0.24.0``) it is an axis itself.
 - A named stack (``--stack NAME``) replaces the configured versions; its primary package is compared with the baseline
@@ -94,7 +94,7 @@ def plan(
         varied = {package: found for package, found in given.items() if package not in everywhere}
 
     def first(package: str, found: tuple[str, ...]) -> str:
-        """The version of an axis that the baseline has."""
+        """Return the version of an axis that the baseline has."""
         if package == led_by and (chosen or baseline):
             return _one(package, led_from, published, locked)
         if len(found) == 1 and package in configured and package != primary:
