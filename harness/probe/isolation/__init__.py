@@ -88,7 +88,7 @@ def join(run: Path) -> Shield:
         temporary = run / "tmp"
         temporary.mkdir(exist_ok=True)
         os.environ["TMPDIR"], tempfile.tempdir = str(temporary), None
-        landlock.restrict([*shield.writable, *_home_of_the_run(), *landlock.DEVICES])
+        landlock.restrict([*shield.writable, *_home_of_the_run()])
         landlock.ignore_metadata()
     processes.die_with_parent(parent)  # the kernel forgets it where privileges change
     return shield

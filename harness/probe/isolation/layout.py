@@ -12,7 +12,7 @@ from enum import Enum, auto
 _OF_THE_KERNEL = frozenset(
     (
         *("autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs"),
-        *("fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "rpc_pipefs", "securityfs", "selinuxfs", "sysfs"),
+        *("fusectl", "hugetlbfs", "mqueue", "nsfs", "pstore", "rpc_pipefs", "securityfs", "selinuxfs", "sysfs"),
         "tracefs",
     )
 )
@@ -20,8 +20,8 @@ _OF_THE_KERNEL = frozenset(
 #: Entries beyond which a folder is not made entry by entry.
 _MOST_ENTRIES = 5_000
 
-#: Devices, which an overlay of a namespace's own would disable.
-_AS_IT_IS = frozenset(("/dev",))
+#: Devices, which an overlay of a namespace's own would disable. They are written where their folder is read-only.
+_DEVICES = "/dev"
 
 
 class How(Enum):
@@ -78,8 +78,10 @@ def _steps_of_entries(folder: str, kinds: dict[str, str], above: set[str]) -> It
             yield Step(path, How.LINK)
         elif not entry.is_dir():
             yield Step(path, How.READ_ONLY)
-        elif path in _AS_IT_IS or kinds.get(path) in _OF_THE_KERNEL:
+        elif kinds.get(path) == "proc":
             yield Step(path, How.SHARED)
+        elif path == _DEVICES or kinds.get(path) in _OF_THE_KERNEL:
+            yield Step(path, How.READ_ONLY)
         elif path not in above:
             yield Step(path, How.OVERLAY)
         elif len(_entries(path)) > _MOST_ENTRIES:
