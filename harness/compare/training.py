@@ -82,7 +82,7 @@ def _norm(quantities: Sequence[_Quantity], step: int) -> _StepDifference | None:
 
 
 #: How the message of such a finding begins, after the name of the model where several train.
-TRAINS_OTHERWISE = "it trains otherwise than the baseline: "
+TRAINS_OTHERWISE = "training differs from the baseline: "
 
 
 def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding | None:

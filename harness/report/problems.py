@@ -225,7 +225,7 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
             yield from _other_packages(comparison, problem)
         return
     if assessed.kind.has_no_right_side:
-        yield "Which of them is right, this does not tell."
+        yield "This comparison cannot tell which release is right."
     if assessed.kind is not ProblemKind.CRASH and 1 <= len(problem.moved) <= _MOST_MOVED:
         moved = [f"{one.key.partition('.')[2]} ({one.baseline}, now {one.value})" for one in problem.moved]
         yield f"Defaults that changed with it, and may be why: {listing(moved)}."
