@@ -42,6 +42,7 @@ class FurtherRuns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def answer(self) -> Verdict:
+        """Return BAD if the script failed, else GOOD."""
         return Verdict.BAD if self.exit_code else Verdict.GOOD
 
 
