@@ -25,13 +25,13 @@ Unit = Literal["GiB", "GB", "MiB", "bytes"]
 
 _BYTES: dict[Unit, int] = {"GiB": 1 << 30, "GB": 10**9, "MiB": 1 << 20, "bytes": 1}
 
-#: What figures in a unit are rounded to, in that unit.
+#: The rounding of figures in a unit, in that unit.
 _ROUNDED_TO: dict[Unit, float] = {"GiB": 0.01, "GB": 0.01, "MiB": 1, "bytes": 1}
 
 #: From here on, rounding to 0.01 GiB is less than what is allowed, and an error's share says something.
 _LARGE_BYTES = 1 << 30
 
-#: What a figure counts: the name in the table -> the field of a reading.
+#: The quantities of figures: the name in the table -> the field of a reading.
 QUANTITIES = {"allocated": "allocated_bytes", "peak": "allocated_peak_bytes", "reserved": "reserved_bytes"}
 
 #: The goal: a prediction is as far off at most, whichever is more. Bytes that are allocated follow from the sizes of tensors
@@ -57,7 +57,7 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     rate: float
     unit: str  #: ``tokens/s per GPU``; ``s``: the seconds of a step
-    per_step: float = 0.0  #: how many of these a step has, where the rate is not a step's seconds
+    per_step: float = 0.0  #: how many of these a step has; 0 if the rate is a step's seconds
     dtype: str = "bf16"
     gpus_per_node: int = step_time.GPUS_PER_NODE
     network_gbits_per_gpu: float = step_time.NETWORK_GBITS_PER_GPU
@@ -80,7 +80,7 @@ class PublishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     rank: int = 0  #: whose figures were published
     deepspeed: str  #: the release that it was measured with, or one that ``unknown`` gives a reason for
     unknown: str
-    packages: dict[str, str] = {}  #: package -> its version, where the configured stack has another
+    packages: dict[str, str] = {}  #: package -> its version, if the configured stack has another
     chosen_again: str = ""  #: which release was tried first, what it predicted, and why this one took its place
     unit: Unit = "GiB"
     readings: tuple[Reading, ...] = ()
@@ -109,7 +109,7 @@ class PredictedFigure(msgspec.Struct, frozen=True, kw_only=True):
     measured_bytes: int
     rounding_bytes: float  #: half the last digit of what was published
     predicted_bytes: int | None  #: None if the simulated job never reached this reading
-    most_predicted_bytes: int | None = None  #: the other end, where timing makes a difference
+    most_predicted_bytes: int | None = None  #: the other end, if timing makes a difference
     explained: str = ""
 
     @property
@@ -157,14 +157,14 @@ class PointAnswer(msgspec.Struct, frozen=True, kw_only=True):
     torch: str  #: the version that the prediction is of
     outcome: Outcome
     figures: tuple[PredictedFigure, ...]
-    step: PredictedStep | None = None  #: of a published speed; None where the simulated job has no such step
+    step: PredictedStep | None = None  #: of a published speed; None if the simulated job has no such step
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """The basis of the factors of `harness.advice.gpus.estimate`, and how well they generalize. A point's error is that of
     an estimate by the factor of the other points, as a share of the measured time."""
 
-    #: compute capability -> the median of measured over computed, where several points have it
+    #: compute capability -> the median of measured over computed, if several points have it
     factors: dict[str, float]
     factor_elsewhere: float  #: of all points
     errors: dict[str, float]  #: point -> by the factor of the other points on its architecture

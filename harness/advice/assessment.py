@@ -23,10 +23,10 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     """A problem, and what to do about it."""
 
     problem: Problem
-    kind: ProblemKind  #: the problem's; graver where the card has no room, or a smaller one had it before
-    room: CardRoom | None  #: of the run that has least; None where it is not about memory, or no card is named
+    kind: ProblemKind  #: the problem's; graver if the card has no room, or a smaller one had it before
+    room: CardRoom | None  #: of the run that has least; None if it is not about memory, or no card is named
     too_large: frozenset[tuple[str, str]]  #: stack and workload of the runs with `CardRoom.is_too_large`
-    release: str  #: id of the stack to use; empty where none is known, or none is needed
+    release: str  #: id of the stack to use; empty if none is known, or none is needed
 
 
 def assess(comparison: Comparison, rooms: CardRooms) -> list[Assessment]:

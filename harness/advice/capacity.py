@@ -39,7 +39,7 @@ def available_bytes(card: Card, parameters: Mapping[str, Any], overhead_bytes: i
 class FitVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict whether the tensors of one rank fit a card."""
 
-    peak_bytes: int  #: of the phase that needs most; 0 where none was measured
+    peak_bytes: int  #: of the phase that needs most; 0 if none was measured
     headroom_bytes: int  #: negative if it does not fit
     fails_in: str  #: the first phase that needs more than the card has; empty if all fit
 

@@ -22,8 +22,8 @@ class CardRoom(msgspec.Struct, frozen=True, kw_only=True):
     card: str
     workload: str
     own: FitVerdict
-    baseline: FitVerdict | None  #: of the baseline's run of the same workload; None where it did not run to the end
-    smallest: str  #: the smallest known card that has the room; empty where none has
+    baseline: FitVerdict | None  #: of the baseline's run of the same workload; None if it did not run to the end
+    smallest: str  #: the smallest known card that has the room; empty if none has
     baseline_smallest: str  #: the same of the baseline's run
 
     @property

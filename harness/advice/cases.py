@@ -33,16 +33,16 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     stack: str
     cell: str
     outcome: Outcome
-    phases: dict[str, PhaseFigures]  #: empty where it did not run to its end
+    phases: dict[str, PhaseFigures]  #: empty if it did not run to its end
     peak_bytes: int | None  #: of the worst phase
     peak_phase: str
-    counted: str  #: ``reserved`` where an allocator exists or is modelled, else ``allocated``
+    counted: str  #: ``reserved`` if an allocator exists or is modelled, else ``allocated``
     step_s: float | None  #: median of the timed rounds; None in ``sim``
-    least_step_s: float | None  #: a model: see `harness.advice.gpus.step_time`; None where it says nothing
+    least_step_s: float | None  #: a model: see `harness.advice.gpus.step_time`; None if it says nothing
     available_bytes: int | None  #: on the card; None without one
     taken_bytes: int  #: of the card, by what else runs on it
     fails_in: str  #: the first phase that the card has no room for
-    dtype_note: str  #: why the card cannot compute in the case's dtype; empty where it can
+    dtype_note: str  #: why the card cannot compute in the case's dtype; empty if it can
     not_of_the_step: tuple[str, ...] = ("init",)  #: phases that the measured step did not have
 
     @property

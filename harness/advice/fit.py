@@ -73,22 +73,22 @@ class FitLine(msgspec.Struct, frozen=True, kw_only=True):
     cell: str
     variant: str = "base"
     outcome: Outcome
-    peak_bytes: int | None  #: None where the cell did not run to its end
+    peak_bytes: int | None  #: None if the cell did not run to its end
     peak_phase: str
-    counted: str  #: ``reserved`` where an allocator was modelled, else ``allocated``
+    counted: str  #: ``reserved`` if an allocator was modelled, else ``allocated``
     held_after_backward_bytes: int | None
     host_bytes_per_node: int | None
     available_bytes: int
-    #: (least, most) by the timing of streams, on a card without limit; None where no allocator was modelled
+    #: (least, most) by the timing of streams, on a card without limit; None if no allocator was modelled
     reserved_bytes: tuple[int, int] | None = None
     taken_bytes: int = 0  #: of the card, by what else runs on it (a generation engine's share)
     sent_bytes: int = 0  #: payload of all collectives of a step
     traffic: Traffic | None = None  #: of a step; None if the ranks of the collectives are unknown
     fails_in: str  #: the first phase whose peak is too large; empty if all fit
-    bounds: dict[str, Bound]  #: phase -> least time, a model; empty where the card lacks the dtype
-    #: by a calibrated model; None where it says nothing (`harness.advice.gpus.estimate`)
+    bounds: dict[str, Bound]  #: phase -> least time, a model; empty if the card lacks the dtype
+    #: by a calibrated model; None if it says nothing (`harness.advice.gpus.estimate`)
     estimated_step_s: float | None = None
-    dtype_note: str = ""  #: why the card cannot compute in the job's dtype; empty where it can
+    dtype_note: str = ""  #: why the card cannot compute in the job's dtype; empty if it can
 
     @property
     def headroom_bytes(self) -> int | None:

@@ -51,10 +51,10 @@ class ReleaseAdvice(msgspec.Struct, frozen=True, kw_only=True):
     stack: str  #: id
     name: str
     version: str  #: of the package
-    devices: tuple[str, ...]  #: where it was measured and judged without being left out
+    devices: tuple[str, ...]  #: modes in which it was measured and judged
     findings: tuple[Finding, ...]  #: that matter, worst first
-    room: FitVerdict | None  #: None where nothing was simulated, or no card is given
-    unknown: str  #: why it has no verdict; empty where it has one
+    room: FitVerdict | None  #: None if nothing was simulated, or no card is given
+    unknown: str  #: why it has no verdict; empty if it has one
     ways: tuple[Workaround, ...]  #: what to set if it must be this one
 
     @property
@@ -70,7 +70,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     package: str
     baseline: str  #: its name
     pick: ReleaseAdvice | None
-    newer: tuple[ReleaseAdvice, ...]  #: than the pick; all of them where there is none
+    newer: tuple[ReleaseAdvice, ...]  #: than the pick; all of them if there is none
     older: tuple[ReleaseAdvice, ...]
     missing: tuple[str, ...]  #: names of requested releases without a result
 

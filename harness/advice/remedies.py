@@ -53,7 +53,7 @@ class RemediesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     base: Case
     alone: tuple[Case, ...]  #: in the order of their declaration, releases last
     tried: tuple[Case, ...]  #: combinations, in the order of the search
-    best: Case | None  #: the combination with the lowest peak; None where no two remedies help more than one
+    best: Case | None  #: the combination with the lowest peak; None if no two remedies help more than one
     not_tried: tuple[NotTried, ...]
     measured_by: tuple[MeasuredBy, ...] = ()
     notes: tuple[str, ...] = ()  #: what a reader of the figures has to know

@@ -35,7 +35,7 @@ class UpgradeJudgement(msgspec.Struct, frozen=True, kw_only=True):
     settings: tuple[str, ...] = ()  #: the changed defaults to set
     compared: int = 0  #: workloads that ran with this release and were compared with the installed one
     workloads: int = 0  #: those that either has a result of
-    reason: str = ""  #: why nothing is known; empty where something is
+    reason: str = ""  #: why nothing is known; empty if something is
 
     @property
     def against(self) -> tuple[Assessment, ...]:
@@ -50,10 +50,10 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     installed: str
     target: str
     judgement: UpgradeJudgement
-    comparison: Comparison | None = None  #: None where nothing is stored
+    comparison: Comparison | None = None  #: None if nothing is stored
     stack: str = ""  #: id of the target's
     kept: tuple[Assessment, ...] = ()  #: the problems that both releases have, but for costs
-    instead: str = ""  #: id of the stack to go to instead; empty where none is known, or none is needed
+    instead: str = ""  #: id of the stack to go to instead; empty if none is known, or none is needed
     instead_settings: tuple[str, ...] = ()  #: the changed defaults to set there
 
     @property

@@ -85,9 +85,7 @@ class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
     basis: str
     overview: Overview
     sections: tuple[ProblemSection, ...]
-    upgrade: (
-        str  #: the command that compares a release of the user's with the newest; empty where several packages vary
-    )
+    upgrade: str  #: the command that compares a release of the user's with the newest; empty if several packages vary
 
     @property
     def problems(self) -> tuple[ProblemLine, ...]:

@@ -64,7 +64,7 @@ class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
     why_no_script: str = ""
     by_hand: str = ""  #: the script that confirms it, written by hand: a file in the folder of reproducers
     known_as: str = ""  #: what that script shows, in words
-    began: tuple[UpstreamChange, ...] = ()  #: several where workloads have it by different changes
+    began: tuple[UpstreamChange, ...] = ()  #: several if workloads have it by different changes
     ended: tuple[UpstreamChange, ...] = ()
     upstream: UpstreamProblem | None = None
     own_end: OwnEnd | None = None  #: if it is before the end of the workloads' findings

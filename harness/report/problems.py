@@ -79,8 +79,8 @@ class ProblemLine(msgspec.Struct, frozen=True, kw_only=True):
     free: tuple[str, ...]
     unknown: tuple[str, ...]
     workloads: tuple[str, ...]
-    release_to_use: str  #: a stack id; empty where none is known, or none is needed
-    setting: str  #: the changed default that explains it; empty where none does
+    release_to_use: str  #: a stack id; empty if none is known, or none is needed
+    setting: str  #: the changed default that explains it; empty if none does
     keys: tuple[tuple[str, ...], ...]  #: of its findings
     evidence: tuple[str, ...]  #: of the worst run
     related: tuple[str, ...]  #: findings that appeared and disappeared with it
@@ -336,7 +336,7 @@ def _slower(problem: Problem) -> str:
     return f"a step takes {size}{most}{' (CPU ranks: host overhead)' if worst.device == 'cpu' else ''}"
 
 
-#: What follows a ratio, by the metric.
+#: The words after a ratio, by metric.
 _CLOCKS = {STEP_TIME.name: "", PROCESSOR_TIME.name: " the processor time"}
 
 

@@ -30,7 +30,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     section: str  #: the title of its section
     stack: str  #: names, as ranges: ``0.16.0 to 0.16.7``
-    workload: str  #: empty where the evidence names the workloads
+    workload: str  #: empty if the evidence names the workloads
     kind: str
     message: str
     evidence: tuple[str, ...]

@@ -14,7 +14,7 @@ from harness.probe.border import faults
 
 # The text is untrusted: no pattern here looks at a character more than a few times.
 
-#: What launchers put before each line of a rank: torchrun, Ray, pytest, a debugger's log.
+#: Prefixes that launchers put before each line of a rank: torchrun, Ray, pytest, a debugger's log.
 _PREFIX = re.compile(r"^\s*(\[rank\d+\]:|\(\w[\w.:]* pid=\d+[^)\n]{0,80}\)|\[\d+\]:|E  )\s?")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TRACEBACK = "Traceback (most recent call last)"

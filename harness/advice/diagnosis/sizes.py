@@ -24,7 +24,7 @@ _WIDTHS = {4: "fp32", 2: "16 bits"}
 _TOKENS = 1024
 _MOST_SEQUENCES = 64
 
-#: Elements of DeepSpeed's buckets where they are not configured (``reduce_bucket_size``, ``allgather_bucket_size``).
+#: Elements of DeepSpeed's buckets by default (``reduce_bucket_size``, ``allgather_bucket_size``).
 _BUCKET = 500_000_000
 
 _SEQUENCE = re.compile(

@@ -31,7 +31,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     link_gbs: float  #: bandwidth to the other GPUs of its node, 1e9 bytes per second, per direction
     sources: tuple[str, ...]
     lacks: dict[str, str] = {}  #: dtype that no unit of the card computes in -> the source that says so
-    usable_gib: float | None = None  #: the total by torch, where it is known
+    usable_gib: float | None = None  #: the total by torch, if it is known
     #: the share of the bf16 peak that the fastest matrix product reaches; for a card not measured, about that of the others
     matmul_share: float = 0.8
 

@@ -73,7 +73,7 @@ def _axes(labels: tuple[str, ...], ticks: tuple[float, ...], unit: str) -> tuple
 
 def y_ticks(low: float, high: float, unit: str) -> tuple[float, ...]:
     """Return three to seven values from ``low`` or below to ``high`` or above, round in the unit's own base."""
-    resolved = 16 * math.ulp(max(abs(low), abs(high)))  # below it, neighbouring ticks would be the same double
+    resolved = 16 * math.ulp(max(abs(low), abs(high)))  # below it, neighboring ticks would be the same double
     span = max((high - low) or 1.0, resolved)
     base = {"bytes": 1024.0, "operations": 1000.0}.get(unit)
     scale = base ** math.floor(math.log(span, base)) if base and span >= 1 else 1.0

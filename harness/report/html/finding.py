@@ -44,7 +44,7 @@ class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
     value: str
     baseline: str
     ratio: str
-    interval: str  #: empty where the metric is exact
+    interval: str  #: empty if the metric is exact
     rank: str
 
 
@@ -72,7 +72,7 @@ class FindingPage(Page, frozen=True, kw_only=True):
     worst: str  #: the stack that the message, and what follows from it, are of
     section: str
     relevant: bool
-    problem: str  #: the page of the problem that it belongs to; empty where it belongs to none
+    problem: str  #: the page of the problem that it belongs to; empty if it belongs to none
     history: History
     metric: str
     phase: str
@@ -86,7 +86,7 @@ class FindingPage(Page, frozen=True, kw_only=True):
     evidence: tuple[str, ...]
     related: tuple[str, ...]
     detail: str  #: the end of the log of what failed
-    versions: tuple[tuple[str, str, str], ...]  #: package, the baseline's version, this one's: where they differ
+    versions: tuple[tuple[str, str, str], ...]  #: package, the baseline's version, this one's, if they differ
     defaults: tuple[str, ...]
     reproduce: str
     next_steps: tuple[tuple[str, str], ...]  #: what it is for, and the command

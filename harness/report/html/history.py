@@ -22,7 +22,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     first: str = ""  #: stack ids: the first with it,
     last: str = ""  #: the last,
     before: str = ""  #: the one measured before the first,
-    after: str = ""  #: and after the last; empty where there is none
+    after: str = ""  #: and after the last; empty if there is none
 
 
 def history(

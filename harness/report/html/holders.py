@@ -14,7 +14,7 @@ from harness.probe.border.wire import Explanation, Stretch
 from harness.wording.addresses import place_url
 from harness.wording.quantities import short_quantity
 
-#: Finds the stored explanation of a result; None where it was not explained.
+#: Finds the stored explanation of a result; None if it was not explained.
 ExplanationOf = Callable[[Result], Explanation | None]
 
 #: Places that a page lists.

@@ -26,7 +26,7 @@ _MOST_WORST, _MOST_LINES = 8, 150
 class Span(msgspec.Struct, frozen=True):
     """Adjacent releases with the same verdict, for the same reason."""
 
-    cell: MatrixCell | None  #: of the newest of them; None where they were not run
+    cell: MatrixCell | None  #: that of the newest of them; None if they were not run
     releases: int
 
 
@@ -45,7 +45,7 @@ class MatrixPage(Page, frozen=True, kw_only=True):
     template: ClassVar[str] = "matrix.html"
     number: int
     pages: tuple[str, ...]  #: the addresses of all pages of the matrix
-    search: str  #: the address of what is on all of them; empty where this is the only one
+    search: str  #: the address of what is on all of them; empty if this is the only one
     rows: tuple[WorkloadRow, ...]
     devices: tuple[str, ...]
     workloads: int  #: on all pages
@@ -61,7 +61,7 @@ class FindingsPage(Page, frozen=True, kw_only=True):
     template: ClassVar[str] = "findings.html"
     number: int
     pages: tuple[str, ...]  #: the addresses of all pages of the list
-    search: str  #: the address of what is on all of them; empty where this is the only one
+    search: str  #: the address of what is on all of them; empty if this is the only one
     report: Conclusions
     lines: tuple[FindingLine, ...]
     kinds_found: tuple[str, ...]  #: on all pages, and so are the devices

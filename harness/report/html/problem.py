@@ -50,8 +50,8 @@ class ProblemPage(Page, frozen=True, kw_only=True):
     line: ProblemLine
     heading: str
     kind: str
-    what: str  #: a sentence on what happens; empty where the heading says it
-    conditions: tuple[tuple[str, str], ...]  #: label and text; empty where they were not determined
+    what: str  #: a sentence on what happens; empty if the heading says it
+    conditions: tuple[tuple[str, str], ...]  #: label and text; empty if they were not determined
     workloads: tuple[tuple[str, str], ...]  #: name and page
     more_workloads: int
     changes: tuple[tuple[str, UpstreamChange], ...]  #: ``introduced`` or ``ended``, and the change

@@ -60,7 +60,7 @@ class ReleasePage(Page, frozen=True, kw_only=True):
     before: ReleaseColumn | None
     after: ReleaseColumn | None
     verdict: str
-    kind: str  #: whose sign and colour the verdict has
+    kind: str  #: whose sign and color the verdict has
     worse: dict[str, list[str]]  #: the word by which a regression fails -> workloads
     steps: tuple[FamilyChanges, ...]  #: against the release before
     new: tuple[tuple[str, str], ...]  #: message and page of findings that the release before lacks: defaults, numerics

@@ -30,7 +30,7 @@ class PinAdvice(msgspec.Struct, frozen=True, kw_only=True):
     """The newest release of some standing."""
 
     what: str
-    name: str  #: empty where there is none
+    name: str  #: empty if there is none
     page: str
 
 
