@@ -1,4 +1,4 @@
-"""The last line that a program wrote before it exited: argparse, and programs themselves, print there why."""
+"""The last line that a program wrote before it exited: argparse, and programs themselves, print their reason there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class LastLine:
-    """A stream that passes everything on, and keeps the last line that says something."""
+    """A stream that passes everything on and keeps the last line that is not blank."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -27,7 +27,7 @@ class LastLine:
 
 @contextlib.contextmanager
 def kept() -> Iterator[LastLine]:
-    """Within, of what the program writes to ``sys.stderr``."""
+    """Keep the last line that the program writes to ``sys.stderr`` within the block."""
     before = sys.stderr
     last = LastLine(before)
     sys.stderr = last  # type: ignore[assignment]  # a text stream in all but its class

@@ -1,8 +1,8 @@
-"""What stands for a DeepSpeed engine in plain PyTorch.
+"""An engine in plain PyTorch that replaces DeepSpeed's.
 
-It does what DeepSpeed promises for a configuration, and nothing of how: the model whole on each rank, mixed precision with
-fp32 weights, gradients averaged over ranks and micro-batches in fp32, clipped by the norm of all, and torch's optimizer.
-It has the methods that training calls. Another one of DeepSpeed's ends the program with `HasNot`.
+It does what DeepSpeed promises for a configuration, without its methods: the whole model on each rank, mixed precision
+with fp32 weights, gradients averaged over ranks and micro-batches in fp32, clipped by the norm of all, and torch's
+optimizer. It has the methods that training calls. Any other method of DeepSpeed's ends the program with `HasNot`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 class HasNot(AttributeError):
-    """The program calls what only DeepSpeed has. An AttributeError, so that a program may ask whether it is there."""
+    """The program calls what only DeepSpeed has. An AttributeError, so that a program may test for it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the program calls engine.{name}, which plain PyTorch does not have")
 
 
 class PlainEngine(torch.nn.Module):
-    """``start`` are other weights to begin with than the model's own, by name. Raises NoTruth."""
+    """An engine whose weights begin as the model's own, or as ``start``'s, by name. Raises NoTruth if plain PyTorch
+    cannot do what the configuration promises."""
 
-    #: What DeepSpeed's own class has, so that the rest is the model's.
+    #: The attributes of DeepSpeed's own class; all others are the model's.
     names_of_deepspeed: frozenset[str] = frozenset()
 
     def __init__(
@@ -195,7 +196,8 @@ class PlainEngine(torch.nn.Module):
         mixed.begin_step()
 
     def _take_over(self) -> None:
-        """Gradients of a ``loss.backward()`` of the program's own, which DeepSpeed divides by the accumulation."""
+        """Take over the gradients of the program's own ``loss.backward()``, which DeepSpeed divides by the accumulation.
+        Raise NoTruth in fp16, whose losses are scaled."""
         mixed = self._trains("step")
         if self._scale is not None and mixed.has_gradients():
             raise NoTruth("the program calls loss.backward() itself, and fp16 losses are scaled")
@@ -221,7 +223,7 @@ class PlainEngine(torch.nn.Module):
         yield  # gradients are added up on each rank until the step in any case
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """DeepSpeed drops gradients in ``step`` by itself."""
+        """Do nothing: DeepSpeed drops gradients in ``step`` by itself."""
 
     def get_global_grad_norm(self) -> float | None:
         return self._norm
@@ -316,7 +318,7 @@ class PlainEngine(torch.nn.Module):
         return str(folder), torch.load(folder / _CLIENT, weights_only=False)
 
     def _state(self) -> dict[str, Any]:
-        """All that training goes on from."""
+        """Return the state needed to resume training."""
         mixed = self._trains("save_checkpoint")
         assert self.optimizer is not None
         scheduler: Any = self.lr_scheduler
