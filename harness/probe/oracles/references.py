@@ -1,6 +1,6 @@
-"""What a training is compared with: the truth, and how far the yardsticks are from it (`harness.probe.oracles.truth`).
+"""The references of a training: the truth, and the yardsticks' distances from it (`harness.probe.oracles.truth`).
 
-Of a yardstick only distances are kept, so that the truth of a workload fits into little more than its parameters.
+Only distances of a yardstick are kept, so that the truth of a workload takes little more space than its parameters.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Truth:
     """A training in fp32."""
 
     losses: list[float]
-    gradient_norms: list[float]  #: infinite where the step was skipped
+    gradient_norms: list[float]  #: infinite if the step was skipped
     parameters: dict[str, torch.Tensor]
     sizes: dict[str, float]  #: of the parameters it began with, as norms
     moved: dict[str, float]  #: by how much it changed each of them, as norms
@@ -58,14 +58,15 @@ class References:
     yardsticks: list[Yardstick]
 
     def as_plain(self) -> dict[str, Any]:
-        """Of numbers, tensors, lists and dicts alone."""
+        """Return the references as numbers, tensors, lists and dicts alone."""
         return {"true": vars(self.true), "yardsticks": [dataclasses.asdict(one) for one in self.yardsticks]}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> References:
-        """Raises TypeError or KeyError where it is something else."""
+        """Return the references that `as_plain` returned. Raise TypeError or KeyError if it is something else."""
         return cls(Truth(**plain["true"]), [Yardstick(**one) for one in plain["yardsticks"]])
 
 
 def distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    """Return the norm of the difference, in fp32."""
     return (one.float() - other.float()).norm().item()

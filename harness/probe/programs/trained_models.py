@@ -213,7 +213,7 @@ def _variables() -> Iterator[tuple[str, Any]]:
                     yield name, value
                 else:
                     yield from list(getattr(value, "__dict__", {}).items())
-                    if isinstance(value, torch.nn.Module):  # other objects may have any attribute: a remote actor's handle
+                    if isinstance(value, torch.nn.Module):  # others may have any attribute: a remote actor's handle
                         yield from list(value._modules.items())
         frame = frame.f_back
 
