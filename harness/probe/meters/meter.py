@@ -81,8 +81,8 @@ class TorchMeter(TorchDispatchMode):
             self.ledger.add(tensor.untyped_storage(), self.memory_of(tensor))
 
     def begin(self) -> None:
+        """Begin a phase: collect garbage and reset all counts."""
         gc.collect(1)  # older objects were examined at the end of the last phase
-        gc.collect(1)  # older objects were walked at the end of the last phase
         self.ledger.reset_peak()
         self.op_launches = 0
         self.flops = 0
