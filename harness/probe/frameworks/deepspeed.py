@@ -59,6 +59,7 @@ def preload(device: str) -> None:
 
 
 def world_size(parameters: Mapping[str, Any], device: str) -> int:
+    """Return the number of processes to start: one in ``sim``, and if there are fewer GPUs than ranks."""
     size = int(parameters["world_size"])
     if device == "cuda":
         from harness.probe.gpu import cuda, nvml

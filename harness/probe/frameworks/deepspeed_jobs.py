@@ -66,7 +66,7 @@ def _engine(
     with one_engine.zero_init(settings, shard):
         model = jobs.build(role, work, model_config, work.torch_dtype)
     if hasattr(model, "score"):
-        # Made outside of zero.Init, the head is on the host, from where DeepSpeed would move it in place.
+        # Made outside zero.Init, the head is on the host, and DeepSpeed would move it in place.
         model.score.to(one_engine.accelerator(device))
     if fill:
         one_engine.fill(model, jobs.weights_of(role))

@@ -44,6 +44,7 @@ class PhaseMarks:
         self._earlier: dict[str, list[tuple[str, int, int]]] = {}
 
     def add(self, name: str, begin: int, end: int) -> None:
+        """Add a phase of the current step. ``begin`` and ``end`` are positions in the history."""
         self._step.append((name, begin, end))
 
     def new_step(self) -> None:

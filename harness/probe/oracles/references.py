@@ -27,6 +27,7 @@ class Truth:
 
     @classmethod
     def of(cls, trained: Trained) -> Truth:
+        """Return the truth that a training in fp32 gives."""
         return cls(
             losses=trained.losses,
             gradient_norms=trained.gradient_norms,
@@ -46,6 +47,7 @@ class Yardstick:
 
     @classmethod
     def of(cls, trained: Trained, true: Truth) -> Yardstick:
+        """Return the yardstick of a training, by its distances from the truth."""
         distances = {name: distance(trained.parameters[name], values) for name, values in true.parameters.items()}
         return cls(losses=trained.losses, gradient_norms=trained.gradient_norms, distances=distances)
 

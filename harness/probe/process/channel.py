@@ -25,6 +25,7 @@ class Channel:
         self._read = b""
 
     def fileno(self) -> int:
+        """Return the socket's file descriptor, for ``select``."""
         return self._end.fileno()
 
     def close(self) -> None:

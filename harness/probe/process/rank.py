@@ -147,7 +147,7 @@ class RankMeasurement:
         """Record the bytes that the job had to hold if the adapter computes them, else the reason. Raise HarnessFault if
         the computation breaks."""
         self._announce(HARNESS)
-        gc.freeze()  # the phases of the ideal are about what is made from here on
+        gc.freeze()  # the phases of the ideal count only later allocations
         compute = getattr(self._framework, "ideal", None)
         if compute is None:
             self.record.ideal_note = "the adapter computes no ideal"

@@ -14,6 +14,7 @@ from harness.probe.border.wire import NO_NUMBER, Detail, MemoryReading, Numerics
 
 
 def rank_file(folder: Path, rank: int) -> Path:
+    """Return the path of a rank's file in the run's folder."""
     return folder / f"rank-{rank}.json"
 
 

@@ -35,7 +35,7 @@ class TimedRound:
 
     seconds: dict[str, float]  #: by phase, of the slowest rank
     cost: RoundCost  #: of all ranks
-    clocks: Clocks | None  #: of a throttled rank, else of the rank clocked lowest; None where no GPU reports them
+    clocks: Clocks | None  #: of a throttled rank, else of the rank clocked lowest; None if no GPU reports them
     discarded: int  #: throttled rounds before it
 
 

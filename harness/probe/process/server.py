@@ -36,6 +36,7 @@ from harness.probe.process.lazy_imports import import_all
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run the server until the host ends it. Return the exit code, 1 if the framework cannot be imported."""
     parser = argparse.ArgumentParser(prog="harness.probe.process.server", description=__doc__)
     parser.add_argument("--framework", required=True, help="id of the adapter")
     parser.add_argument("--device", required=True, choices=("sim", "cpu", "cuda"))

@@ -251,7 +251,7 @@ def _unmeasured(request: CellRequest) -> Callable[[int, Messages], None]:
         os.environ["RANK"] = str(rank)
         unexplained = dataclasses.replace(request, explain=False)
         host, channel = pair()
-        host.send({"do": "stop"})  # no round is wanted of it
+        host.send({"do": "stop"})  # it runs no round
         run(unexplained, rank, Heartbeat(lambda message: None), lambda record, detail: None, channel, messages)
 
     return run_rank

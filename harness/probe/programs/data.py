@@ -23,7 +23,7 @@ from harness.probe.programs.errors import NotHere, is_absence
 from harness.probe.programs.pools import processors
 from harness.probe.replacing import Patches, attribute
 
-#: Files of a streamed data set. Each file of a training split has as many rows as the whole split has unless it is streamed.
+#: Files of a streamed data set. Each file of a training split has as many rows as the whole split has if not streamed.
 _FILES = 64
 
 

@@ -22,7 +22,7 @@ ALL_THREE = ("train", "validation", "test")
 class DatasetSchema:
     """Columns and splits of a data set."""
 
-    columns: str  #: names with a space between, each with its maker where that has another name
+    columns: str  #: names separated by spaces, each with its maker if that has another name
     splits: tuple[str, ...] = TRAIN_TEST
 
 

@@ -16,6 +16,7 @@ class LastLine:
         self.line = ""
 
     def write(self, text: str) -> int:
+        """Write text to the stream, and keep its last line that is not blank."""
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         if lines:
             self.line = lines[-1]

@@ -32,6 +32,7 @@ class AbsentModules:
         self.names: set[str] = set()
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        """Record the name, and find nothing."""
         self.names.add(name)
 
 

@@ -20,7 +20,7 @@ class PhaseWalk:
 
     def __init__(self, meter: Meter, phases: Phase, announce: Callable[[str], None]) -> None:
         self.phases = phases
-        self.name = ""  #: of the open phase; empty where none is
+        self.name = ""  #: of the open phase; "" if none is open
         self._announce = announce
         self._meter = meter
         self._metering = contextlib.ExitStack()

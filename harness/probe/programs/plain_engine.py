@@ -63,7 +63,7 @@ class PlainEngine(torch.nn.Module):
         self.device = torch.device("cpu")
         self.micro_steps = self.global_steps = self.global_samples = self.skipped_steps = 0
         self.module = model
-        self.computes_in: torch.dtype = torch.float32  #: where the program casts itself, not what weights are kept in
+        self.computes_in: torch.dtype = torch.float32  #: of computation, in the program's autocast too; not of weights
         self._settings = settings = plain_settings.read(config, self.world_size)
         self._norm: float | None = None
         self._boundary: bool | None = None
@@ -158,6 +158,7 @@ class PlainEngine(torch.nn.Module):
     def backward(
         self, loss: torch.Tensor, retain_graph: bool = False, scale_wrt_gas: bool = True, **_: Any
     ) -> torch.Tensor:
+        """Run a micro-batch's backward, and add its gradients to the step's. Return the loss's share of the step."""
         mixed = self._trains("backward")
         loss = loss / self._settings.accumulation if scale_wrt_gas else loss
         scale = self._scale.value if self._scale else 1.0
@@ -167,6 +168,7 @@ class PlainEngine(torch.nn.Module):
         return loss
 
     def step(self, lr_kwargs: Mapping[str, Any] | None = None) -> None:
+        """End a micro-batch. At the boundary, average the gradients over all ranks and update the weights."""
         mixed = self._trains("step")
         self._take_over()
         if self.is_gradient_accumulation_boundary():
@@ -226,12 +228,14 @@ class PlainEngine(torch.nn.Module):
         """Do nothing: DeepSpeed drops gradients in ``step`` by itself."""
 
     def get_global_grad_norm(self) -> float | None:
+        """Return the norm of the last step's gradients before clipping; infinite if an fp16 step overflowed."""
         return self._norm
 
     def get_lr(self) -> list[float]:
         return [group["lr"] for group in self.optimizer.param_groups] if self.optimizer is not None else []
 
     def train_batch_size(self) -> int:
+        """Return the sequences of a step, of all ranks and micro-batches."""
         return self._settings.micro_batch * self._settings.accumulation * self.world_size
 
     def train_micro_batch_size_per_gpu(self) -> int:
@@ -241,6 +245,7 @@ class PlainEngine(torch.nn.Module):
         return self._settings.accumulation
 
     def gradient_clipping(self) -> float:
+        """Return the norm to which gradients are clipped; 0.0 if they are not."""
         return self._settings.clip or 0.0
 
     def fp16_enabled(self) -> bool:
@@ -250,9 +255,11 @@ class PlainEngine(torch.nn.Module):
         return self._settings.dtype == torch.bfloat16
 
     def was_step_applied(self) -> bool:
+        """Return False if the last step was skipped, because a gradient of fp16 overflowed."""
         return self._norm != float("inf")
 
     def zero_optimization(self) -> bool:
+        """Return False: nothing is sharded."""
         return False
 
     def zero_optimization_stage(self) -> int:
@@ -332,6 +339,7 @@ class PlainEngine(torch.nn.Module):
         }
 
     def save_16bit_model(self, *_: Any, **__: Any) -> bool:
+        """Save nothing: no training resumes from it."""
         return True
 
     def destroy(self) -> None:

@@ -169,7 +169,7 @@ class _RepeatedTraining(_Repeated):
 
     def __init__(self, rank: int, wanted_steps: int, engines: tuple[type, ...] | None) -> None:
         super().__init__(rank, wanted_steps, engines)
-        self._micro_losses: list[tuple[float, Any]] = []  #: and whose, where that is known
+        self._micro_losses: list[tuple[float, Any]] = []  #: and whose, if known
         self._losses: list[float | None] = []
         self._norms: list[float | None] = []
 
@@ -190,7 +190,7 @@ class _RepeatedTraining(_Repeated):
 class _PlainTraining(_RepeatedTraining):
     def __init__(self, rank: int, wanted_steps: int) -> None:
         super().__init__(rank, wanted_steps, (PlainEngine,))
-        self._began: Any = None  #: weights at the first step, where an interruption made another engine
+        self._began: Any = None  #: weights at the first step, if an interruption made another engine
         self._random_states: list[str] = []
 
     def resumed(self, engine: Any) -> None:

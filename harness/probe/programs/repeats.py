@@ -181,7 +181,7 @@ def _run(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> None:
     log = logs.open_log(folder / f"rank-{rank}.log")
     for stream in (1, 2):
         os.dup2(log, stream)
-    with contextlib.suppress(OSError):  # where memory ends, a repeat ends, and not what is measured
+    with contextlib.suppress(OSError):  # if memory runs out, a repeat is killed first, not the measured process
         Path("/proc/self/oom_score_adj").write_text("1000")
     os.environ.update(MASTER_PORT=str(order["port"]), DSREGRESS_RENDEZVOUS=f"file://{folder}/rendezvous")
     os.chdir(folder)
@@ -203,6 +203,6 @@ def _run(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> None:
 
 
 def _fail(file: Path, why: str) -> None:
-    """Write the reason unless another is there: the first counts, because one rank's end makes the others fail."""
+    """Write the reason unless one exists: the first counts, because one rank's end makes the others fail."""
     with contextlib.suppress(FileExistsError), open(file, "x", encoding="utf-8") as opened:
         opened.write(why)

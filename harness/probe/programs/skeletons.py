@@ -29,8 +29,7 @@ _ROOT = Path(__file__).resolve().parents[3]
 
 class Skeletons:
     """Skeletons in ``folder``, in the layout of the Hugging Face cache (``models--ORGANISATION--NAME/snapshots/HASH``):
-    one such cache per kind, which is tiny or not, with contents or without, and the versions of the packages that
-    make them.
+    one such cache for each combination of tiny or not, contents or not, and the packages that make them.
 
     Many processes of this environment and of others may use it at once: one makes a skeleton, the others wait for it.
     """

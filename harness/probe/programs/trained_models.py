@@ -76,6 +76,7 @@ class TrainedModels:
 
     @property
     def are_several(self) -> bool:
+        """Return True if the program trains more than one model."""
         return len(self.models) > 1
 
     def called(self, module: Any) -> None:

@@ -46,7 +46,7 @@ class Workload:
     prompt_length: int = 0
     samples_per_prompt: int = 4  #: whose rewards advantages are normalised over
     #: distance of the old policy's log-probabilities from those of equally likely tokens, in either direction; None: drawn.
-    #: Drawn ones may also be at the edges of the clipped loss, where rounding decides whether a token has a gradient. One
+    #: Drawn ones may also be at the edges of the clipped loss, and rounding then decides if a token has a gradient. One
     #: nat is so far beyond the edges that sound training has one truth.
     old_policy_displacement: float | None = None
     packed: bool = False  #: the sequences of a micro-batch concatenated in one row
