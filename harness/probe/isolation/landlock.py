@@ -1,6 +1,7 @@
-"""Where no view can be made: the kernel refuses a process all writes but those in named folders (Landlock, Linux 5.13 on).
+"""The shield if no view can be made: the kernel refuses a process all writes but those in named folders (Landlock, Linux
+5.13 and later).
 
-Landlock knows nothing of modes, owners and times. So calls that change them succeed and do nothing (`ignore_metadata`), by
+Landlock does not cover modes, owners and times. So calls that change them succeed and do nothing (`ignore_metadata`), by
 a filter of system calls (seccomp(2)).
 
 The numbers are those of linux/landlock.h, linux/seccomp.h and of the system calls of x86-64.
@@ -29,7 +30,7 @@ _PATH_BENEATH = 1
 #: Rights that change something: write to files, remove files and folders, make entries of each kind.
 _CHANGES = 1 << 1 | sum(1 << bit for bit in range(4, 13))
 _REPARENT, _TRUNCATE = 1 << 13, 1 << 14
-#: From which version on there are the last two.
+#: First versions that have these two rights.
 _REPARENT_VERSION, _TRUNCATE_VERSION = 2, 3
 #: Of these, what is done to a file that exists.
 _OF_FILES = 1 << 1 | _TRUNCATE
@@ -45,7 +46,7 @@ _TRUNCATE_CALL = 76
 
 
 def version() -> int:
-    """Return the version of Landlock that this kernel has, 0 where it has none."""
+    """Return the version of Landlock that this kernel has, 0 if it has none."""
     try:
         return syscalls.checked(syscalls.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION), "landlock")
     except OSError:
@@ -86,8 +87,9 @@ def _allow(ruleset: int, folder: str, rights: int) -> None:
 
 
 def ignore_metadata() -> None:
-    """Let this process, and what it starts, change no mode, owner, time or attribute of any file: such calls do nothing and
-    succeed. Kernels whose Landlock does not know truncate(2) refuse it. Cannot be undone. Raises OSError."""
+    """Let this process, and what it starts, change no mode, owner, time or attribute of any file: such calls do nothing
+    and succeed. truncate(2) is refused on kernels whose Landlock does not cover it. Cannot be undone. Raise OSError
+    if the kernel refuses the filter."""
     if platform.machine() != "x86_64":
         return
     answers = dict.fromkeys(_METADATA, 0)
