@@ -149,7 +149,7 @@ for _computes, _shapes in _SHAPES.items():
 @contextlib.contextmanager
 def allowed(target: str) -> Iterator[None]:
     """Make the module accept inputs on ``target`` as it accepts a GPU's, within the block. In sim no rank's input is empty,
-    so the module need not compare counts."""
+    so the module need not drop empty ones."""
     forward = torch.nn.SyncBatchNorm.forward
 
     @functools.wraps(forward)
