@@ -21,7 +21,7 @@ from harness.probe.replacing import REPLACED
 _PROBE = Path(__file__).parents[1]  # spelled as in the frames of its modules
 _PACKAGE = "harness.probe"
 
-#: Python's message for a refused call, in the caller's frame: ``OrderedGloo.__init__() got an unexpected keyword argument 'x'``.
+#: How Python reports a refused call, to its caller: ``OrderedGloo.__init__() got an unexpected keyword argument 'x'``.
 _REFUSED_CALL = re.compile(
     r"^([\w.<>]+)\(\) (?:got an unexpected keyword argument|got multiple values for|got some positional-only"
     r"|missing \d+ required|takes \d+ positional|takes from \d+ to \d+ positional|takes no )"

@@ -1,4 +1,4 @@
-"""What is published of a family's tokenizer. Without torch."""
+"""The published facts of a family's tokenizer. Without torch."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ _QWEN_2 = {
 }
 _SMALL = {"vocab_size": 151_936, "tie_word_embeddings": True}
 
-#: size -> (sizes, what the base model has of its own)
+#: size -> (sizes, fields of the base model only)
 _QWEN_2_5: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "0.5B": (decoder_sizes(896, 4864, 24, 14, 2), {**_SMALL, "max_position_embeddings": 32_768}),
     "1.5B": (decoder_sizes(1536, 8960, 28, 12, 2), _SMALL),
@@ -275,7 +275,7 @@ _PYTHIA_SIZES = {
 
 
 def _table() -> dict[str, tuple[dict[str, Any], str]]:
-    """name -> (configuration, its tokenizer in `harness.probe.skeleton.families`)."""
+    """Return name -> (configuration, its tokenizer in `harness.probe.skeleton.families`)."""
     table: dict[str, tuple[dict[str, Any], str]] = {}
 
     def add(name: str, family: str, *parts: dict[str, Any]) -> None:

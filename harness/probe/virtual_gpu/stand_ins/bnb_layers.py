@@ -27,7 +27,7 @@ _Device: Any = torch._C._nn
 
 
 class _Quantized(torch.nn.Parameter):
-    """A weight that may be quantized. ``_options``: what another one is made with."""
+    """A weight that may be quantized. ``_options`` are the attributes that a copy is made with."""
 
     _options: tuple[str, ...] = ()
 
@@ -191,7 +191,7 @@ class Linear4bit(torch.nn.Linear):
         return bnb_matmul.matmul_4bit(x, weight.t(), bias=bias, quant_state=weight.quant_state).to(given)
 
     def _find_quant_state(self) -> None:
-        """A sharding framework may have made another parameter of the weight."""
+        """Restore the weight's quantization state: a sharding framework may have made another parameter of the weight."""
         weight: Any = self.weight
         if getattr(weight, "quant_state", None) is not None or self.quant_state is None:
             return
@@ -201,7 +201,7 @@ class Linear4bit(torch.nn.Linear):
 
 
 class _LinearOfType(Linear4bit):
-    """Its type is the class's, and no argument."""
+    """A linear layer whose quantization type is fixed by its class."""
 
     _quant_type: str
 
@@ -317,7 +317,7 @@ class Linear8bitLt(torch.nn.Linear):
 
 
 class Embedding(torch.nn.Embedding):
-    """The optimizer keeps its states in 32 bits."""
+    """An embedding whose optimizer states stay in 32 bits."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -329,7 +329,7 @@ class Embedding(torch.nn.Embedding):
 
 
 class StableEmbedding(Embedding):
-    """With a layer norm behind it, in full precision."""
+    """An embedding followed by a layer norm, in full precision."""
 
     def __init__(self, num_embeddings: int, embedding_dim: int, *args: Any, device: Any = None, **options: Any) -> None:
         super().__init__(num_embeddings, embedding_dim, *args, device=device, **options)

@@ -16,19 +16,19 @@ __all__ = ["all_gather", "all_gather_raw", "all_reduce", "all_reduce_raw", "redu
 
 
 def all_gather_raw(input_: torch.Tensor, process_group: Any, async_op: bool = False) -> tuple[torch.Tensor, Any]:
-    """``(rows, ...)`` -> ``(ranks * rows, ...)``."""
+    """Gather ``(rows, ...)`` into ``(ranks * rows, ...)``."""
     output = input_.new_empty((input_.shape[0] * dist.get_world_size(process_group), *input_.shape[1:]))
     return output, dist.all_gather_into_tensor(output, input_.contiguous(), group=process_group, async_op=async_op)
 
 
 def reduce_scatter_raw(input_: torch.Tensor, process_group: Any, async_op: bool = False) -> tuple[torch.Tensor, Any]:
-    """``(ranks * rows, ...)`` -> ``(rows, ...)``, summed."""
+    """Sum ``(ranks * rows, ...)`` into ``(rows, ...)``."""
     output = input_.new_empty((input_.shape[0] // dist.get_world_size(process_group), *input_.shape[1:]))
     return output, dist.reduce_scatter_tensor(output, input_.contiguous(), group=process_group, async_op=async_op)
 
 
 def all_reduce_raw(input_: torch.Tensor, process_group: Any, async_op: bool = False) -> tuple[torch.Tensor, Any]:
-    """Of the input itself, which is overwritten, as in the package."""
+    """Sum the input over the ranks in place, as in the package; a copy if it is not contiguous."""
     output = input_.contiguous()
     return output, dist.all_reduce(output, group=process_group, async_op=async_op)
 
@@ -46,7 +46,7 @@ def all_reduce(input_: torch.Tensor, process_group: Any) -> Any:
 
 
 class _Collective(torch.autograd.Function):
-    """A raw collective, whose gradient is made by another one."""
+    """A raw collective, whose gradient is another one's result."""
 
     @staticmethod
     def forward(ctx: Any, input_: torch.Tensor, process_group: Any, run: Callable[..., Any], back: Any) -> Any:

@@ -1,7 +1,7 @@
 """``liger_kernel.transformers``: modules, and models of transformers that are made to use them.
 
-As ``liger_kernel/transformers/monkey_patch.py`` does it for Llama and the families that are built like it; other families
-that the package knows are refused.
+As ``liger_kernel/transformers/monkey_patch.py`` does for Llama and the families built like it; other families that the
+package knows are refused.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def lce_forward(
     skip_logits: bool | None = None,
     **kwargs: Any,
 ) -> Any:
-    """A causal language model whose loss is made from the hidden states; in training there are no logits."""
+    """Run a causal language model whose loss is computed from the hidden states; in training there are no logits."""
     from transformers.modeling_outputs import CausalLMOutputWithPast
 
     given = kwargs.pop("return_dict", None)
@@ -214,7 +214,7 @@ def _apply(
 
 
 def _patch(model: Any, rms_norm: bool, swiglu: bool) -> None:
-    """Modules that exist already."""
+    """Patch the modules of an existing model."""
     for name, module in getattr(model, model.base_model_prefix, model).named_modules():
         last = name.rpartition(".")[2]
         if rms_norm and type(module).__name__.endswith("RMSNorm"):

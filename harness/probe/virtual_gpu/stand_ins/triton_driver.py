@@ -1,4 +1,4 @@
-"""What Triton says of the card that it is on."""
+"""Triton's driver: the properties of the card that Triton runs on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["active", "driver"]
 
 
 class _Utils(StandIn):
-    """Answers questions about a card by its number."""
+    """The properties of a card by its number."""
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         found: Any = torch.cuda.get_device_properties(device)
@@ -48,7 +48,7 @@ class _Active(StandIn):
         return torch.cuda
 
     def get_benchmarker(self) -> Any:
-        """Triton 3.2 asks for it where a kernel is defined, and calls it where one is tuned."""
+        """Return the benchmark function, which Triton 3.2 fetches when a kernel is defined, and calls when one is tuned."""
         return _benchmark
 
 
