@@ -156,10 +156,12 @@ class _Card:
         return self._entered[-1]
 
     def enter(self, stream: Any) -> None:
+        """Make ``stream`` current until `leave`."""
         self._entered.append(stream)
         self.order.current = stream.stream_id
 
     def leave(self) -> None:
+        """Restore the stream that was current before `enter`."""
         self._entered.pop()
         self.order.current = self.current.stream_id
 

@@ -29,6 +29,7 @@ class StoredTensor:
 
     @property
     def nbytes(self) -> int:
+        """The size of the tensor's data in bytes."""
         return math.prod(self.shape) * ITEM_BYTES[self.dtype]
 
 

@@ -93,6 +93,7 @@ class Params4bit(_Quantized):
         module: Any = None,
         **_: Any,
     ) -> Any:
+        """Return the weight of a checkpoint's bytes and statistics, on ``device``."""
         state = functional.QuantState.from_dict(quantized_stats, device)
         if module is not None:
             module.quant_state = state
@@ -109,6 +110,7 @@ class Params4bit(_Quantized):
         )
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Move the weight; the first move to a device other than ``meta`` quantizes it."""
         device, dtype, non_blocking, _ = _Device._parse_to(*args, **kwargs)
         mine: Any = self
         if device is not None and device.type != "meta" and not mine.bnb_quantized:
@@ -245,6 +247,7 @@ class Int8Params(_Quantized):
         return made
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Move the weight; the first move from the CPU to a device quantizes it, unless it has fp16 weights."""
         device, dtype, non_blocking, _ = _Device._parse_to(*args, **kwargs)
         mine: Any = self
         is_quantized = mine.data.dtype == torch.int8
@@ -299,6 +302,7 @@ class Linear8bitLt(torch.nn.Linear):
             destination[f"{prefix}weight_format"] = torch.tensor(0, dtype=torch.uint8)
 
     def init_8bit_state(self) -> None:
+        """Move the weight's bytes and fp32 numbers into the layer's state."""
         weight: Any = self.weight
         self.state.CB, self.state.SCB = weight.CB, weight.SCB
         weight.CB = weight.SCB = None

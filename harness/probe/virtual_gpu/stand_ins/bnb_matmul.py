@@ -86,6 +86,7 @@ class MatmulLtState:
     use_pool: bool = False
 
     def reset_grads(self) -> None:
+        """Drop the bytes and their fp32 numbers: the next product quantizes anew."""
         self.CB = self.SCB = None
 
 
@@ -188,6 +189,7 @@ def matmul(
     threshold: float = 0.0,
     bias: torch.Tensor | None = None,
 ) -> Any:
+    """Multiply by a weight in 8 bits; columns with elements beyond ``threshold`` are multiplied unquantized."""
     state = state or MatmulLtState()
     if threshold > 0.0:
         state.threshold = threshold

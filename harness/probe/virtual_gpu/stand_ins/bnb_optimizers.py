@@ -34,6 +34,7 @@ class GlobalOptimManager:
 
     @classmethod
     def get_instance(cls) -> GlobalOptimManager:
+        """Return the only instance of the process."""
         if cls._instance is None:
             cls._instance = cls()
         return cls._instance
@@ -42,13 +43,16 @@ class GlobalOptimManager:
         pass  # overrides go by identity
 
     def override_config(self, parameters: Any, key: Any = None, value: Any = None, key_value_dict: Any = None) -> None:
+        """Override settings of parameters: one by ``key`` and ``value``, or those of ``key_value_dict``."""
         for parameter in [parameters] if isinstance(parameters, torch.Tensor) else parameters:
             self.overrides.setdefault(id(parameter), {}).update(key_value_dict or {key: value})
 
     def register_module_override(self, module: Any, param_name: str, config: dict[str, Any]) -> None:
+        """Override settings of a module's parameter, which may become another object before training."""
         self.by_module.append((module, param_name, config))
 
     def of(self, parameter: torch.Tensor) -> dict[str, Any]:
+        """Return the overridden settings of a parameter; empty without any."""
         for module, name, config in self.by_module:
             if getattr(module, name) is parameter:
                 return config
@@ -80,6 +84,7 @@ class _AdamRule(torch.optim.Optimizer):
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Take one step, and return the loss of ``closure``. States are created at a parameter's first step."""
         loss = None
         if closure is not None:
             with torch.enable_grad():

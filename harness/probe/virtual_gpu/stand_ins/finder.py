@@ -20,7 +20,7 @@ from typing import Any
 from harness.probe import no_stand_in
 from harness.probe.loaded import loaded_modules
 
-#: Python names it if a program imports something that a stand-in lacks.
+#: The ``__file__`` of stand-ins: Python's message has it if a program imports something that a stand-in lacks.
 PLACE = "the harness's stand-in: see 'Kernels that are not here' in docs/programs.md"
 
 

@@ -257,6 +257,7 @@ def flash_attn_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
+    """Return the attention of ``q``, ``k`` and ``v``, each ``(batch, length, heads, head size)``."""
     rule = _rule(q.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     return _Attention.apply(1, rule, None, return_attn_probs, torch.is_grad_enabled(), q, k, v)
 
@@ -273,6 +274,7 @@ def flash_attn_kvpacked_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
+    """Return the attention of ``q`` and ``kv``, which is ``(batch, length, 2, heads, head size)``."""
     rule = _rule(q.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     return _Attention.apply(2, rule, None, return_attn_probs, torch.is_grad_enabled(), q, kv)
 
@@ -288,6 +290,7 @@ def flash_attn_qkvpacked_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
+    """Return the attention of ``qkv``, which is ``(batch, length, 3, heads, head size)``."""
     rule = _rule(qkv.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     return _Attention.apply(3, rule, None, return_attn_probs, torch.is_grad_enabled(), qkv)
 
@@ -310,6 +313,8 @@ def flash_attn_varlen_func(
     return_attn_probs: bool = False,
     block_table: torch.Tensor | None = None,
 ) -> Any:
+    """Return the attention within concatenated sequences: ``q``, ``k`` and ``v`` are each ``(tokens, heads, head size)``.
+    Raise NoStandInError for ``block_table``."""
     if block_table is not None:
         raise NoStandInError("flash_attn_varlen_func has no stand-in for block_table, a paged cache of keys")
     rule = _rule(q.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
@@ -333,6 +338,7 @@ def flash_attn_varlen_kvpacked_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
+    """Return the attention within concatenated sequences: ``kv`` is ``(tokens, 2, heads, head size)``."""
     rule = _rule(q.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     bounds = _Bounds(cu_seqlens_q, cu_seqlens_k, int(max_seqlen_q), int(max_seqlen_k))
     return _Attention.apply(2, rule, bounds, return_attn_probs, torch.is_grad_enabled(), q, kv)
@@ -351,6 +357,7 @@ def flash_attn_varlen_qkvpacked_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
+    """Return the attention within concatenated sequences: ``qkv`` is ``(tokens, 3, heads, head size)``."""
     rule = _rule(qkv.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     bounds = _Bounds(cu_seqlens, cu_seqlens, int(max_seqlen), int(max_seqlen))
     return _Attention.apply(3, rule, bounds, return_attn_probs, torch.is_grad_enabled(), qkv)

@@ -34,14 +34,17 @@ def all_reduce_raw(input_: torch.Tensor, process_group: Any, async_op: bool = Fa
 
 
 def all_gather(input_: torch.Tensor, process_group: Any) -> Any:
+    """Gather as `all_gather_raw`; the gradient is reduced and scattered."""
     return _Collective.apply(input_, process_group, all_gather_raw, reduce_scatter_raw)
 
 
 def reduce_scatter(input_: torch.Tensor, process_group: Any) -> Any:
+    """Reduce and scatter as `reduce_scatter_raw`; the gradient is gathered."""
     return _Collective.apply(input_, process_group, reduce_scatter_raw, all_gather_raw)
 
 
 def all_reduce(input_: torch.Tensor, process_group: Any) -> Any:
+    """Sum as `all_reduce_raw`; the gradient is passed through."""
     return _Collective.apply(input_, process_group, all_reduce_raw, _unchanged)
 
 

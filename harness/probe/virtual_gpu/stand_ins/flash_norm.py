@@ -112,6 +112,8 @@ def layer_norm_fn(
     residual_out: Any = None,
     **more: Any,
 ) -> Any:
+    """Return the layer norm, or RMS norm, of ``x`` plus ``residual``; with ``prenorm`` also the sum. Raise
+    NotImplementedError for dropout, a second input and given outputs."""
     refused = (x1, weight1, bias1, rowscale, out, residual_out, *more.values())
     if dropout_p or return_dropout_mask or any(value is not None for value in refused):
         raise NotImplementedError(
@@ -123,6 +125,7 @@ def layer_norm_fn(
 def rms_norm_fn(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: Any = None, **options: Any
 ) -> Any:
+    """Return the RMS norm, as `layer_norm_fn`."""
     return layer_norm_fn(x, weight, bias, residual, **options, is_rms_norm=True)
 
 

@@ -80,6 +80,7 @@ def apply_rotary_emb(
     cu_seqlens: torch.Tensor | None = None,
     max_seqlen: int | None = None,
 ) -> Any:
+    """Return ``x`` rotated as by `apply_rotary`, with its gradient."""
     options = {"max_seqlen": max_seqlen, "interleaved": interleaved, "inplace": inplace}
     return _Rotary.apply(x, cos, sin, seqlen_offsets, cu_seqlens, options)
 

@@ -108,6 +108,8 @@ def LigerForCausalLMLoss(
     final_logit_softcapping: float | None = None,
     **kwargs: Any,
 ) -> Any:
+    """Return the loss of a causal language model from its hidden states: the mean over tokens, or the sum divided by
+    ``num_items_in_batch``."""
     if shift_labels is None:
         shift_labels = torch.nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:].contiguous()
     reduction = "mean" if num_items_in_batch is None else "sum"
@@ -255,6 +257,7 @@ def _apply_liger_kernel_to_instance(model: Any, **kwargs: Any) -> None:
 class AutoLigerKernelForCausalLM:
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Any:
+        """Load a model of transformers with the kernels applied to its family; their options are taken from ``kwargs``."""
         from transformers import AutoConfig, AutoModelForCausalLM
 
         known = set(inspect.signature(_apply).parameters) - {"family", "model"}

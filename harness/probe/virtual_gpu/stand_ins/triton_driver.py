@@ -32,6 +32,7 @@ class _Active(StandIn):
     utils = _Utils("triton.runtime.driver.active.utils")
 
     def get_current_target(self) -> Any:
+        """Return the backend, the architecture (90 for compute capability 9.0) and the warp size of the card."""
         major, minor = launching.card().compute_capability
         return types.SimpleNamespace(backend="cuda", arch=10 * major + minor, warp_size=32)
 

@@ -144,10 +144,12 @@ def jit(fn: Any = None, **options: Any) -> Any:
 
 
 def autotune(configs: Sequence[Config] = (), key: Any = None, **options: Any) -> Callable[[Any], Autotuner]:
+    """Return ``@triton.autotune``'s decorator."""
     return lambda fn: Autotuner(fn, getattr(fn, "arg_names", ()), configs, key)
 
 
 def heuristics(values: Mapping[str, Any]) -> Callable[[Any], Heuristics]:
+    """Return ``@triton.heuristics``'s decorator; the constants are not computed, as no kernel runs."""
     return lambda fn: Heuristics(fn)
 
 
