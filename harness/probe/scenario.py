@@ -74,7 +74,7 @@ class Scenario:
     remedies: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     pins: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     shapes: Shapes | None = None  #: those of the folder it was loaded from; `load` fills them in
-    #: Of a program: where its launch line would be typed. It is of one machine, so no parameter; unless it lies in the
+    #: Of a program: where its launch line would be typed. It is of one machine, so no parameter; unless it is in the
     #: scenarios folder, which is staged wherever a cell runs: then it is relative (``scenarios/programs/lora``).
     folder: str = ""
     line: str = ""  #: of a program: its launch line as it runs; the parameters have it as it is published

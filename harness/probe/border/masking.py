@@ -27,7 +27,7 @@ _OWNERS = frozenset((
     *("refresh", "service", "session", "signing", "subscription", "user", "wandb", "write", "read", "webhook"),
 ))  # fmt: skip
 
-#: Values that nobody keeps secret: a switch, a number, a ``{placeholder}``.
+#: Values that are no secrets: a switch, a number, a ``{placeholder}``.
 _PLAIN = re.compile(r"(?i:true|false|none|null|empty|yes|no|auto)?|[-+]?\d{1,6}(?:\.\d{1,6})?|\{\w+\}|\*{3}")
 #: Values of a vaguer name: as long and as mixed as generated ones.
 _RANDOM = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+=.~-]{16,200}")

@@ -77,7 +77,7 @@ def _of_one(error: BaseException, *, is_handled: bool) -> OwnFault | None:
 def _named(error: BaseException) -> str:
     try:
         return callees.named_by(error)
-    except Exception:  # it asks objects of others, which answer as they like; the error itself is to be reported
+    except Exception:  # it calls objects of others, which may raise anything; the error itself must be reported
         return ""
 
 

@@ -7,7 +7,7 @@ which elements a boolean index takes, how long a batch is, whether a mask can be
    has its true contents; a collective on it has the result that it has when every rank holds the same.
 2. All else is unknown: weights, whatever an unknown tensor took part in, random floats (random integers are drawn),
    floats that were never written (integers that were never written are zeros).
-3. What is made of known values has the bytes, the launches and the shape that it has on a GPU: contents are kept beside
+3. What is made of known values has the bytes, the launches and the shape that it has on a GPU: contents are kept with
    the storages that are counted and are never counted themselves.
 
 Unknown values that a program reads: `harness.probe.sim.answers`.

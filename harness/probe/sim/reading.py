@@ -87,7 +87,7 @@ def _new_tensor(original: Any, known: KnownValues) -> Any:
 
 def _learn(out: torch.Tensor, data: Any, known: KnownValues, make: Any) -> None:
     if [*operators.tensors_in(data)]:
-        return  # each of them is asked for its value: the answers are not contents
+        return  # the value of each is read: the answers are not contents
     with _unseen():
         known.learn(out, make(data, dtype=out.dtype, device="cpu"))
 
@@ -101,7 +101,7 @@ def _unseen() -> Iterator[None]:
 
 def _reads(original: Any, known: KnownValues) -> Any:
     def read(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if hasattr(type(self), "__tensor_flatten__"):  # made of others, which are asked
+        if hasattr(type(self), "__tensor_flatten__"):  # made of others, which answer
             return original(self, *args, **kwargs)
         with _unseen():
             unknown = not self.is_floating_point() and not self.is_complex() and known.contents(self) is None

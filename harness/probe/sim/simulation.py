@@ -101,7 +101,7 @@ class SimulationMeter:
         return self._mode.ledger
 
     def allocator(self) -> AllocatorSettings:
-        """The options of the allocator that is modelled."""
+        """Return the options of the allocator that is modelled."""
         return self._mode.reserving.settings
 
     @property

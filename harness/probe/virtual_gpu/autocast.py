@@ -223,7 +223,7 @@ def _switched(patches: Patches, policy: Policy) -> None:
 
 
 def _meta_means_cuda(patches: Patches) -> None:
-    """Make torch's own code take ``meta`` for ``cuda`` where it asks autocast by a tensor's device."""
+    """Make torch's own code take ``meta`` for ``cuda`` where it queries autocast by a tensor's device."""
     autocast: Any = torch.amp.autocast_mode.autocast
     init = autocast.__init__
 

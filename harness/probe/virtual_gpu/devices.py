@@ -551,7 +551,7 @@ def _contexts(patches: Patches, mapping: DeviceMapping) -> None:
     def __torch_function__(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in constructors() and kwargs.get("device") is None:
-            if torch._C._len_torch_function_stack():  # ours lies below this one, and maps
+            if torch._C._len_torch_function_stack():  # ours is below this one, and maps
                 return func(*args, **{**kwargs, "device": self.device})
             with mapping.placing(self.device):
                 return func(*args, **{**kwargs, "device": mapping.mapped(self.device)})

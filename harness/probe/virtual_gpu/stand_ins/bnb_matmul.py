@@ -82,7 +82,7 @@ class MatmulLtState:
     idx: torch.Tensor | None = None
     is_training: bool = True
     has_fp16_weights: bool = True
-    memory_efficient_backward: bool = False  #: of older releases, for which peft 0.8 asks
+    memory_efficient_backward: bool = False  #: of older releases; peft 0.8 reads it
     use_pool: bool = False
 
     def reset_grads(self) -> None:
