@@ -51,7 +51,7 @@ COMPARISONS = {
 #: Tests for faults -> their answer for every element of a healthy tensor.
 FAULTS = {"isnan": False, "isinf": False, "isposinf": False, "isneginf": False, "isfinite": True}
 
-#: Operators on truth values, each tensor of equal elements -> the same in Python.
+#: Operators on tensors of one repeated truth value -> the same in Python.
 LOGIC: dict[str, Callable[[list[bool]], bool]] = {
     "any": all, "all": all, "clone": all, "logical_and": all, "bitwise_and": all, "mul": all,
     "logical_or": any, "bitwise_or": any,
