@@ -1,1 +1,1 @@
-"""What to do: does it fit, what does each remedy buy, which release to pin, who holds the memory."""
+"""Advice: does a job fit, what does each remedy buy, which release to pin, which code holds the memory."""

@@ -1,6 +1,6 @@
-"""What published jobs held on real GPUs, and how long their steps took, beside what the simulation predicts. Pure.
+"""Memory and step times that published jobs measured on real GPUs, compared with the simulation's predictions. Pure.
 
-The table is data: ``harness/advice/measured/points.toml``, with the programs beside it.
+The table is data: ``harness/advice/measured/points.toml``, with the programs in the same folder.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Unit = Literal["GiB", "GB", "MiB", "bytes"]
 
 _BYTES: dict[Unit, int] = {"GiB": 1 << 30, "GB": 10**9, "MiB": 1 << 20, "bytes": 1}
 
-#: What figures in a unit are rounded to, in that unit.
+#: The rounding of figures in a unit, in that unit.
 _ROUNDED_TO: dict[Unit, float] = {"GiB": 0.01, "GB": 0.01, "MiB": 1, "bytes": 1}
 
 #: From here on, rounding to 0.01 GiB is less than what is allowed, and an error's share says something.
 _LARGE_BYTES = 1 << 30
 
-#: What a figure counts: the name in the table -> the field of a reading.
+#: The quantities of figures: the name in the table -> the field of a reading.
 QUANTITIES = {"allocated": "allocated_bytes", "peak": "allocated_peak_bytes", "reserved": "reserved_bytes"}
 
 #: The goal: a prediction is as far off at most, whichever is more. Bytes that are allocated follow from the sizes of tensors
@@ -42,7 +42,7 @@ ALLOWED_BYTES = 0.02 * _BYTES["GiB"]
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was published of one moment, in the point's unit."""
+    """The published figures of one moment, in the point's unit."""
 
     at: str  #: as `MemoryReading.at`, or the name of the function in it
     step: int | None = None  #: as `MemoryReading.step`; None: it happens once, or the last counts
@@ -53,22 +53,23 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was published of how fast a job is."""
+    """The published speed of a job."""
 
     rate: float
     unit: str  #: ``tokens/s per GPU``; ``s``: the seconds of a step
-    per_step: float = 0.0  #: how many of these a step has, where the rate is not a step's seconds
+    per_step: float = 0.0  #: how many of these a step has; 0 if the rate is a step's seconds
     dtype: str = "bf16"
     gpus_per_node: int = step_time.GPUS_PER_NODE
     network_gbits_per_gpu: float = step_time.NETWORK_GBITS_PER_GPU
 
     @property
     def step_s(self) -> float:
+        """Return the seconds of one step, whether published as such or as a rate."""
         return self.per_step / self.rate if self.per_step else self.rate
 
 
 class PublishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One published run: what it held, or how fast it was."""
+    """One published run, with its memory or its speed."""
 
     name: str
     grade: Literal["A", "B"]
@@ -79,7 +80,7 @@ class PublishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     rank: int = 0  #: whose figures were published
     deepspeed: str  #: the release that it was measured with, or one that ``unknown`` gives a reason for
     unknown: str
-    packages: dict[str, str] = {}  #: package -> its version, where the configured stack has another
+    packages: dict[str, str] = {}  #: package -> its version, if the configured stack has another
     chosen_again: str = ""  #: which release was tried first, what it predicted, and why this one took its place
     unit: Unit = "GiB"
     readings: tuple[Reading, ...] = ()
@@ -99,7 +100,7 @@ class _PointTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PredictedFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """One published number beside its prediction."""
+    """One published number and its prediction."""
 
     point: str
     at: str
@@ -107,13 +108,13 @@ class PredictedFigure(msgspec.Struct, frozen=True, kw_only=True):
     quantity: str  #: of `QUANTITIES`
     measured_bytes: int
     rounding_bytes: float  #: half the last digit of what was published
-    predicted_bytes: int | None  #: None where the simulated job never came there
-    most_predicted_bytes: int | None = None  #: the other end, where timing makes a difference
+    predicted_bytes: int | None  #: None if the simulated job never reached this reading
+    most_predicted_bytes: int | None = None  #: the other end, if timing makes a difference
     explained: str = ""
 
     @property
     def error_bytes(self) -> int | None:
-        """Predicted minus measured; of a range, what is next to the measured figure."""
+        """Return predicted minus measured; for a range, by the prediction nearest to the measured figure."""
         if self.predicted_bytes is None:
             return None
         most = max(self.predicted_bytes, self.most_predicted_bytes or 0)
@@ -121,18 +122,18 @@ class PredictedFigure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_as_printed(self) -> bool:
-        """Whether it is the published figure to the last digit."""
+        """Return True if the prediction equals the published figure to the last digit."""
         return self.error_bytes is not None and abs(self.error_bytes) <= self.rounding_bytes
 
     @property
     def is_within(self) -> bool:
-        """Whether it meets the goal."""
+        """Return True if the prediction meets the goal (`ALLOWED_SHARE`, `ALLOWED_BYTES`)."""
         allowed = max(ALLOWED_SHARE[self.quantity] * self.measured_bytes, ALLOWED_BYTES)
         return self.error_bytes is not None and abs(self.error_bytes) <= allowed
 
 
 class PredictedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One published step time beside the model of it."""
+    """One published step time and the modelled one."""
 
     measured_s: float
     bound_s: float  #: what no release can undercut, by `harness.advice.gpus.step_time`
@@ -144,7 +145,7 @@ class PredictedStep(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ratio(self) -> float:
-        """Measured over computed."""
+        """Return the measured step time over the computed one."""
         return self.measured_s / self.roofline_s
 
 
@@ -156,14 +157,14 @@ class PointAnswer(msgspec.Struct, frozen=True, kw_only=True):
     torch: str  #: the version that the prediction is of
     outcome: Outcome
     figures: tuple[PredictedFigure, ...]
-    step: PredictedStep | None = None  #: of a published speed; None where the simulated job has no such step
+    step: PredictedStep | None = None  #: of a published speed; None if the simulated job has no such step
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """What the factors of `harness.advice.gpus.estimate` follow from, and how far they carry. A point's errors are those of
-    an estimate by the factor of the other points, as a share of what was measured."""
+    """The basis of the factors of `harness.advice.gpus.estimate`, and how well they generalize. A point's error is that of
+    an estimate by the factor of the other points, as a share of the measured time."""
 
-    #: compute capability -> the median of measured over computed, where several points have it
+    #: compute capability -> the median of measured over computed, if several points have it
     factors: dict[str, float]
     factor_elsewhere: float  #: of all points
     errors: dict[str, float]  #: point -> by the factor of the other points on its architecture
@@ -172,7 +173,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Errors(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the predictions of one quantity are off, over the figures that have one."""
+    """Errors of the predictions of one quantity, over the figures that have a prediction."""
 
     quantity: str
     figures: int
@@ -185,7 +186,10 @@ class Errors(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def points(wanted: Sequence[str] = ()) -> tuple[PublishedPoint, ...]:
-    """The points of the table whose names match one of these globs; all of them without. Raises UsageError."""
+    """Return the points of the table whose names match one of these globs; all points if there are no globs.
+
+    Raise UsageError if the table cannot be read or a glob matches no point.
+    """
     file = _FOLDER / "points.toml"
     try:
         table = msgspec.toml.decode(file.read_bytes(), type=_PointTable)
@@ -205,7 +209,7 @@ def points(wanted: Sequence[str] = ()) -> tuple[PublishedPoint, ...]:
 
 
 def answer(point: PublishedPoint, result: Result) -> PointAnswer:
-    """What the simulated run of a point says."""
+    """Return the predictions of a point by the result of its simulated run."""
     taken = result.record.ranks[0].readings if result.record is not None and result.record.ranks else []
     return PointAnswer(
         point=point,
@@ -239,7 +243,7 @@ def _step(point: PublishedPoint, result: Result) -> PredictedStep | None:
 
 
 def calibration(answers: Sequence[PointAnswer]) -> Calibration | None:
-    """What these points give; None where no two architectures have two points each."""
+    """Return the calibration by these points; None unless two architectures have at least two points each."""
     steps = {found.point.name: found.step for found in answers if found.step is not None}
     on = {found.point.name: gpus.card(found.point.gpu).compute_capability for found in answers}
     together = {kind: [name for name in steps if on[name] == kind] for kind in sorted({on[name] for name in steps})}
@@ -293,7 +297,7 @@ def _figures(point: PublishedPoint, taken: Sequence[MemoryReading]) -> Iterator[
 
 
 def errors(answers: Iterable[PointAnswer]) -> tuple[Errors, ...]:
-    """The distribution of errors, by quantity."""
+    """Return the distribution of errors, one for each quantity with predictions."""
     figures = [figure for found in answers for figure in found.figures]
     return tuple(
         _errors(quantity, predicted)
@@ -322,13 +326,13 @@ def _errors(quantity: str, figures: Sequence[PredictedFigure]) -> Errors:
 
 
 def missed(answers: Iterable[PointAnswer]) -> tuple[PredictedFigure, ...]:
-    """Figures whose prediction does not meet the goal."""
+    """Return the figures whose prediction misses the goal."""
     figures = (figure for found in answers for figure in found.figures)
     return tuple(figure for figure in figures if figure.predicted_bytes is not None and not figure.is_within)
 
 
 def incomplete(answers: Iterable[PointAnswer]) -> tuple[PointAnswer, ...]:
-    """Points whose job did not end well in the simulation, or that lack a prediction."""
+    """Return the points whose job did not pass in the simulation, or that lack a prediction."""
     return tuple(
         found
         for found in answers

@@ -1,4 +1,4 @@
-"""What each problem means to a job: whether its card still has the room, and which release to use. Pure."""
+"""The meaning of each problem for a job: whether its card still has the room, and which release to use. Pure."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     """A problem, and what to do about it."""
 
     problem: Problem
-    kind: ProblemKind  #: the problem's; graver where the card has no room, or a smaller one had it before
-    room: CardRoom | None  #: of the run that has least; None where it is not about memory, or no card is named
+    kind: ProblemKind  #: the problem's; graver if the card has no room, or a smaller one had it before
+    room: CardRoom | None  #: of the run that has least; None if it is not about memory, or no card is named
     too_large: frozenset[tuple[str, str]]  #: stack and workload of the runs with `CardRoom.is_too_large`
-    release: str  #: id of the stack to use; empty where none is known, or none is needed
+    release: str  #: id of the stack to use; empty if none is known, or none is needed
 
 
 def assess(comparison: Comparison, rooms: CardRooms) -> list[Assessment]:
-    """Every problem, the gravest first. ``rooms`` are those of the comparison. Raises ResultsError as they do."""
+    """Return every problem, the gravest first. ``rooms`` are those of the comparison. Raise ResultsError as they do."""
     return Assessor(comparison, rooms).all()
 
 
@@ -44,12 +44,12 @@ class Assessor:
         self._order = [stack.id for stack in comparison.stacks]
 
     def all(self) -> list[Assessment]:
-        """Every problem, the gravest first."""
+        """Return every problem, the gravest first."""
         return self._sorted(self._assessment(problem, problem.affected) for problem in self._comparison.problems)
 
     def met(self, stack: str) -> list[Assessment]:
-        """The problems that a stack has on a workload on which the baseline is not known to have them, the gravest first,
-        each as it is in that stack."""
+        """Return the problems that a stack has on workloads on which the baseline is not known to have them, each as it is
+        in that stack, the gravest first."""
         found = []
         for problem in self._comparison.problems:
             new = [w for w, having in problem.affected.items() if stack in having and self._baseline not in having]
@@ -58,7 +58,7 @@ class Assessor:
         return self._sorted(found)
 
     def kept(self, stack: str) -> list[Assessment]:
-        """The problems that a stack has on a workload on which the baseline has them too, but for costs."""
+        """Return the problems that a stack shares with the baseline on some workload, without costs."""
         return [
             one
             for one in self.all()
@@ -67,13 +67,13 @@ class Assessor:
         ]
 
     def lost_room(self, stack: str, workload: str) -> CardRoom | None:
-        """The room of a simulated run that is too large for a card that is known to hold the baseline's; else None."""
+        """Return the room of a simulated run if it is too large for a card that is known to hold the baseline's."""
         room = self._rooms.of(stack, workload)
         return room if room is not None and room.is_too_large and room.baseline is not None else None
 
     def release(self, kind: ProblemKind, sides: Iterable[Sequence[str]], workloads: Collection[str]) -> str:
-        """The stack to use in place of one with a problem of this kind on these workloads: the first sound one of a side,
-        the sides in order; empty where none is."""
+        """Return the id of the stack to use instead of one with a problem of this kind on these workloads: the first sound
+        one of the first side that has one; empty if no side does."""
         limits = _LIMITS if kind < ProblemKind.LEAK else _LIMITS[:1]
         found = (self._sound[limit].first(side, workloads) for side in sides for limit in limits)
         return next(filter(None, found), "")
@@ -87,7 +87,7 @@ class Assessor:
         return sorted(assessed, key=lambda one: gravity(one.kind, one.problem.worst, position[one.problem.until]))
 
     def _assessment(self, problem: Problem, affected: Mapping[str, Collection[str]]) -> Assessment:
-        """``affected`` are the runs whose room counts, by workload."""
+        """Return a problem's assessment. ``affected`` are the runs whose room counts, by workload."""
         rooms = self._rooms_of(problem, affected)
         too_large = frozenset(run for run, one in rooms.items() if one.is_too_large)
         larger = [one for one in rooms.values() if one.needs_larger_card]
@@ -109,7 +109,7 @@ class Assessor:
         return Assessment(problem=problem, kind=kind, room=tightest, too_large=too_large, release=release)
 
     def _rooms_of(self, problem: Problem, affected: Mapping[str, Collection[str]]) -> dict[tuple[str, str], CardRoom]:
-        """Stack and workload -> the room of a simulated run, where the problem is about memory."""
+        """Return stack and workload -> the room of a simulated run; empty unless the problem is about memory."""
         if not any(BY_NAME[one.metric].fails == "memory" for one in problem.findings):
             return {}
         runs = ((stack, workload) for workload, stacks in affected.items() for stack in stacks)
@@ -117,7 +117,7 @@ class Assessor:
 
 
 def soundness(comparison: Comparison, rooms: CardRooms, limit: ProblemKind = ProblemKind.LEAK) -> Soundness:
-    """Which releases train a workload without anything as grave as ``limit``."""
+    """Return the soundness of releases, in which a failure or regression as grave as ``limit``, or graver, rules one out."""
     return Soundness(comparison, rooms, partial(_is_as_grave, limit=limit))
 
 

@@ -29,48 +29,49 @@ class MemoryShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SiteDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """What one place holds, of one category, in two explanations of the same moment."""
+    """Memory of one category that one place holds, in two explanations of the same moment."""
 
     category: str
-    site: str  #: as the first spells it, which is the second's where it has none there
+    site: str  #: as the first explanation spells it; as the second does if the first holds nothing there
     modules: tuple[str, ...]  #: whose memory it is, largest first
-    via: tuple[str, ...]  #: who called it, for the largest part
+    via: tuple[str, ...]  #: the callers, for the largest part
     nbytes: int
     other_nbytes: int
 
     @property
     def more_bytes(self) -> int:
-        """How much more the first holds; negative where it holds less."""
+        """Return how much more the first explanation holds; negative if it holds less."""
         return self.nbytes - self.other_nbytes
 
 
 def moment_of(metric: str, phase: str) -> str:
-    """The moment that explains a metric of a phase (``backward.device_retained_bytes``); empty where none does."""
+    """Return the key of the moment that explains a metric of a phase (``backward.device_retained_bytes``); empty if none
+    does."""
     asked = BY_NAME[metric]
     explained = BY_NAME[asked.explained_by] if asked.explained_by else asked
     return explained.flat_name(phase) if explained.moment else ""
 
 
 def by_category(moment: Moment) -> tuple[MemoryShare, ...]:
-    """Largest first."""
+    """Return the total of each category, largest first."""
     return _shares(moment.held, lambda held: held.category)
 
 
 def by_module(moment: Moment) -> tuple[MemoryShare, ...]:
-    """Largest first; what belongs to no module is named ``(no module)``."""
+    """Return the total of each module, largest first. Memory of no module is named ``(no module)``."""
     return _shares(moment.held, lambda held: held.module or "(no module)")
 
 
 def by_site(moment: Moment) -> tuple[SiteDifference, ...]:
-    """What each place holds of each category, largest first."""
+    """Return the memory that each place holds of each category, largest first."""
     return difference(moment, None)
 
 
 def difference(mine: Moment, theirs: Moment | None) -> tuple[SiteDifference, ...]:
-    """What each place holds in ``mine`` and in ``theirs``, the largest difference first.
+    """Return the memory that each place holds in ``mine`` and in ``theirs``, the largest difference first.
 
-    The same place is the same function of the same file, whatever its line, and the same category. All rows' bytes are
-    in it, so ``more_bytes`` add up to the difference of the two metrics.
+    Rows are of the same place if file, function and category agree, whatever the line. The bytes of all rows are counted,
+    so ``more_bytes`` add up to the difference of the two metrics.
     """
     places: dict[tuple[str, str], tuple[list[Held], list[Held]]] = defaultdict(lambda: ([], []))
     for side, moment in enumerate((mine, theirs)):
@@ -94,8 +95,8 @@ def difference(mine: Moment, theirs: Moment | None) -> tuple[SiteDifference, ...
 
 
 def evidence(mine: Explanation, theirs: Explanation | None, key: str, most: int = 3) -> tuple[str, ...]:
-    """The places that hold more than the other stack does, as lines of a report; empty where none does, or the moment
-    (``backward.device_retained_bytes``) was not explained."""
+    """Return the places that hold more than in the other stack, as lines of a report; empty if none does, or if the moment
+    ``key`` (``backward.device_retained_bytes``) was not explained."""
     moment = mine.moments.get(key)
     if moment is None:
         return ()
@@ -109,7 +110,8 @@ def evidence(mine: Explanation, theirs: Explanation | None, key: str, most: int 
 
 
 def sentence(one: SiteDifference) -> str:
-    """``128 KiB more gathered parameters at deepspeed/...:1234 in wait, for model.layers.*, called by ...``"""
+    """Return a difference in words: ``128 KiB more gathered parameters at deepspeed/...:1234 in wait, for model.layers.*,
+    called by ...``."""
     mine, other, size = (quantity(n, "bytes") for n in (one.nbytes, one.other_nbytes, one.more_bytes))
     more = "" if one.other_nbytes == 0 else f" ({mine} instead of {other})"
     modules = f", for {', '.join(shorter(one.modules))}" if one.modules else ""
@@ -118,7 +120,8 @@ def sentence(one: SiteDifference) -> str:
 
 
 def shorter(modules: Iterable[str], most: int = 3) -> list[str]:
-    """A few names for many: where there are more, what they have in common up to the layer."""
+    """Return the names themselves if they are ``most`` or fewer, else at most that many of their patterns up to the layer
+    (``model.layers.*``)."""
     names = list(modules)
     if len(names) <= most:
         return names
@@ -126,7 +129,7 @@ def shorter(modules: Iterable[str], most: int = 3) -> list[str]:
 
 
 def when(key: str) -> str:
-    """A moment in words: ``backward.device_retained_bytes`` -> ``held after backward``."""
+    """Return a moment in words: ``backward.device_retained_bytes`` -> ``held after backward``."""
     phase, _, metric = key.partition(".")
     return BY_NAME[metric].moment.format(phase)
 

@@ -1,4 +1,4 @@
-"""What a card has for the tensors of a job, what one rank needs, and whether it fits. Pure."""
+"""The memory that a card has for a job's tensors, the memory that one rank needs, and whether it fits. Pure."""
 
 from __future__ import annotations
 
@@ -26,30 +26,31 @@ OVERHEAD_SEEN_OVER_NODES_BYTES = round(2.05 * (1 << 30))
 
 
 def taken_bytes(card: Card, parameters: Mapping[str, Any]) -> int:
-    """What a generation engine beside the job keeps of the card (``gpu_memory_utilization``, vLLM's word for its share of
-    what the card has). The engine is not simulated: this is taken off."""
+    """Return the bytes of the card that a generation engine on the same card keeps (``gpu_memory_utilization``, vLLM's name
+    for its share of the card). The engine is not simulated; its share is subtracted."""
     return round(float(parameters.get("gpu_memory_utilization") or 0.0) * card.usable_bytes)
 
 
 def available_bytes(card: Card, parameters: Mapping[str, Any], overhead_bytes: int = OVERHEAD_BYTES) -> int:
-    """What a card has for the tensors of a job with these parameters."""
+    """Return the bytes that a card has for the tensors of a job with these parameters."""
     return card.usable_bytes - overhead_bytes - taken_bytes(card, parameters)
 
 
 class FitVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the tensors of one rank fit a card."""
+    """The verdict whether the tensors of one rank fit a card."""
 
-    peak_bytes: int  #: of the phase that needs most; 0 where none was measured
-    headroom_bytes: int  #: negative where it does not fit
-    fails_in: str  #: the first phase that needs more than the card has; empty where all fit
+    peak_bytes: int  #: of the phase that needs most; 0 if none was measured
+    headroom_bytes: int  #: negative if it does not fit
+    fails_in: str  #: the first phase that needs more than the card has; empty if all fit
 
     @property
     def fits(self) -> bool:
+        """Return True if every phase fits."""
         return not self.fails_in
 
     @property
     def available_bytes(self) -> int:
-        """What the card has for tensors."""
+        """Return the bytes that the card has for tensors."""
         return self.peak_bytes + self.headroom_bytes
 
 
@@ -60,11 +61,11 @@ def verdict(
     needed: Mapping[str, float],
     overhead_bytes: int = OVERHEAD_BYTES,
 ) -> FitVerdict:
-    """The one judgement of whether a rank fits a card, from its peaks by phase, in bytes: what PyTorch allocates, and what
-    the card must have, which is more where an allocator was modelled.
+    """Judge whether a rank fits a card, from its peaks by phase, in bytes: ``allocated`` by PyTorch, and ``needed`` of the
+    card, which is more if an allocator was modelled. This is the only such judgement.
 
-    The phase that fails is named by what is allocated first: what an allocator reserves in one phase it still holds in
-    the next, so in the steps after the first it no longer shows which phase needed it.
+    Allocated peaks are checked first to name the phase that fails: an allocator still holds in one phase what it reserved
+    in the phase before, so after the first step its peaks no longer show which phase needed the memory.
     """
     available = available_bytes(card, parameters, overhead_bytes)
     fails_in = next((phase for peaks in (allocated, needed) for phase in PHASES if peaks.get(phase, 0) > available), "")
@@ -73,11 +74,11 @@ def verdict(
 
 
 def compared_verdict(cell: ResultSummary, card: Card, overhead_bytes: int = OVERHEAD_BYTES) -> FitVerdict:
-    """`verdict` of a simulated cell of a comparison."""
+    """Return the `verdict` of a simulated cell of a comparison, by its worst rank's peaks."""
     worst = cell.worst()
 
     def first_of(*metrics: Metric) -> dict[str, float]:
-        """By phase, the first of these metrics that was measured."""
+        """Return, by phase, the first of these metrics that was measured."""
         return {p: next(filter(None, (worst.get(m.flat_name(p)) for m in metrics)), 0.0) for p in PHASES}
 
     needed = first_of(SMALLEST_CARD, RESERVED_PEAK, DEVICE_PEAK)
@@ -85,10 +86,10 @@ def compared_verdict(cell: ResultSummary, card: Card, overhead_bytes: int = OVER
 
 
 def needed_bytes(phases: Mapping[str, PhaseReading]) -> tuple[dict[str, int], str]:
-    """What a card must have, by phase, and how that was counted: ``reserved`` or ``allocated``.
+    """Return the bytes that a card must have, by phase, and how they were counted: ``reserved`` or ``allocated``.
 
-    Where an allocator was modelled, this is the smallest card that completes the phase, whatever the timing of streams. That
-    is less than what it reserves on a larger card, as it returns its cache before it fails.
+    If an allocator was modelled, this is the smallest card that completes the phase, whatever the timing of streams. That is
+    less than the allocator reserves on a larger card, because it returns its cache before it fails.
     """
     cards = {p: reading.smallest_card_bytes for p, reading in phases.items() if reading.smallest_card_bytes is not None}
     if cards:
@@ -101,11 +102,11 @@ def needed_bytes(phases: Mapping[str, PhaseReading]) -> tuple[dict[str, int], st
 
 
 def host_bytes_per_node(measured: Sequence[RankRecord], ranks_per_node: int) -> int | None:
-    """What the ranks of the first node hold on the host together, in the phase that needs most. None where nothing was
-    measured.
+    """Return the host memory of all ranks of the first node, in the phase that needs most; None if nothing was measured.
 
-    Ranks that were not measured are as the others, and the first as none: it saves. Where it alone was measured, the others
-    hold what it does, but in ``save`` only what it still holds afterwards, as a whole model is gathered on the first alone.
+    Ranks that were not measured are taken to be like the other measured ranks, but not like the first, which saves. If only
+    the first was measured, the others hold as much as it does; in ``save``, only as much as it still holds afterwards,
+    because a whole model is gathered on the first rank alone.
     """
     first, *others = sorted(measured, key=lambda rank: rank.rank) or [RankRecord(rank=0)]
     totals = []
@@ -118,8 +119,8 @@ def host_bytes_per_node(measured: Sequence[RankRecord], ranks_per_node: int) -> 
 
 
 def reserved_range(phases: Mapping[str, PhaseReading]) -> tuple[int, int] | None:
-    """What the allocator reserves at its peak, least and most by the timing of streams, on a card without limit. None
-    where no allocator was modelled. Such a peak is what a job would have cached, not what it needs."""
+    """Return the least and the most that the allocator reserves at its peak, by the timing of streams, on a card without
+    limit; None if no allocator was modelled. Such a peak includes the cache: it is not what a job needs."""
     readings = [reading for reading in phases.values() if reading.late_reserved_peak_bytes is not None]
     if not readings:
         return None

@@ -1,4 +1,4 @@
-"""Whether each simulated run of a comparison fits the card that its scenario, or the reader, names. Pure."""
+"""The room of each simulated run of a comparison on the card that its scenario, or the reader, names. Pure."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ class CardRoom(msgspec.Struct, frozen=True, kw_only=True):
     card: str
     workload: str
     own: FitVerdict
-    baseline: FitVerdict | None  #: of the baseline's run of the same workload; None where it did not run to the end
-    smallest: str  #: the smallest known card that has the room; empty where none has
+    baseline: FitVerdict | None  #: of the baseline's run of the same workload; None if it did not run to the end
+    smallest: str  #: the smallest known card that has the room; empty if none has
     baseline_smallest: str  #: the same of the baseline's run
 
     @property
     def is_too_large(self) -> bool:
-        """Whether it does not fit, unlike the baseline's. Where that does not fit either, the job needs another card, and
-        nothing is said of the release."""
+        """Return True if the run does not fit and the baseline's does, or did not run to the end. If the baseline's does not
+        fit either, the job needs another card, and the release is not to blame."""
         return not self.own.fits and (self.baseline is None or self.baseline.fits)
 
     @property
     def needs_larger_card(self) -> bool:
-        """Whether it takes a card of the next size after the smallest that held the baseline's, whichever card is named."""
+        """Return True if the run needs a card of the next size after the smallest that holds the baseline's, whichever card
+        is named."""
         was = gpus.catalogue().get(self.baseline_smallest)
         now = gpus.catalogue().get(self.smallest)
         return was is not None and (now is None or now.usable_bytes >= _NEXT_SIZE * was.usable_bytes)
 
 
 class CardRooms:
-    """The rooms of a comparison, by stack and workload; on ``card`` in place of those that scenarios name. The results of a
+    """The rooms of a comparison, by stack and workload. ``card`` overrides the cards that scenarios name. The results of a
     workload are read once."""
 
     def __init__(self, comparison: Comparison, card: Card | None = None) -> None:
@@ -50,8 +51,10 @@ class CardRooms:
         self._known: dict[str, dict[str, CardRoom]] = {}
 
     def of(self, stack: str, workload: str) -> CardRoom | None:
-        """None where the run was not simulated, names no known card, or did not run to the end. Raises ResultsError where
-        results have gone since they were compared."""
+        """Return the room of a run; None if it was not simulated, names no known card, or did not run to the end.
+
+        Raise ResultsError if results were removed after they were compared.
+        """
         if split_workload(workload).device != "sim":
             return None
         if workload not in self._known:
@@ -94,7 +97,8 @@ def _smallest(cell: ResultSummary, fit: FitVerdict) -> str:
 
 
 def room(cell: ResultSummary, card: Card | None, overhead_bytes: int = OVERHEAD_BYTES) -> FitVerdict | None:
-    """Whether a simulated cell fits a card; None where nothing can be said."""
+    """Return the verdict whether a simulated cell fits a card; None without a card, or if the cell was not simulated or did
+    not pass."""
     if card is None or cell.result.cell.device != "sim" or not isinstance(cell.result.outcome, Passed):
         return None
     return compared_verdict(cell, card, overhead_bytes)

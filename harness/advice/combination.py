@@ -1,5 +1,5 @@
-"""The greedy search for the best combination of remedies: those that help alone, the strongest first, each kept on top of
-those before it if the peak falls further. Pure; not every combination is tried, and a better one may exist.
+"""A greedy search for the best combination of remedies: start from the strongest of those that help alone, and keep each
+further one that lowers the peak. Pure; not every combination is tried, and a better one may exist.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MOST_LETTERS = 180
 
 
 class CombinationSearch:
-    """Iterate over the combinations to run, and `add` the case of each before going on to the next."""
+    """An iterable of the combinations to run. The caller must `add` the case of each before taking the next."""
 
     def __init__(self, base: Case, alone: Sequence[Case]) -> None:
         self._base = base
@@ -33,7 +33,7 @@ class CombinationSearch:
                 yield (*self.best.remedies, *case.remedies)
 
     def add(self, case: Case) -> None:
-        """The case of the combination that the iteration named last."""
+        """Add the case of the combination that the iteration yielded last."""
         self.tried.append(case)
         if makes_room(self.best, case, of=self._base):
             self.best = case

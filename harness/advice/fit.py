@@ -1,4 +1,4 @@
-"""Does it fit? Simulated cells at several scales -> verdicts on cards, the smallest scale that fits, break points.
+"""Judge whether a job fits: simulated cells at several scales -> verdicts on cards, smallest scales that fit, break points.
 
 Pure but for ``run``, which measures cells. A verdict compares the largest peak of the simulated rank with what a card
 has for tensors: its usable memory less the overhead that no allocator of PyTorch sees.
@@ -33,7 +33,7 @@ from harness.probe.border.wire import PhaseReading
 from harness.probe.scenario import LAYERS, Scenario, ScenarioError, parse_variant, variant_id
 from harness.wording import commands
 
-#: What `sim` is tested up to.
+#: The largest scale that `sim` is tested at.
 MOST_RANKS = 4096
 
 
@@ -45,7 +45,7 @@ class Sweep(msgspec.Struct, frozen=True):
 
 
 class FitQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which workload should fit which cards, at which scales."""
+    """The workload that should fit, the cards, and the scales."""
 
     scenario: str
     variant: str
@@ -59,6 +59,7 @@ class FitQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def variants(self) -> tuple[str, ...]:
+        """Return the variant and the further ones, each once."""
         return tuple(dict.fromkeys((self.variant, *self.others)))
 
 
@@ -72,39 +73,41 @@ class FitLine(msgspec.Struct, frozen=True, kw_only=True):
     cell: str
     variant: str = "base"
     outcome: Outcome
-    peak_bytes: int | None  #: None where the cell did not run to its end
+    peak_bytes: int | None  #: None if the cell did not run to its end
     peak_phase: str
-    counted: str  #: ``reserved`` where an allocator was modelled, else ``allocated``
+    counted: str  #: ``reserved`` if an allocator was modelled, else ``allocated``
     held_after_backward_bytes: int | None
     host_bytes_per_node: int | None
     available_bytes: int
-    #: (least, most) by the timing of streams, on a card without limit; None where no allocator was modelled
+    #: (least, most) by the timing of streams, on a card without limit; None if no allocator was modelled
     reserved_bytes: tuple[int, int] | None = None
-    taken_bytes: int = 0  #: of the card by what runs beside the job (a generation engine's share)
+    taken_bytes: int = 0  #: of the card, by what else runs on it (a generation engine's share)
     sent_bytes: int = 0  #: payload of all collectives of a step
-    traffic: Traffic | None = None  #: of a step; None where it is not known which ranks collectives were of
-    fails_in: str  #: the first phase whose peak is too large; empty where all fit
-    bounds: dict[str, Bound]  #: phase -> least time, a model; empty where the card lacks the dtype
-    #: by a calibrated model; None where it says nothing (`harness.advice.gpus.estimate`)
+    traffic: Traffic | None = None  #: of a step; None if the ranks of the collectives are unknown
+    fails_in: str  #: the first phase whose peak is too large; empty if all fit
+    bounds: dict[str, Bound]  #: phase -> least time, a model; empty if the card lacks the dtype
+    #: by a calibrated model; None if it says nothing (`harness.advice.gpus.estimate`)
     estimated_step_s: float | None = None
-    dtype_note: str = ""  #: why the card cannot compute in the job's dtype; empty where it can
+    dtype_note: str = ""  #: why the card cannot compute in the job's dtype; empty if it can
 
     @property
     def headroom_bytes(self) -> int | None:
+        """Return the room that is left on the card, negative if the cell does not fit; None without a peak."""
         return None if self.peak_bytes is None else self.available_bytes - self.peak_bytes
 
     @property
     def fits(self) -> bool:
+        """Return True if the cell ran to its end and every phase fits the card."""
         return self.peak_bytes is not None and not self.fails_in
 
     @property
     def least_step_s(self) -> float | None:
-        """A model: see `harness.advice.gpus.step_time`."""
+        """Return the modelled lower bound of a step (`harness.advice.gpus.step_time`); None if the card lacks the dtype."""
         return sum(bound.least_s for bound in self.bounds.values()) if self.bounds else None
 
 
 class BreakPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a sweep ends."""
+    """The end of a sweep: the largest value that fits, and the first that does not."""
 
     stack: str
     card: str
@@ -117,7 +120,7 @@ class BreakPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def may_not_hold(question: FitQuery, line: FitLine) -> bool:
-    """Whether a job fits, but would not with the most that was seen of what CUDA and NCCL take."""
+    """Return True if a job fits, but would not with the most that CUDA and NCCL were seen to take."""
     if not line.fits:
         return False
     most = OVERHEAD_SEEN_OVER_NODES_BYTES if line.ranks > question.gpus_per_node else OVERHEAD_SEEN_BYTES[1]
@@ -137,7 +140,7 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(question: FitQuery, scenario: Scenario) -> None:
-    """Raises UsageError for a query that cannot be answered, before anything is started."""
+    """Raise UsageError if the query cannot be answered, before anything is started."""
     if "sim" not in scenario.devices:
         raise UsageError(
             f"has no sim mode (it runs on: {', '.join(scenario.devices)})",
@@ -169,7 +172,7 @@ def check(question: FitQuery, scenario: Scenario) -> None:
 
 
 def answer(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: MeasureCells) -> FitAnswer:
-    """Simulate and judge what is needed. Raises UsageError, and what ``run`` raises."""
+    """Simulate and judge the cells that the answer needs. Raise UsageError as `check` does, and what ``run`` raises."""
     check(question, scenario)
     run = recorded = Recorded(run)
     lines = _swept(question, scenario, stacks, run) if question.sweep else _scaled(question, scenario, stacks, run)
@@ -190,7 +193,7 @@ def answer(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run:
 
 
 def first_cells(question: FitQuery, scenario: Scenario, stack: Stack) -> list[Cell]:
-    """The cells of a stack that an answer begins with: all of them, but for a sweep."""
+    """Return the cells of a stack that an answer begins with: all of them, or those of a sweep's smallest value."""
     value = min(question.sweep.values) if question.sweep else None
     return [
         cell(question, scenario, stack, ranks, value, variant)
@@ -207,7 +210,7 @@ def cell(
     value: int | None = None,
     variant: str | None = None,
 ) -> Cell:
-    """The simulated cell of one point, spelled out as a variant: ``world_size=64,layers=40``."""
+    """Return the simulated cell of one point, spelled out as a variant: ``world_size=64,layers=40``."""
     variant = question.variant if variant is None else variant
     changes: dict[str, Any] = {"world_size": ranks}
     if question.sweep is not None and value is not None:
@@ -227,7 +230,7 @@ def cell(
 def judge_cell(
     question: FitQuery, card: Card, result: Result, value: int | None = None, variant: str | None = None
 ) -> FitLine:
-    """One simulated cell on one card."""
+    """Judge one simulated cell on one card. ``value`` is that of the parameter that is swept."""
     parameters = result.cell.parameters
     ranks = int(parameters["world_size"])
     record = result.record
@@ -304,8 +307,8 @@ def _scaled(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run
 
 
 def _swept(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: MeasureCells) -> list[FitLine]:
-    """All searches advance together, one step at a time: a cell that several of them need is simulated once, and stacks
-    are simulated in parallel."""
+    """Search every card, stack, variant and scale. All searches advance together, one step at a time: a cell that several of
+    them need is simulated once, and stacks are simulated in parallel."""
     assert question.sweep is not None
     values = sorted(set(question.sweep.values))
     searches = {
@@ -365,7 +368,7 @@ def _break_points(question: FitQuery, lines: Sequence[FitLine]) -> Iterable[Brea
 
 
 def reason(line: FitLine) -> str:
-    """Why a line does not fit, in a few words; ``fits`` where it does."""
+    """Return why a line does not fit, in a few words; ``fits`` if it does."""
     if line.fits:
         return "fits"
     if line.fails_in:

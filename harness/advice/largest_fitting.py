@@ -4,9 +4,9 @@ from __future__ import annotations
 
 
 class LargestFitting:
-    """The largest of growing values that fits: doubles its stride while they do, then halves the gap that is left.
+    """A search that doubles its stride while values fit, then halves the remaining gap.
 
-    Assumes that what does not fit does not fit larger either.
+    It assumes that if a value does not fit, no larger value does.
     """
 
     def __init__(self, count: int) -> None:
@@ -16,7 +16,7 @@ class LargestFitting:
         self._stride = 1
 
     def next(self) -> int | None:
-        """The index to try; None when the answer is known."""
+        """Return the index to try; None when the answer is known."""
         if self._fails - self._fits <= 1:
             return None
         if self._fails == self._count:
@@ -24,7 +24,7 @@ class LargestFitting:
         return (self._fits + self._fails) // 2
 
     def record(self, index: int, fits: bool) -> None:
-        """Whether the value at ``index`` fits."""
+        """Record whether the value at ``index`` fits."""
         if fits:
             self._fits = max(self._fits, index)
             self._stride *= 2

@@ -1,5 +1,5 @@
-"""Which version of the probe measured the cells of an answer, when, and what its ranks say of the figures: those of several
-versions need not be comparable."""
+"""Provenance of an answer's cells: the version of the probe that measured them, when, and its ranks' notes on the figures.
+Figures of several versions need not be comparable."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import msgspec
 from harness.compare.summary import noted
 from harness.model import Cell, Result
 
-#: The newest result of each cell, measured where it is missing.
+#: Returns the newest result of each cell; measures those that are missing.
 MeasureCells = Callable[[Sequence[Cell]], Iterable[Result]]
 
 
 class MeasuredBy(msgspec.Struct, frozen=True, kw_only=True):
-    """Cells that one version of the probe measured; those that took real time, on one kind of processor."""
+    """Cells that one version of the probe measured; outside ``sim``, on one kind of processor."""
 
     measuring_version: str
-    hardware: str  #: the processor; empty in ``sim``, which says the same on every machine
+    hardware: str  #: the processor; empty in ``sim``, whose figures are the same on every machine
     first_day: str  #: of the runs, in UTC: ``2026-11-21``
     last_day: str
     cells: tuple[str, ...]  #: ids
 
 
 def source(result: Result) -> tuple[str, str]:
-    """The version of the probe and the hardware that a figure depends on."""
+    """Return the version of the probe and the processor that a result's figures depend on; no processor in ``sim``."""
     return result.measuring_version, "" if result.cell.device == "sim" else result.hardware.cpu
 
 
 def measured_by(results: Iterable[Result]) -> tuple[MeasuredBy, ...]:
-    """The sources of an answer's results, that of the most cells first."""
+    """Return the sources of an answer's results, the one with the most cells first."""
     grouped: dict[tuple[str, str], list[Result]] = {}
     for result in {result.cell.id: result for result in results}.values():
         grouped.setdefault(source(result), []).append(result)
@@ -50,7 +50,7 @@ def measured_by(results: Iterable[Result]) -> tuple[MeasuredBy, ...]:
 
 
 def notes(results: Iterable[Result]) -> tuple[str, ...]:
-    """What a reader of the figures has to know, each once."""
+    """Return the notes that a reader of the figures must know, each once."""
     return tuple(dict.fromkeys(note for result in results if result.record for note in noted(result.record)))
 
 
@@ -62,7 +62,7 @@ class Recorded:
         self.results: list[Result] = []
 
     def __call__(self, cells: Sequence[Cell]) -> list[Result]:
-        """As the ``run`` it stands for."""
+        """Call the ``run`` and keep its results."""
         found = list(self._run(cells))
         self.results += found
         return found

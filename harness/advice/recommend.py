@@ -1,7 +1,7 @@
-"""Which release to pin: of those that were measured, the newest one that nothing rules out. Pure.
+"""Recommend a release to pin: of those that were measured, the newest that nothing rules out. Pure.
 
-A release is fit to be pinned for a workload where it ran, was judged (`Soundness.unknown`), has no finding of the kinds that
-fail a run (``--fail-on``) on any device mode, and, where it was simulated and a card is given, fits that card. What has no
+A release may be pinned for a workload if it ran, was judged (`Soundness.unknown`), has no finding of the kinds that fail a
+run (``--fail-on``) on any device mode, and, if it was simulated and a card is given, fits that card. A release without a
 verdict is never recommended.
 """
 
@@ -51,14 +51,15 @@ class ReleaseAdvice(msgspec.Struct, frozen=True, kw_only=True):
     stack: str  #: id
     name: str
     version: str  #: of the package
-    devices: tuple[str, ...]  #: where it was measured and judged without being left out
+    devices: tuple[str, ...]  #: modes in which it was measured and judged
     findings: tuple[Finding, ...]  #: that matter, worst first
-    room: FitVerdict | None  #: None where nothing was simulated, or no card is given
-    unknown: str  #: why it has no verdict; empty where it has one
+    room: FitVerdict | None  #: None if nothing was simulated, or no card is given
+    unknown: str  #: why it has no verdict; empty if it has one
     ways: tuple[Workaround, ...]  #: what to set if it must be this one
 
     @property
     def is_clean(self) -> bool:
+        """Return True if the release has a verdict and nothing rules it out."""
         return not (self.findings or self.unknown or (self.room is not None and not self.room.fits))
 
 
@@ -69,7 +70,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     package: str
     baseline: str  #: its name
     pick: ReleaseAdvice | None
-    newer: tuple[ReleaseAdvice, ...]  #: than the pick; all of them where there is none
+    newer: tuple[ReleaseAdvice, ...]  #: than the pick; all of them if there is none
     older: tuple[ReleaseAdvice, ...]
     missing: tuple[str, ...]  #: names of requested releases without a result
 
@@ -82,7 +83,7 @@ def advise(
     candidates: Sequence[str],
     missing: Sequence[str] = (),
 ) -> Advice:
-    """``candidates``: ids of the stacks to choose from. Raises ScenarioError for a variant that is none."""
+    """Recommend one of ``candidates``, ids of stacks. Raise ScenarioError if the question's variant is invalid."""
     same = _Same(scenario, question.variant)
     evidence = _Evidence(question, scenario, comparison, package)
     wanted = set(candidates)
@@ -100,7 +101,7 @@ def advise(
 
 
 class _Same:
-    """Which cells belong to the workload: by their parameters, or by a variant that resolves to the same."""
+    """The cells of the workload: by their parameters, or by a variant that resolves to the same ones."""
 
     def __init__(self, scenario: Scenario, variant: str) -> None:
         self._wanted = {device: scenario.resolve(variant, device) for device in scenario.devices}
@@ -137,7 +138,7 @@ class _Evidence:
                 self._cells[at.stack.id][at.workload] = cell
 
     def release(self, stack: Stack, same: _Same) -> ReleaseAdvice:
-        """All that is known of one stack on the workload."""
+        """Return the advice on one stack for the workload."""
         cells = {w: cell for w, cell in self._cells[stack.id].items() if cell.result.cell in same}
         findings = [found for w in cells for found in self._soundness.findings(stack.id, w)]
         judged = [w for w in cells if not self._soundness.unknown(cells[w])]
@@ -163,7 +164,7 @@ class _Evidence:
         return release if release.is_clean else msgspec.structs.replace(release, ways=self._ways(stack.id, set(cells)))
 
     def _ways(self, stack: str, without: set[str]) -> tuple[Workaround, ...]:
-        """The variants, on all the device modes that they were measured on, that cost time at most."""
+        """Return the variants that, on all device modes that they were measured on, cost at most time."""
         together: dict[str, list[str]] = defaultdict(list)
         for workload, cell in self._cells[stack].items():
             if workload not in without:
@@ -184,8 +185,8 @@ class _Evidence:
         return tuple(sorted(ways, key=lambda way: (len(way.findings), -way.room.headroom_bytes if way.room else 0)))
 
     def _has_room_for(self, found: Finding) -> bool:
-        """Whether a finding is a higher peak of device memory for which the card has the room: a cost, as every report
-        has it. The simulation of a card says nothing of a host."""
+        """Return True if a finding is a higher peak of device memory for which the card has the room: a cost, as in every
+        report. The simulation of a card says nothing about a host."""
         if found.metric not in _DEVICE_PEAKS or kind_of(found) is not ProblemKind.MORE:
             return False
         if found.scenario != self._question.scenario or found.device != "sim":

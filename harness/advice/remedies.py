@@ -1,7 +1,7 @@
-"""What each remedy buys: the unmodified case, each remedy alone, and the best combination, all of them real runs.
+"""The benefit of each remedy: the unmodified case, each remedy alone, and the best combination, all of them real runs.
 
-Pure but for ``run``, which measures cells. What counts is the peak of the worst phase: bytes that the device must have,
-by the model of the allocator where there is one. What is reported of a combination is measured, never a sum.
+Pure but for ``run``, which measures cells. The peak of the worst phase counts: bytes that the device must have, by the
+model of the allocator if there is one. Figures of a combination are measured, never a sum.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.wording import commands
 
 
 class RemediesQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose remedies are measured, where, and which card they should fit."""
+    """The workload whose remedies are measured, its device mode, and the card that they should fit."""
 
     scenario: str
     variant: str
@@ -46,33 +46,33 @@ class NotTried(msgspec.Struct, frozen=True):
 
 
 class RemediesAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the remedies do on one stack."""
+    """The effect of the remedies on one stack."""
 
     question: RemediesQuery
     stack: Stack
     base: Case
     alone: tuple[Case, ...]  #: in the order of their declaration, releases last
     tried: tuple[Case, ...]  #: combinations, in the order of the search
-    best: Case | None  #: the combination with the lowest peak; None where no two remedies help more than one
+    best: Case | None  #: the combination with the lowest peak; None if no two remedies help more than one
     not_tried: tuple[NotTried, ...]
     measured_by: tuple[MeasuredBy, ...] = ()
     notes: tuple[str, ...] = ()  #: what a reader of the figures has to know
 
     @property
     def cases(self) -> tuple[Case, ...]:
-        """Everything that was run."""
+        """Return every case that was run."""
         return (self.base, *self.alone, *self.tried)
 
     @property
     def fitting(self) -> tuple[Case, ...]:
-        """The cases that fit with the fewest remedies."""
+        """Return the cases that fit with the fewest remedies."""
         found = [case for case in (*self.alone, *self.tried) if case.fits]
         fewest = min((len(case.remedies) for case in found), default=0)
         return tuple(case for case in found if len(case.remedies) == fewest)
 
 
 def check(question: RemediesQuery, scenario: Scenario) -> None:
-    """Raises UsageError for a query that cannot be answered, before anything is started."""
+    """Raise UsageError if the query cannot be answered, before anything is started."""
     if not scenario.remedies and not scenario.pins:
         raise UsageError(
             "declares no remedies", where=question.scenario, hint="docs/add-a-scenario.md shows how to declare some"
@@ -86,7 +86,7 @@ def check(question: RemediesQuery, scenario: Scenario) -> None:
 
 
 def pinned_stacks(stack: Stack, scenario: Scenario) -> dict[str, Stack]:
-    """Name of a remedy -> the stack with its release, unless the stack has it already, or cannot get it."""
+    """Return the name of a remedy -> the stack with its release, unless the stack has it already, or cannot install it."""
     found: dict[str, Stack] = {}
     if stack.existed:
         return found
@@ -99,7 +99,7 @@ def pinned_stacks(stack: Stack, scenario: Scenario) -> dict[str, Stack]:
 
 
 def answer(question: RemediesQuery, scenario: Scenario, stack: Stack, run: MeasureCells) -> RemediesAnswer:
-    """Run and judge what is needed. Raises UsageError, and what ``run`` raises."""
+    """Run and judge the cells that the answer needs. Raise UsageError as `check` does, and what ``run`` raises."""
     check(question, scenario)
     run = recorded = Recorded(run)
     applicable, not_tried = _applicable(question, scenario)
@@ -138,7 +138,8 @@ def answer(question: RemediesQuery, scenario: Scenario, stack: Stack, run: Measu
 
 
 def first_cells(question: RemediesQuery, scenario: Scenario, stack: Stack) -> dict[tuple[str, ...], Cell]:
-    """The cells that an answer begins with, by the names of their remedies: the unmodified one, and each remedy alone."""
+    """Return the cells that an answer begins with, by the names of their remedies: the unmodified one, and each remedy
+    alone."""
     applicable, _ = _applicable(question, scenario)
     pins = pinned_stacks(stack, scenario)
     cells: dict[tuple[str, ...], Cell] = {(): _cell(question, scenario, stack, {})}
@@ -148,7 +149,7 @@ def first_cells(question: RemediesQuery, scenario: Scenario, stack: Stack) -> di
 
 
 def _applicable(question: RemediesQuery, scenario: Scenario) -> tuple[dict[str, Mapping[str, Any]], list[NotTried]]:
-    """The remedies that change something here, and why the others do not."""
+    """Return the changes of the remedies that have an effect here, and the other remedies with their reasons."""
     here = _parameters(question, scenario)
     scaled = scenario.devices[question.device]
     applicable: dict[str, Mapping[str, Any]] = {}
@@ -164,7 +165,7 @@ def _applicable(question: RemediesQuery, scenario: Scenario) -> tuple[dict[str, 
 
 
 def _parameters(question: RemediesQuery, scenario: Scenario) -> dict[str, Any]:
-    """Of the unmodified case."""
+    """Return the parameters of the unmodified case."""
     return scenario.resolve(question.variant, question.device, _scale(question))
 
 
@@ -188,7 +189,7 @@ def _cell(question: RemediesQuery, scenario: Scenario, stack: Stack, changes: Ma
 
 
 def judge_case(question: RemediesQuery, result: Result, names: tuple[str, ...], changes: Mapping[str, Any]) -> Case:
-    """One cell as a case."""
+    """Return one cell's result as a case."""
     record = result.record
     simulated = result.cell.device == "sim"
     phases: dict[str, PhaseFigures] = {}
@@ -231,7 +232,7 @@ def judge_case(question: RemediesQuery, result: Result, names: tuple[str, ...], 
 
 
 def _phase(readings: Sequence[PhaseReading], *, simulated: bool) -> PhaseFigures:
-    """The worst rank's figure of each kind."""
+    """Return the worst rank's figure of each kind."""
     return PhaseFigures(
         device_peak_bytes=max(one.device_peak_bytes for one in readings),
         device_retained_bytes=max(one.device_retained_bytes for one in readings),

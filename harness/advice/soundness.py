@@ -1,4 +1,5 @@
-"""Which releases train a workload: right, to the end, on its card. The one rule behind advice to use a release. Pure."""
+"""Soundness: a release trains a workload correctly, to the end, on its card. The only rule by which advice names a release
+to use. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from harness.wording.names import outcome_text
 
 
 class Soundness:
-    """A comparison, looked up by stack and workload. ``speaks_against`` says which findings rule a release out."""
+    """A comparison, looked up by stack and workload. ``speaks_against`` selects the findings that rule a release out."""
 
     def __init__(self, comparison: Comparison, rooms: CardRooms, speaks_against: Callable[[Finding], bool]) -> None:
         self._comparison = comparison
@@ -28,11 +29,11 @@ class Soundness:
         }
 
     def findings(self, stack: str, workload: str) -> list[Finding]:
-        """What rules a cell out, worst first."""
+        """Return the findings that rule a cell out, worst first."""
         return self._findings.get((stack, workload), [])
 
     def unknown(self, cell: ResultSummary) -> str:
-        """Why a cell says nothing; empty where it has a verdict."""
+        """Return why a cell has no verdict; empty if it has one."""
         stack, workload = cell.result.cell.stack.id, cell.result.cell.workload
         return self._unjudged(stack, workload) or (
             ""
@@ -41,7 +42,7 @@ class Soundness:
         )
 
     def is_sound(self, stack: str, workload: str) -> bool:
-        """Whether a cell ran to the end and was judged, nothing rules it out, and it has room."""
+        """Return True if a cell ran to the end and was judged, nothing rules it out, and it has room."""
         if stack not in self._comparison.cells.stacks_of(workload) or not self._has_passed(stack, workload):
             return False
         if self._unjudged(stack, workload) or self.findings(stack, workload):
@@ -49,12 +50,12 @@ class Soundness:
         return self.has_room(stack, workload)
 
     def has_room(self, stack: str, workload: str) -> bool:
-        """Whether a cell fits the card that it names, if it names one, unless the baseline's does not fit it either."""
+        """Return True unless a cell is too large for the card that it names, and the baseline's is not."""
         room = self._rooms.of(stack, workload)
         return room is None or not room.is_too_large
 
     def _unjudged(self, stack: str, workload: str) -> str:
-        """Why a cell was not judged; empty where it was. A run to the end needs no comparison where the baseline fails: it
+        """Return why a cell was not judged; empty if it was. A run to the end needs no comparison if the baseline fails: it
         cannot be worse, and the oracles judge it without the baseline's."""
         base = self._comparison.ended.get(workload, {}).get(self._comparison.baseline)
         measured = self._has_passed(stack, workload) and (stack, workload) not in self._without_figures
@@ -66,7 +67,7 @@ class Soundness:
         return isinstance(self._comparison.ended.get(workload, {}).get(stack, Passed()), Passed)
 
     def first(self, stacks: Iterable[str], workloads: Collection[str]) -> str:
-        """The first of these stacks that is sound on each of the workloads that it was measured on; empty where none is."""
+        """Return the id of the first stack that is sound on each workload that it was measured on; empty if none is."""
         for stack in stacks:
             measured = [workload for workload in workloads if stack in self._comparison.cells.stacks_of(workload)]
             if measured and all(self.is_sound(stack, workload) for workload in measured):

@@ -1,7 +1,7 @@
-"""Whether one package can go from the installed release to another: what is met there, and where to go instead. Pure.
+"""Judge an upgrade of one package: the problems of the target release, and the release to upgrade to instead. Pure.
 
-The comparison's baseline is the installed release. What is a problem is for `harness.compare.problems` to say, and what it
-means and which release to use for `harness.advice.assessment`; here they are put together for one target.
+The comparison's baseline is the installed release. `harness.compare.problems` finds the problems, and
+`harness.advice.assessment` decides what they mean and which release to use; this module combines them for one target.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.compare.comparison import EVERYTHING
 
 
 class UpgradeVerdict(Enum):
-    """Whether to upgrade."""
+    """The verdict on an upgrade."""
 
     YES = "yes"
     IF_SET = "if set"  #: once changed defaults are set to what they were
@@ -27,7 +27,7 @@ class UpgradeVerdict(Enum):
 
 
 class UpgradeJudgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What a release brings, beside the installed one."""
+    """A release, judged against the installed one."""
 
     verdict: UpgradeVerdict
     met: tuple[Assessment, ...] = ()  #: the problems that the installed release does not have, the gravest first
@@ -35,11 +35,11 @@ class UpgradeJudgement(msgspec.Struct, frozen=True, kw_only=True):
     settings: tuple[str, ...] = ()  #: the changed defaults to set
     compared: int = 0  #: workloads that ran with this release and were compared with the installed one
     workloads: int = 0  #: those that either has a result of
-    reason: str = ""  #: why nothing is known; empty where something is
+    reason: str = ""  #: why nothing is known; empty if something is
 
     @property
     def against(self) -> tuple[Assessment, ...]:
-        """The problems that no setting ends."""
+        """Return the problems that speak against the release: no costs, and none that a setting ends."""
         return tuple(one for one in self.met if not one.kind.is_cost and one.problem.setting is None)
 
 
@@ -50,32 +50,33 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     installed: str
     target: str
     judgement: UpgradeJudgement
-    comparison: Comparison | None = None  #: None where nothing is stored
+    comparison: Comparison | None = None  #: None if nothing is stored
     stack: str = ""  #: id of the target's
     kept: tuple[Assessment, ...] = ()  #: the problems that both releases have, but for costs
-    instead: str = ""  #: id of the stack to go to instead; empty where none is known, or none is needed
+    instead: str = ""  #: id of the stack to go to instead; empty if none is known, or none is needed
     instead_settings: tuple[str, ...] = ()  #: the changed defaults to set there
 
     @property
     def verdict(self) -> UpgradeVerdict:
+        """Return the verdict on the target."""
         return self.judgement.verdict
 
 
 def unknown(package: str, installed: str, target: str, reason: str) -> Upgrade:
-    """The answer where nothing is stored."""
+    """Return the answer if nothing is known, with the reason."""
     judgement = UpgradeJudgement(verdict=UpgradeVerdict.UNKNOWN, reason=reason)
     return Upgrade(package=package, installed=installed, target=target, judgement=judgement)
 
 
 def stays(package: str, installed: str) -> Upgrade:
-    """The answer where the target is installed already."""
+    """Return the answer if the target is the installed release."""
     judgement = UpgradeJudgement(verdict=UpgradeVerdict.YES)
     return Upgrade(package=package, installed=installed, target=installed, judgement=judgement)
 
 
 def judge(comparison: Comparison, package: str, target: str, card: Card | None = None) -> Upgrade:
-    """From the comparison's baseline to the stack with the id ``target``, which is another one. ``card`` is in place of
-    those that scenarios name."""
+    """Judge an upgrade from the comparison's baseline to another stack, with the id ``target``. ``card`` overrides the cards
+    that scenarios name."""
     assessor = Assessor(comparison, CardRooms(comparison, card))
     judgement = _judgement(comparison, assessor, target)
     instead = _instead(comparison, assessor, target, judgement) if judgement.verdict is UpgradeVerdict.NO else ""
@@ -127,7 +128,7 @@ def _judgement(comparison: Comparison, assessor: Assessor, target: str) -> Upgra
 
 
 def _unknown(comparison: Comparison, target: str, met: tuple[Assessment, ...], compared: list[str]) -> str:
-    """Why a release without anything against it is not known to be good; empty where it is."""
+    """Return why a release with nothing against it is not known to be good; empty if it is."""
     if any(one.kind is ProblemKind.UNTESTABLE for one in met):
         return "it cannot be tested here"
     ours = (target, comparison.baseline)
@@ -137,9 +138,10 @@ def _unknown(comparison: Comparison, target: str, met: tuple[Assessment, ...], c
 
 
 def _instead(comparison: Comparison, assessor: Assessor, target: str, judgement: UpgradeJudgement) -> str:
-    """The nearest sound release that is a yes: newer than the target, else between the two. Where none is sound on what the
-    target spoils, as the installed release may not be either, the newest that is a yes. Of what goes wrong now and then none
-    is known to be sound."""
+    """Return the id of the nearest sound release to which an upgrade is advised: newer than the target, else between the
+    two. If none is sound on the workloads that the target breaks, as the installed release may not be either, return the
+    newest to which an upgrade is advised. Return an empty id if a problem is intermittent: then no release is known to be
+    sound."""
     if any(one.problem.worst.intermittent for one in judgement.against):
         return ""
     order = [stack.id for stack in comparison.stacks if stack.id != comparison.baseline]

@@ -28,7 +28,7 @@ def one_release(package: str, text: str, installer: Installer) -> str:
     if no index answers and the release is not known offline."""
     found = resolve(package, text, installer.published)
     if len(found) != 1:
-        raise UsageError(f"{text} means {len(found)} releases", where=package, hint="name exactly one")
+        raise UsageError(f"{text} matches {len(found)} releases", where=package, hint="name exactly one")
     return found[0]
 
 

@@ -92,7 +92,7 @@ def parse(text: str) -> Question:
     if metric.direction is Direction.NEUTRAL and metric.unit:
         raise UsageError(f"{name} is reported, not judged", where=_WHERE, hint=f"use {STEP_TIME.name}")
     if metric.example_key and not key:
-        raise UsageError(f"{name} of what?", where=_WHERE, hint=f"write e.g. {name}:{metric.example_key}")
+        raise UsageError(f"{name} needs a key", where=_WHERE, hint=f"write e.g. {name}:{metric.example_key}")
     if colon and not metric.example_key and metric is not OUTCOME:
         raise UsageError(f"{name} has nothing behind a colon", where=_WHERE, hint=f"write {head}")
     if metric.per_phase and not phase:

@@ -180,7 +180,7 @@ def _interrupted(error: KeyboardInterrupt) -> int:
     number = error.number if isinstance(error, signals.Interrupted) else signal.SIGINT
     if number == signal.SIGINT:
         click.echo(err=True)  # after the "^C" that a terminal shows
-    note("interrupted; what was measured is stored, and the same command goes on from there")
+    note("interrupted; what was measured is stored, and run the same command to continue")
     return 128 + number  # as a shell reports a process that a signal ended
 
 

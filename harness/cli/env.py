@@ -36,6 +36,6 @@ def command(version: str | None, stacks: options.StackOptions) -> None:
     wanted = planned.stacks if len(planned.stacks) == 1 else planned.stacks[-1:] if stacks.stack else ()
     if not wanted:
         raise UsageError(
-            f"that means {len(planned.stacks)} stacks", where="env", hint="name one version, e.g. `env 0.16.4`"
+            f"that matches {len(planned.stacks)} stacks", where="env", hint="name one version, e.g. `env 0.16.4`"
         )
     click.echo(built_here(wanted[0], settings, installer).python)

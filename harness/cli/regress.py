@@ -124,7 +124,8 @@ def command(
     )
     if named is not None:
         if selection.scenarios or selection.variants or program is not None:
-            raise UsageError("a selection, and what to run besides", where="--select", hint="give one of the two")
+            what = "cannot be combined with --scenario, --variant or --program"
+            raise UsageError(what, where="--select", hint="give one of the two")
         settings = selecting(settings, named)
         if named in settings.stacks and stacks.stack is None and not stacks.pythons:
             stacks = msgspec.structs.replace(stacks, stack=named)
@@ -185,7 +186,7 @@ def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
     stacks = len(planned.stacks.stacks)
     text = f"{len(cells)} cells on {stacks} stacks"
     if any(cell.workload not in expected for cell in cells):
-        say(f"{text}; how long they take is not known: no program has run here")
+        say(f"{text}; duration unknown: no program has run here yet")
         return
     if cells:
         seconds = GUESSED_STACK_S * stacks + sum(expected[cell.workload] for cell in cells)

@@ -170,7 +170,7 @@ def _check_is_finding(text: str) -> None:
         hint = f"name the answer beside it: {answer}"
     elif text.endswith((".jsonl", ".jsonl.gz")):
         hint = f"name one of its cells, and the file by an option: VERSION/scenario/variant/device --results {text}"
-    raise UsageError("no finding, but a file", where=text, hint=hint)
+    raise UsageError("not a finding: this is a file", where=text, hint=hint)
 
 
 def _check_is_open(

@@ -36,7 +36,7 @@ def command(config: str, out: str, tiny: bool, stacks: options.StackOptions) -> 
     """
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError("is there already, and not empty", where=out, hint="name another folder")
+        raise UsageError("already exists, and is not empty", where=out, hint="name another folder")
     environment = _environment(stacks)
     what = str(Path(config).absolute()) if Path(config).exists() else config
     python = environment.python

@@ -49,7 +49,7 @@ def one_cell(settings: Settings, stack: Stack, workload: WorkloadOptions, progra
     )
     if len(found.cells) > 1:
         names = ", ".join(cell.workload for cell in found.cells[:6])
-        raise UsageError(f"that means {len(found.cells)} workloads: {names}", hint="name one")
+        raise UsageError(f"that matches {len(found.cells)} workloads: {names}", hint="name one")
     if not found.cells:
         skipped = found.skipped[0]
         raise UsageError(f"{skipped.workload}: {skipped.reason}", hint="take another --device")
@@ -81,7 +81,7 @@ def named_cell(
             return stored[found[0]]
         if found:
             names = ", ".join(found[:4])
-            raise UsageError(f"{text} means {len(found)} stored cells: {names}", where="cell", hint="name one")
+            raise UsageError(f"{text} matches {len(found)} stored cells: {names}", where="cell", hint="name one")
     others = {} if like is None or like.existed else {**like.versions}
     others.pop(package, None)
     return _planned(text, package, settings, installer, others)
@@ -131,7 +131,7 @@ def _planned(text: str, package: str, settings: Settings, installer: Installer, 
     if len(found) == 1:
         return found[0]
     if found:
-        raise UsageError(f"{text} means {len(found)} cells", where="cell", hint="name one workload")
+        raise UsageError(f"{text} matches {len(found)} cells", where="cell", hint="name one workload")
     skipped = [f"{one.workload}: {one.reason}" for one in planned.matrix.skipped]
     raise UsageError(
         skipped[0] if skipped else f"no such cell: {text}", where="cell", hint=f"`{commands.SCENARIOS}` lists them"

@@ -24,7 +24,7 @@ _NEAR_ZERO = 1e-6
 _MOST_NAMED, _MOST_EVIDENCE = 1, 20
 
 #: The beginning of the message of such a finding.
-SAVES_OTHERWISE = "it saves otherwise than the baseline: "
+SAVES_OTHERWISE = "saved checkpoint differs from the baseline: "
 
 _VALUES = "with other values"
 

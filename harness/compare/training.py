@@ -83,7 +83,7 @@ def _norm(quantities: Sequence[_Quantity], step: int) -> _StepDifference | None:
 
 
 #: The beginning of the message of such a finding, after the model's name if several train.
-TRAINS_OTHERWISE = "it trains otherwise than the baseline: "
+TRAINS_OTHERWISE = "training differs from the baseline: "
 
 
 def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding | None:

@@ -56,7 +56,8 @@ def _published(commands: PackageCommands, package: str, python: str) -> tuple[st
     except EnvironmentUnavailable as error:
         hint = "check the network and pip config list; releases that the harness knows need no index"
         raise EnvironmentUnavailable(f"no index answers for {package}: {error.what}", where=_PLACE, hint=hint) from None
-    raise UsageError(f"no index knows {package!r}", where=_PLACE, hint="check the name and pip config list")
+    hint = "check the name and pip config list"
+    raise UsageError(f"no configured index has a package {package!r}", where=_PLACE, hint=hint)
 
 
 def _has(commands: PackageCommands, requirement: str) -> bool:

@@ -1,6 +1,6 @@
 """Adapters by their ids. Standard library only: the host compares and stores ids, a measured environment imports modules.
 
-An adapter of this project has a short id, the same wherever its module lies. Any other adapter is named by the dotted path
+An adapter of this project has a short id, the same wherever its module is. Any other adapter is named by the dotted path
 of its module (``scenarios._ddp``), which is its id.
 """
 

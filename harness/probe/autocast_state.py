@@ -1,5 +1,5 @@
-"""What autocast does now, for a type of device. Up to torch 2.3 each device had functions of its own, and those without
-a device in their name were CUDA's."""
+"""The current state of autocast, by device type. Up to torch 2.3 each device had functions of its own, and those without a
+device in their name were CUDA's."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import Any
 
 import torch
 
-#: Whether torch asks by device.
+#: True if torch's functions take the device type.
 BY_DEVICE = hasattr(torch, "get_autocast_dtype")
 
 
 def enabled(device: str) -> bool:
+    """Return True if autocast is enabled for the device type."""
     if BY_DEVICE:
         return torch.is_autocast_enabled(device)
     return _of_old(device, is_enabled=True)
 
 
 def dtype(device: str) -> torch.dtype:
+    """Return the dtype that autocast casts to on the device type."""
     if BY_DEVICE:
         return torch.get_autocast_dtype(device)
     return _of_old(device, is_enabled=False)

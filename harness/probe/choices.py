@@ -1,6 +1,5 @@
-"""The values of those parameters that have few. Standard library only: the host refuses any other before a cell runs, whose
-failure would be taken for the release's.
-"""
+"""The values of parameters that have few. Standard library only: the host refuses any other before a cell runs, whose
+failure would be taken for the release's."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import Any
 
 from harness.probe import adapters
 
-#: Of the parameters of this project's own adapters: name -> all values that they know.
+#: Parameters of this project's own adapters: name -> all values that they know.
 CHOICES: Mapping[str, Sequence[Any]] = {
     "zero_stage": (0, 1, 2, 3),
     "dtype": ("fp32", "bf16", "fp16"),
@@ -26,12 +25,12 @@ CHOICES: Mapping[str, Sequence[Any]] = {
     "exported": ("", "zero_to_fp32", "16bit"),
 }
 
-#: The adapters that take these parameters. What a program calls one of them is its own.
+#: The adapters that take these parameters. A program's parameters of the same names are its own.
 _TRAINING = (adapters.DEEPSPEED, adapters.DEEPSPEED_JOBS, adapters.TRAINER)
 
 
 def refused(framework: str, parameters: Mapping[str, Any]) -> str:
-    """What is said of the first parameter with a value that the framework's adapter does not know; empty where all are
+    """Return a message on the first parameter with a value that the framework's adapter does not know; empty if all are
     known, or the adapter does not take them."""
     if framework in _TRAINING:
         for name, choices in CHOICES.items():

@@ -1,11 +1,11 @@
-"""torchvision and torchaudio beside a torch that they were not built for.
+"""torchvision and torchaudio with a torch that they were not built for.
 
-On a machine without a GPU an environment has torch's CPU build, and where no index has theirs, their wheels for CUDA, whose
+On a machine without a GPU an environment has torch's CPU build, and if no index has theirs, their wheels for CUDA, whose
 compiled parts cannot be loaded. Most programs need none of them, and could not import the packages all the same:
 
-- torchvision says that an operator (``nms``, ``roi_align`` and a few more of object detection) is not there to who calls it,
+- torchvision reports a missing operator (``nms``, ``roi_align`` and a few more of object detection) only when it is called,
   but it also describes ``nms`` while it is imported;
-- torchaudio also comes without its extension, and then refuses the functions that need it. An extension that is there and
+- torchaudio also comes without its extension, and then refuses the functions that need it. An extension that exists and
   does not load is an error.
 """
 
@@ -26,8 +26,8 @@ _EXTENSION = "torchaudio._extension"
 
 
 def import_without_extensions() -> None:
-    """From now on the two can be imported where their compiled parts cannot be loaded. Imports torch where there is a
-    torchvision."""
+    """Make the two packages importable from now on even if their compiled parts cannot be loaded. Import torch if
+    torchvision is installed."""
     if importlib.util.find_spec("torchvision") is not None:
         _describe_what_is_there()
     if importlib.util.find_spec("torchaudio") is not None:
@@ -54,7 +54,7 @@ def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _ExtensionFinder:
-    """Finds torchaudio's module that loads the extension, whose failure to do so then means that there is none."""
+    """Finds torchaudio's module that loads the extension; if that fails, it counts as absent."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -82,7 +82,8 @@ class _ExtensionLoader(importlib.abc.Loader):
 
 
 def _without_extension(name: str) -> Any:
-    """What the module has where there is no extension, which has other names in each release."""
+    """Return an attribute of that module as it is without the extension; each release names them differently. Raise
+    AttributeError for any other name."""
     if name.startswith("_IS_"):
         return False
     if name.startswith("fail_if_no_"):

@@ -1,7 +1,7 @@
-"""Reads scenario files for the host, in a process of its own: a file that ends its process, or never ends, ends this one.
+"""Reads scenario files for the host, in a separate process: a file that ends its process, or never ends, ends only this one.
 
-It answers each path on stdout with one JSON object a line: ``{"scenario": ...}``, or
-``{"error": ...}``, after which it ends. What the files print goes to stderr.
+It answers each path on stdout with one JSON object a line: ``{"scenario": ...}``, or ``{"error": ...}``, after which it
+ends. Output of the files goes to stderr.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from harness.probe.scenario import ScenarioError, load
 
 
 def main(files: Sequence[str]) -> None:
+    """Answer each file, and stop at the first error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for file in files:

@@ -1,4 +1,4 @@
-"""What the probe expects of a framework's adapter. One module per framework, with these names at its top level.
+"""The interface of a framework's adapter. One module per framework, with these names at its top level.
 
 An adapter runs inside the measured environment only; ``harness.probe.frameworks.deepspeed`` is the model to follow, and
 ``docs/add-a-framework.md`` walks through a new one.
@@ -14,7 +14,7 @@ from harness.probe.border.wire import Numerics, PhaseReading
 
 
 class Meter(Protocol):
-    """Counts memory, operations and communication of the process that it is entered in."""
+    """Counts memory, operations and communication of the process that enters it."""
 
     working: Callable[[], None]
     """Set by the rank: to be called with every operator, as a sign of life."""
@@ -24,15 +24,16 @@ class Meter(Protocol):
     def __exit__(self, *exc: object) -> bool | None: ...
 
     def begin(self) -> None:
-        """A phase begins: its peaks start from what is held now, its counts from zero."""
+        """Begin a phase: its peaks start from what is held now, its counts from zero."""
 
     def end(self) -> PhaseReading:
-        """The phase ended: its peaks, what is still held, its counts (``seconds`` and ``host_calls`` are left 0)."""
+        """End the phase, and return its peaks, what is still held, and its counts (``seconds`` and ``host_calls`` are left
+        0)."""
 
 
 class Training(Protocol):
-    """One rank's live training job. A step is ``micro_batches`` times forward, backward, step. Where a micro-batch has
-    several losses, an attribute ``backwards`` says how many times forward and backward come before the step."""
+    """One rank's live training job. A step is ``micro_batches`` times forward, backward, step. If a micro-batch has several
+    losses, an attribute ``backwards`` gives the number of forward and backward passes before the step."""
 
     micro_batches: int
 
@@ -43,22 +44,22 @@ class Training(Protocol):
     def step(self, micro_batch: int) -> None: ...
 
     def next_batch(self) -> None:
-        """Called between steps, untimed: moves on to the fixed data of the next step."""
+        """Move on to the fixed data of the next step; called between steps, untimed."""
 
     def loss(self) -> float | None:
-        """Mean loss over the micro-batches and ranks of the step just done (every rank calls it); None where values
-        mean nothing (``sim``)."""
+        """Return the mean loss over the micro-batches and ranks of the step just done; None if values mean nothing
+        (``sim``). Collective: every rank calls it."""
 
     def gradient_norm(self) -> float | None:
-        """The global gradient norm of the step just done; None where the framework does not report it (every rank calls
-        it)."""
+        """Return the global gradient norm of the step just done; None if the framework does not report it. Collective: every
+        rank calls it."""
 
     def parameters(self) -> Mapping[str, Any] | None:
-        """Whole parameters by name, as `Framework.judge` wants them (every rank calls it); None where values mean
-        nothing."""
+        """Return whole parameters by name, as `Framework.judge` wants them; None if values mean nothing. Collective: every
+        rank calls it."""
 
     def configuration(self) -> dict[str, Any]:
-        """The effective configuration as dotted keys and JSON scalars."""
+        """Return the effective configuration as dotted keys and JSON scalars."""
 
 
 class Framework(Protocol):
@@ -67,24 +68,24 @@ class Framework(Protocol):
     Those of an adapter that has no job of its own to start are optional, and `harness.probe.programs.adapter` has them:
 
     - ``prepare(request, folder)`` is called before ranks are forked, with the run's folder;
-    - ``again(folder)``: whether a cell whose ranks have failed is begun again, from `prepare` on;
+    - ``again(folder)`` returns True if a cell whose ranks have failed is to be retried, from `prepare` on;
     - ``run(request, rank, heartbeat, measured, channel)`` is all that a rank does, in place of `surroundings`, `start` and
       `judge`;
-    - ``simulated_ranks(parameters)`` are the ranks that ``sim`` runs, one process each; without it, rank 0 alone.
+    - ``simulated_ranks(parameters)`` are the ranks that ``sim`` runs, one process each; without it, only rank 0.
 
     ``ideal`` and ``stopwatch`` are optional too: see ``docs/add-a-framework.md``.
     """
 
     def preload(self, device: str) -> None:
-        """Import what every cell needs, once per environment, before ranks are forked from this process. Must start no
-        thread and touch no device. ``cpu`` and ``sim`` are the same to it: one process serves the cells of both."""
+        """Import the modules that every cell needs, once per environment, before ranks are forked from this process. Must
+        start no thread and touch no device. ``cpu`` and ``sim`` are the same to it: one process serves the cells of both."""
 
     def world_size(self, parameters: Mapping[str, Any], device: str) -> int:
-        """How many rank processes to start (1 in ``sim``, however many ranks are simulated)."""
+        """Return the number of rank processes to start (1 in ``sim``, however many ranks are simulated)."""
 
     def surroundings(self, parameters: Mapping[str, Any], device: str) -> AbstractContextManager[Meter]:
-        """Entered by each rank for all its life, before `start`: what makes this process a rank (in ``sim``, the
-        simulation), and what measures it."""
+        """Return the context of a rank, entered for all its life, before `start`: it makes this process a rank (in ``sim``,
+        the simulation), and measures it."""
 
     def start(
         self,
@@ -93,8 +94,8 @@ class Framework(Protocol):
         shape: Mapping[str, Any],
         measured: Callable[[], AbstractContextManager[None]],
     ) -> Training:
-        """Join the ranks (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and LOCAL_* are set) and build the job; what
-        counts as the ``init`` phase runs inside ``with measured():``."""
+        """Join the ranks (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and LOCAL_* are set) and return the built job; work
+        that counts as the ``init`` phase runs inside ``with measured():``."""
         ...
 
     def judge(
@@ -107,4 +108,4 @@ class Framework(Protocol):
         numerics: Numerics,
     ) -> None:
         """Train the same without the framework for ``steps`` steps and fill in the ``true_*`` and ``*_error`` fields of
-        ``numerics``; ``trained`` is what `Training.parameters` gave. Called on every rank, rank 0's figures count."""
+        ``numerics``; ``trained`` is the result of `Training.parameters`. Called on every rank; rank 0's figures count."""

@@ -1,8 +1,7 @@
 """DeepSpeed up to 0.14.0 on a CPU without Intel's packages.
 
-Its CPU accelerator imports ``intel_extension_for_pytorch`` and ``oneccl_bindings_for_pytorch``, uses neither of them
-itself, and names oneCCL as the backend of its collectives. Later releases ask whether they are there, and take gloo where
-they are not.
+Its CPU accelerator imports ``intel_extension_for_pytorch`` and ``oneccl_bindings_for_pytorch``, uses neither of them itself,
+and names oneCCL as the backend of its collectives. Later releases check for the packages, and take gloo without them.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ _COLLECTIVES = "oneccl_bindings_for_pytorch"
 
 
 def import_deepspeed() -> None:
-    """Imports the installed DeepSpeed, with the accelerator that ``DS_ACCELERATOR`` names. Afterwards Intel's packages are
-    as absent as before: a program that asks for them gets the answer of this machine."""
+    """Import the installed DeepSpeed, with the accelerator that ``DS_ACCELERATOR`` names. Afterwards Intel's packages are as
+    absent as before, for programs that look for them."""
     if not _demands_what_is_missing():
         import deepspeed
 
@@ -35,7 +34,8 @@ def import_deepspeed() -> None:
 
 
 def _demands_what_is_missing() -> bool:
-    """By the release's source: it imports oneCCL's bindings without a condition."""
+    """Return True if the release needs Intel's packages and they are missing: by its source, it imports oneCCL's bindings
+    without a condition."""
     if importlib.util.find_spec(_EXTENSION) is not None or importlib.util.find_spec(_COLLECTIVES) is not None:
         return False
     spec = importlib.util.find_spec("deepspeed")

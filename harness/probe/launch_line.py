@@ -1,13 +1,13 @@
-"""The command line by which people launch a training program, as its parts. Standard library only: the host reads a line
-too, to know its ranks and its files.
+"""The command line by which people launch a training program, split into its parts. Standard library only: the host reads a
+line too, to know its ranks and its files.
 
     python train.py ARGS                     torchrun --nproc_per_node 8 train.py ARGS
     deepspeed --num_gpus 8 train.py ARGS     accelerate launch --config_file zero3.yaml train.py ARGS
     trl sft ARGS                             llamafactory-cli train config.yaml
     litgpt finetune_lora ARGS                train.py ARGS
 
-What a launcher's options mean, its own code says: `harness.probe.programs.launchers` hands them over, in the measured
-environment. Here they are only separated from the program and from the program's arguments.
+A launcher's own code interprets its options: `harness.probe.programs.launchers` passes them on, in the measured environment.
+Here they are only separated from the program and from the program's arguments.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _FLAGS = {
 }  # fmt: skip
 _FLAGS["torch.distributed.launch"] = _FLAGS["torchrun"] | {"--use-env", "--use_env"}
 
-#: What makes the next word a module instead of a file.
+#: Options that make the next word a module instead of a file.
 _MODULE = frozenset(("-m", "--module"))
 
-#: Options that say how many ranks there are, and the one that multiplies them.
+#: Options for the number of ranks, and those that multiply it.
 _RANKS = ("--nproc_per_node", "--nproc-per-node", "--num_gpus", "--num-gpus", "--num_processes", "--num-processes")
 _NODES = ("--nnodes", "--num_nodes", "--num-nodes")
 _INCLUDE = ("--include", "-i")
@@ -66,12 +66,12 @@ _PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 
 
 class LaunchLineError(ValueError):
-    """A line that launches no program; the message says what is wrong with it."""
+    """A line that launches no program; the message gives the reason."""
 
 
-#: How variables begin that are read when Python starts or when a package is imported. A measured process has imported torch,
-#: transformers and DeepSpeed before a program begins. Seen with torch 2.13.0, transformers 4.57.6, DeepSpeed 0.16.4: which
-#: names these imports look up, and, of the first eight, that they change nothing afterwards.
+#: Prefixes of variables that are read when Python starts or when a package is imported. A measured process has imported
+#: torch, transformers and DeepSpeed before a program begins. Observed with torch 2.13.0, transformers 4.57.6, DeepSpeed
+#: 0.16.4: the names that these imports look up, and that the first eight change nothing afterwards.
 _READ_BEFORE = (
     "OMP_NUM_THREADS", "TORCH_LOGS", "HF_", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_", "TRANSFORMERS_VERBOSITY",
     "TORCH_DISTRIBUTED_DEBUG", "DEEPSPEED_TIMEOUT",
@@ -95,7 +95,7 @@ class LaunchLine:
 
     @property
     def name(self) -> str:
-        """What the program is called, without its folder."""
+        """The program's name, without its folder."""
         if self.launcher == INSTALLED:
             return "-".join((self.program, *(word for word in self.arguments[:1] if _COMMAND.fullmatch(word))))
         if self.is_command:
@@ -106,17 +106,17 @@ class LaunchLine:
 
     @property
     def is_command(self) -> bool:
-        """Whether the program is a command of the launcher's own, or an installed one, not a file."""
+        """True if the program is a command of the launcher's own, or an installed one, not a file."""
         return self.launcher in (INSTALLED, *_COMMANDS)
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """The variables that were read before the program begins, where it is measured."""
+        """The variables that are read before the program begins when it is measured."""
         return tuple(name for name, _ in self.variables if name.startswith(_READ_BEFORE))
 
     @property
     def ranks(self) -> int | None:
-        """How many the launcher's options mean; None where they do not say, or not in numbers (``auto``)."""
+        """The number of ranks by the launcher's options; None if they do not give it, or not as a number (``auto``)."""
         if self.launcher == "deepspeed" and (included := self.option(_INCLUDE)):
             return _included(included)
         per_node = self._number(_RANKS, "NPROC_PER_NODE")
@@ -126,17 +126,17 @@ class LaunchLine:
 
     @property
     def configuration(self) -> str:
-        """The file that ``accelerate launch`` reads its options from; empty where the line names none."""
+        """The file that ``accelerate launch`` reads its options from; empty if the line names none."""
         return self.option(_CONFIGURATIONS[self.launcher]) if self.launcher in _CONFIGURATIONS else ""
 
     @property
     def starts_any_file(self) -> bool:
-        """Whether the launcher starts the program as it is, and not by Python."""
+        """True if the launcher starts the program as it is, and not by Python."""
         return not {"--no-python", "--no_python"}.isdisjoint(self.options)
 
     @property
     def asks_for_devices(self) -> bool:
-        """Whether it starts a rank on each device that it finds, unless it is given a number."""
+        """True if the launcher starts a rank on each device that it finds, unless the line gives a number."""
         return self.launcher in ("deepspeed", "accelerate", INSTALLED, *_COMMANDS) or self.option(_RANKS) in (
             "gpu",
             "auto",
@@ -144,13 +144,14 @@ class LaunchLine:
 
     @property
     def visible_devices(self) -> int | None:
-        """How many ranks it starts where nothing else says: one on each device of its ``CUDA_VISIBLE_DEVICES``."""
+        """The number of ranks if nothing else gives it: one on each device of the line's ``CUDA_VISIBLE_DEVICES``. None
+        without that variable, or if the launcher does not count devices."""
         devices = [each for each in dict(self.variables).get("CUDA_VISIBLE_DEVICES", "").split(",") if each.strip()]
         return len(devices) or None if self.asks_for_devices else None
 
     def option(self, names: Sequence[str]) -> str:
-        """The value of one of the launcher's options, by its spellings; empty where it is not given. A command takes them
-        among its own: ``tune run --nproc_per_node 4 RECIPE``, ``trl sft --num_processes 4``."""
+        """Return the value of one of the launcher's options, by its spellings; empty if it is not given. A command takes
+        them among its own: ``tune run --nproc_per_node 4 RECIPE``, ``trl sft --num_processes 4``."""
         words = iter(self.arguments if self.is_command else self.options)
         for word in words:
             name, equals, value = word.partition("=")
@@ -159,7 +160,8 @@ class LaunchLine:
         return ""
 
     def _number(self, names: Sequence[str], variable: str) -> int | None:
-        """Of an option, or for a command of the variable from which LLaMA-Factory, ms-swift and XTuner read it."""
+        """Return the number given by an option, or for a command by the variable from which LLaMA-Factory, ms-swift and
+        XTuner read it; None without one."""
         value = self._text(names, variable)
         return int(value) if value.isdecimal() else None
 
@@ -167,7 +169,7 @@ class LaunchLine:
         return self.option(names) or (dict(self.variables).get(variable, "") if self.is_command else "")
 
     def check_counts(self) -> None:
-        """Raises LaunchLineError where it starts a number of processes or nodes that there is not."""
+        """Raise LaunchLineError if the line starts an impossible number of processes or nodes."""
         for names, variable, pattern in ((_RANKS, "NPROC_PER_NODE", _PROCESSES), (_NODES, "NNODES", _NODE_COUNT)):
             value = self._text(names, variable)
             is_all = value == "-1" and self.launcher == "deepspeed"  # its own word for all that there are
@@ -178,15 +180,16 @@ class LaunchLine:
 
 
 def _included(devices: str) -> int | None:
-    """Of DeepSpeed's ``localhost:0,1`` or ``worker-0:0,1@worker-1:2``; None where a host is named without its devices."""
+    """Return the number of devices in DeepSpeed's ``localhost:0,1`` or ``worker-0:0,1@worker-1:2``; None if a host is named
+    without its devices."""
     numbers = [host.partition(":")[2].split(",") for host in devices.split("@")]
     return sum(map(len, numbers)) if all(number.isdecimal() for own in numbers for number in own) else None
 
 
-#: Launchers whose first word is a command of theirs, which is a program of their own.
+#: Launchers whose first word is one of their own commands.
 _COMMANDS = ("trl", "llamafactory-cli")
 
-#: The launcher of a command that a package installs, such as ``litgpt``: none but itself.
+#: The launcher of a command that a package installs, such as ``litgpt``, and that launches itself.
 INSTALLED = "command"
 
 #: A word that a shell looks up in ``PATH``, rather than a file.
@@ -194,7 +197,8 @@ _COMMAND = re.compile(r"[A-Za-z][\w-]*")
 
 
 def parse(line: str) -> LaunchLine:
-    """Raises LaunchLineError."""
+    """Return the parts of a launch line. Raise LaunchLineError if it is not a single line, needs a shell, or launches no
+    program."""
     line = joined(line)
     if "\n" in line:
         raise LaunchLineError("several lines; write one launch line")
@@ -210,7 +214,7 @@ def parse(line: str) -> LaunchLine:
 
 
 def parse_words(words: Sequence[str]) -> LaunchLine:
-    """Of a line that is in words already. Raises LaunchLineError."""
+    """Return the parts of a line that is already split into words. Raise LaunchLineError if it launches no program."""
     parsed = _parsed(list(words))
     parsed.check_counts()
     return parsed
@@ -311,7 +315,7 @@ _EXAMPLES = {"trl": "sft --model_name_or_path Qwen/Qwen2.5-7B", "llamafactory-cl
 
 
 def _split(launcher: str, words: Sequence[str]) -> tuple[list[str], str, bool, list[str]]:
-    """The launcher's options, the program, whether that is a module, and its arguments."""
+    """Return the launcher's options, the program, True if that is a module, and its arguments."""
     options: list[str] = []
     is_module = False
     left: Iterator[str] = iter(words)

@@ -1,5 +1,5 @@
-"""The modules that are imported, looked at without importing any more: a lazy module answers a question about a name by an
-import, which changes ``sys.modules`` under whoever walks it. Standard library only."""
+"""Lists the imported modules without importing any more: a lazy module answers a lookup of a name by an import, which
+changes ``sys.modules`` during iteration over it. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def loaded_modules() -> list[tuple[str, ModuleType, dict[str, Any]]]:
-    """Of each module that is imported now: its full name, itself, and the names that it holds itself."""
+    """Return the full name of each module imported so far, the module, and its own names."""
     found = []
     for name, module in list(sys.modules.items()):
         held = getattr(module, "__dict__", None)  # frameworks put all sorts of things there

@@ -1,4 +1,4 @@
-"""What a stand-in of the harness's lacks: a refusal of ours, and no fault of the release that needs it.
+"""The refusal of a stand-in of the harness's that lacks a part: no fault of the release that needs it.
 
 Standard library only.
 """
@@ -39,7 +39,7 @@ class StandIn:
 
 
 def lacking(stands_for: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of what stands for something. Python's own protocols are no part of it."""
+    """Return the ``__getattr__`` of a stand-in, which raises NoStandInError; AttributeError for Python's own protocols."""
 
     def missing(name: str) -> Any:
         raise AttributeError(name) if name.startswith("__") else NoStandInError(f"{stands_for}.{name} has no stand-in")
@@ -49,8 +49,8 @@ def lacking(stands_for: str) -> Callable[[str], Any]:
 
 @contextlib.contextmanager
 def refused(not_found: Callable[[BaseException], str]) -> Iterator[None]:
-    """Inside, an error is a NoStandInError where ``not_found`` says what it, or one that it reports, has not found; it says
-    nothing where that is no part of a stand-in."""
+    """Turn an error into a NoStandInError within the block, if ``not_found`` returns the name that the error, or one that it
+    reports, has not found; it returns an empty text for a name that belongs to no stand-in."""
     try:
         yield
     except Exception as error:

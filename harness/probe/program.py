@@ -1,4 +1,4 @@
-"""How a program is declared as a scenario. Standard library only.
+"""The declaration of a program as a scenario. Standard library only.
 
 A scenario file of a program::
 
@@ -36,7 +36,7 @@ from harness.probe.scenario import PACKAGES, Scenario, ScenarioError
 from harness.probe.shell_syntax import joined
 from harness.probe.surrounding_folder import surrounding_folder
 
-#: The parameters that every program has, besides its line and ranks; see `harness.probe.programs.adapter`.
+#: The parameters of every program, in addition to its line and ranks; see `harness.probe.programs.adapter`.
 DEFAULTS: Mapping[str, Any] = {
     "arguments": "",
     "gpu": "H100-80G",
@@ -48,27 +48,27 @@ DEFAULTS: Mapping[str, Any] = {
     "sources_sha256": "",
 }
 
-#: The parameter of a program that trains nothing, and is measured until it ends. One that trains has it where a variant
+#: The parameter of a program that trains nothing, and is measured until it ends. A program that trains has it if a variant
 #: changes it.
 INFERENCE = "inference"
 
-#: Of a parameter in a launch line, which stands for its value.
+#: A parameter in a launch line, which is replaced by its value.
 _PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
-#: In accelerate's configuration.
+#: The number of ranks in accelerate's configuration.
 _PROCESSES = re.compile(r"""^\s*["']?num_processes["']?\s*:\s*(\d{1,6})\b""", re.MULTILINE)
 
-#: Of ``rank``: ranks of each kind.
+#: The value of ``rank`` that means ranks of each kind.
 ALL_KINDS = "all-kinds"
 
-#: Up to this many ranks, each is simulated.
+#: Up to this many ranks, all are simulated.
 _FEW_RANKS = 4
 
-#: What counts as a program's own: its code and its settings.
+#: Files that are a program's own: its code and its settings.
 SOURCES = frozenset((".py", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".jinja", ".txt", ".sh"))
 LARGEST_SOURCE = 1 << 20
 _LARGEST_PROGRAM = 64 << 20  #: a zip file may be one
-#: Files that Python runs, and says itself what is wrong in them: its release may read more than ours.
+#: Files whose errors are left to the Python that runs them: its release may read more than ours.
 _OF_PYTHON = frozenset((".py", ".pyw", ".pyc", ".pyz", ".zip"))
 _MOST_SOURCES = 5_000
 _LEFT_OUT = frozenset(("__pycache__", "node_modules", "site-packages", "wandb", "runs", "outputs", "results"))
@@ -90,10 +90,11 @@ def program(
     pins: Mapping[str, Mapping[str, str]] | None = None,
     **options: Any,
 ) -> Scenario:
-    """The scenario of a program. ``steps`` optimizer steps come before the measured one; ``values`` are what ``{name}`` in
-    the line stands for, which variants change; ``packages`` is what its environment has besides the stack, by name and
-    version (see `harness.probe.scenario.PACKAGES`); ``options`` are ``gpu``, ``tiny``, ``synthetic_data``, ``rank`` and
-    ``inference``, which says that it trains nothing; the others are those of `Scenario`. Raises ScenarioError."""
+    """Return the scenario of a program. ``steps`` optimizer steps come before the measured one; ``values`` replace
+    ``{name}`` in the line, and variants change them; ``packages`` are those of its environment in addition to the stack, by
+    name and version (see `harness.probe.scenario.PACKAGES`); ``options`` are ``gpu``, ``tiny``, ``synthetic_data``, ``rank``
+    and ``inference``, which means that it trains nothing; the others are those of `Scenario`. Raise ScenarioError for an
+    unknown option, a line that launches no program, or a program that cannot be read."""
     line = joined(line)
     shown = published(line)
     parsed = parsed_line(line, values or {})
@@ -130,8 +131,8 @@ def program(
 
 
 def _configured_ranks(folder: Path, line: LaunchLine) -> int | None:
-    """Those of the configuration that ``accelerate launch`` is given, in YAML or JSON; None where it does not say. Raises
-    ScenarioError where it is no file that can be read."""
+    """Return the number of ranks in the configuration that ``accelerate launch`` gets, in YAML or JSON; None if it gives
+    none. Raise ScenarioError if it is not a readable file."""
     if not line.configuration:
         return None
     try:
@@ -145,9 +146,9 @@ def _configured_ranks(folder: Path, line: LaunchLine) -> int | None:
 
 
 def ranks_of(rank: str, world_size: int) -> tuple[int, ...]:
-    """The ranks that ``rank`` means: that one, or for ``all-kinds`` the first, the second, the one in the middle and the
-    last. Jobs differ between these: the first logs and saves, shares are uneven at the end, and stages and roles have
-    ranks of their own in order. Raises ScenarioError."""
+    """Return the ranks that ``rank`` means: that one, or for ``all-kinds`` the first, the second, the one in the middle and
+    the last. Jobs differ between these: the first logs and saves, shares are uneven at the end, and stages and roles have
+    ranks of their own in order. Raise ScenarioError if there is no such rank."""
     if rank == ALL_KINDS:
         if world_size <= _FEW_RANKS:
             return tuple(range(world_size))
@@ -158,7 +159,7 @@ def ranks_of(rank: str, world_size: int) -> tuple[int, ...]:
 
 
 def parsed_line(line: str, values: Mapping[str, Any]) -> LaunchLine:
-    """Raises ScenarioError."""
+    """Return the parts of a launch line. Raise ScenarioError if it launches no program, or a placeholder has no value."""
     missing = sorted(set(_PLACEHOLDER.findall(line)) - set(values) - set(DEFAULTS))
     if missing:
         raise ScenarioError(f"program: {{{missing[0]}}} has no value")
@@ -169,7 +170,7 @@ def parsed_line(line: str, values: Mapping[str, Any]) -> LaunchLine:
 
 
 def spelled_out(parameters: Mapping[str, Any]) -> str:
-    """The launch line of a cell, of its parameters. A value may hold ``{name}`` itself, which stays."""
+    """Return the launch line of a cell, with its parameters in place. A value may contain ``{name}`` itself, which stays."""
 
     def spelled(found: re.Match[str]) -> str:
         value = parameters.get(found[1], found[0])
@@ -181,7 +182,7 @@ def spelled_out(parameters: Mapping[str, Any]) -> str:
 
 
 def check(line: LaunchLine, folder: Path) -> None:
-    """Raises ScenarioError where the program is a file that is not there, cannot be read, or holds no Python."""
+    """Raise ScenarioError if the program is a file that does not exist, cannot be read, or is not Python."""
     if line.is_module or line.is_command:
         return
     file = folder / line.program
@@ -198,8 +199,8 @@ def check(line: LaunchLine, folder: Path) -> None:
 
 
 def sources_sha256(line: LaunchLine, folder: Path) -> str:
-    """One hash of the program's code and settings: those files in its folder, or in the surrounding one to which they reach,
-    the script, and every file that the line names. A data file counts by its size and time."""
+    """Return one hash of the program's code and settings: those files in its folder, or in the surrounding one to which they
+    reach, the script, and every file that the line names. A data file counts by its size and time."""
     named = [folder / word for word in (line.program, *_values(line)) if word and not word.startswith("-")]
     total = hashlib.sha256()
     own = _sources(folder)
@@ -211,7 +212,7 @@ def sources_sha256(line: LaunchLine, folder: Path) -> str:
 
 
 def folder_to_copy(folder: Path) -> Path:
-    """The folder of which a run has a copy of its own: that of the line, or the surrounding one to which its files reach."""
+    """Return the folder that each run copies: that of the line, or the surrounding one to which its files reach."""
     return surrounding_folder(folder, _sources(folder))
 
 

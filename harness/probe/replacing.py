@@ -1,6 +1,6 @@
-"""Attributes, functions, environment variables and the working folder that are others for a while. Standard library only.
+"""Temporary replacements of attributes, functions, environment variables and the working folder. Standard library only.
 
-What a block replaced is put back when it is left, in reverse order, whatever happened in it.
+Replacements are undone when the block is left, in reverse order, whatever happened in it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from harness.probe.loaded import loaded_modules
 _MISSING = object()
 
 #: Module and qualified name of each function that was replaced -> the function in its place, by qualified name and code: the
-#: originals are back when an error is looked at that a caller of a replacement has raised.
+#: originals are restored by the time that an error from a replacement's caller is examined.
 REPLACED: dict[tuple[str, str], tuple[str, CodeType]] = {}
 
 
 class MissingTarget(HarnessFault):
-    """What the harness replaces in a package is not there."""
+    """A name that the harness replaces in a package does not exist."""
 
     def __init__(self, owner: Any, name: str) -> None:
         where = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", repr(owner))
@@ -37,15 +37,15 @@ class Patches(contextlib.ExitStack):
     """Many replacements, which end with one block."""
 
     def set(self, owner: Any, name: str, value: Any) -> None:
-        """As `attribute`: whether it is there or not."""
+        """Set an attribute as `attribute` does, whether or not it exists."""
         self.enter_context(attribute(owner, name, value))
 
     def replace(self, owner: Any, name: str, value: Any, *, since: str = "", until: str = "", absent: str = "") -> None:
-        """As `set`, but the attribute must be there. Raise MissingTarget where it is not: a release has renamed it, and what
-        was to be replaced goes on as it is.
+        """Replace an attribute that must exist. Raise MissingTarget if it does not: a release has renamed it, and the
+        function to replace would go on unreplaced.
 
         ``since`` and ``until`` name the releases that have it, as ``torch 2.6``: earlier ones than the first, and later ones
-        than the second, may lack it. ``absent`` says why any release may.
+        than the second, may lack it. ``absent`` gives the reason why any release may.
         """
         if hasattr(owner, name):
             self.set(owner, name, value)
@@ -53,11 +53,11 @@ class Patches(contextlib.ExitStack):
             raise MissingTarget(owner, name)
 
     def everywhere(self, original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> None:
-        """As `everywhere`."""
+        """Replace a function as `everywhere` does."""
         self.enter_context(everywhere(original, replacement, name))
 
     def method(self, owner: type, name: str, replacement: Callable[..., Any], **may_lack_it: str) -> None:
-        """Replace a method in its class, and `everywhere` that it is held under its name. The rest is as of `replace`."""
+        """Replace a method in its class, and `everywhere` that it is held under its name. The rest is as in `replace`."""
         original = getattr(owner, name, None)
         self.replace(owner, name, replacement, **may_lack_it)
         if original is not None:
@@ -66,7 +66,7 @@ class Patches(contextlib.ExitStack):
 
 @contextlib.contextmanager
 def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Within, an attribute of a class or a module has another value, or is there at all."""
+    """Replace an attribute of a class or a module, or add it, within the block."""
     before = vars(owner).get(name, _MISSING)  # its own: what is inherited comes back by itself
     _note(before, value)
     setattr(owner, name, value)
@@ -81,7 +81,7 @@ def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def item(mapping: MutableMapping[Any, Any], key: Any, value: Any) -> Iterator[None]:
-    """Within, a mapping has another value for a key, or has the key at all."""
+    """Replace a key's value in a mapping, or add the key, within the block."""
     before = mapping.get(key, _MISSING)
     mapping[key] = value
     try:
@@ -95,8 +95,8 @@ def item(mapping: MutableMapping[Any, Any], key: Any, value: Any) -> Iterator[No
 
 @contextlib.contextmanager
 def everywhere(original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> Iterator[None]:
-    """Within, ``name`` is ``replacement`` in each module that has ``original`` under that name, as it is or bound to an
-    object. A module that is imported within gets the replacement from those, and the original back with them."""
+    """Replace ``original`` within the block in each module that has it as ``name``, as it is or bound to an object. A module
+    imported within the block gets the replacement from those, and the original back with them."""
     _note(original, replacement)
     _swap(original, replacement, name)
     try:
@@ -107,7 +107,7 @@ def everywhere(original: Callable[..., Any], replacement: Callable[..., Any], na
 
 @contextlib.contextmanager
 def variables(values: Mapping[str, str]) -> Iterator[None]:
-    """Within, environment variables have these values. At the end the environment is as it was, whatever set it."""
+    """Set environment variables within the block. At the end the environment is as before, whatever changed it."""
     before = dict(os.environ)
     os.environ.update(values)
     try:
@@ -119,7 +119,7 @@ def variables(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def working_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Within, the process works in this folder (``contextlib.chdir``, which Python has from 3.11 on)."""
+    """Work in this folder within the block (``contextlib.chdir``, which Python has from 3.11 on)."""
     before = os.getcwd()
     os.chdir(folder)
     try:
@@ -161,6 +161,6 @@ def _installed(package: str) -> tuple[int, ...]:
 
 
 def _parts(release: str) -> tuple[int, ...]:
-    """``2.15.0a0+git`` is (2, 15, 0)."""
+    """Return the numbers of a release: ``2.15.0a0+git`` is (2, 15, 0)."""
     found = re.match(r"\d+(\.\d+)*", release)
     return tuple(int(part) for part in found.group().split(".")) if found else ()

@@ -1,4 +1,4 @@
-"""How a scenario is declared. Standard library only: the host lists scenarios without importing torch.
+"""The declaration of a scenario. Standard library only: the host lists scenarios without importing torch.
 
 A scenario file holds one module-level ``SCENARIO``::
 
@@ -15,10 +15,10 @@ A scenario file holds one module-level ``SCENARIO``::
         pins={"pin DeepSpeed 0.15.0": {"deepspeed": "0.15.0"}},
     )
 
-``parameters`` are plain JSON values that the framework's adapter understands; ``devices`` names the device modes that
-it runs in, each with the parameters it changes there; a variant changes parameters once more. ``remedies`` are the
-advice that people give for this workload, by name in words: variants that only ``python -m harness remedies`` runs by
-itself. ``pins`` are remedies that are other releases.
+``parameters`` are plain JSON values that the framework's adapter understands; ``devices`` names the device modes that it
+runs in, each with the parameters it changes there; a variant changes parameters once more. ``remedies`` are the advice that
+people give for this workload, by name in words: variants that only ``python -m harness remedies`` runs by itself. ``pins``
+are remedies that are other releases.
 """
 
 from __future__ import annotations
@@ -39,11 +39,10 @@ DEVICES = ("sim", "cpu", "cuda")
 #: The name of the variant that changes nothing.
 BASE_VARIANT = "base"
 
-#: The parameter of a cell that holds its model's shape: what ``models.py`` says of the parameter ``model``. No scenario
-#: declares it.
+#: The parameter of a cell that holds its model's shape: the entry of ``model`` in ``models.py``. No scenario declares it.
 SHAPE = "shape"
 
-#: The parameter that names packages that a cell's environment has besides its stack: name -> version. A package that the
+#: The parameter that names packages of a cell's environment in addition to its stack: name -> version. A package that the
 #: stack has already is the stack's; one with the version ``ABSENT`` is left out, whatever demands it.
 PACKAGES = "packages"
 ABSENT = ""
@@ -51,7 +50,7 @@ ABSENT = ""
 #: The parameter that overrides the number of layers in a model's shape.
 LAYERS = "layers"
 
-#: How deep parameters may nest.
+#: Deepest nesting of parameters.
 _MOST_LEVELS = 20
 
 Shapes = Mapping[str, Mapping[str, Any]]
@@ -75,7 +74,7 @@ class Scenario:
     remedies: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     pins: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
     shapes: Shapes | None = None  #: those of the folder it was loaded from; `load` fills them in
-    #: Of a program: where its launch line would be typed. It is of one machine, so no parameter; unless it lies in the
+    #: Of a program: where its launch line would be typed. It is of one machine, so no parameter; unless it is in the
     #: scenarios folder, which is staged wherever a cell runs: then it is relative (``scenarios/programs/lora``).
     folder: str = ""
     line: str = ""  #: of a program: its launch line as it runs; the parameters have it as it is published
@@ -105,19 +104,20 @@ class Scenario:
 
     @property
     def variant_ids(self) -> list[str]:
+        """The ids of the variants, in order (`variant_id`)."""
         return [variant_id(variant) for variant in self.variants]
 
     @property
     def remedy_ids(self) -> dict[str, str]:
-        """Name in words -> the variant that it is."""
+        """The id of each remedy's variant, by the remedy's name in words."""
         return {name: variant_id(changes) for name, changes in self.remedies.items()}
 
     def resolve(self, variant: str, device: str, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The parameters of one cell: the scenario's, changed for the device, by the variant, then by ``changes``; and
-        the shape of the model that results.
+        """Return the parameters of one cell: the scenario's, changed for the device, by the variant, then by ``changes``;
+        and the shape of the resulting model.
 
-        A variant that is not declared may be spelled out (``zero_stage=2,dtype=fp32``) as long as every name is one of
-        the scenario's parameters. Raises ScenarioError.
+        A variant that is not declared may be spelled out (``zero_stage=2,dtype=fp32``) as long as every name is one of the
+        scenario's parameters. Raise ScenarioError for an unknown device, variant, value or model.
         """
         if device not in self.devices:
             raise ScenarioError(f"does not run on {device} (it runs on: {', '.join(self.devices)})")
@@ -129,7 +129,7 @@ class Scenario:
         return {**parameters, **self._shape(parameters)}
 
     def _shape(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """The model's shape as a parameter; nothing where no model is named, or none is known by its shape."""
+        """Return the model's shape as a parameter; nothing if no model is named, or none is known by its shape."""
         if self.shapes is None or "model" not in parameters:
             return {}
         model = parameters["model"]
@@ -144,7 +144,7 @@ class Scenario:
 
 
 def _check_plain(where: str, value: Any, depth: int = 0) -> None:
-    """Raises ScenarioError unless a value is one of JSON, which every result holds and every key is made from."""
+    """Raise ScenarioError unless a value is one of JSON, which every result holds and every key is made from."""
     if isinstance(value, Mapping):
         for name, member in value.items():
             if not isinstance(name, str):
@@ -173,12 +173,14 @@ def _check_deeper(where: str, value: Any, depth: int) -> None:
 
 
 def variant_id(changes: Mapping[str, Any]) -> str:
-    """``gradient_checkpointing=none,zero_stage=2``: names in the order given; ``base`` for no change at all."""
+    """Return the id of a variant, ``gradient_checkpointing=none,zero_stage=2``: names in the order given; ``base`` without
+    changes."""
     return ",".join(f"{name}={_spell(value)}" for name, value in changes.items()) or BASE_VARIANT
 
 
 def parse_variant(text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The reverse of `variant_id`, each value read as the type that the parameter already has. Raises ScenarioError."""
+    """Return the changes of a variant by its id: the reverse of `variant_id`, each value read as the type of the parameter's
+    present value. Raise ScenarioError for a name that is not a parameter."""
     if text == BASE_VARIANT:
         return {}
     changes: dict[str, Any] = {}
@@ -191,17 +193,17 @@ def parse_variant(text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one_by_one(**values: tuple[Any, ...]) -> tuple[Mapping[str, Any], ...]:
-    """Variants that change one parameter each: the values of the first parameter, then of the second, ..."""
+    """Return variants that change one parameter each: the values of the first parameter, then of the second, ..."""
     return tuple({name: value} for name, choices in values.items() for value in choices)
 
 
 def grid(**values: tuple[Any, ...]) -> tuple[Mapping[str, Any], ...]:
-    """Variants for every combination of the values."""
+    """Return a variant for every combination of the values."""
     return tuple(dict(zip(values, combination)) for combination in itertools.product(*values.values()))
 
 
 def load(file: Path) -> Scenario:
-    """The scenario that a file declares, with the shapes in its folder. Raises ScenarioError, naming the file."""
+    """Return the scenario that a file declares, with the shapes in its folder. Raise ScenarioError, naming the file."""
     found = getattr(_execute(file), "SCENARIO", None)
     if not isinstance(found, Scenario):
         raise ScenarioError(f"{file}: has no SCENARIO = Scenario(...)")
@@ -216,7 +218,8 @@ def load(file: Path) -> Scenario:
 
 
 def _execute(file: Path) -> ModuleType:
-    """The module in a file of a scenarios folder, whatever is imported by its name. Raises ScenarioError."""
+    """Return the module in a file of a scenarios folder, whatever is imported by its name. Raise ScenarioError if it does
+    not load."""
     spec = importlib.util.spec_from_file_location(f"scenarios.{file.stem}", file)
     if spec is None or spec.loader is None:
         raise ScenarioError(f"{file}: not a Python file")
@@ -240,7 +243,7 @@ _NO_SCENARIOS = ("__init__", "conftest", "families", "models", "test_scenarios")
 
 
 def find(folder: Path) -> dict[str, Path]:
-    """The scenario files of a folder by name: every module in it that declares a SCENARIO."""
+    """Return the scenario files of a folder by name: every module in it that can declare a SCENARIO."""
     return {
         file.stem: file
         for file in sorted(folder.glob("*.py"))
@@ -249,8 +252,8 @@ def find(folder: Path) -> dict[str, Path]:
 
 
 def load_shapes(folder: Path) -> Shapes:
-    """``SHAPES`` of the folder's ``models.py``: model name -> the fields of its transformers configuration. Raises
-    ScenarioError."""
+    """Return ``SHAPES`` of the folder's ``models.py``: model name -> the fields of its transformers configuration. Raise
+    ScenarioError if it has none, or not of JSON."""
     file = folder / _SHAPES
     shapes: Shapes | None = getattr(_execute(file), "SHAPES", None)
     if shapes is None:
@@ -284,7 +287,7 @@ def _read(text: str, like: Any, variant: str) -> Any:
 
 
 def _plain(text: str) -> Any:
-    """Of a parameter that has no value, so that nothing says of what type its values are."""
+    """Return a parameter's value from its text, if the parameter has no value yet to give a type."""
     if text in ("true", "false"):
         return text == "true"
     for like in (0, 0.0):
@@ -296,7 +299,7 @@ def _plain(text: str) -> Any:
 
 
 def _number(text: str, like: float) -> float:
-    """A finite number, whole where ``like`` is; ``1e6`` is one too. Raises ValueError."""
+    """Return a finite number, whole if ``like`` is; ``1e6`` is one too. Raise ValueError for any other text."""
     number = float(text)
     if not math.isfinite(number) or (isinstance(like, int) and (not number.is_integer() or abs(number) >= 1 << 63)):
         raise ValueError

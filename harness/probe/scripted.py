@@ -1,6 +1,5 @@
-"""``torch.jit.script`` beside replaced functions. It knows a function of torch's own by its identity; of a replacement it
-would compile the Python source, and refuse that. ``torch.distributed.optim`` alone scripts a dozen classes on import.
-"""
+"""``torch.jit.script`` with replaced functions. It recognizes a function of torch's own by its identity; it would compile
+the Python source of a replacement, and refuse it. ``torch.distributed.optim`` alone scripts a dozen classes on import."""
 
 from __future__ import annotations
 
@@ -13,7 +12,8 @@ from harness.probe.replacing import Patches
 
 
 def set_builtin(patches: Patches, owner: Any, name: str, replacement: Callable[..., Any]) -> None:
-    """As ``patches.set``. Where it replaces a function of torch's own, scripts mean that one by it."""
+    """Replace an attribute as ``patches.set`` does. If it is a function of torch's own, scripts still take the replacement
+    for that one."""
     operator = _builtins._find_builtin(getattr(owner, name))
     patches.set(owner, name, replacement)
     if operator is not None:

@@ -1,6 +1,6 @@
-"""What of a launch line only a shell would carry out. Standard library only.
+"""Finds the parts of a launch line that only a shell would carry out. Standard library only.
 
-``shlex`` removes quotes as a shell does, and hands over everything else as text: ``> log`` and ``$(nproc)`` would become
+``shlex`` removes quotes as a shell does, and passes everything else on as text: ``> log`` and ``$(nproc)`` would become
 arguments of the program.
 """
 
@@ -11,21 +11,21 @@ import re
 #: Outside of quotes.
 _BARE = re.compile(r"(?P<fills>\$\(|`|\$\{?\w+\}?)|(?P<runs>2>&1|&&|\|\||>>|<<|[|&;<>])")
 
-#: Between double quotes, where a shell still fills in.
+#: Between double quotes, where a shell still expands.
 _DOUBLE = re.compile(r"\$\(|`|\$\{?\w+\}?")
 
-#: How a line continues: nothing else stands between the backslash and the end of its line.
+#: The continuation of a line: a backslash directly before the end of its line.
 _CONTINUED = re.compile(r"\s*\\\r?\n\s*")
 
 
 def joined(line: str) -> str:
-    """A line that backslashes continue, as one line."""
+    """Return a line that backslashes continue as one line."""
     return _CONTINUED.sub(" ", line).strip()
 
 
 def first_of_a_shell(line: str) -> str:
-    """The first part of ``line`` that a shell would carry out or fill in: ``|``, ``$(``, ``$HOME``; empty where there is
-    none. What stands between single quotes, or behind a backslash, is text."""
+    """Return the first part of ``line`` that a shell would carry out or fill in: ``|``, ``$(``, ``$HOME``; empty without
+    one. Text between single quotes, or behind a backslash, does not count."""
     at, quote = 0, ""
     while at < len(line):
         letter = line[at]

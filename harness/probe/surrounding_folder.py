@@ -1,8 +1,9 @@
-"""How far beyond the folder of its launch line a program reaches by ``..``. Standard library only: the host asks, too.
+"""Finds how far beyond the folder of its launch line a program reaches by ``..``. Standard library only: the host needs it
+too.
 
-Many projects are launched in a folder of theirs (``cd training; deepspeed main.py``), and find their modules and data beside
-it: ``sys.path.append(os.path.join(os.path.dirname(__file__), os.pardir))``, ``open("../data/train.json")``. A run's copy of
-the launch folder alone would have nothing there.
+Many projects are launched in one of their folders (``cd training; deepspeed main.py``), and find their modules and data next
+to it: ``sys.path.append(os.path.join(os.path.dirname(__file__), os.pardir))``, ``open("../data/train.json")``. A run's copy
+of only the launch folder would lack them.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ _REPOSITORY = (".git", ".hg", ".svn")
 
 
 def surrounding_folder(folder: Path, files: Iterable[Path]) -> Path:
-    """The folder that holds all that these ``files`` below ``folder`` reach by ``..``, as far as their text says; ``folder``
-    itself where they reach nothing beyond it. Never one above a repository, nor the user's home or one above it."""
+    """Return the folder that contains everything that these ``files`` below ``folder`` reach by ``..``, as far as their text
+    says; ``folder`` itself if they reach nothing beyond it. Never one above a repository, nor the user's home or one above
+    it."""
     folder = Path(os.path.realpath(folder))
     above = list(_above(folder))
     levels = 0
@@ -48,7 +50,7 @@ def surrounding_folder(folder: Path, files: Iterable[Path]) -> Path:
 
 
 def _above(folder: Path) -> Iterator[Path]:
-    """Folders that may be copied with it."""
+    """Yield the folders above it that may be copied with it, from the inside out."""
     home = Path(os.path.realpath(os.path.expanduser("~")))
     at = folder
     for _ in range(_MOST):

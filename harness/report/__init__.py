@@ -1,1 +1,1 @@
-"""One view of the findings; one file per format."""
+"""Reports: one view of the findings, and one file per format."""

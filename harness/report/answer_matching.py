@@ -1,4 +1,4 @@
-"""Whether a stored answer is about a workload, a finding or a question. Pure."""
+"""Match stored answers to workloads, findings and questions. Pure."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from harness.model import Finding, variant_values
 from harness.probe.scenario import variant_id
 from harness.reproduce.factors import BY_NAME, FACTORS, STAGE
 
-#: What workloads that do not name these parameters do.
+#: The values of these parameters in workloads that do not name them.
 UNNAMED = {"model_outputs": "all", "integration": "transformers"}
 
 
 def is_alike_asked(one: Question, other: Question) -> bool:
-    """Whether two questions are about the same, in the same phase."""
+    """Return True if two questions are about the same metric or oracle, key and phase."""
     return judged(one.metric) == judged(other.metric) and one.phase == other.phase and one.key == other.key
 
 
 def has_all(parameters: Mapping[str, Any], variant: str) -> bool:
-    """Whether a workload has whatever is not simplest in a variant of a simplest scenario, and its ZeRO stage, as each is
-    another code."""
+    """Return True if a workload has every value that a variant of a simplest scenario changes, and its ZeRO stage, because
+    each stage is different code."""
     named = {STAGE.name: str(STAGE.values[0]), **variant_values(variant)}
     return all(meets({**UNNAMED, **parameters}, name, text) for name, text in named.items())
 
 
 def is_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two workloads have the same factors."""
+    """Return True if two workloads have the same value of every factor."""
     return all(factor.value_in(one) == factor.value_in(other) for factor in FACTORS)
 
 
 def meets(values: Mapping[str, Any], name: str, text: str) -> bool:
-    """Whether a parameter has a value; of what is counted, at least that."""
+    """Return True if a parameter has the value that ``text`` spells; for a counted factor, at least that value."""
     if name not in values:
         return False
     value = values[name]
@@ -45,20 +45,20 @@ def meets(values: Mapping[str, Any], name: str, text: str) -> bool:
 
 
 def answers_by(found: Finding, question: Question) -> bool:
-    """Whether a finding is one by the metric of a question, or by an oracle that judges it. Of what has no phases, a finding
-    may still name one."""
+    """Return True if a finding is by the metric of a question, or by an oracle that judges it, and mentions its key. If the
+    question names no phase, the finding may be of any."""
     if judged(found.metric) != judged(question.metric) or question.phase not in ("", found.phase):
         return False
     return question.key in f"{found.value} {found.message}"
 
 
 def judged(metric: str) -> str:
-    """What an oracle's metric is derived from; any other is itself."""
+    """Return the metric from which an oracle's metric is derived; any other metric is returned as it is."""
     return BY_METRIC[metric].explained_by or metric
 
 
 def question_of(metric: str) -> Question | None:
-    """The question that a stored answer names; None where this version has none by that name."""
+    """Return the question that a stored answer names; None if this version has no question of that name."""
     try:
         return questions.parse(metric)
     except UsageError:  # of another version

@@ -1,7 +1,7 @@
-"""Which release trains which workload: one word for each pair. Pure.
+"""Compatibility of releases and workloads: one word for each pair. Pure.
 
-The matrix of a sweep over many releases and workloads, and what of it a person can read: how many workloads of each
-release come to which word, and for each workload that is not sound everywhere, in which releases it is not.
+The matrix of a sweep over many releases and workloads, and its summaries: how many workloads of each release have each
+word, and for each workload that does not pass everywhere, in which releases it does not.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from harness.compare.releases import ranges
 from harness.model import Failed, MachineFault, Outcome, OutOfMemory, Passed, Skipped, TimedOut
 from harness.wording.quantities import listing
 
-#: Every word, from the soundest to what says least about the release.
+#: Every word, from the soundest to the least informative about the release.
 PASSED, WORSE, WRONG, CRASHED = "passed", "worse", "wrong", "crashed"
 OUT_OF_MEMORY, HUNG = "out of memory", "hung"
 NO_IMPORT, NO_INSTALL, NOT_RUN = "does not import", "does not install", "not run"
 WORDS = (PASSED, WORSE, WRONG, CRASHED, OUT_OF_MEMORY, HUNG, NO_IMPORT, NO_INSTALL, NOT_RUN)
 
-#: What a finding makes of a cell that passed; what an oracle says weighs more than what the baseline says.
+#: The word that a finding gives a cell that passed. An oracle outweighs the baseline.
 _FOUND = {"regression": WORSE, "wrong": WRONG}
 
 #: Workloads that are named in one line.
@@ -36,11 +36,11 @@ class CompatibilityMatrix(msgspec.Struct, frozen=True, kw_only=True):
     stacks: tuple[str, ...]  #: ids in version order
     workloads: tuple[str, ...]
     words: dict[str, tuple[str, ...]]  #: stack id -> a word of `WORDS` for each workload, in their order
-    signatures: dict[tuple[str, str], str]  #: (stack id, workload) -> how it failed, where it did
+    signatures: dict[tuple[str, str], str]  #: (stack id, workload) -> the signature of its failure, if it failed
 
 
 def matrix(comparison: Comparison) -> CompatibilityMatrix:
-    """The matrix of a comparison. ``worse`` is a relevant finding against the baseline, ``wrong`` one of an oracle."""
+    """Return the matrix of a comparison. ``worse``: a relevant finding against the baseline; ``wrong``: one of an oracle."""
     workloads = tuple(comparison.cells.workloads)
     column = {workload: at for at, workload in enumerate(workloads)}
     words = {stack.id: [NOT_RUN] * len(workloads) for stack in comparison.stacks}
@@ -82,7 +82,8 @@ def _word(outcome: Outcome) -> str:
 
 
 def counts(matrix: CompatibilityMatrix, names: Mapping[str, str]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headings, and a row for each stack: how many workloads come to which word. Words of no workload are left out."""
+    """Return headings, and a row for each stack with the number of its workloads that have each word. Unused words are left
+    out."""
     used = [word for word in WORDS if any(word in column for column in matrix.words.values())]
     rows = []
     for stack in matrix.stacks:
@@ -92,8 +93,9 @@ def counts(matrix: CompatibilityMatrix, names: Mapping[str, str]) -> tuple[tuple
 
 
 def patterns(matrix: CompatibilityMatrix, comparison: Comparison) -> list[str]:
-    """First the releases that fare alike on every workload and pass none; then a line for each way in which workloads
-    fare on the others, but for those that pass on all: which word where, and how it crashed. The widest first."""
+    """Return lines: first the releases that pass no workload and fare the same on all; then, for the other releases, one
+    line for each pattern of words over the releases, with the crashes. Patterns of the most workloads come first;
+    workloads that pass everywhere are left out."""
     fates = {
         stack: [(word, matrix.signatures.get((stack, w), "")) for word, w in zip(words, matrix.workloads, strict=True)]
         for stack, words in matrix.words.items()
@@ -119,6 +121,6 @@ def patterns(matrix: CompatibilityMatrix, comparison: Comparison) -> list[str]:
 
 
 def _where(word: str, end: str, stacks: Sequence[str], comparison: Comparison) -> str:
-    """``crashed in 0.16.4 to 0.16.8 (AssertionError)``."""
+    """Return ``crashed in 0.16.4 to 0.16.8 (AssertionError)``."""
     where = ranges(stacks, comparison.stacks, comparison.names)
     return f"{word} in {where} ({end})" if end else f"{word} in {where}"

@@ -1,4 +1,4 @@
-"""The answer on top of every report: what was compared, how each release fares, and the problems. Pure."""
+"""The answer at the top of every report: what was compared, how each release fares, and the problems. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.wording import commands, workloads
 from harness.wording.names import common_text, stored_name, varied_axes, version
 from harness.wording.quantities import listing, plural, shortened
 
-#: What a problem makes of a run.
+#: The word that a problem gives a run.
 _WORDS = {
     ProblemKind.WRONG: "WRONG",
     ProblemKind.DIFFERENT: "DIFFERS",
@@ -37,20 +37,20 @@ _WORDS = {
 }
 SAME, FITS, NO_FIT, PASSES, NO_VERDICT, NOT_RUN = "same", "fits", "no fit", "passes", "?", "-"
 
-#: The words, gravest first, for those who must mark them.
+#: The words, gravest first, for reports that highlight them.
 GRAVE = ("WRONG", "DIFFERS", "CRASH", "OOM")
 SERIOUS = ("LEAK", "SAVES", "larger", "slower", "untested")
 
-#: In place of the release that a user has.
+#: The placeholder for the user's release.
 YOURS = "YOURS"
 
-#: Rows of the overview; more workloads stand in the details.
+#: Rows of the overview; the details have the other workloads.
 MOST_ROWS = 4
 
 #: Characters of a program's launch line, in a row's label and in the basis, and how many programs the basis names.
 _MOST_LABEL, _MOST_LINE, _MOST_PROGRAMS = 40, 160, 2
 
-#: Characters of why runs were not tested.
+#: Characters of the reason why runs were not tested.
 _MOST_REASON = 240
 
 
@@ -65,8 +65,8 @@ class OverviewRow(msgspec.Struct, frozen=True):
 class OverviewHeading(msgspec.Struct, frozen=True):
     """One line above the columns."""
 
-    label: str  #: the package; empty where one alone varies
-    texts: tuple[str, ...]  #: of each column the releases, which fare alike on all rows: ``0.16.0-0.16.7``
+    label: str  #: the package; empty if only one varies
+    texts: tuple[str, ...]  #: each column's releases, which fare alike on all rows: ``0.16.0-0.16.7``
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,19 +85,17 @@ class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
     basis: str
     overview: Overview
     sections: tuple[ProblemSection, ...]
-    upgrade: (
-        str  #: the command that compares a release of the user's with the newest; empty where several packages vary
-    )
+    upgrade: str  #: the command that compares a release of the user's with the newest; empty if several packages vary
 
     @property
     def problems(self) -> tuple[ProblemLine, ...]:
-        """Those of all sections, by their numbers."""
+        """Return the problems of all sections, in the order of their numbers."""
         return tuple(line for section in self.sections for line in section.problems)
 
 
 def first_screen(comparison: Comparison, verdict: str, rooms: CardRooms, not_measured: str = "") -> FirstScreen:
-    """``verdict`` is the headline where there is no problem; ``rooms`` are those of the comparison; ``not_measured`` are the
-    stacks that lack results."""
+    """Return the answer. ``verdict`` is the headline if there is no problem; ``rooms`` are those of the comparison;
+    ``not_measured`` are the stacks that lack results."""
     assessed = assess(comparison, rooms)
     sections = problems.sections(comparison, assessed)
     headline = f"{_compared(comparison)}: {problems.counted(comparison, sections)}" if sections else verdict
@@ -111,7 +109,7 @@ def first_screen(comparison: Comparison, verdict: str, rooms: CardRooms, not_mea
 
 
 def _compared(comparison: Comparison) -> str:
-    """``deepspeed 0.15.0 to 0.19.8``."""
+    """Return what was compared: ``deepspeed 0.15.0 to 0.19.8``."""
     stacks, names = comparison.stacks, comparison.names
     axes = varied_axes(stacks)
     if len(stacks) == 1:
@@ -132,7 +130,8 @@ def _basis(comparison: Comparison) -> str:
 
 
 def _skipped(comparison: Comparison) -> list[str]:
-    """Where nothing could be compared, why runs were not tested, as most of them say: no problem has these."""
+    """Return the most frequent reason why runs were not tested, which no problem mentions; empty unless nothing could be
+    compared."""
     reasons = Counter(
         outcome.reason
         for by_stack in comparison.ended.values()
@@ -149,7 +148,7 @@ def _skipped(comparison: Comparison) -> list[str]:
 
 
 def _programs(comparison: Comparison) -> list[str]:
-    """What each name of a program means, which all else uses: commands take it."""
+    """Return the launch line of each program. Everything else, also the commands, uses the program's short name."""
     parameters = {split_workload(w).scenario: comparison.parameters[w] for w in comparison.cells.workloads}
     said = [
         f"{scenario}: {workloads.shortened_launch_line(own['program'], _MOST_LINE)}"
@@ -168,7 +167,7 @@ def _upgrade(comparison: Comparison) -> str:
 
 
 def _overview(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRooms) -> Overview:
-    """Columns and rows that are alike are one."""
+    """Return the overview, with equal columns and equal rows merged."""
     words = _words(comparison, assessed, rooms)
     newest_first = [stack.id for stack in reversed(comparison.stacks)]
     gravity = {word: at for at, word in enumerate(dict.fromkeys(_WORDS.values()))}
@@ -177,7 +176,8 @@ def _overview(comparison: Comparison, assessed: Sequence[Assessment], rooms: Car
         alike.setdefault(tuple(words.get((s, workload), NOT_RUN) for s in newest_first), []).append(workload)
 
     def rank(item: tuple[tuple[str, ...], list[str]]) -> tuple[bool, int, int]:
-        """Rows of one release alone come last: they say nothing of an upgrade."""
+        """Return a row's key for sorting, gravest first. Rows that judge one release alone come last: they say nothing about
+        an upgrade."""
         row, members = item
         judged = [word for word in row if word not in (NO_VERDICT, NOT_RUN)]
         return len(judged) < min(2, len(row)), min(gravity.get(w, len(gravity)) for w in row), -len(members)
@@ -202,9 +202,11 @@ def _overview(comparison: Comparison, assessed: Sequence[Assessment], rooms: Car
 def _columns(
     comparison: Comparison, fares: Sequence[tuple[str, ...]]
 ) -> tuple[tuple[OverviewHeading, ...], list[list[int]]]:
-    """The headings, and the places of each column's stacks among all, the newest first. ``fares`` are their words. A stack
-    that was there already has a name of its own; any other is known by the packages that vary, a line for each, and
-    stacks of one column differ in one of them."""
+    """Return the headings, and the indices of each column's stacks, the newest first. ``fares`` are the stacks' words.
+
+    If any stack is an interpreter that existed, stacks are named; otherwise each package that varies has a line of
+    versions, and the stacks of one column differ in one package at most.
+    """
     newest_first = comparison.stacks[::-1]
     axes = varied_axes(newest_first)
     if len(axes) < 2 or any(stack.existed for stack in newest_first):
@@ -229,7 +231,7 @@ def _range(newest_first: Sequence[str]) -> str:
 
 
 def _words(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRooms) -> Mapping[tuple[str, str], str]:
-    """Stack and workload -> its word, of every run."""
+    """Return stack and workload -> its word, for every run."""
     words: dict[tuple[str, str], str] = {}
     for one in reversed(assessed):  # the gravest last
         for workload, stacks in one.problem.affected.items():
@@ -251,7 +253,7 @@ def _words(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRo
 
 
 def _kind(assessed: Assessment, rooms: CardRooms, stack: str, workload: str) -> ProblemKind:
-    """What a problem is to one run. The step time of a model that fits a processor is the host's work."""
+    """Return the kind that a problem has for one run. The step time of a model that fits a processor is the host's work."""
     if assessed.kind is ProblemKind.LARGER_CARD:
         room = rooms.of(stack, workload)
         return assessed.kind if room is not None and room.needs_larger_card else assessed.problem.kind
@@ -263,7 +265,7 @@ def _kind(assessed: Assessment, rooms: CardRooms, stack: str, workload: str) -> 
 
 
 def _sound(comparison: Comparison, rooms: CardRooms, stack: str, workload: str, *, is_judged: bool) -> str:
-    """The word of a run without a problem."""
+    """Return the word of a run without a problem."""
     ended = comparison.ended.get(workload, {})
     if not isinstance(ended.get(stack, Passed()), Passed):
         return NOT_RUN
@@ -277,8 +279,8 @@ def _sound(comparison: Comparison, rooms: CardRooms, stack: str, workload: str, 
 
 
 def _fits(rooms: CardRooms, stack: str, workload: str) -> str:
-    """Whether a simulated run fits the card that its scenario names; empty where it names none. Without a run of the
-    baseline, one that does not fit says nothing of the release."""
+    """Return the word for whether a simulated run fits the card that its scenario names; empty if it names none. Without a
+    run of the baseline, a run that does not fit says nothing about the release."""
     room = rooms.of(stack, workload)
     if room is None:
         return ""
@@ -289,7 +291,7 @@ def _fits(rooms: CardRooms, stack: str, workload: str) -> str:
 
 
 def _labels(comparison: Comparison, rows: Sequence[Sequence[str]]) -> list[str]:
-    """One for each row. Where several are the same, they name their scenarios and how many workloads they are."""
+    """Return a label for each row. Equal labels also get the scenarios and the number of workloads."""
     labels = [_label(comparison, members) for members in rows]
     return [
         label if labels.count(label) == 1 else plain(f"{_scenarios(members)} ({len(members)}), {label}")
@@ -313,7 +315,7 @@ def _label(comparison: Comparison, members: Sequence[str]) -> str:
 
 
 def _job(parameters: Mapping[str, Any], scenario: str) -> str:
-    """The model that is trained, or the program that trains one: by its launch line where that was given."""
+    """Return the model that is trained; for a given program, its launch line."""
     if "program" in parameters and workloads.is_given_program(scenario):
         return workloads.shortened_launch_line(str(parameters["program"]), _MOST_LABEL)
     return str(parameters.get("model", scenario))

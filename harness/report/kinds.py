@@ -1,4 +1,4 @@
-"""How a finding, or a cell without one, is marked: by a sign and a word, so that no colour is needed to read it."""
+"""Marks of findings, and of cells without one: a sign and a word, so that reading them needs no color."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of `reproduce` and `bisect` that are stored, and tables written by hand beside them."""
+"""Stored answers of `reproduce` and `bisect`, and the tables written by hand in the same folder."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from harness.store.contents import ProblemHandler, silent, why_unread
 
 _T = TypeVar("_T")
 
-#: Tables in the folder of reproducers: the titles of scripts by their names, what these showed in further releases, and
+#: Tables in the folder of reproducers: the titles of scripts by their names, the scripts' results in further releases, and
 #: problems that no script shows.
 TITLES, FURTHER_RUNS, WITHOUT_SCRIPT = "titles.toml", "runs.toml", "without_script.toml"
 
 
 class TriedChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A change upstream of which it was tried, with a script, that it brings what the script shows, or ends it."""
+    """A change upstream that, as a test with a script showed, introduced what the script shows, or ended it."""
 
     before: str  #: the last release before the change
     after: str  #: the first one with it
@@ -33,16 +33,16 @@ class TriedChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Title(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a script is about, by the person who published it."""
+    """The title of a script, by the person who published it."""
 
     title: str
-    what: str = ""  #: a sentence, where the title does not say it all
-    shown_by: ProblemPattern | None = None  #: further findings that it shows, as of another package than the releases'
+    what: str = ""  #: a sentence, if the title does not say it all
+    shown_by: ProblemPattern | None = None  #: further findings that it shows, such as those of another package
     shown_with: dict[
         str, tuple[Any, ...]
-    ] = {}  #: factor -> values of which a script by hand showed it, and the answer cannot say
-    changes: tuple[TriedChange, ...] = ()  #: that bring what it shows, or end it
-    is_intended: bool = False  #: whether the newer release is the one that does what is configured
+    ] = {}  #: factor -> values that show it in a script run by hand, but are undetermined in the answer
+    changes: tuple[TriedChange, ...] = ()  #: that introduced what it shows, or ended it
+    is_intended: bool = False  #: True if the newer release is the one that does what is configured
 
 
 class WithoutScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,12 +50,12 @@ class WithoutScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     problem: str
     reason: str
-    by_hand: str = ""  #: the file below ``by_hand/`` that confirms it all the same
-    shown_by: ProblemPattern | None = None  #: the findings that it is known by, where it has any
+    by_hand: str = ""  #: the file below ``by_hand/`` that confirms it nevertheless
+    shown_by: ProblemPattern | None = None  #: the findings by which it is recognized, if any
 
 
 class KnownAnswers(msgspec.Struct, frozen=True, kw_only=True):
-    """What problems are joined with."""
+    """The answers and tables to join with problems."""
 
     stored: StoredAnswers = StoredAnswers()
     titles: dict[str, Title] = {}  #: by the name of the script
@@ -66,7 +66,8 @@ NOTHING_KNOWN = KnownAnswers()
 
 
 def known_answers(results: str, reproducers: str, problem: ProblemHandler = silent) -> KnownAnswers:
-    """Those in a folder of results and in one of reproducers. What cannot be read is given to ``problem``."""
+    """Return the answers in a folder of results and in one of reproducers. Files that cannot be read are reported to
+    ``problem``."""
     stored = answers.read((*files_beside(results, problem), *files_beside(reproducers, problem)), problem)
     titles = _table(Path(reproducers) / TITLES, dict[str, Title], problem)
     further = _table(Path(reproducers) / FURTHER_RUNS, dict[str, tuple[FurtherRuns, ...]], problem)
@@ -79,7 +80,7 @@ def known_answers(results: str, reproducers: str, problem: ProblemHandler = sile
 def _with_what_is_known_by_hand(
     answer: StoredReproduction, title: Title | None, further: Mapping[str, tuple[FurtherRuns, ...]]
 ) -> StoredReproduction:
-    """An answer with the script's runs in further releases, and with the values that its title says show the fault."""
+    """Return an answer with the script's runs in further releases, and with the values that show the fault by its title."""
     shown_with = title.shown_with if title is not None else {}
 
     def settled(of: Sequence[StoredCondition]) -> tuple[StoredCondition, ...]:
@@ -95,7 +96,7 @@ def _with_what_is_known_by_hand(
 
 
 def _settled(condition: StoredCondition, shown: Sequence[Any]) -> StoredCondition:
-    """With these values among those that show the fault."""
+    """Return a condition with these values among those that show the fault."""
     values = BY_NAME[condition.factor].values if shown else ()
     return msgspec.structs.replace(
         condition,
@@ -105,7 +106,7 @@ def _settled(condition: StoredCondition, shown: Sequence[Any]) -> StoredConditio
 
 
 def _table(file: Path, kind: type[dict[str, _T]], problem: ProblemHandler) -> dict[str, _T]:
-    """What a file of TOML holds; nothing where there is none, or it cannot be read."""
+    """Return the content of a TOML file; empty if it does not exist, or cannot be read."""
     if not file.exists():
         return {}
     try:

@@ -1,9 +1,9 @@
-"""What else is known of each problem: its conditions, its script, the change that brought it, what upstream knows.
+"""Further facts about each problem: its conditions, its script, the change that introduced it, and its upstream reports.
 
-Answers of `reproduce` and `bisect`, and tables written by hand, are joined with the problems of a comparison here and
-nowhere else. An answer is about a problem if one of the problem's workloads is the answer's, or has all that the answer's
-smallest cell has; one of its findings there is by the answer's metric; and it has the problem in the answer's bad release
-and not in its good one.
+Answers of `reproduce` and `bisect`, and tables written by hand, are joined with the problems of a comparison only here. An
+answer is about a problem if one of the problem's workloads is the answer's, or has all that the answer's smallest cell has;
+one of its findings there is by the answer's metric; and it has the problem in the answer's bad release and not in its good
+one.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ _T = TypeVar("_T")
 
 
 class Overlap(msgspec.Struct, frozen=True, kw_only=True):
-    """Releases in which workloads that train wrong have all that another such problem needs: either may be what is seen."""
+    """Releases in which workloads that train wrong also meet the conditions of another such problem, so that either may be
+    the cause."""
 
     title: str  #: of the other one
     releases: str
 
 
 class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a problem ended by its script, whose workloads go on to be wrong: by another cause, which they have as well."""
+    """The end of a problem by its script, if its workloads are wrong in later releases too: by another cause."""
 
     last: str  #: the last release in which the script shows it
     after: str  #: the first one after that in which it passes
@@ -54,24 +55,24 @@ class OwnEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """All of one problem. What is not known is empty or None."""
+    """The facts about one problem. Unknown ones are empty or None."""
 
     reproduction: StoredReproduction | None = None
-    remedies: tuple[StoredRemedy, ...] = ()  #: settings with which the script passed, and which no other problem has
+    remedies: tuple[StoredRemedy, ...] = ()  #: settings with which the script passes, and that lead to no other problem
     title: Title | None = None
     overlaps: tuple[Overlap, ...] = ()  #: with others of its kind
     why_no_script: str = ""
     by_hand: str = ""  #: the script that confirms it, written by hand: a file in the folder of reproducers
     known_as: str = ""  #: what that script shows, in words
-    began: tuple[UpstreamChange, ...] = ()  #: several where workloads have it by different changes
+    began: tuple[UpstreamChange, ...] = ()  #: several if workloads have it by different changes
     ended: tuple[UpstreamChange, ...] = ()
     upstream: UpstreamProblem | None = None
-    own_end: OwnEnd | None = None  #: where it lies before that of the workloads' findings
-    in_part: str = ""  #: why its script confirms a part of what is said; empty where it confirms all, or none does
+    own_end: OwnEnd | None = None  #: if it is before the end of the workloads' findings
+    in_part: str = ""  #: why its script confirms only a part of it; empty if it confirms all, or no script does
 
     def conditions(self, most: int = 100) -> tuple[tuple[str, str], ...]:
-        """Label and text, with at most so many factors that do not matter. Empty where no answer says them; of one that was
-        reduced and no more, what it was reduced to."""
+        """Return label and text of each condition, with at most ``most`` factors that do not matter; without an answer, only
+        the overlaps. If an answer has no conditions, return what the smallest cell was reduced to."""
         found = self.reproduction
         named: list[tuple[str, str]] = []
         if found is not None and (found.needed or found.does_not_matter):
@@ -88,12 +89,12 @@ class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether a script shows it without the harness."""
+        """Return True if a script shows the problem without the harness."""
         return self.reproduction is not None and self.reproduction.confirmed
 
 
 def problem_facts(comparison: Comparison, known: KnownAnswers) -> dict[tuple[str, ...], ProblemFacts]:
-    """Of each problem of the comparison, by the key of its worst finding."""
+    """Return the facts about each problem of the comparison, by the key of its worst finding."""
     joint = _Joint(comparison, known)
     return {problem.worst.key: joint.facts(problem) for problem in comparison.problems}
 
@@ -129,8 +130,9 @@ class _Joint:
         )
 
     def _own_end(self, problem: Problem, script: StoredReproduction) -> OwnEnd | None:
-        """Of a script that was run in releases of the problem up to one in which it passes. Counts of work come in steps, of
-        which a script shows one."""
+        """Return the end of a problem by a script: the release after the last one in which it shows the problem. None unless
+        workloads have the problem in that release or a later one; also None for intermittent problems and for costs, since
+        counts of work change in steps, and a script shows only one."""
         if problem.kind.is_cost or problem.worst.intermittent:
             return None
         order = sorted((at, one) for one in script.answers if (at := parsed_version(one)) is not None)
@@ -147,7 +149,7 @@ class _Joint:
     def _ended(
         self, problem: Problem, script: StoredReproduction | None, own: OwnEnd | None
     ) -> tuple[UpstreamChange, ...]:
-        """What ended the problem; not what ended another one that its workloads had until later."""
+        """Return the changes that ended the problem, without those that ended another one that its workloads had longer."""
         found = self._changes(problem, script, Verdict.GOOD)
         if script is None or own is None:
             return found
@@ -155,8 +157,8 @@ class _Joint:
         return tuple(one for one in found if may_be(own_change, one)) or (own_change,)
 
     def _in_part(self, problem: Problem, script: StoredReproduction) -> str:
-        """Of a count of work, which each release may change: whether the script counts the same, in the release that brought
-        it or ended it and its neighbour."""
+        """Return why the script confirms only a part of a cost: it measures another metric, or it compares other releases
+        than the one that introduced or ended the problem and its neighbor. Each release may change a count of work."""
         if not problem.kind.is_cost:
             return ""
         newest = next((one for one in problem.findings if one.stack == problem.until), problem.worst)
@@ -173,7 +175,8 @@ class _Joint:
         return f"the script compares {script.bad} with {script.good}"
 
     def _upstream(self, problem: Problem) -> UpstreamProblem | None:
-        """By what was found in the first release that has it. What a release measured without it had by then is another."""
+        """Return the upstream problem by the finding in the first release that has it. An upstream problem that a release
+        measured without it already had is a different one."""
         versions = self._stacks[problem.before].versions if problem.before else {}
 
         def is_older(pattern: UpstreamProblem) -> bool:
@@ -183,7 +186,8 @@ class _Joint:
         return self._shown(_first(problem), [(one, one) for one in upstream.known() if not is_older(one)])
 
     def _reproduction(self, problem: Problem) -> StoredReproduction | None:
-        """The confirmed one first; where none is about it, one whose title says that it shows such findings."""
+        """Return the answer about a problem, a confirmed one if possible; if there is none, one whose title says that it
+        shows such findings."""
         known = self._known.stored.reproductions
         found = [one for one in known if problem.worst.key in self._problems_of[one.name]]
         titles = [(one, self._known.titles.get(one.name)) for one in known]
@@ -191,8 +195,8 @@ class _Joint:
         return min(found, key=lambda one: (not one.confirmed, one.name), default=self._shown(problem.worst, patterns))
 
     def _overlaps(self, problem: Problem, own: StoredReproduction | None) -> Iterator[Overlap]:
-        """With those by another script, of which all of its workloads have the conditions. A crash says what it is, and
-        memory adds up; what trains wrong is wrong by one cause or another."""
+        """Yield the overlaps with problems of other scripts whose conditions all of its workloads meet. Only problems that
+        train wrong overlap: a crash names its cause, and memory adds up."""
         values = [{**UNNAMED, **self._comparison.parameters[workload]} for workload in problem.affected]
         for one in self._comparison.problems:
             other = self._reproduction(one)
@@ -205,14 +209,14 @@ class _Joint:
                 yield Overlap(title=title.title, releases=releases)
 
     def _remedies(self, problem: Problem, found: StoredReproduction) -> Iterator[StoredRemedy]:
-        """Of the settings with which the script passes, those that lead to no other grave problem in its releases."""
+        """Yield the settings with which the script passes, but none that leads to another grave problem in its releases."""
         for remedy in found.remedies:
             change = found.setting_of(remedy)
             if remedy.answer is Verdict.GOOD and change is not None and not self._is_spoiled(problem, *change):
                 yield remedy
 
     def _is_spoiled(self, problem: Problem, name: str, value: Any) -> bool:
-        """Whether what the problem's workloads become by a setting has another grave problem in one of its releases."""
+        """Return True if a setting gives one of the problem's workloads another grave problem in one of its releases."""
         parameters = self._comparison.parameters
         changed = [{**UNNAMED, **parameters[own], name: value} for own in problem.affected]
         having = set(problem.having)
@@ -232,7 +236,7 @@ class _Joint:
         )
 
     def _needs_no_more(self, problem: Problem, values: Mapping[str, Any]) -> bool:
-        """Whether these parameters are all that a problem is known to need."""
+        """Return True if these parameters meet all known conditions of a problem."""
         found = self._reproduction(problem)
         return (
             found is not None
@@ -243,8 +247,8 @@ class _Joint:
         )
 
     def _problems_shown_by(self, found: StoredReproduction) -> set[tuple[str, ...]]:
-        """The problems that an answer is about, by the keys of their worst findings: those of its own cell; where no problem
-        has that, those of workloads that have all of its smallest cell."""
+        """Return the keys of the worst findings of the problems that an answer is about: those of its own cell, or, if no
+        problem has that, those of workloads that have all that its smallest cell has."""
         question = question_of(found.metric)
         if question is None:
             return set()
@@ -256,7 +260,7 @@ class _Joint:
         return set()
 
     def _shown(self, found: Finding, patterns: Sequence[tuple[_T, ProblemPattern]]) -> _T | None:
-        """What belongs to the first of the patterns that a finding shows."""
+        """Return the value of the first pattern that a finding matches; None if it matches none."""
         question = Question(found.metric, found.phase, str(found.value) if found.metric == OUTCOME.name else "")
         parameters = {**UNNAMED, **self._comparison.parameters[found.workload]}
         versions = self._stacks[found.stack].versions
@@ -267,8 +271,9 @@ class _Joint:
         return None
 
     def _changes(self, problem: Problem, script: StoredReproduction | None, to: Verdict) -> tuple[UpstreamChange, ...]:
-        """As bisections found them, or as they were tried with the script; else between which measured releases it lies,
-        where they differ in one package. What goes wrong now and then may do so in others that ran once."""
+        """Return the changes that bisections found, or that were tried with the script. If there are none, return the change
+        between the two measured releases if they differ in one package; not for an intermittent problem, which releases
+        that ran once may have too."""
         found = [self._bisected(problem, one, to) for one in self._known.stored.bisections]
         known = [one for one in found if one is not None]
         title = self._known.titles.get(script.name) if script is not None else None
@@ -298,8 +303,8 @@ class _Joint:
         return change_of(bisection, releases, releases.found)
 
     def _has(self, problem: Problem, workload: WorkloadParts, question: Question, ends: tuple[str, str, str]) -> bool:
-        """Whether the problem is what the question about this workload finds in the one release of a package (``ends``: the
-        package, the bad release and the good one) and not in the other."""
+        """Return True if a question about this workload finds the problem in the bad release of a package and not in the
+        good one. ``ends``: the package, the bad release and the good one."""
         package, bad, good = ends
         return any(
             self._is_of(workload, own)
@@ -310,16 +315,16 @@ class _Joint:
         )
 
     def _may_have(self, problem: Problem, own: str, package: str, release: str) -> bool:
-        """Of a release that was not measured on this workload, whether one of its neighbors has it."""
+        """Return True if a release has the problem on a workload or, if it was not measured, one of its neighbors has."""
         return any(self._around(problem, own, package, release))
 
     def _must_have(self, problem: Problem, own: str, package: str, release: str) -> bool:
-        """Of a release that was not measured on this workload, whether all of its neighbors have it."""
+        """Return True if a release has the problem on a workload or, if it was not measured, all of its neighbors have."""
         return all(self._around(problem, own, package, release))
 
     def _around(self, problem: Problem, own: str, package: str, release: str) -> list[bool]:
-        """Whether a release has the problem on a workload; where it was not measured, whether the nearest older one and the
-        nearest newer one have it."""
+        """Return, in a list, whether a release has the problem on a workload; if it was not measured, whether the nearest
+        older release and the nearest newer one have it, False for one that does not exist."""
         having = set(problem.affected[own])
         measured: dict[str, bool] = {}
         for stack in self._comparison.cells.stacks_of(own):
@@ -334,9 +339,9 @@ class _Joint:
         return [*(older[-1:] or [False]), *(newer[:1] or [False])]
 
     def _is_of(self, answered: WorkloadParts, own: str) -> bool:
-        """Whether a workload has all that the workload of an answer names: of a simplest scenario whatever is not
-        simplest, and the ZeRO stage, as each is another code; of others the variant, which names all that the workload's
-        does. The device mode does not count."""
+        """Return True if a workload has all that the workload of an answer names: for a simplest scenario, every changed
+        value and the ZeRO stage, because each stage is different code; for another scenario, the variant, which names all
+        that the workload's does. The device mode does not count."""
         parts, named = split_workload(own), variant_values(answered.variant)
         if answered == parts:
             return True
@@ -361,5 +366,5 @@ def _tried(script: StoredReproduction, change: TriedChange) -> UpstreamChange:
 
 
 def _first(problem: Problem) -> Finding:
-    """The worst one in the first release that has it."""
+    """Return the worst finding in the first release that has the problem."""
     return next((one for one in problem.findings if one.stack == problem.since), problem.worst)

@@ -20,7 +20,7 @@ from harness.wording.names import varied_axes, version
 from harness.wording.quantities import listing, plural, quantity
 from harness.wording.workloads import DistinguishingParameters
 
-#: Over the problems of a kind, and how many there are of it in the headline. Kinds that share a title share a section.
+#: The title of each kind's section, and the words that count its problems in the headline. Kinds may share a section.
 TITLES = {
     ProblemKind.WRONG: "TRAINS WRONG",
     ProblemKind.DIFFERENT: "TRAINS DIFFERENTLY",
@@ -50,17 +50,17 @@ _SEVERAL_VALUES = re.compile(r"=[^,]* or ")
 
 _RANK = re.compile(r", rank \d+$")
 
-#: Of which package a part was imported that it does not have.
+#: The package that lacks an imported part.
 _IMPORTED = re.compile(r"(?:cannot import name '[^']+' from|No module named) '(\w+)")
 
-#: Of a package that is there, in a release that lacks what is imported: ``No module named 'huggingface_hub.utils._errors'``,
+#: An installed package, in a release that lacks what is imported: ``No module named 'huggingface_hub.utils._errors'``,
 #: ``cannot import name 'BUFSIZE' from 'numpy' (numpy/__init__.py)``. One without a folder may be the program's own.
 _LACKING = re.compile(r"No module named '(\w+)\.|cannot import name '[^']+' from '(\w+)[^']*' \(\2/")
 
-#: In which package an error arose: ``ValueError: got 0 (deepspeed/runtime/lr_schedules.py:__init__)``.
+#: The package in which an error arose: ``ValueError: got 0 (deepspeed/runtime/lr_schedules.py:__init__)``.
 _RAISED = re.compile(r"\((\w+)/[\w/]+\.py:[\w<>]+\)$")
 
-#: Workloads that are listed where nothing tells them from the others.
+#: Workloads that are listed if nothing distinguishes them from the others.
 _MOST_WORKLOADS = 2
 
 
@@ -70,27 +70,25 @@ class ProblemLine(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     kind: ProblemKind
     releases: str  #: ``0.16.0 to 0.16.7``
-    who: str  #: what ``text`` begins with, where it says who is affected
-    text: str  #: who is affected, what happens
-    consequence: (
-        str  #: what it means to the card that is named, and what to do; empty where nothing is known, or needed
-    )
-    since: str  #: with the neighbour that was measured without it
+    who: str  #: the beginning of ``text``, if it names the affected workloads
+    text: str  #: the affected workloads, and the symptom
+    consequence: str  #: the effect on the named card, and what to do; empty if nothing is known, or needed
+    since: str  #: with the neighbor that was measured without it
     until: str
     having: tuple[str, ...]  #: stack ids, here and below
     free: tuple[str, ...]
     unknown: tuple[str, ...]
     workloads: tuple[str, ...]
-    release_to_use: str  #: a stack id; empty where none is known, or none is needed
-    setting: str  #: the changed default that explains it; empty where none does
+    release_to_use: str  #: a stack id; empty if none is known, or none is needed
+    setting: str  #: the changed default that explains it; empty if none does
     keys: tuple[tuple[str, ...], ...]  #: of its findings
     evidence: tuple[str, ...]  #: of the worst run
-    related: tuple[str, ...]  #: what came and went with it
+    related: tuple[str, ...]  #: findings that appeared and disappeared with it
     worst: Finding
 
     @property
     def sentences(self) -> str:
-        """All that is said of it."""
+        """Return the text and the consequence."""
         return f"{self.text} {self.consequence}".rstrip()
 
 
@@ -102,7 +100,7 @@ class ProblemSection(msgspec.Struct, frozen=True):
 
 
 def sections(comparison: Comparison, assessed: Sequence[Assessment]) -> tuple[ProblemSection, ...]:
-    """All problems, the gravest first, numbered throughout."""
+    """Return all problems by title, the gravest first, numbered throughout."""
     distinguishing = DistinguishingParameters(comparison.parameters)
     lines = [_line(comparison, one, who(one.problem, distinguishing), number) for number, one in enumerate(assessed, 1)]
     titles = dict.fromkeys(TITLES[line.kind] for line in lines)
@@ -110,8 +108,8 @@ def sections(comparison: Comparison, assessed: Sequence[Assessment]) -> tuple[Pr
 
 
 def counted(comparison: Comparison, sections: Sequence[ProblemSection]) -> str:
-    """``1 silent change of training, 5 that cost more; fixed since 0.16.8: 2 crashes``: what the baseline alone has is no
-    price of an upgrade."""
+    """Return the number of problems by title: ``1 silent change of training, 5 that cost more; fixed since 0.16.8: 2
+    crashes``. Problems of the baseline alone are counted apart: they are no cost of an upgrade."""
 
     def count(is_fixed: bool) -> str:
         counts = (sum(_is_fixed(comparison, line) == is_fixed for line in one.problems) for one in sections)
@@ -123,7 +121,7 @@ def counted(comparison: Comparison, sections: Sequence[ProblemSection]) -> str:
 
 
 def _is_fixed(comparison: Comparison, line: ProblemLine) -> bool:
-    """Whether the baseline alone has it, and a later release does not."""
+    """Return True if the baseline alone has a problem, and a later release was measured without it."""
     if line.having != (comparison.baseline,):
         return False
     order = [stack.id for stack in comparison.stacks]
@@ -156,8 +154,8 @@ def _line(comparison: Comparison, assessed: Assessment, affected: str, number: i
 
 
 def _ends(comparison: Comparison, problem: Problem) -> tuple[str, str]:
-    """Since when and until when, with the neighbors that do not have it. Of what goes wrong now and then none is known to be
-    without it."""
+    """Return since when and until when, with the neighbors that do not have the problem. No release is known to be without
+    an intermittent problem."""
     if problem.worst.intermittent:
         others = "others, which ran once, may go wrong now and then as well"
         return _end(comparison, problem.since, "", others), _end(comparison, problem.until, "", others)
@@ -170,15 +168,16 @@ def _ends(comparison: Comparison, problem: Problem) -> tuple[str, str]:
 
 
 def _end(comparison: Comparison, stack: str, neighbor: str, otherwise: str) -> str:
-    """``0.16.0; not in 0.15.4``, or what is said where no neighbor was measured without it."""
+    """Return ``0.16.0; not in 0.15.4``, or ``otherwise`` after the name if no neighbor was measured without the problem."""
     if not neighbor:
         return f"{comparison.names[stack]}; {otherwise}"
     return f"{_beside(comparison, stack, neighbor)}; not in {_beside(comparison, neighbor, stack)}"
 
 
 def _releases(comparison: Comparison, problem: Problem) -> str:
-    """As ranges, which a release without a verdict ends. Of several packages, the one that varies among them is named, or
-    one that has another release in every stack without it; else how many stacks they are."""
+    """Return the affected releases as ranges, each of which ends at a release without a verdict. If several packages vary,
+    name the package that varies among the affected stacks, or one of which every unaffected stack has another release; else
+    return the number of stacks."""
     stacks, names = comparison.stacks, comparison.names
     having = [stack for stack in stacks if stack.id in problem.having]
     if len(varied_axes(stacks)) < 2 or any(stack.existed for stack in having):
@@ -208,7 +207,7 @@ def _text(comparison: Comparison, assessed: Assessment, affected: str) -> str:
     return f"{affected}: {what}{f'; {setting}' if setting else ''}."
 
 
-#: Beyond as many it is another interface, and no default that explains anything.
+#: If more defaults changed, it is another interface, and no single default explains anything.
 _MOST_MOVED = 4
 
 
@@ -225,7 +224,7 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
             yield from _other_packages(comparison, problem)
         return
     if assessed.kind.has_no_right_side:
-        yield "Which of them is right, this does not tell."
+        yield "This comparison cannot tell which release is right."
     if assessed.kind is not ProblemKind.CRASH and 1 <= len(problem.moved) <= _MOST_MOVED:
         moved = [f"{one.key.partition('.')[2]} ({one.baseline}, now {one.value})" for one in problem.moved]
         yield f"Defaults that changed with it, and may be why: {listing(moved)}."
@@ -243,8 +242,8 @@ def _consequences(comparison: Comparison, assessed: Assessment) -> Iterator[str]
 
 
 def _other_packages(comparison: Comparison, problem: Problem) -> Iterator[str]:
-    """What to try where a program fails alike in every release that was measured: it may be written for another day's
-    packages. An import that fails says which; that of the code which failed comes first."""
+    """Yield the other packages to try if a program fails alike in every measured release: it may be written for packages of
+    another time. A failed import names them; else the package whose code failed comes first."""
     versions = next(stack.versions for stack in comparison.stacks if stack.id == problem.worst.stack)
     imported = _IMPORTED.search(str(problem.worst.value))
     lacking = _LACKING.search(str(problem.worst.value))
@@ -264,8 +263,8 @@ def _other_packages(comparison: Comparison, problem: Problem) -> Iterator[str]:
 
 
 def who(problem: Problem, distinguishing: DistinguishingParameters) -> str:
-    """Who is affected: the scenario that has it alone, or the parameters that no workload without it has, and how many
-    workloads they are; else the workloads."""
+    """Return the affected workloads in words: their scenario if all of its workloads are affected, or the parameters that no
+    unaffected workload has, with their number; else a list of workloads."""
     affected = list(problem.affected)
     count = f" ({plural(len(affected), 'workload')})" if len(affected) > 1 else ""
     scenarios = {split_workload(workload).scenario for workload in affected}
@@ -302,12 +301,13 @@ def _what(comparison: Comparison, problem: Problem) -> str:
 
 
 def _newest(problem: Problem) -> Finding:
-    """The worst finding in the newest release that has it: earlier ones may have more, of another cause too."""
+    """Return the worst finding in the newest release that has the problem: earlier ones may have more, by another cause."""
     return next((one for one in problem.findings if one.stack == problem.until), problem.worst)
 
 
 def _change_from(comparison: Comparison, found: Finding, before: str) -> str:
-    """What a release has more than the last one without the problem, or than the baseline where that did not run it."""
+    """Return the change from the last release without the problem, or the finding's message, which compares with the
+    baseline, if that release has no value."""
     metric = BY_NAME[found.metric]
     cell = comparison.cells.of(before, found.workload)
     value = cell.worst().get(metric.flat_name(found.phase)) if cell is not None else None
@@ -318,7 +318,7 @@ def _change_from(comparison: Comparison, found: Finding, before: str) -> str:
 
 
 def _beside(comparison: Comparison, stack: str, other: str) -> str:
-    """The name of a stack where another one is spoken of: of several packages, those in which it differs."""
+    """Return the name of a stack in contrast to another one; if several packages vary, those in which the two differ."""
     own, beside = (next(one for one in comparison.stacks if one.id == name) for name in (stack, other))
     if own.existed or beside.existed or len(varied_axes(comparison.stacks)) < 2:
         return comparison.names[stack]
@@ -336,18 +336,18 @@ def _slower(problem: Problem) -> str:
     return f"a step takes {size}{most}{' (CPU ranks: host overhead)' if worst.device == 'cpu' else ''}"
 
 
-#: What follows a ratio, by the metric.
+#: The words after a ratio, by metric.
 _CLOCKS = {STEP_TIME.name: "", PROCESSOR_TIME.name: " the processor time"}
 
 
 def _measured_ratio(comparison: Comparison, found: Finding) -> str:
-    """How much longer a step of the same cell was measured to take; empty where it was not timed."""
+    """Return the measured ratio of the same cell's step time; empty if it was not timed."""
     times = (t for t in comparison.step_times if (t.stack, t.workload) == (found.stack, found.workload))
     return next((f"{time.ratio:.2f}x{_CLOCKS[time.metric]}" for time in times), "")
 
 
 def _scale(comparison: Comparison, stack: str, workload: str) -> str:
-    """``llama-3-70b on 32 ranks``."""
+    """Return a job's scale: ``llama-3-70b on 32 ranks``."""
     cell = comparison.cells.of(stack, workload)
     parameters = cell.result.cell.parameters if cell is not None else {}
     ranks = f" on {plural(parameters['world_size'], 'rank')}" if "world_size" in parameters else ""
@@ -355,7 +355,7 @@ def _scale(comparison: Comparison, stack: str, workload: str) -> str:
 
 
 def room_text(comparison: Comparison, stack: str, room: CardRoom) -> str:
-    """``llama-3-70b on 32 ranks fits A800-80G, 28.4 GiB to spare.``"""
+    """Return a run's room as a sentence: ``llama-3-70b on 32 ranks fits A800-80G, 28.4 GiB to spare.``"""
     job = _scale(comparison, stack, room.workload)
     if room.own.fits:
         spare = f"{job} fits {room.card}, {quantity(room.own.headroom_bytes, 'bytes')} to spare"

@@ -1,4 +1,4 @@
-"""Findings as rows for a reader: what belongs together in one row, and the sections that rows stand in."""
+"""Findings as rows for a reader, which join related findings, and the sections of the rows."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     section: str  #: the title of its section
     stack: str  #: names, as ranges: ``0.16.0 to 0.16.7``
-    workload: str  #: empty where the evidence names the workloads
+    workload: str  #: empty if the evidence names the workloads
     kind: str
     message: str
     evidence: tuple[str, ...]
     related: tuple[str, ...]  #: the findings that moved together with it
     reproduce: str  #: the command that measures this cell again, and the baseline's
-    groups: tuple[Group, ...]  #: what it was made of, the worst first
+    groups: tuple[Group, ...]  #: the groups that it joins, the worst first
 
     @property
     def headline(self) -> Finding:
-        """The worst finding."""
+        """Return the worst finding."""
         return self.groups[0].headline
 
 
@@ -53,12 +53,12 @@ class Section(msgspec.Struct, frozen=True):
 
 
 def is_worse(found: Finding) -> bool:
-    """Whether a finding calls for action."""
+    """Return True if a finding needs action: a relevant regression, failure or wrong result."""
     return found.kind in ("regression", "wrong", "failed") and found.relevant
 
 
 def section_of(found: Finding) -> str:
-    """The title of the section that a finding stands in; empty where it is too small to be listed."""
+    """Return the title of a finding's section; empty if the finding is too small to be listed."""
     if is_worse(found):
         return WORSE
     if found.kind == "failed":
@@ -69,7 +69,7 @@ def section_of(found: Finding) -> str:
 
 
 def by_section(comparison: Comparison) -> dict[str, list[Group]]:
-    """Title -> its groups of findings; worst section first, empty ones included."""
+    """Return title -> its groups of findings; worst section first, empty ones included."""
     found: dict[str, list[Group]] = {title: [] for title in SECTIONS}
     for group in comparison.groups:
         if title := section_of(group.headline):
@@ -78,7 +78,7 @@ def by_section(comparison: Comparison) -> dict[str, list[Group]]:
 
 
 def sections(comparison: Comparison) -> list[Section]:
-    """The sections that have rows, each with its first `MOST_ROWS`."""
+    """Return the sections that have rows, each with its first `MOST_ROWS`."""
     found = []
     for title, groups in by_section(comparison).items():
         together = _together(groups)
@@ -89,7 +89,7 @@ def sections(comparison: Comparison) -> list[Section]:
 
 
 def all_rows(comparison: Comparison) -> list[Row]:
-    """Every row of every section, worst first."""
+    """Return every row of every section, worst first."""
     return [
         _row(comparison, title, members)
         for title, groups in by_section(comparison).items()
@@ -98,12 +98,13 @@ def all_rows(comparison: Comparison) -> list[Row]:
 
 
 def in_version_order(comparison: Comparison, found: Iterable[Finding]) -> list[Finding]:
+    """Return findings in the order of the comparison's stacks; those of unknown stacks come first."""
     order = {stack.id: at for at, stack in enumerate(comparison.stacks)}
     return sorted(found, key=lambda finding: order.get(finding.stack, -1))
 
 
 def _together(groups: Sequence[Group]) -> list[list[Group]]:
-    """The groups of each row, the worst first."""
+    """Return the groups of each row, the worst first."""
     rows: dict[tuple[str, ...], list[Group]] = {}
     for group in groups:
         found = group.headline
@@ -143,7 +144,7 @@ def _row(comparison: Comparison, section: str, members: Sequence[Group]) -> Row:
 
 
 def _each(comparison: Comparison, ordered: Sequence[Finding]) -> tuple[str, ...]:
-    """One line with the value of each stack, where they differ."""
+    """Return one line with the value of each stack; no line if all values are equal."""
     if len({_value(found) for found in ordered}) == 1:
         return ()
     values = [f"{comparison.names[found.stack]} {_value(found)}" for found in ordered]

@@ -1,7 +1,7 @@
-"""Pictures as SVG: one style, and the few elements that all of them are made of.
+"""Pictures as SVG: one style, and the few elements that all pictures consist of.
 
-An element has a class and no colour. On a page of the site the stylesheet draws it (``static/style.css`` has `RULES`);
-a picture in a file of its own brings them along, in colours that follow the reader's light or dark scheme.
+An element has a class and no color. On a page of the site, the stylesheet sets its style (``static/style.css`` has
+`RULES`); a picture in a file of its own contains the rules, in colors that follow the reader's light or dark scheme.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-#: Of the lines, in their order: on light and on dark ground, and dashes, for those who do not see the colours. Each
-#: colour has a contrast of 4.5 or more with its ground.
+#: Colors of the lines, in their order, on light and on dark ground, and their dashes, for readers who do not see colors.
+#: Each color has a contrast of 4.5 or more with its ground.
 _LINES = (
     ("#0b5cad", "#78b4f4", ""),
     ("#b3400d", "#ff9c66", "8 4"),
@@ -60,7 +60,7 @@ Point = tuple[float, float]
 
 
 class PlotArea(NamedTuple):
-    """Where the lines are, in pixels of the picture."""
+    """The rectangle of the lines, in pixels of the picture."""
 
     left: float
     top: float
@@ -68,28 +68,28 @@ class PlotArea(NamedTuple):
     bottom: float
 
     def across(self, share: float) -> float:
-        """The place at a share of the width, 0 to 1."""
+        """Return x at a share of the width, 0 to 1."""
         return round(self.left + share * (self.right - self.left), 1)
 
     def up(self, share: float) -> float:
-        """The place at a share of the height, from below."""
+        """Return y at a share of the height, 0 to 1 from below."""
         return round(self.bottom - share * (self.bottom - self.top), 1)
 
     def rows(self, labels: Iterable[tuple[float, str]]) -> Iterator[str]:
-        """A line across, with its label on the left, at each share of the height."""
+        """Yield a horizontal line, with its label on the left, at each share of the height."""
         for share, label in labels:
             y = self.up(share)
             yield line((self.left, y), (self.right, y), "grid")
             yield text(self.left - 6, y + 4, label, anchor="end")
 
     def columns(self, shares: Iterable[float]) -> Iterator[str]:
-        """An upright line at each share of the width."""
+        """Yield a vertical line at each share of the width."""
         for share in shares:
             x = self.across(share)
             yield line((x, self.top), (x, self.bottom), "grid")
 
     def below(self, labels: Iterable[tuple[float, str]]) -> Iterator[str]:
-        """A label under each share of the width."""
+        """Yield a label below each share of the width."""
         for share, label in labels:
             yield text(self.across(share), self.bottom + 17, label, anchor="middle")
 
@@ -105,10 +105,10 @@ def picture(
     kind: str = "",
     styled: bool = True,
 ) -> str:
-    """A whole picture. ``title`` and ``description`` are what a screen reader says; ``identity`` makes the ids of the two
-    unique where several pictures share a page; ``kind`` is one more class.
+    """Return a whole picture. A screen reader reads ``title`` and ``description``; ``identity`` makes their ids unique if
+    several pictures share a page; ``kind`` is one more class.
 
-    Without ``styled`` it has no style of its own: for pages whose stylesheet has the rules, and whose policy forbids
+    Unless ``styled``, it has no style of its own: for pages whose stylesheet has the rules, and whose policy forbids
     others.
     """
     classes = f"picture {kind}".rstrip()
@@ -123,22 +123,23 @@ def picture(
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "") -> str:
-    """``anchor``: what lies at x: ``middle`` or ``end``, else the start."""
+    """Return an element with text, of which ``anchor`` is at x: ``middle``, ``end``, or by default the start."""
     at = f' text-anchor="{anchor}"' if anchor else ""
     return f'<text x="{x:g}" y="{y:g}"{at}>{escape(words)}</text>'
 
 
 def line(start: Point, end: Point, style: str) -> str:
-    """``style`` names classes."""
+    """Return a straight line. ``style`` names its classes."""
     return f'<line class="{style}" x1="{start[0]:g}" y1="{start[1]:g}" x2="{end[0]:g}" y2="{end[1]:g}"/>'
 
 
 def polyline(points: Iterable[Point], style: str) -> str:
+    """Return a line through all points. ``style`` names its classes."""
     return f'<polyline class="{style}" points="{" ".join(f"{x:g},{y:g}" for x, y in points)}"/>'
 
 
 def path(lines: Iterable[Sequence[Point]], style: str) -> str:
-    """Several lines as one element; a line of one point is a dot."""
+    """Return several lines as one element; a line of one point is a dot."""
     drawn = []
     for points in lines:
         first, *rest = [f"{x:g} {y:g}" for x, y in points]
@@ -147,5 +148,5 @@ def path(lines: Iterable[Sequence[Point]], style: str) -> str:
 
 
 def key(x: float, y: float, style: str, words: str) -> str:
-    """What a line stands for: a short piece of it, and its name."""
+    """Return a legend's entry: a short piece of the line, and its name."""
     return line((x, y - 4), (x + 22, y - 4), f"line {style}") + text(x + 28, y, words)

@@ -1,4 +1,4 @@
-"""One table for each workload, and one for a sweep over many: what was measured, judged or not."""
+"""Tables of measured values, judged or not: one for each workload, and one for a sweep over many."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.wording.quantities import plural, quantity, short_quantity, shorten
 
 MOST_TABLES = 6
 
-#: The columns of a workload's table: metric, phase, and the phase as the heading has room for it.
+#: The columns of a workload's table: metric, phase, and the phase's abbreviation in the heading.
 _COLUMNS = (
     (DEVICE_PEAK, "backward", "bwd"),
     (DEVICE_RETAINED, "backward", "bwd"),
@@ -35,7 +35,7 @@ _MODELLED = "step, model"
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """Stacks by columns. Cells hold ``-`` where nothing was measured."""
+    """A table with a row for each stack. Cells hold ``-`` if nothing was measured."""
 
     title: str
     columns: tuple[str, ...]
@@ -43,7 +43,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def workload_tables(comparison: Comparison, failing: Sequence[Group]) -> list[Table]:
-    """One for each workload, up to `MOST_TABLES`: those of ``failing`` first."""
+    """Return a table for each workload, up to `MOST_TABLES`, those with findings in ``failing`` first."""
     with_findings = list(dict.fromkeys(group.headline.workload for group in failing))[:MOST_TABLES]
     wanted = list(dict.fromkeys([*with_findings, *comparison.cells.workloads]))[:MOST_TABLES]
     times = {(time.stack, time.workload): time for time in comparison.step_times if time.workload in wanted}
@@ -51,8 +51,8 @@ def workload_tables(comparison: Comparison, failing: Sequence[Group]) -> list[Ta
 
 
 def compatibility_table(comparison: Comparison) -> tuple[list[Table], list[str]]:
-    """Of more workloads than there are tables: how many workloads of each release came to which word, and which
-    workloads are not sound in which releases. Empty for fewer."""
+    """Return a table with the number of workloads of each release that have each word, and lines that say which workloads do
+    not pass in which releases. Both are empty unless there are more than `MOST_TABLES` workloads."""
     if len(comparison.cells.workloads) <= MOST_TABLES:
         return [], []
     matrix = compatibility.matrix(comparison)
@@ -63,7 +63,7 @@ def compatibility_table(comparison: Comparison) -> tuple[list[Table], list[str]]
 
 
 def notes(tables: Iterable[Table]) -> list[str]:
-    """What a reader of a modelled column must know."""
+    """Return the notes that a reader of a modelled column must know; none without such a column."""
     if not any(_MODELLED in table.columns for table in tables):
         return []
     return [f"{_MODELLED}: not measured; by peak FLOP/s and links no release can be faster on that card (docs/sim.md)"]
@@ -100,7 +100,7 @@ def _table(comparison: Comparison, workload: str, times: Mapping[tuple[str, str]
 
 
 def _least_step(cell: ResultSummary, card: Card) -> str:
-    """A model of the least time of a step of the simulated rank: no release can be faster on this card."""
+    """Return, in words, the modelled least time of a step of the simulated rank: no release can be faster on this card."""
     exact = cell.exact
     parameters = cell.result.cell.parameters
     phases = {}
@@ -127,6 +127,6 @@ def fits(cell: ResultSummary, card: Card) -> str:
 
 
 def _ended(cell: ResultSummary) -> str:
-    """How a cell ended, short: the findings have its signature."""
+    """Return a cell's outcome in short: the findings have its signature."""
     outcome = cell.result.outcome
     return f"failed in {outcome.stage}" if isinstance(outcome, Failed) else shortened(outcome_text(outcome), 60)

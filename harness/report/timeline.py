@@ -1,7 +1,7 @@
 """Live device bytes through a training step, as SVG: one stack, or several laid over one another.
 
-The phases stand side by side, each as wide as the others', so that the same phase of two stacks lies at the same place
-whatever they do in it. The title and the description say in words what the lines show.
+The phases are next to each other, all of the same width, so that the same phase of two stacks is at the same place. The
+title and the description say in words what the lines show.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MOST_LINES = 4
 def as_svg(
     timelines: Mapping[str, Sequence[Stretch]], workload: str, *, identity: str = "timeline", styled: bool = True
 ) -> str:
-    """One line for each named timeline. ``identity`` and ``styled``: see `harness.report.svg.picture`.
+    """Return a picture with one line for each named timeline. ``identity`` and ``styled``: see `harness.report.svg.picture`.
 
-    Raises ValueError where there are no timelines or more than `MOST_LINES`.
+    Raise ValueError if there are no timelines or more than `MOST_LINES`.
     """
     lines = {name: list(stretches) for name, stretches in timelines.items() if stretches}
     if not 0 < len(lines) <= MOST_LINES:

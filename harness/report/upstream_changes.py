@@ -1,4 +1,4 @@
-"""The change upstream that brought a problem, or ended it, as `bisect` found it, or as it was tried by hand."""
+"""Upstream changes that introduced a problem, or ended it, as found by `bisect` or tried by hand."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from harness.wording.quantities import listing
 
 
 class UpstreamChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What brought a problem, or ended it."""
+    """A change that introduced a problem, or ended it."""
 
     package: str
     before: str  #: the last release before the change
     after: str  #: the first one with it
-    compare_url: str  #: of what changed between the two; empty where the package's repository is not known
-    where: str = ""  #: the subject of the commit, or the place; empty where it is not known
-    pull_url: str = ""  #: of its pull request, where it names one
+    compare_url: str  #: of all changes between the two; empty if the package's repository is unknown
+    where: str = ""  #: the subject of the commit, or the place; empty if it is unknown
+    pull_url: str = ""  #: of its pull request, if it names one
     workload: str = ""  #: on which it was searched for
-    tried: str = ""  #: what shows that it is this one, where no bisection found it
+    tried: str = ""  #: the evidence that it is this one, if no bisection found it
     files: tuple[str, ...] = ()  #: ``+2 -1 FILE``: of that change
-    patch: tuple[str, ...] = ()  #: its lines, where they are few
+    patch: tuple[str, ...] = ()  #: its lines, if they are few
     sites: tuple[str, ...] = ()  #: the code that holds the bytes
 
 
-#: Changed files that are named of a change.
+#: Changed files of a change that are named.
 _MOST_FILES = 3
 
 
 def change_of(bisection: StoredBisection, releases: StoredSearch, found: StoredTransition) -> UpstreamChange:
-    """The change that a search of releases came to; where it went on, with the commit."""
+    """Return the change that a search of releases found, with its commit if the search went on to commits."""
     before, after = found.before, found.after
     commits = next((course for course in bisection.courses if course.kind == "commits"), None)
     if commits is None or commits.found is None:
@@ -65,9 +65,12 @@ def introduced(
     bisections: Sequence[StoredBisection],
     parameters_of: Callable[[WorkloadParts], Mapping[str, Any] | None],
 ) -> UpstreamChange | None:
-    """The change that brought what a reproduction shows, if a search for one by the same metric ended at its two releases,
-    or between them where stored results say the same, on a workload that has all that the smallest cell has. More work
-    comes in several steps, so of that it has to be these two. ``parameters_of`` a workload: None where it is not known."""
+    """Return the change that introduced what a reproduction shows, if a search by the same metric found one at its two
+    releases, on a workload that has all that the smallest cell has; else None.
+
+    The search may also end between the two releases if stored results agree; not for more work, which comes in steps.
+    ``parameters_of`` returns a workload's parameters, or None if they are unknown.
+    """
     for bisection in bisections:
         releases = next((course for course in bisection.courses if course.kind == "releases"), None)
         if releases is None or releases.to is not Verdict.BAD or releases.found is None:
@@ -86,7 +89,7 @@ def introduced(
 
 
 def _begins_at(found: Reproduction, change: StoredTransition) -> bool:
-    """Whether what a reproduction shows came with this change."""
+    """Return True if what a reproduction shows began with this change."""
     if (change.before, change.after) == (found.good, found.bad):
         return True
     if BY_METRIC[found.question.metric].fails == STEP_TIME.fails:
@@ -101,7 +104,7 @@ def _begins_at(found: Reproduction, change: StoredTransition) -> bool:
 
 
 def in_words(change: UpstreamChange) -> str:
-    """``in deepspeed 0.18.3: [subject](address) (+172 -59 deepspeed/runtime/engine.py)``, as Markdown."""
+    """Return a change in Markdown: ``in deepspeed 0.18.3: [subject](address) (+172 -59 deepspeed/runtime/engine.py)``."""
     place = f"[{change.where}]({change.pull_url})" if change.pull_url else f"`{change.where}`"
     own = [file for file in change.files if is_of(change.package, file)]
     files = f" ({listing(own, _MOST_FILES)})" if own else ""
@@ -109,13 +112,12 @@ def in_words(change: UpstreamChange) -> str:
 
 
 def is_of(package: str, changed: str) -> bool:
-    """Whether a changed file (``+12 -3 FILE``) is of the package itself, and not of its tests or documentation."""
+    """Return True if a changed file (``+12 -3 FILE``) is of the package itself, not of its tests or documentation."""
     return changed.rpartition(" ")[2].removeprefix("src/").startswith(f"{package}/")
 
 
 def different(found: Sequence[UpstreamChange]) -> tuple[UpstreamChange, ...]:
-    """Each change once, by the best that is known of it: first what was searched for down to the change itself, of this what
-    upstream has a name for."""
+    """Return each change once, by its most precise record: one that names the commit, preferably with a pull request."""
     changes: dict[object, UpstreamChange] = {}
     for one in found:
         if not any(_how_well_known(other) > _how_well_known(one) and may_be(one, other) for other in found):
@@ -128,7 +130,7 @@ def _how_well_known(change: UpstreamChange) -> tuple[bool, bool]:
 
 
 def may_be(change: UpstreamChange, other: UpstreamChange) -> bool:
-    """Whether the other one came in the releases in which a change lies."""
+    """Return True if both may be the same change: ``other`` came after ``change.before``, and by ``change.after``."""
     if change.package != other.package:
         return False
     before, after, at = (parsed_version(one) for one in (change.before, change.after, other.after))
@@ -138,6 +140,6 @@ def may_be(change: UpstreamChange, other: UpstreamChange) -> bool:
 
 
 def change_between(package: str, before: str, after: str, **more: Any) -> UpstreamChange:
-    """Of which no more is known than the releases around it."""
+    """Return the change between two releases. ``more`` are further fields, if more is known."""
     url = addresses.compare_url(package, before, after)
     return UpstreamChange(package=package, before=before, after=after, compare_url=url, **more)

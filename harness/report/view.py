@@ -1,4 +1,4 @@
-"""The report, before it has a format: every number computed and every sentence made once."""
+"""The report before formatting: every number is computed and every sentence written once."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ MOST_LINES = 12
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a report of any format says."""
+    """The content of a report in any format."""
 
     screen: FirstScreen  #: the answer; the rest are its details
     measured: str  #: one line: what it is based on
     sections: tuple[Section, ...]  #: findings, worst section first; empty ones are left out
-    below: str  #: about real differences below the thresholds; empty where there are none
+    below: str  #: about real differences below the thresholds; empty if there are none
     not_compared: tuple[str, ...]  #: a line for each reason
-    without_verdict: int  #: cells that these lines are about
+    without_verdict: int  #: the number of cells in these lines
     control: tuple[str, ...]
     tables: tuple[Table, ...]
-    compatibility: tuple[Table, ...]  #: of a sweep: one table, how many workloads of each release came to which word
-    patterns: tuple[str, ...]  #: of a sweep: which workloads are not sound in which releases
+    compatibility: tuple[Table, ...]  #: of a sweep: one table, the number of each release's workloads by word
+    patterns: tuple[str, ...]  #: of a sweep: which workloads do not pass in which releases
     notes: tuple[str, ...]
-    reproduce: str  #: the command that measures the first problem again; empty where there is none
+    reproduce: str  #: the command that measures the first problem again; empty if there is none
 
 
 def view(comparison: Comparison, rooms: CardRooms | None = None) -> View:
-    """The view of a comparison. ``rooms`` are the comparison's, where the caller has them."""
+    """Return the view of a comparison. ``rooms`` are the comparison's, if the caller has them."""
     by_section = rows.by_section(comparison)
     sections = tuple(rows.sections(comparison))
     worse, alike = by_section[rows.WORSE], by_section[rows.FAILS_TOO]
@@ -69,7 +69,7 @@ def view(comparison: Comparison, rooms: CardRooms | None = None) -> View:
 
 
 def _reproduce(comparison: Comparison, screen: FirstScreen) -> str:
-    """Of problem 1, by its worst finding."""
+    """Return the command that measures problem 1 again, by its worst finding; empty if there is no problem."""
     if not screen.sections:
         return ""
     found = screen.sections[0].problems[0].worst
@@ -78,7 +78,8 @@ def _reproduce(comparison: Comparison, screen: FirstScreen) -> str:
 
 
 def not_measured(comparison: Comparison) -> str:
-    """Which stacks have cells that were to be measured and were not, why, and what to do, as one line; empty if none."""
+    """Return one line about stacks with cells that should have been measured and were not, why, and what to do; empty if
+    there are none."""
     together: dict[tuple[str, str], dict[str, list[str]]] = {}
     for entry in comparison.not_measured:
         stacks = together.setdefault((entry.reason, entry.remedy), {})
@@ -92,14 +93,14 @@ def not_measured(comparison: Comparison) -> str:
 
 
 def _missing(comparison: Comparison) -> str:
-    """The stacks with cells that were to be measured and were not."""
+    """Return the names of the stacks with cells that should have been measured and were not."""
     return listing(
         list(dict.fromkeys(comparison.names.get(one.stack, one.stack) for one in comparison.not_measured)), 10
     )
 
 
 def _verdict(comparison: Comparison) -> str:
-    """Where there is no problem."""
+    """Return the headline of a comparison without a problem."""
     if comparison.passed == 0:
         reasons = {entry.reason for entry in comparison.not_compared if entry.what == EVERYTHING}
         return f"Nothing was measured: {reasons.pop()}" if len(reasons) == 1 else "Nothing was measured"
@@ -148,7 +149,7 @@ def _not_compared(comparison: Comparison) -> list[str]:
 
 
 def _not_judged(comparison: Comparison) -> list[str]:
-    """A line for each oracle and reason."""
+    """Return a line for each oracle and reason."""
     return [
         _noted(f"not judged by the {missing.oracle} oracle: {missing.reason}", missing.stacks_by_workload, comparison)
         for missing in comparison.not_judged
@@ -156,7 +157,7 @@ def _not_judged(comparison: Comparison) -> list[str]:
 
 
 def _unknown_cards(comparison: Comparison) -> list[str]:
-    """A line for each card that results name and this version does not know."""
+    """Return a line for each card that results name and this version does not know."""
     return [
         _noted(f"whether it fits its card is not said: {card} is not known here", cells, comparison)
         for card, cells in comparison.cards.items()
@@ -165,7 +166,7 @@ def _unknown_cards(comparison: Comparison) -> list[str]:
 
 
 def _noted(note: str, stacks_by_workload: Mapping[str, Sequence[str]], comparison: Comparison) -> str:
-    """A note on some cells."""
+    """Return a note with the cells that it is about."""
     stacks = {stack for by_workload in stacks_by_workload.values() for stack in by_workload}
     of = "" if len(stacks) == len(comparison.stacks) else f"{_releases(sorted(stacks), comparison)}: "
     return f"{of}{note} ({listing(list(stacks_by_workload), 2)})"

@@ -189,7 +189,7 @@ class Bundle:
         except Damaged as error:
             return f"damaged: {error}"
         if not _PATH.fullmatch(line.path):
-            return f"damaged: {line.path[:80]!r} is no path in a results folder"
+            return f"damaged: {line.path[:80]!r} is not a path in a results folder"
         if not self._is_as_written(data):
             return f"{line.path}: {_CHANGED}"
         if line.path in self._files:

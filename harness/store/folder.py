@@ -94,7 +94,7 @@ class Store:
                 if self._create(file, result, benchmark):
                     self._listed.pop(os.path.dirname(file), None)
                     return file
-        raise ResultsError("there already, and results are never overwritten", where=later, hint="move it away")
+        raise ResultsError("already exists, and results are never overwritten", where=later, hint="move it away")
 
     def _create(self, file: str, result: Result, benchmark: Mapping[str, Any] | None) -> bool:
         """Write a result and its companion; return False if one of this name exists. Raise OSError."""

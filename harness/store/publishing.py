@@ -111,7 +111,7 @@ def _holds(file: str, data: bytes, *, is_compressed: bool) -> bool:
 
 
 def _there_already(output: str) -> UsageError:
-    return UsageError("there already", where=output, hint="move it away, or choose another --output")
+    return UsageError("already exists", where=output, hint="move it away, or choose another --output")
 
 
 class _Unsound(Exception):

@@ -270,7 +270,7 @@ def _why_impossible(result: Result) -> str:
     """Return why a result cannot be true although its types are right; empty if it can."""
     ranks = result.cell.parameters.get("world_size", 1)
     if not isinstance(ranks, int) or not 0 < ranks <= MOST:
-        return f"{str(ranks)[:40]!r} is no number of ranks"
+        return f"{str(ranks)[:40]!r} is not a valid number of ranks"
     if nests_too_deep(result.cell.parameters):
         return "its parameters nest too deep"
     if not clock.is_stamp(result.started_at):

@@ -235,7 +235,7 @@ def resolve(
 def _one(package: str, version: str, published: ReleaseIndex | None, locked: ReleaseIndex | None) -> str:
     found = resolve(package, version, published, locked)
     if len(found) != 1:
-        raise UsageError(f"baseline {version!r} means {len(found)} releases", where=package, hint="name exactly one")
+        raise UsageError(f"baseline {version!r} matches {len(found)} releases", where=package, hint="name exactly one")
     return found[0]
 
 

@@ -91,7 +91,7 @@ def test_releases_of_the_framework_are_searched_with_it(project: Project) -> Non
     again = project.run("bisect", f"{GOOD}..1.1.0", "--with", "tinytrainer=1.0.0,1.2.0", "--scenario", "fit")
     assert (again.code, again.err) == (
         2,
-        "dsregress: error: tinytrainer: 1.0.0,1.2.0 means 2 releases; name exactly one\n",
+        "dsregress: error: tinytrainer: 1.0.0,1.2.0 matches 2 releases; name exactly one\n",
     )
 
 

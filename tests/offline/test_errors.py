@@ -47,7 +47,7 @@ def said_once(said: CommandResult, code: int, line: str) -> None:
         (["--with", "=1.0"], "--with: not a package with its releases: '=1.0'; write PACKAGE or PACKAGE=SPEC"),
         (
             ["--with", "tinytrainr=1.0"],
-            "package index: no index knows 'tinytrainr'; check the name and pip config list",
+            "package index: no configured index has a package 'tinytrainr'; check the name and pip config list",
         ),
         (
             ["--with", "tinytrainer=0.9"],

@@ -38,7 +38,7 @@ def goes_on(project: Project) -> None:
     assert report.code == 1
 
 
-INTERRUPTED = "dsregress: interrupted; what was measured is stored, and the same command goes on from there"
+INTERRUPTED = "dsregress: interrupted; what was measured is stored, and run the same command to continue"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])

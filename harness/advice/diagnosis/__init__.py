@@ -1,1 +1,1 @@
-"""What a pasted crash says, and which stored failures have it."""
+"""Diagnosis of a pasted crash: its content, and the stored failures that match it."""

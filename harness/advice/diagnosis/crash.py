@@ -1,4 +1,4 @@
-"""From a pasted log to one crash: its error, its frames, the phase that they say, and the versions it mentions. Pure."""
+"""From a pasted log to one crash: its error, its frames, their phase, and the versions it mentions. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.probe.border import faults
 
 # The text is untrusted: no pattern here looks at a character more than a few times.
 
-#: What launchers put before each line of a rank: torchrun, Ray, pytest, a debugger's log.
+#: Prefixes that launchers put before each line of a rank: torchrun, Ray, pytest, a debugger's log.
 _PREFIX = re.compile(r"^\s*(\[rank\d+\]:|\(\w[\w.:]* pid=\d+[^)\n]{0,80}\)|\[\d+\]:|E  )\s?")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TRACEBACK = "Traceback (most recent call last)"
@@ -39,7 +39,7 @@ _MENTIONED = re.compile(
     re.IGNORECASE,
 )
 
-#: Functions that say a phase, by where they stand in a traceback.
+#: Functions that indicate a phase, by their position in a traceback.
 _LOADING = {
     "from_pretrained",
     "load_checkpoint",
@@ -61,40 +61,41 @@ _ZERO = {
     "runtime/zero/partitioned_param_coordinator.py": (3,),
 }
 
-#: Lines that a message may go on for, where it was wrapped by hand.
+#: Lines that a message wrapped by hand may have.
 _JOINED_LINES = 6
 
 
 class TraceFrame(msgspec.Struct, frozen=True):
     """A line of a traceback."""
 
-    file: str  #: below site-packages where it is installed; as it stands otherwise
+    file: str  #: relative to site-packages if it is installed; otherwise the last two parts of the path
     line: int
     function: str
     is_installed: bool
 
     @property
     def text(self) -> str:
+        """Return the frame as ``FILE:LINE in FUNCTION``."""
         return f"{self.file}:{self.line} in {self.function}"
 
     @property
     def package(self) -> str:
-        """The installed package's folder; empty for the user's code."""
+        """Return the installed package's folder; empty for the user's code."""
         return self.file.partition("/")[0] if self.is_installed else ""
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
     """One error of a log."""
 
-    error: str  #: the error's class, without its module; empty where only a message of the allocator is there
-    message: str  #: what stands behind it, without what changes from run to run
+    error: str  #: the error's class, without its module; empty if the log has only a message of the allocator
+    message: str  #: the text after the class, without what changes from run to run
     memory: MemoryMessage | None
     frames: tuple[TraceFrame, ...]  #: outermost first, without the standard library's
     versions: dict[str, str]  #: package -> version, as far as the text mentions them
 
     @property
     def phase(self) -> str:
-        """``load``, ``generate``, ``backward``, ``step`` or ``forward``, by the frames; empty where they say none."""
+        """Return ``load``, ``generate``, ``backward``, ``step`` or ``forward``, by the frames; empty if they show none."""
         names = [frame.function for frame in self.frames]
         if _GENERATING.intersection(names):
             return "generate"
@@ -109,24 +110,27 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def zero_stages(self) -> tuple[int, ...]:
-        """The stages of ZeRO whose code the traceback goes through; empty where it does not say."""
+        """Return the stages of ZeRO whose code the traceback goes through; empty if it goes through none."""
         files = [frame.file for frame in self.frames]
         return next((stages for name, stages in _ZERO.items() if any(file.endswith(name) for file in files)), ())
 
     @property
     def last_of_user(self) -> TraceFrame | None:
+        """Return the innermost frame of the user's code; None if all frames are of installed packages."""
         return next((frame for frame in reversed(self.frames) if not frame.is_installed), None)
 
     @property
     def first_of_framework(self) -> TraceFrame | None:
-        """The first installed frame that the user's code called, where both are there."""
+        """Return the first installed frame after the user's last one, or the first of all if the user's code has no frame;
+        None without any."""
         last = self.last_of_user
         behind = self.frames[self.frames.index(last) + 1 :] if last is not None else self.frames
         return next((frame for frame in behind if frame.is_installed), None)
 
 
 def read(text: str) -> Crash | None:
-    """The crash that a log reports: of several ranks, the one that is not the echo of another. None: no error is in it."""
+    """Return the crash that a log reports; None if it has no error. If several ranks report one, choose an error that does
+    not merely echo another process's."""
     text = _ESCAPES.sub("", text)
     versions = _versions(text)
     found = [one for lines in _by_rank(text.splitlines()) for one in _errors(lines)]
@@ -146,7 +150,7 @@ def _is_echo(one: Crash) -> bool:
 
 
 def _versions(text: str) -> dict[str, str]:
-    """The first that is mentioned of each package."""
+    """Return the version of each package that the text mentions first."""
     found: dict[str, str] = {}
     for name, version in _MENTIONED.findall(text):
         found.setdefault(_NAMES[name.lower()], version)
@@ -154,7 +158,7 @@ def _versions(text: str) -> dict[str, str]:
 
 
 def _by_rank(lines: Sequence[str]) -> Iterable[list[str]]:
-    """The lines of each rank, by their prefixes."""
+    """Return the lines of each rank, by their prefixes."""
     ranks: dict[str, list[str]] = {}
     for line in lines:
         match = _PREFIX.match(line)
@@ -164,7 +168,7 @@ def _by_rank(lines: Sequence[str]) -> Iterable[list[str]]:
 
 
 def _errors(lines: Sequence[str]) -> Iterable[Crash]:
-    """Every error, with the frames of its traceback."""
+    """Yield every error, with the frames of its traceback."""
     frames: list[TraceFrame] = []
     for at, line in enumerate(lines):
         if _TRACEBACK in line:
@@ -180,13 +184,14 @@ def _errors(lines: Sequence[str]) -> Iterable[Crash]:
 
 
 def _is_code(line: str, match: re.Match[str]) -> bool:
-    """``except ValueError:`` in a traceback's line of code, and ``raise ValueError(...)``."""
+    """Return True for a traceback's line of code, such as ``except ValueError:`` or ``raise ValueError(...)``."""
     before = line[: match.start()].strip()
     return before.startswith(("except", "raise", "#")) or (line.startswith("    ") and match.end() == len(line))
 
 
 def _message(lines: Sequence[str]) -> str:
-    """The first line, and what it goes on with where it was wrapped by hand: up to an empty line or another traceback."""
+    """Return the first line, with the following ones if it was wrapped by hand: up to an empty line, an error or another
+    traceback."""
     kept: list[str] = []
     for line in lines:
         if kept and (not line.strip() or _TRACEBACK in line or _FRAME.match(line) or _ERROR.match(line.strip())):
@@ -202,5 +207,5 @@ def _frame(match: re.Match[str]) -> TraceFrame:
 
 
 def _last_folders(file: str) -> str:
-    """A user's folders are private, and long: the last two parts."""
+    """Return the last two parts of a path: a user's folders are private, and long."""
     return "/".join(file.split("/")[-2:])

@@ -12,7 +12,7 @@ from harness.advice.diagnosis.sizes import ModelShape, SizeMatch
 from harness.advice.gpus import Card, catalogue
 from harness.compare import ProblemKind
 
-#: How far what a message calls a card's capacity may be from what the catalogue has.
+#: The most by which a card's capacity in a message may differ from the catalogue's.
 _NEAR_BYTES = 64 << 20
 
 
@@ -21,22 +21,22 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     crash: Crash
     package: str  #: whose releases are compared
-    card: Card | None  #: given, or the only one of the capacity that the message has
+    card: Card | None  #: given, or the only one with the capacity in the message
     model: ModelShape | None  #: of the scenario, or named in the text
     sizes: tuple[SizeMatch, ...]  #: what explains the request
     problems: tuple[MatchedProblem, ...]  #: the likeliest first
     known: tuple[KnownFailure, ...]
-    failures: int  #: stored ones that the crash was looked for among
-    scenario: str  #: given; empty where none is
+    failures: int  #: the number of stored failures that were searched
+    scenario: str  #: given; empty if none is
 
     @property
     def is_known(self) -> bool:
-        """Whether anything stored or computed answers."""
+        """Return True if anything stored or computed explains the crash."""
         return bool(self.sizes or self.problems or self.known)
 
 
 def card_of(crash: Crash) -> Card | None:
-    """The card of the catalogue that has the capacity of a message; None where several have, or none."""
+    """Return the only card of the catalogue with the capacity in the message; None if several have it, or none."""
     if crash.memory is None or crash.memory.capacity is None:
         return None
     capacity = crash.memory.capacity.nbytes
@@ -45,8 +45,8 @@ def card_of(crash: Crash) -> Card | None:
 
 
 def likeliest(problems: Sequence[MatchedProblem]) -> tuple[MatchedProblem, ...]:
-    """One of each kind and phase: one that the text's version has rather than another, then one with a release beside it,
-    one of the same place in the code, and the one that was measured on most releases."""
+    """Return the likeliest problem of each kind and phase. Prefer one that the text's version has, then one with a release
+    without it, then one of the same place in the code, then the one measured on most releases."""
 
     def rank(one: MatchedProblem) -> tuple[bool, bool, bool, bool, int]:
         elsewhere = (one.has_version is False, one.has_version is None)

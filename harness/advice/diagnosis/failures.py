@@ -1,7 +1,7 @@
-"""Which stored failures a crash is, and which problems they are: since when, until when, and which release to use. Pure.
+"""Stored failures that match a crash, and their problems: since when, until when, and which release to use. Pure.
 
-A crash is a stored failure where class and message agree as far as both are kept (`harness.probe.border.faults`), and, where
-the message is short, the file that raised it too. A job that ran out of memory is looked for among simulated runs that hold
+A crash matches a stored failure if class and message agree as far as both are kept (`harness.probe.border.faults`), and, if
+the message is short, the file that raised it too. A job that ran out of memory is matched against simulated runs that hold
 more than they need in the same phase.
 """
 
@@ -31,10 +31,10 @@ from harness.wording.names import version
 #: The place at the end of a signature: ``(deepspeed/runtime/zero/linear.py:backward)``.
 _PLACE = re.compile(r" \(([^()]*):([^()]*)\)$")
 
-#: A message that is shorter is one that many faults have.
+#: A shorter message is shared by many faults.
 _TELLING = 36
 
-#: How phases that frames say are called where they were measured: by a program, and by a job of ours.
+#: The phase by a crash's frames -> its names in results: of a program, and of a built-in job.
 _PHASES = {"load": ("load", "init"), "generate": ("generate", "forward")}
 
 
@@ -61,21 +61,21 @@ class MatchedProblem(msgspec.Struct, frozen=True, kw_only=True):
     assessment: Assessment
     is_same_place: bool  #: the traceback goes through the file that the stored failure names
     stack: Stack  #: the affected one that is nearest to the text's versions
-    beside: Stack | None  #: one without it: the release to use, else a measured neighbour
+    beside: Stack | None  #: one without it: the release to use, else a measured neighbor
     has_version: (
         bool | None
-    )  #: whether the text's version has it; None where the text mentions none, or it was not measured
+    )  #: True if the text's version has it; None if the text mentions none, or it was not measured
 
 
 @cache
 def known_failures() -> tuple[KnownFailure, ...]:
-    """Those of ``known.toml``."""
+    """Return the failures of ``known.toml``."""
     content = (Path(__file__).parent / "known.toml").read_bytes()
     return msgspec.toml.decode(content, type=dict[str, tuple[KnownFailure, ...]])["failure"]
 
 
 def known(crash: Crash) -> tuple[KnownFailure, ...]:
-    """The known failures that a crash is; a version that the text mentions must be one that has it."""
+    """Return the known failures that match a crash. A version that the text mentions must be an affected one."""
     return tuple(
         one
         for one in known_failures()
@@ -86,20 +86,20 @@ def known(crash: Crash) -> tuple[KnownFailure, ...]:
 
 
 def failures(results: Sequence[Result]) -> set[tuple[str, str]]:
-    """The distinct failures of releases: stage and error."""
+    """Return the distinct failures of releases, each by stage and error."""
     broken = (one.outcome for one in results if isinstance(one.outcome, (Failed, OutOfMemory, TimedOut)))
     return {(stage(outcome), fault(signature(outcome))) for outcome in broken}
 
 
 def matching(crash: Crash, results: Sequence[Result]) -> list[Result]:
-    """The results that failed as ``crash`` did."""
+    """Return the results that failed as ``crash`` did."""
     return [one for one in results if isinstance(one.outcome, Failed) and _is_failure(crash, one.outcome.signature)]
 
 
 def of_crash(
     crash: Crash, source: str, results: Sequence[Result], package: str, baseline: str, thresholds: Thresholds
 ) -> list[MatchedProblem]:
-    """The problems of one source that are failures like ``crash``, the same place first."""
+    """Return the problems of one source that are failures like ``crash``, the gravest first."""
     latest = list(newest(results).values())
     matched = matching(crash, latest)
     cells = {(one.cell.stack.id, one.cell.workload) for one in matched}
@@ -117,8 +117,8 @@ def of_crash(
 def of_memory(
     crash: Crash, source: str, results: Sequence[Result], package: str, baseline: str, thresholds: Thresholds
 ) -> list[MatchedProblem]:
-    """The problems of one source in which simulated runs hold too much in the phase of ``crash``, and which its version may
-    have."""
+    """Return the problems of one source that ``crash``'s version may have, and in which simulated runs run out of memory in
+    the crash's phase."""
     simulated = [one for one in newest(results).values() if one.cell.device == "sim" and "gpu" in one.cell.parameters]
     through_it = any(frame.package == package for frame in crash.frames)
     on_host = crash.memory is not None and crash.memory.where == "host"
@@ -136,7 +136,7 @@ def of_memory(
 
 
 def _runs_stage(one: MatchedProblem, stages: Collection[int]) -> bool:
-    """Whether an affected workload runs one of these stages of ZeRO; True where none is known."""
+    """Return True if an affected workload runs one of these stages of ZeRO, or if no stages are given."""
     parameters = (one.comparison.parameters[workload] for workload in one.assessment.problem.affected)
     return not stages or any(own.get("zero_stage", 0) in stages for own in parameters)
 
@@ -144,7 +144,7 @@ def _runs_stage(one: MatchedProblem, stages: Collection[int]) -> bool:
 def _compared(
     results: Sequence[Result], workloads: Collection[str], package: str, baseline: str, thresholds: Thresholds
 ) -> Comparison:
-    """A comparison of these workloads alone, in which the others count for who has a problem."""
+    """Return a comparison of these workloads alone. The other workloads count only as unaffected by its problems."""
     chosen = [one for one in results if one.cell.workload in workloads]
     stacks = in_version_order(list({one.cell.stack.id: one.cell.stack for one in chosen}.values()))
     base = next((stack for stack in stacks if stack.versions.get(package) == baseline), stacks[0])
@@ -187,7 +187,7 @@ def _matched(crash: Crash, source: str, comparison: Comparison, one: Assessment,
 
 
 def _between(mentioned: str, before: Stack | None, after: Stack | None, package: str) -> bool | None:
-    """False for a version that is not between the neighbours without a problem, else None: it may have it."""
+    """Return False for a version that is not between the neighbors without a problem, else None: it may have the problem."""
     try:
         own = Version(mentioned)
         if before is not None and own <= Version(version(before, package)):
@@ -206,8 +206,8 @@ def _is_failure(crash: Crash, stored: str) -> bool:
 
 
 def _is_message(crash: Crash, error: str, message: str) -> bool:
-    """Whether one begins the other, or holds its beginning: both may be cut, and some lack torch's own prefix. Their
-    sizes may differ."""
+    """Return True if the classes agree, and one message begins the other or contains its beginning: either may be cut, and
+    some lack torch's own prefix. Sizes in them may differ."""
     mine, message = fault(crash.message), fault(message)
     if crash.error != error or not mine or not message:
         return False

@@ -1,4 +1,4 @@
-"""What a message of memory that ran out says, in each form that PyTorch and the driver write. Pure.
+"""Parse out-of-memory messages, in each form that PyTorch and the driver write. Pure.
 
 Sources: c10/cuda/CUDACachingAllocator.cpp (its text since 2.1, and the one in brackets before that),
 c10/cuda/CUDAMallocAsyncAllocator.cpp, c10/core/impl/alloc_cpu.cpp, and the error strings of CUDA, cuBLAS, cuDNN and NCCL.
@@ -31,7 +31,7 @@ _FIGURES = {
 }
 _OTHERS = re.compile(rf"Process \d+ has {_SIZE} memory in use")
 
-#: By the host's own allocator, and where one of CUDA's libraries found no memory and gives no size.
+#: Messages of the host's own allocator, and of CUDA's libraries that ran out of memory and give no size.
 _HOST = re.compile(r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)|std::bad_alloc")
 _UNSIZED = re.compile(
     r"CUDA error: out of memory|cudaErrorMemoryAllocation|Cuda failure \d+ 'out of memory'|CUBLAS_STATUS_ALLOC_FAILED"
@@ -39,7 +39,7 @@ _UNSIZED = re.compile(
     r"|CUDA out of memory|\bOutOfMemoryError\b"
 )
 
-#: How far behind its beginning a message's figures may stand: its text has some 700 characters, and processes add lines.
+#: Figures are read up to here, in characters: a message has some 700, and each listed process adds a line.
 _LENGTH = 4_000
 
 
@@ -52,7 +52,7 @@ class WrittenSize(msgspec.Struct, frozen=True):
 
 
 class MemoryMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message of memory that ran out says; None for what it leaves out."""
+    """The content of an out-of-memory message; None for each figure that it leaves out."""
 
     where: str  #: ``device`` or ``host``
     gpu: int | None = None
@@ -61,12 +61,12 @@ class MemoryMessage(msgspec.Struct, frozen=True, kw_only=True):
     free: WrittenSize | None = None
     own: WrittenSize | None = None  #: of this process, its CUDA context and libraries included
     allocated: WrittenSize | None = None  #: by PyTorch
-    unallocated: WrittenSize | None = None  #: reserved by PyTorch, in no tensor's use
-    others: tuple[WrittenSize, ...] = ()  #: of other processes, where it lists them
+    unallocated: WrittenSize | None = None  #: reserved by PyTorch, used by no tensor
+    others: tuple[WrittenSize, ...] = ()  #: of other processes, if it lists them
 
     @property
     def others_bytes(self) -> float | None:
-        """What other processes hold; None where the message does not say."""
+        """Return the bytes that other processes hold; None if the message does not say."""
         if self.others:
             return sum(one.nbytes for one in self.others)
         if self.capacity is None or self.free is None or self.own is None:
@@ -75,14 +75,14 @@ class MemoryMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outside_bytes(self) -> float | None:
-        """What this process holds outside of PyTorch's allocator; None where the message does not say."""
+        """Return the bytes that this process holds outside PyTorch's allocator; None if the message does not say."""
         if self.own is None or self.allocated is None or self.unallocated is None:
             return None
         return max(0.0, self.own.nbytes - self.allocated.nbytes - self.unallocated.nbytes)
 
 
 def read(text: str) -> MemoryMessage | None:
-    """The message in ``text``; of several, the first that gives a size. None where memory did not run out."""
+    """Return the message in ``text``, of several the first that gives a size; None if memory did not run out."""
     requested = _REQUESTED.search(text)
     host = _HOST.search(text)
     if host is not None and (requested is None or requested.start() - host.end() < 200):
@@ -110,8 +110,8 @@ def read(text: str) -> MemoryMessage | None:
 
 
 def _of_this_process(listed: Sequence[WrittenSize], found: Mapping[str, WrittenSize]) -> WrittenSize | None:
-    """In a container PyTorch does not know its own process by number: it is the one that holds at least what PyTorch
-    reserved. None where none does."""
+    """Return the size of this process: the smallest that holds at least what PyTorch reserved; None if none does. In a
+    container PyTorch cannot identify its own process by number."""
     parts = [found[name] for name in ("allocated", "unallocated") if name in found]
     least = sum(one.nbytes - one.rounding_bytes for one in parts)
     large = [one for one in listed if one.nbytes + one.rounding_bytes >= least]
@@ -119,7 +119,7 @@ def _of_this_process(listed: Sequence[WrittenSize], found: Mapping[str, WrittenS
 
 
 def _before_the_next(message: str, begin: int) -> str:
-    """Without the same message of another rank behind it."""
+    """Return the message without the next rank's message after it."""
     following = _REQUESTED.search(message, begin + 20)
     return message[: following.start()] if following else message
 

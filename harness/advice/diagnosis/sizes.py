@@ -1,8 +1,8 @@
-"""Which tensor of a known model has the size that an allocation was refused. Pure.
+"""Tensors of known models that have the size of a refused allocation. Pure.
 
 A message rounds a size to two decimals, and the native allocator rounds it up to 2 MiB before (`ROUNDING_BYTES`). A size
-is explained by whole numbers only: tokens that are a multiple of the sequence length, or, where that is unknown, of 1,024;
-where the model is unknown as well, a power of two.
+is explained by whole numbers only: tokens that are a multiple of the sequence length, or, if that is unknown, of 1,024;
+if the model is unknown as well, a power of two.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WIDTHS = {4: "fp32", 2: "16 bits"}
 _TOKENS = 1024
 _MOST_SEQUENCES = 64
 
-#: Elements of DeepSpeed's buckets where they are not configured (``reduce_bucket_size``, ``allgather_bucket_size``).
+#: Elements of DeepSpeed's buckets by default (``reduce_bucket_size``, ``allgather_bucket_size``).
 _BUCKET = 500_000_000
 
 _SEQUENCE = re.compile(
@@ -45,7 +45,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, name: str, configuration: Mapping[str, Any]) -> ModelShape | None:
-        """By the fields of a transformers configuration; None where some are missing."""
+        """Return the shape by the fields of a transformers configuration; None if some are missing."""
         fields = ("vocab_size", "hidden_size", "intermediate_size", "num_attention_heads")
         if any(field not in configuration for field in fields):
             return None
@@ -54,17 +54,17 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SizeMatch(msgspec.Struct, frozen=True, kw_only=True):
-    """A product that is the size."""
+    """A product that explains a size."""
 
     nbytes: int
     product: str  #: ``2 x 4096 x 152064 x 4 bytes``
     what: str  #: ``logits in fp32``
-    model: str  #: empty where it is of no model
-    is_assumed: bool  #: the text names no model: the size alone says so
+    model: str  #: empty if it is of no model
+    is_assumed: bool  #: the text names no model: it follows from the size alone
 
 
 def model_in(text: str) -> ModelShape | None:
-    """The first known model that a text names, with or without its organisation."""
+    """Return the shape of the first known model that a text names, with or without its organization; None without one."""
     short = {name.rpartition("/")[2].lower(): name for name in reversed(MODELS) if "/" in name}
     for match in _NAME.finditer(text):
         for word in (match[0], match[0].rpartition("/")[2]):
@@ -75,13 +75,13 @@ def model_in(text: str) -> ModelShape | None:
 
 
 def sequence_in(text: str) -> int | None:
-    """The sequence length that a text configures, in tokens."""
+    """Return the sequence length that a text configures, in tokens; None if it configures none."""
     found = _SEQUENCE.search(text)
     return int(found[1]) if found and int(found[1]) > 0 else None
 
 
 def matches(size: WrittenSize, model: ModelShape | None, sequence: int | None) -> tuple[SizeMatch, ...]:
-    """What explains a size, the surest first; empty where nothing does, or the size is one of many tensors."""
+    """Return the explanations of a size, the surest first; empty if there are none, or the size is below `LEAST_BYTES`."""
     if size.nbytes < LEAST_BYTES:
         return ()
     if model is not None:
@@ -104,7 +104,7 @@ def _of_model(size: WrittenSize, model: ModelShape, sequence: int | None) -> Ite
 
 
 def _of_any_model(size: WrittenSize, sequence: int | None) -> Iterator[SizeMatch]:
-    """Logits for the vocabulary of some known model."""
+    """Yield logits of the size, for the vocabulary of any known model."""
     by_vocabulary: dict[int, str] = {}
     for name, (configuration, _) in MODELS.items():
         if "vocab_size" in configuration:  # models that see or hear have none
@@ -153,6 +153,6 @@ def _exactly(size: WrittenSize, rows: int, columns: int, width: int, what: str, 
 
 
 def _fits(size: WrittenSize, nbytes: int) -> bool:
-    """Whether a request of so many bytes is written so, with or without the allocator's rounding."""
+    """Return True if a request of ``nbytes`` may be written as ``size``, with or without the allocator's rounding."""
     rounded = -(-nbytes // ROUNDING_BYTES) * ROUNDING_BYTES
     return any(abs(size.nbytes - one) <= size.rounding_bytes for one in (nbytes, rounded))

@@ -1,4 +1,4 @@
-"""GPUs: how much memory a card has, and how fast it can be at best. Figures and sources are data: catalogue.toml."""
+"""GPUs: a card's memory and its peak rates. Figures and sources are data: catalogue.toml."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.errors import no_such
 
 _GIB = 1 << 30
 _MIB = 1 << 20
-#: The largest difference between what nvidia-smi and torch call the total, over the cards where both are known.
+#: The largest difference between the totals by nvidia-smi and by torch, over the cards with both.
 _KEPT_BY_DRIVER_MIB = 768
 
 
@@ -31,37 +31,37 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     link_gbs: float  #: bandwidth to the other GPUs of its node, 1e9 bytes per second, per direction
     sources: tuple[str, ...]
     lacks: dict[str, str] = {}  #: dtype that no unit of the card computes in -> the source that says so
-    usable_gib: float | None = None  #: the total by torch, where it is known
-    #: of the peak in bf16, what the fastest matrix product reaches; where it was not measured, about what it is elsewhere
+    usable_gib: float | None = None  #: the total by torch, if it is known
+    #: the share of the bf16 peak that the fastest matrix product reaches; for a card not measured, about that of the others
     matmul_share: float = 0.8
 
     @property
     def usable_bytes(self) -> int:
-        """What a process can have at most, its CUDA context included."""
+        """Return the most that a process can have, its CUDA context included."""
         if self.usable_gib is not None:
             return int(self.usable_gib * _GIB)
         return (self.memory_mib - _KEPT_BY_DRIVER_MIB) * _MIB
 
     def flops(self, dtype: str) -> float | None:
-        """Peak operations per second in ``dtype`` (bf16, fp16, fp32); None where the card cannot compute in it."""
+        """Return the peak operations per second in ``dtype`` (bf16, fp16, fp32); None if the card cannot compute in it."""
         peak = self.tflops.get(dtype)
         return None if peak is None else peak * 1e12
 
     def without(self, dtype: str) -> str:
-        """``no bf16 units on this card``; empty where it computes in ``dtype``, or nothing is known of it."""
+        """Return ``no bf16 units on this card``; empty if the card computes in ``dtype``, or nothing is known about it."""
         return f"no {dtype} units on this card" if dtype in self.lacks else ""
 
 
 @cache
 def catalogue() -> dict[str, Card]:
-    """Every card by its name."""
+    """Return every card by its name."""
     table = msgspec.toml.decode((Path(__file__).parent / "catalogue.toml").read_bytes(), type=dict[str, dict[str, Any]])
     return {name: msgspec.convert({"name": name, **fields}, Card) for name, fields in table.items()}
 
 
 def card(name: str, where: str = "--gpu") -> Card:
-    """Return the card that an option, or what else ``where`` names, calls ``name``: see `known_card`. Raises UsageError,
-    naming the known ones."""
+    """Return the card called ``name``: see `known_card`. Raise UsageError with the known names if there is none; ``where``
+    is the option, or other place, that named it."""
     found = known_card(name)
     if found is None:
         raise no_such("GPU", name, catalogue(), where=where)
@@ -69,8 +69,8 @@ def card(name: str, where: str = "--gpu") -> Card:
 
 
 def known_card(name: str) -> Card | None:
-    """Return the card called ``name``, however it is spelled: ``rtx 3090``, ``A100-80GB``, and ``H100`` where one kind alone
-    is called so; None where none is. Results of other versions may name cards that this one does not know."""
+    """Return the card called ``name``, in any spelling: ``rtx 3090``, ``A100-80GB``, and ``H100`` if only one kind has that
+    prefix; None if there is no such card. Results of other versions may name cards that are unknown here."""
     known = {_spelling(each): found for each, found in catalogue().items()}
     spelled = _spelling(name)
     if spelled in known:
@@ -82,10 +82,10 @@ def known_card(name: str) -> Card | None:
 
 
 def named_card(parameters: Mapping[str, Any]) -> Card | None:
-    """Return the card that the parameters of a stored cell name; None where they name none, or one that is not known."""
+    """Return the card that the parameters of a stored cell name; None if they name none, or an unknown one."""
     return known_card(str(parameters.get("gpu") or ""))
 
 
 def _spelling(name: str) -> str:
-    """Lower case, without separators and the unit's B."""
+    """Return a name in lower case, without separators and the unit's B."""
     return re.sub(r"(?<=\dg)b$", "", re.sub(r"[\s_-]", "", name.lower()))

@@ -12,8 +12,8 @@ collectives that nothing hides) is in `FACTORS`, which are calibrated: the media
 published jobs, by the cards' architecture. docs/accuracy.md has these jobs, and by how much the factor of the others
 misses each of them.
 
-A job whose optimizer or weights are on the host is not estimated: it waits for the host's processors, of which nothing
-is known here.
+A job whose optimizer or weights are on the host is not estimated: it waits for the host's processors, whose speed is
+unknown here.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Roofline(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seconds(self) -> float:
+        """Return the time of the phase: computation then memory, or communication if that takes longer."""
         return max(self.matmul_s + self.memory_s, self.communication_s)
 
 
@@ -74,8 +75,8 @@ def rooflines(
     gpus_per_node: int = GPUS_PER_NODE,
     network_gbits_per_gpu: float = NETWORK_GBITS_PER_GPU,
 ) -> dict[str, Roofline]:
-    """Phase -> seconds, of forward, backward, step. Empty where the card has no such dtype, where the job works on the host
-    as well, and where an older probe measured, which did not count bytes."""
+    """Return phase -> roofline, of forward, backward, step. Empty if the card lacks the dtype, if the job works on the host
+    as well, or if an older probe measured, which did not count bytes."""
     peak = card.flops(dtype)
     measured = {phase: phases[phase] for phase in STEP_PHASES if phase in phases}
     if peak is None or not any(reading.moved_bytes for reading in measured.values()):
@@ -94,11 +95,11 @@ def rooflines(
 
 
 def seconds(found: Mapping[str, Roofline], card: Card) -> float | None:
-    """The estimate of a step; None where there is none."""
+    """Return the estimated seconds of a step, the factor applied; None without rooflines."""
     factor = FACTORS.get(card.compute_capability, FACTOR_ELSEWHERE)
     return factor * sum(one.seconds for one in found.values()) if found else None
 
 
 def largest_error(card: Card) -> float:
-    """By how much estimates of published jobs are off at most, as a share of what was measured."""
+    """Return the largest error of the estimates of published jobs, as a share of the measured time."""
     return LARGEST_ERROR if card.compute_capability in FACTORS else LARGEST_ERROR_ELSEWHERE

@@ -41,17 +41,18 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def least_s(self) -> float:
+        """Return the least seconds of the phase: those of its slowest resource."""
         return max(self.compute_s, self.communication_s, self.memory_s)
 
     @property
     def limit(self) -> str:
-        """The resource that sets it."""
+        """Return the resource that sets the bound: ``compute``, ``communication`` or ``memory``."""
         named = {"compute": self.compute_s, "communication": self.communication_s, "memory": self.memory_s}
         return max(named, key=lambda name: named[name])
 
 
 def wire_share(kind: str, ranks: int) -> float:
-    """Bytes that the busiest link carries per byte of a collective's message (the convention of
+    """Return the bytes that the busiest link carries per byte of a collective's message (the convention of
     `harness.probe.meters.operators.COLLECTIVES`: the output of an all-gather, the input of a reduce-scatter)."""
     if ranks < 2 or kind == "barrier":
         return 0.0
@@ -64,7 +65,7 @@ def wire_share(kind: str, ranks: int) -> float:
 
 
 def on_the_wire_bytes(reading: PhaseReading, ranks: int) -> float:
-    """Bytes of a phase's collectives on the busiest link."""
+    """Return the bytes of a phase's collectives on the busiest link."""
     return sum(size * wire_share(kind, ranks) for kind, (_, size) in reading.collectives.items())
 
 
@@ -75,7 +76,7 @@ def link_bytes_per_s(
     gpus_per_node: int = GPUS_PER_NODE,
     network_gbits_per_gpu: float = NETWORK_GBITS_PER_GPU,
 ) -> float:
-    """The bandwidth that bounds a ring over all ranks."""
+    """Return the bandwidth that bounds a ring over all ranks, in bytes per second."""
     inside = card.link_gbs * 1e9
     if ranks <= gpus_per_node:
         return inside
@@ -85,7 +86,7 @@ def link_bytes_per_s(
 def bound(
     reading: PhaseReading, card: Card, dtype: str, ranks: int, link_bytes_s: float, state_bytes: int = 0
 ) -> Bound | None:
-    """The bound of one phase; None where the card cannot compute in ``dtype``.
+    """Return the bound of one phase; None if the card cannot compute in ``dtype``.
 
     ``state_bytes``: bytes of optimizer states that the phase reads and writes.
     """
@@ -109,7 +110,7 @@ def step_bound(
     network_gbits_per_gpu: float = NETWORK_GBITS_PER_GPU,
     state_bytes: int = 0,
 ) -> dict[str, Bound]:
-    """Phase -> bound, of forward, backward, step; their sum bounds the step. Empty where the card has no such dtype."""
+    """Return phase -> bound, of forward, backward, step; their sum bounds the step. Empty if the card lacks the dtype."""
     link = link_bytes_per_s(card, ranks, gpus_per_node=gpus_per_node, network_gbits_per_gpu=network_gbits_per_gpu)
     bounds = {}
     for phase in STEP_PHASES:

@@ -1,9 +1,9 @@
-"""Where the bytes of collectives go: inside the nodes, or between them. Pure.
+"""The traffic of collectives inside nodes and between them. Pure.
 
-What one rank sends is the convention of nccl-tests (`harness.advice.gpus.step_time.wire_share`). A ring over n ranks on k
-nodes has n links, of which k lead from one node to the next; a chain (broadcast, reduce) has a link less of each; an
-all-to-all goes to all others alike. So these are means over a group's ranks; NCCL may take other ways, of which a tree
-sends no less between nodes. Messages from rank to rank are left out: the group does not say who got them.
+The bytes that one rank sends follow the convention of nccl-tests (`harness.advice.gpus.step_time.wire_share`). A ring over
+n ranks on k nodes has n links, of which k lead from one node to the next; a chain (broadcast, reduce) has one link less of
+each; an all-to-all sends equally to all others. So these are means over a group's ranks. NCCL may use other algorithms; a
+tree sends no less between nodes. Messages from rank to rank are left out: the group does not identify their receiver.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from harness.probe.border.wire import PhaseReading
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):
-    """What one rank sends."""
+    """The bytes that one rank sends."""
 
     inside_bytes: float  #: to ranks of its own node
     between_bytes: float  #: to ranks of other nodes
 
     @property
     def share_between(self) -> float:
+        """Return the share of the bytes that goes to other nodes; 0 if nothing is sent."""
         total = self.inside_bytes + self.between_bytes
         return self.between_bytes / total if total else 0.0
 
 
 def ranks_in(text: str) -> tuple[int, ...]:
-    """The ranks of a group as `PhaseReading.groups` spells them. Raises ValueError."""
+    """Return the ranks of a group as `PhaseReading.groups` spells them. Raise ValueError for any other spelling."""
     if "-" not in text:
         return tuple(int(rank) for rank in text.split(","))
     span, _, step = text.partition("/")
@@ -38,7 +39,7 @@ def ranks_in(text: str) -> tuple[int, ...]:
 
 
 def traffic(readings: Iterable[PhaseReading], gpus_per_node: int) -> Traffic | None:
-    """Of these phases together; None where no collective has a group, as an older probe measured."""
+    """Return the traffic of these phases together; None if no collective has a group, as in results of older probes."""
     groups = [(*name.partition(" ")[::2], size) for reading in readings for name, (_, size) in reading.groups.items()]
     if not groups:
         return None

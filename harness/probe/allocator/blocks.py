@@ -38,7 +38,7 @@ class Block:
         self.after: Block | None = None
 
     def copy(self) -> Block:
-        """Without its neighbours."""
+        """Return a copy without neighbours."""
         other = Block(self.start, self.size, self.base, self.stream)
         other.free, other.mapped = self.free, self.mapped
         return other
@@ -57,6 +57,7 @@ class Pool:
         self.unmapped_blocks: dict[int, Block] = {}
 
     def insert(self, block: Block) -> None:
+        """Add a block to the list of free blocks, or of unmapped address ranges."""
         if block.mapped:
             insort(self.keys, block.size << ADDRESS_BITS | block.start)
             self.free[block.start] = block
@@ -65,6 +66,7 @@ class Pool:
             self.unmapped_blocks[block.start] = block
 
     def remove(self, block: Block) -> None:
+        """Remove a block from its list."""
         if block.mapped:
             del self.keys[bisect_left(self.keys, block.size << ADDRESS_BITS | block.start)]
             del self.free[block.start]
@@ -73,15 +75,16 @@ class Pool:
             del self.unmapped_blocks[block.start]
 
     def at(self, index: int) -> Block:
+        """Return the free block at ``index`` in the order of size and address."""
         return self.free[self.keys[index] & _ADDRESS]
 
     def take(self, index: int) -> Block:
-        """As `at`, and it is removed."""
+        """Remove and return the free block at ``index``."""
         return self.free.pop(self.keys.pop(index) & _ADDRESS)
 
 
 def segment_units(size: int) -> int:
-    """`get_allocation_size`: the segment for a request that no free block fits, in units."""
+    """Return the size of the segment for a request that no free block fits, in units (`get_allocation_size`)."""
     if size <= SMALL:
         return SMALL_SEGMENT
     if size < _MIN_LARGE:
@@ -90,6 +93,6 @@ def segment_units(size: int) -> int:
 
 
 def growable(block: Block) -> int:
-    """How large a free block is together with the unmapped room behind it."""
+    """Return the size of a free block together with the unmapped room behind it, in units."""
     after = block.after
     return block.size + (after.size if after is not None and not after.mapped else 0)

@@ -57,7 +57,7 @@ class AllocatorSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What one phase took."""
+    """The memory use of one phase."""
 
     reserved_peak_bytes: int  #: segments taken from the card
     allocated_peak_bytes: int  #: blocks handed out, rounded
@@ -85,12 +85,12 @@ class CachingAllocator:
         self._reserved_peak = self._allocated_peak = self._reserved_then = 0
 
     def on_card(self, card_bytes: int | None) -> CachingAllocator:
-        """A copy of this allocator, as it would be on another card. Valid where both cards have had room for all that was
-        ever reserved: a card's size plays no part before it is full (with expandable segments it does)."""
+        """Return a copy of this allocator, as it would be on another card. Valid if both cards have had room for all that
+        was ever reserved: a card's size plays no part before it is full (with expandable segments it does)."""
         return self._copied(dataclasses.replace(self.settings, card_bytes=card_bytes))
 
     def made_late(self) -> CachingAllocator:
-        """A copy of this allocator, of a GPU that is late from now on."""
+        """Return a copy of this allocator, for a GPU that is late from now on."""
         return self._copied(dataclasses.replace(self.settings, late=True))
 
     def _copied(self, settings: AllocatorSettings) -> CachingAllocator:
@@ -122,19 +122,21 @@ class CachingAllocator:
 
     @property
     def reserved_bytes(self) -> int:
+        """The bytes of all segments taken from the card."""
         return self._reserved * UNIT
 
     @property
     def allocated_bytes(self) -> int:
+        """The bytes of all blocks handed out, rounded."""
         return self._allocated * UNIT
 
     @property
     def reserved_peak_bytes(self) -> int:
-        """Since the last `reset_peak`, as ``torch.cuda.max_memory_reserved``."""
+        """The peak since the last `reset_peak`, as ``torch.cuda.max_memory_reserved``."""
         return self._reserved_peak * UNIT
 
     def usage(self) -> Usage:
-        """Since the last `reset_peak`."""
+        """Return the usage since the last `reset_peak`."""
         return Usage(
             reserved_peak_bytes=self._reserved_peak * UNIT,
             allocated_peak_bytes=self._allocated_peak * UNIT,
@@ -142,14 +144,16 @@ class CachingAllocator:
         )
 
     def reset_peak(self) -> None:
+        """Start the peaks anew, from what is reserved and allocated now."""
         self._reserved_peak = self._reserved_then = self._reserved
         self._allocated_peak = self._allocated
 
     # -- the ledger's events -----------------------------------------------------------------------------------------
 
     def book(self, key: int, nbytes: int) -> None:
-        """Replays one event of a ledger: the storage ``key`` grows or shrinks by ``nbytes``. A storage that is resized gets
-        its new block before it gives the old one back (`at::native::resize_bytes_cuda`). Raises OutOfMemoryError."""
+        """Replay one event of a ledger: the storage ``key`` grows or shrinks by ``nbytes``. A storage that is resized gets
+        its new block before it gives the old one back (`at::native::resize_bytes_cuda`). Raise OutOfMemoryError if the card
+        is full."""
         if key < 0:
             self._follow(*noted(key))
             return
@@ -166,7 +170,7 @@ class CachingAllocator:
             self._free(held[0])
 
     def _follow(self, kind: int, number: int) -> None:
-        """What a note says, other than that memory was allocated or freed."""
+        """Follow a note of the ledger: an event other than an allocation or a free."""
         if kind == CACHE_EMPTIED:
             self.empty_cache()
         elif kind == STREAM_SELECTED:
@@ -177,14 +181,15 @@ class CachingAllocator:
             self._release(self._delayed.pop(number))
 
     def allocate(self, key: int, nbytes: int) -> None:
-        """Raises OutOfMemoryError."""
+        """Hand out a block of at least ``nbytes``. Raise OutOfMemoryError if the card is full."""
         self._allocate(key, nbytes)
 
     def free(self, key: int) -> None:
+        """Take the block of ``key`` back."""
         self._free(self._live.pop(key)[0])
 
     def empty_cache(self) -> None:
-        """Gives wholly free segments, or pages of expandable ones, back to the card. It waits for all delayed frees first
+        """Give wholly free segments, or pages of expandable ones, back to the card, after waiting for all delayed frees
         (`synchronize_and_free_events`)."""
         for block in self._delayed.values():
             self._release(block)
@@ -198,7 +203,7 @@ class CachingAllocator:
                         self._give_back(pool, block)
 
     def blocks(self) -> list[Block]:
-        """Every block that is handed out, in no particular order."""
+        """Return every block that is handed out, in no particular order."""
         return [block for block, _ in self._live.values()]
 
     # -- handing out -------------------------------------------------------------------------------------------------
@@ -246,7 +251,7 @@ class CachingAllocator:
         return rest > SMALL and (self._max_split is None or size < self._max_split)
 
     def _free(self, block: Block) -> None:
-        """Takes a block back from its owner."""
+        """Take a block back from its owner."""
         self._allocated -= block.size
         if self._delay:
             self._delayed[self._delay] = block
@@ -255,7 +260,7 @@ class CachingAllocator:
             self._release(block)
 
     def _release(self, block: Block) -> None:
-        """Makes a block that nothing uses any more free for others."""
+        """Make a block that nothing uses any more free for others."""
         pool = self._pool_of(block)
         block.free = True
         self._merge(pool, block)
@@ -273,7 +278,7 @@ class CachingAllocator:
         return found
 
     def _merge(self, pool: Pool, block: Block) -> None:
-        """Takes the free neighbours of a block that is in no list into it."""
+        """Merge the free neighbours of a block that is in no list into it."""
         before, after = block.before, block.after
         if before is not None and before.free and before.mapped == block.mapped:
             pool.remove(before)
@@ -289,7 +294,7 @@ class CachingAllocator:
     # -- the card ----------------------------------------------------------------------------------------------------
 
     def _obtain(self, pool: Pool, size: int, nbytes: int) -> Block:
-        """A block that is not in the pool yet."""
+        """Return a block that is not in the pool yet. Raise OutOfMemoryError if the card is full."""
         block = self._more(pool, size)
         if block is None and self._give_back_oversize(pool, size):
             block = self._more(pool, size)
@@ -329,7 +334,8 @@ class CachingAllocator:
         self._reserved -= block.size
 
     def _give_back_oversize(self, pool: Pool, size: int) -> bool:
-        """With ``max_split_size``: only as many of the blocks above it as the request needs."""
+        """Give back only as many of the blocks above ``max_split_size`` as the request needs. Return True if that is
+        enough."""
         if self._max_split is None or self._expandable:
             return False
         wanted = max(size, self._max_split)
@@ -350,7 +356,7 @@ class CachingAllocator:
     # -- expandable segments -----------------------------------------------------------------------------------------
 
     def _expand(self, pool: Pool, size: int) -> Block | None:
-        """`try_allocate_expandable_block`."""
+        """Return a block of an expandable segment; None if the card is full (`try_allocate_expandable_block`)."""
         block = self._room(pool, size)
         if not block.mapped and not self._map(pool, block, min(block.size, size)):
             return None
@@ -365,7 +371,7 @@ class CachingAllocator:
         return block
 
     def _room(self, pool: Pool, size: int) -> Block:
-        """`find_expandable_block`: the lowest address with enough free or unmapped room behind it."""
+        """Return the block at the lowest address with enough free or unmapped room behind it (`find_expandable_block`)."""
         for start in pool.unmapped:
             block = pool.unmapped_blocks[start]
             if block.before is not None and block.before.free:
@@ -385,8 +391,8 @@ class CachingAllocator:
         return block
 
     def _map(self, pool: Pool, block: Block, size: int) -> bool:
-        """Puts pages behind the beginning of an unmapped block, which is a free block of the pool afterwards, merged with
-        its neighbours."""
+        """Put pages behind the beginning of an unmapped block, which is a free block of the pool afterwards, merged with its
+        neighbours. Return False if there is no room for them."""
         length = -(-size // pool.page) * pool.page
         if length > block.size or not self._take(length):
             return False
@@ -405,7 +411,7 @@ class CachingAllocator:
         return True
 
     def _unmap(self, pool: Pool, block: Block) -> None:
-        """Gives the whole pages of a free block back (`unmap_block`)."""
+        """Give the whole pages of a free block back (`unmap_block`)."""
         assert block.base is not None
         begin = block.base + -(-(block.start - block.base) // pool.page) * pool.page
         end = block.base + (block.start + block.size - block.base) // pool.page * pool.page

@@ -17,7 +17,7 @@ _SEPARATOR = re.compile(r",(?![^\[]*\])")
 
 
 def read(environment: Mapping[str, str]) -> tuple[AllocatorSettings, list[str]]:
-    """The settings in a process's environment, and the options in it that are not modelled, as they are written."""
+    """Return the settings in a process's environment, and the options in it that are not modelled, as they are written."""
     text = next((environment[name] for name in _VARIABLES if environment.get(name)), "")
     expandable, max_split_size_bytes, unknown = False, None, []
     for part in filter(None, (part.strip() for part in _SEPARATOR.split(text))):

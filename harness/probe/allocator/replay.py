@@ -1,4 +1,4 @@
-"""A whole trace of allocations and frees, replayed on a card. Standard library only."""
+"""Replays a whole trace of allocations and frees on a card. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.probe.meters.ledger import DEVICE, Event
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CardFull:
-    """Where a card would have been full."""
+    """The point at which a card would have been full."""
 
     phase: int  #: as the ledger numbers them
     event: int  #: index in the trace
@@ -23,7 +23,7 @@ class CardFull:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReplayResult:
-    """What a trace takes on a card. After a ``failure`` there are no further phases."""
+    """The result of a trace on a card. After a ``failure`` there are no further phases."""
 
     phases: dict[int, Usage]
     retries: int  #: how often everything cached was given back to the card (`num_alloc_retries`), a stall each time
@@ -31,7 +31,7 @@ class ReplayResult:
 
 
 def replay(trace: Iterable[Event], settings: AllocatorSettings, memory: int = DEVICE) -> ReplayResult:
-    """Replays the events of one memory of a `harness.probe.meters.ledger.StorageLedger` trace."""
+    """Replay the events of one memory of a `harness.probe.meters.ledger.StorageLedger` trace."""
     allocator = CachingAllocator(settings)
     phases: dict[int, Usage] = {}
     current: int | None = None

@@ -1,5 +1,5 @@
-"""What a run reserves on a card, by phase, and how small the card could be: the allocator's model, fed with a ledger's
-trace during the run. Standard library only."""
+"""The memory that a run reserves on a card, by phase, and the smallest card that suffices: the allocator's model, fed with a
+ledger's trace during the run. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from harness.probe.allocator.model import AllocatorSettings, OutOfMemoryError
 from harness.probe.allocator.timing import TimingRange
 from harness.probe.meters.ledger import DEVICE, Event
 
-#: How exactly the smallest card is searched for, as a fraction of it.
+#: Precision of the search for the smallest card, as a fraction of it.
 _PRECISION = 1 / 500
-#: And never more exactly than the unit in which segments are taken, bytes.
+#: But never finer than the unit in which segments are taken, bytes.
 _SEGMENT = 2 << 20
 #: The first step up from a card that fails, as a fraction of it.
 _FIRST_STEP = 1 / 64
-#: How many events apart the states are that a replay can begin from. A state takes as long to copy as some hundred
-#: events take to replay.
+#: Events between the states that a replay can begin from. Copying a state takes as long as replaying some hundred
+#: events.
 STRIDE = 4096
 
 
 class Reserving:
-    """Follows a trace that grows. Two allocators are kept up to date: one on a card without limit, one on the smallest
-    card that was enough so far; only where the latter gets stuck is the trace replayed, on cards of several sizes. A card
-    plays no part before it is full, so a replay begins from the last state in which the card had room for what was ever
-    reserved (with expandable segments, whose address space is the card's, from the beginning).
+    """Follows a growing trace. Two allocators are kept up to date: one on a card without limit, one on the smallest card
+    that was enough so far; only if the latter gets stuck is the trace replayed, on cards of several sizes. A card plays no
+    part before it is full, so a replay begins from the last state in which the card had room for what was ever reserved
+    (with expandable segments, whose address space is the card's, from the beginning).
 
-    Less than what is reserved on a card without limit is enough for a run, as the allocator gives what it caches back
-    before it fails; less than what is allocated is not. The smallest card lies in between, but for expandable segments:
-    their address space is little larger than the card, and in pieces it may take a larger one. It is enough whatever the
-    timing of streams: for a GPU that is never behind the host, and for one that is as late as can be.
+    Less than what is reserved on a card without limit is enough for a run, as the allocator gives what it caches back before
+    it fails; less than what is allocated is not. The smallest card is in between, but for expandable segments: their address
+    space is little larger than the card, and in pieces it may take a larger one. It is enough whatever the timing of
+    streams: for a GPU that is never behind the host, and for one that is as late as can be.
     """
 
     def __init__(self, trace: Sequence[Event], settings: AllocatorSettings, stride: int = STRIDE) -> None:
@@ -52,30 +52,30 @@ class Reserving:
 
     @property
     def reserved_peak_bytes(self) -> int:
-        """Of the phase, on a card without limit, as ``torch.cuda.max_memory_reserved`` where the GPU is never behind."""
+        """The phase's peak on a card without limit, as ``torch.cuda.max_memory_reserved`` if the GPU is never behind."""
         return self._unlimited.prompt.reserved_peak_bytes
 
     @property
     def late_reserved_peak_bytes(self) -> int:
-        """The same at most, whatever the timing of streams."""
+        """The upper bound of `reserved_peak_bytes`, whatever the timing of streams."""
         return self._unlimited.most_reserved_peak_bytes
 
     def begin(self) -> None:
-        """A phase begins."""
+        """Begin a phase."""
         self.follow()
         self._unlimited.reset_peak()
         self._before = self.smallest_card_bytes
 
     @property
     def needed_bytes(self) -> int:
-        """What the phase needs: the smallest card, where this phase made it larger; else the phase's peak of allocated
+        """The card that the phase needs: the smallest card, if this phase made it larger; else the phase's peak of allocated
         bytes, for which the card of an earlier phase had room."""
         if self.smallest_card_bytes > self._before:
             return self.smallest_card_bytes
         return self._unlimited.prompt.usage().allocated_peak_bytes
 
     def follow(self) -> None:
-        """Replays the events that were added to the trace since the last call."""
+        """Replay the events that were added to the trace since the last call."""
         added = [(key, nbytes) for key, nbytes, memory, _ in self._trace[self._at :] if memory == DEVICE]
         self._at = len(self._trace)
         self._events += added
@@ -96,8 +96,8 @@ class Reserving:
             self._search()
 
     def _search(self) -> None:
-        """Each card is tried under the GPU that decided last, and the one that is found under the other one too. Where it is
-        too small for that, the other one decides."""
+        """Find the smallest card. Each card is tried under the GPU that decided last, and the one found under the other GPU
+        too. If it is too small for that, the other GPU decides."""
         fails = max(self.smallest_card_bytes, self._allocated_peak_bytes - 1)
         enough = self._reserved_peak_bytes
         while len(self._states) > 1 and self._states[1][0] <= fails:
@@ -116,8 +116,8 @@ class Reserving:
         self._smallest = found
 
     def _smallest_between(self, fails: int, enough: int) -> tuple[int, int, _Trial]:
-        """Goes up from a card that fails, in growing steps as it is seldom much smaller than what suffices, then bisects.
-        Returns both ends of what is left, and what the upper one does."""
+        """Go up from a card that fails, in growing steps as it is seldom much smaller than what suffices, then bisect.
+        Return both ends of the remaining interval, and the trial of the upper one."""
         step = max(_SEGMENT, int(fails * _FIRST_STEP))
         trials: list[_Trial] = []
 
@@ -136,7 +136,7 @@ class Reserving:
         return fails, enough, tried(enough)
 
     def _tried(self, card_bytes: int) -> _Trial:
-        """Replays the trace so far on a card, for the GPU that decides."""
+        """Replay the trace so far on a card, for the GPU that decides."""
         most, begin, state = self._states[bisect_right(self._states, card_bytes, key=lambda state: state[0]) - 1]
         allocators = state.on_card(card_bytes) if begin else self._on(card_bytes)
         events = self._events[begin:]
@@ -154,8 +154,9 @@ class Reserving:
 
 @dataclasses.dataclass(frozen=True)
 class _Trial:
-    """What a replay on one card, for one GPU, tells of others. A card that has room for what was reserved, and none for what
-    was refused, does the same at every step (but for expandable segments, whose address space is the card's)."""
+    """The result of a replay on one card, for one GPU, which holds for other cards: one that has room for what was reserved,
+    and none for what was refused, does the same at every step (but for expandable segments, whose address space is the
+    card's)."""
 
     reserved_bytes: int  #: at most
     refused_bytes: int | None  #: at least
@@ -164,10 +165,11 @@ class _Trial:
     late_decides: bool  #: whether this one is late
 
     def tells_of(self, card_bytes: int) -> bool:
+        """Return True if a card of ``card_bytes`` would do the same at every step."""
         return self.reserved_bytes <= card_bytes and (self.refused_bytes is None or card_bytes < self.refused_bytes)
 
     def whole(self, card_bytes: int) -> TimingRange | None:
-        """The allocators on a card that it tells of, with both GPUs; None where that is too small for either."""
+        """Return the allocators on a card that the trial holds for, with both GPUs; None if it is too small for either."""
         if self.allocators is None:
             return None
         both = self.allocators.on_card(card_bytes)

@@ -1,4 +1,4 @@
-"""What the timing of a GPU's streams makes of the same allocations: the allocator's model at both ends. Standard library
+"""The effect of a GPU's stream timing on the same allocations: the allocator's model at both extremes. Standard library
 only."""
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ class TimingRange:
 
     @property
     def late(self) -> CachingAllocator:
+        """The allocator of the late GPU; the prompt one's until a free is delayed."""
         return self._late or self.prompt
 
     def book(self, key: int, nbytes: int) -> None:
-        """As `CachingAllocator.book`. Raises OutOfMemoryError where either fails, after which neither may be used."""
+        """Book an event as `CachingAllocator.book`. Raise OutOfMemoryError if either GPU fails, after which neither may be
+        used."""
         if self._late is None and key < 0 and noted(key)[0] == FREE_DELAYED:
             self._late = self.prompt.made_late()
         self.prompt.book(key, nbytes)
@@ -30,12 +32,12 @@ class TimingRange:
             self._late.book(key, nbytes)
 
     def tell_apart(self, events: Sequence[tuple[int, int]]) -> None:
-        """Makes two GPUs of one if any of these frees, which are next, is delayed: each can then book them by itself."""
+        """Make two GPUs of one if any of these frees, which come next, is delayed: each can then book them by itself."""
         if self._late is None and any(key < 0 and noted(key)[0] == FREE_DELAYED for key, _ in events):
             self._late = self.prompt.made_late()
 
     def replay(self, events: Sequence[tuple[int, int]], *, late: bool) -> bool:
-        """Books all of these under one GPU, after `tell_apart`. False where the card is too small for it."""
+        """Book all of these under one GPU, after `tell_apart`. Return False if the card is too small for it."""
         book = (self.late if late else self.prompt).book
         try:
             for key, nbytes in events:
@@ -45,28 +47,29 @@ class TimingRange:
         return True
 
     def on_card(self, card_bytes: int | None) -> TimingRange:
-        """As `CachingAllocator.on_card`."""
+        """Return a copy on another card, as `CachingAllocator.on_card`."""
         other = TimingRange(self.prompt.settings)
         other.prompt = self.prompt.on_card(card_bytes)
         other._late = self._late and self._late.on_card(card_bytes)
         return other
 
     def reset_peak(self) -> None:
+        """Start the peaks of both GPUs anew."""
         self.prompt.reset_peak()
         if self._late is not None:
             self._late.reset_peak()
 
     @property
     def most_reserved_bytes(self) -> int:
-        """At most, whatever the timing."""
+        """The upper bound of the reserved bytes, whatever the timing."""
         return max(self.prompt.reserved_bytes, self.late.reserved_bytes)
 
     @property
     def most_reserved_peak_bytes(self) -> int:
-        """As `most_reserved_bytes`, since the last `reset_peak`."""
+        """The upper bound of the reserved bytes since the last `reset_peak`."""
         return max(self.prompt.reserved_peak_bytes, self.late.reserved_peak_bytes)
 
     @property
     def most_allocated_peak_bytes(self) -> int:
-        """Both allocate the same, but for remainders that are not worth splitting off."""
+        """The larger peak of both GPUs. Both allocate the same, but for remainders that are not worth splitting off."""
         return max(self.prompt.usage().allocated_peak_bytes, self.late.usage().allocated_peak_bytes)

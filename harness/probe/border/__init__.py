@@ -1,1 +1,1 @@
-"""What the host and a measured process share. Standard library only."""
+"""The code that the host and a measured process share. Standard library only."""

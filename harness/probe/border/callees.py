@@ -1,4 +1,5 @@
-"""Whose function, class or object an error of Python's speaks of, and whose file a frame is in. Standard library only."""
+"""Finds the function, class or object that one of Python's errors is about, and tells the probe's files from others.
+Standard library only."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from harness.probe.replacing import REPLACED
 _PROBE = Path(__file__).parents[1]  # spelled as in the frames of its modules
 _PACKAGE = "harness.probe"
 
-#: How Python refuses a call, in the caller's frame: ``OrderedGloo.__init__() got an unexpected keyword argument 'x'``.
+#: How Python reports a refused call, to its caller: ``OrderedGloo.__init__() got an unexpected keyword argument 'x'``.
 _REFUSED_CALL = re.compile(
     r"^([\w.<>]+)\(\) (?:got an unexpected keyword argument|got multiple values for|got some positional-only"
     r"|missing \d+ required|takes \d+ positional|takes from \d+ to \d+ positional|takes no )"
@@ -30,17 +31,17 @@ _LOCALS = "<locals>"
 
 
 def is_our_file(file: str) -> bool:
-    """Whether a source file is the probe's."""
+    """Return True if a source file is the probe's."""
     return Path(file).is_relative_to(_PROBE)
 
 
 def place_of(file: str, line: int) -> str:
-    """``harness/probe/meters/meter.py:12``"""
+    """Return the place of a line of ours: ``harness/probe/meters/meter.py:12``."""
     return f"{Path(file).relative_to(_PROBE.parents[1])}:{line}"
 
 
 def is_ours(found: Any) -> bool:
-    """Whether a module, a class, a function or another object is the probe's, or its stand-in."""
+    """Return True if a module, a class, a function or another object is the probe's, or its stand-in."""
     if isinstance(found, types.ModuleType):
         loader = getattr(vars(found).get("__spec__"), "loader", None)
         return _is_our_name(type(loader).__module__) or is_our_file(str(vars(found).get("__file__")))
@@ -52,8 +53,8 @@ def is_ours(found: Any) -> bool:
 
 
 def named_by(error: BaseException) -> str:
-    """The place of what is ours and is asked for an argument or an attribute that it does not have; empty where the error is
-    another one, or speaks of what is not ours."""
+    """Return the place of the object of ours that lacks an argument or attribute that ``error`` reports; empty if the error
+    is another one, or is not about an object of ours."""
     if isinstance(error, AttributeError) and getattr(error, "obj", None) is not None:
         return _definition(error.obj) if is_ours(error.obj) else ""
     refused = _REFUSED_CALL.match(encoding.text(error)) if type(error) is TypeError else None
@@ -71,7 +72,8 @@ def named_by(error: BaseException) -> str:
 
 
 def _called(frame: types.FrameType, line: int, name: str) -> Any:
-    """What was called by a frame's statement; None where that cannot be told without calling anything."""
+    """Return the object that a frame's statement called under ``name``; None if that cannot be told without calling
+    anything."""
     for expression in _calls(frame.f_code.co_filename, line):
         if (found := _refusing(_value(expression, frame), name)) is not None:
             return found
@@ -86,7 +88,7 @@ def _walked(error: BaseException) -> Iterator[tuple[types.FrameType, int]]:
 
 
 def _calls(file: str, line: int) -> Iterator[ast.expr]:
-    """What is called by the statements at a line of a file."""
+    """Yield the expressions called by the statements at a line of a file."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
@@ -97,7 +99,7 @@ def _calls(file: str, line: int) -> Iterator[ast.expr]:
 
 
 def _value(expression: ast.expr, frame: types.FrameType) -> Any:
-    """Of a name, or of attributes of one."""
+    """Return the value of a name, or of an attribute of one; None without one."""
     if isinstance(expression, ast.Name):
         scopes: tuple[Mapping[str, Any], ...] = (frame.f_locals, frame.f_globals, frame.f_builtins)
         return next((scope[expression.id] for scope in scopes if expression.id in scope), None)
@@ -111,7 +113,8 @@ def _value(expression: ast.expr, frame: types.FrameType) -> Any:
 
 
 def _refusing(called: Any, name: str) -> Any:
-    """What of a callable refuses a call under that name: a function, a method or a class; None where nothing has it."""
+    """Return the part of a callable that refuses a call under that name: a function, a method or a class; None if none has
+    it."""
     called = _unbound(called)
     if isinstance(called, type):
         refusing = (*(getattr(called, method, None) for method in ("__init__", "__new__")), type(called).__call__)
@@ -122,14 +125,16 @@ def _refusing(called: Any, name: str) -> Any:
 
 
 def _in_place_of(called: Any, name: str) -> Any:
-    """What stood under that name in the place of what is there again; what was called where nothing did."""
+    """Return the code that a patch had put in the place of ``called``, by now restored, under ``name``; ``called`` itself if
+    none had."""
     place = (getattr(called, "__module__", None), getattr(called, "__qualname__", None))
     at_once = [REPLACED[place]] if place in REPLACED else REPLACED.values() if called is None else ()
     return next((code for replacement, code in at_once if replacement == name), called)
 
 
 def _by_name(name: str) -> Any:
-    """What has that qualified name, where all that has it is ours; None where nothing has, or others have it as well."""
+    """Return the object with that qualified name, if every object with it is ours; None if none exists, or others have it as
+    well."""
     first, *rest = name.split(".")
     found = []
     for _, _, names in loaded_modules():
@@ -140,7 +145,8 @@ def _by_name(name: str) -> Any:
 
 
 def _below(held: Any, path: list[str]) -> Any:
-    """What a class or a function holds by that path: ``["__init__"]``, ``["<locals>", "replacement"]``."""
+    """Return the member of a class or a function by its path: ``["__init__"]``, ``["<locals>", "replacement"]``; None
+    without one."""
     for name in path:
         if isinstance(held, type):
             held = inspect.getattr_static(held, name, None)
@@ -176,7 +182,7 @@ def _is_our_stand_in(module: object) -> bool:
 
 
 def _definition(found: Any) -> str:
-    """Where it is defined, as far as that is known."""
+    """Return the place where an object is defined, as far as that is known."""
     if (code := _code(found)) is not None and is_our_file(code.co_filename):
         return place_of(code.co_filename, code.co_firstlineno)
     kind = found if isinstance(found, (type, types.ModuleType, types.FunctionType)) else type(found)

@@ -1,9 +1,9 @@
-"""Whatever a framework hands us -> text and values that JSON has and the host reads. Standard library only.
+"""Converts a framework's values to text and to values that JSON has and the host reads. Standard library only.
 
-A release's configuration and its errors are free in form: a learning rate of infinity, a text with half of a character,
-an object that cannot be printed, a list that holds itself. None of them may cost the run its measurements, so everything
-that the probe writes or sends passes through here. What JSON has no word for is written as the text that Python prints
-for it: ``inf``, ``b'...'``, ``torch.bfloat16``. What is too long or too deep is cut and says so.
+A release's configuration and its errors are free in form: a learning rate of infinity, a text with half of a character, an
+object that cannot be printed, a list that holds itself. None of them may cost the run its measurements, so everything that
+the probe writes or sends passes through here. A value that JSON lacks is written as the text that Python prints for it:
+``inf``, ``b'...'``, ``torch.bfloat16``. A value that is too long or too deep is cut and says so.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MOST_LEVELS = 50
 #: A larger integer is written as text: few readers of JSON have more than 64 bits.
 _MOST_INTEGER = 1 << 63
 
-#: Python prints no longer integer (`sys.set_int_max_str_digits`).
+#: Python prints no integer with more digits (`sys.set_int_max_str_digits`).
 _MOST_BITS = 10_000
 
 
 def text(value: object, length: int = TEXT_LENGTH) -> str:
-    """What Python prints for any object, at most ``length`` characters, without what UTF-8 has no bytes for (half of a
-    surrogate pair) and without NUL, which becomes ``\\x00``."""
+    """Return the text that Python prints for any object, at most ``length`` characters, without code points that UTF-8
+    cannot encode (half of a surrogate pair) and without NUL, which becomes ``\\x00``."""
     try:
         printed = str.__str__(value) if isinstance(value, str) else str(value)
         printed = str.__str__(printed)  # a text of the framework's own class is a text from here on
@@ -43,18 +43,18 @@ def text(value: object, length: int = TEXT_LENGTH) -> str:
 
 
 def free_value(content: object) -> Any:
-    """A framework's value as JSON has it: None, booleans, numbers, texts, lists, and dictionaries by texts. At most
-    `MOST_VALUES` of them."""
+    """Return a framework's value as JSON has it: None, booleans, numbers, texts, lists, and dictionaries by texts. At most
+    `MOST_VALUES` of them are kept."""
     return _Values(MOST_VALUES, MOST_CHARACTERS).value(content, ())
 
 
 def encode(content: object) -> str:
-    """One line of JSON that any reader takes. All of its values are kept."""
+    """Return one line of JSON that any reader takes. All of its values are kept."""
     return json.dumps(_Values().value(content, ()), allow_nan=False)
 
 
 class _Values:
-    """``most`` values with so many ``characters`` in all, or any number of both."""
+    """A budget of ``most`` values with so many ``characters`` in all, or unlimited."""
 
     def __init__(self, most: int | None = None, characters: int | None = None) -> None:
         self._left, self._room = most, characters
@@ -67,7 +67,7 @@ class _Values:
         return printed
 
     def value(self, content: object, outer: tuple[int, ...]) -> Any:
-        """``outer``: what it is in, by identity."""
+        """Return ``content`` as JSON has it. ``outer`` are the ids of the containers around it."""
         if content is None or content is True or content is False:
             return content
         if isinstance(content, str):

@@ -1,4 +1,4 @@
-"""From an exception, a signal or a log to a signature that is the same for the same fault."""
+"""Turns an exception, a signal or a log into a signature that is the same for the same fault."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from harness.probe.border.own_faults import own_fault
 from harness.probe.border.untrusted import read_tail
 from harness.probe.error_chain import behind_one_another
 
-#: Longest stage, signature and detail that are kept, and line of where ranks were.
+#: Longest stage, signature, detail, and line of a rank's place that are kept.
 STAGE_LENGTH = 40
 SIGNATURE_LENGTH = 160
 DETAIL_LENGTH = 1500
 WHEREABOUTS_LENGTH = 300
-#: Lines that say where the ranks are.
+#: Most lines on where the ranks are.
 MOST_WHEREABOUTS = 8
 
-#: What is read of one line, of an error's message, and of a text: much longer than what is kept, and soon read.
+#: Characters read of one line, of an error's message, and of a text: much more than are kept, and quickly read.
 _LINE_READ = 8_000
 _MOST_MESSAGE = 1 << 20
 _TEXT_READ = 32_000
@@ -30,14 +30,14 @@ _STACKS_READ = 1 << 18
 
 # Messages are written by others, and can be long: no pattern here looks at a character more than a few times.
 
-#: A word that may be a path. What is in its way from ``/`` to the last of these folders is dropped.
+#: A word that may be a path. Its part from ``/`` to the last of these folders is dropped.
 _WORD = re.compile(r"[^\s:'\",()]+")
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 _FOLDER = re.compile(r"(?<![\w.:/])/(?:[^/\s:'\",()]+/)+")
 
 
 def _below_packages(word: re.Match[str]) -> str:
-    """``/home/me/v/lib/site-packages/torch/x.py`` -> ``torch/x.py``."""
+    """Return ``torch/x.py`` for ``/home/me/v/lib/site-packages/torch/x.py``."""
     text = word[0]
     first = text.find("/")
     end = max((at + len(name) for name in _PACKAGES if (at := text.rfind(name)) > first >= 0), default=first)
@@ -64,7 +64,7 @@ _FOLLOWS = "following error"
 #: Of packages, what is in the way between a framework's call and the error: torch, and how it marks its old functions.
 _BENEATH = ("torch/", "typing_extensions.py")
 
-#: The stage of what the harness itself did wrong, whichever stage ran.
+#: The stage of the harness's own faults, whichever stage ran.
 HARNESS = "harness"
 
 #: Words of errors that a rank, or the machine it runs on, gets because another rank died, stopped or never came.
@@ -75,11 +75,14 @@ _OF_ANOTHER_RANK = re.compile(
 
 
 def signature_of(error: BaseException) -> str:
-    """``RuntimeError: ... (deepspeed/runtime/zero/stage3.py:step)``: the message without what changes from run to run,
-    and, but where the message itself says where, the innermost frame outside of torch and the standard library. Of an
-    import that failed because another one did, the other: transformers says "Could not import module 'GenerationMixin'"
-    where a package is missing. Of one that only announces another, the other. Of one that reports a fault of the harness's
-    own, that one."""
+    """Return the signature of an error, ``RuntimeError: ... (deepspeed/runtime/zero/stage3.py:step)``: the message without
+    what changes from run to run, and, unless the message itself names the place, the innermost frame outside of torch and
+    the standard library.
+
+    If an import failed because another one did, it is that of the other: transformers says "Could not import module
+    'GenerationMixin'" if a package is missing. If the error only announces another, it is that of the other; if it reports a
+    fault of the harness's own, it is that fault's.
+    """
     own = own_fault(error)
     error = own.error if own is not None else _first_import_error(announced(error))
     text = f"{type(error).__name__}: {_first_line(encoding.text(error))}".rstrip(": ")
@@ -94,7 +97,7 @@ def signature_of(error: BaseException) -> str:
 
 
 def announced(error: BaseException) -> BaseException:
-    """The error behind those that only say that it follows: a line of introduction, and then its own message, which a reader
+    """Return the error behind those that only announce it: a line of introduction, and then its own message, which a reader
     of one line would not see."""
     chain = list(behind_one_another(error))
     for one, cause in itertools.pairwise(chain):
@@ -108,7 +111,7 @@ def _announces(text: str, cause: str) -> bool:
 
 
 def _first_line(message: str) -> str:
-    """With the two that follow, where it only announces them."""
+    """Return the first line of a message, with the next two if it only announces them."""
     lines = message.strip().splitlines() or [""]
     if not _ANNOUNCED.match(lines[0]):
         return lines[0]
@@ -116,7 +119,7 @@ def _first_line(message: str) -> str:
 
 
 def stable(text: str) -> str:
-    """The line without secrets, addresses, folders, ports and process ids."""
+    """Return the line without secrets, addresses, folders, ports and process ids."""
     text = without_secrets(text[:_LINE_READ])
     for pattern, replacement in _VOLATILE:
         text = pattern.sub(replacement, text)
@@ -124,7 +127,7 @@ def stable(text: str) -> str:
 
 
 def detail_of(error: BaseException) -> str:
-    """The end of the traceback, for the reader of a report."""
+    """Return the end of the traceback, for the reader of a report."""
     try:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Exception:  # it prints the error and its causes, which are a framework's own objects
@@ -133,14 +136,15 @@ def detail_of(error: BaseException) -> str:
 
 
 def without_folders(text: str) -> str:
-    """Paths below site-packages stay; of others only the last part: results are published, and folders of a user are
-    private, as are secrets."""
+    """Return the text with paths below site-packages kept, and only the last part of others: results are published, and
+    folders of a user are private, as are secrets."""
     return _FOLDER.sub(".../", _WORD.sub(_below_packages, without_secrets(text)))
 
 
 def signal_signature(number: int, log: str = "") -> str:
-    """``killed by SIGABRT: [enforce fail at .../pair.cc:456] ... (torch/autograd/graph.py:backward)``: with what the process
-    said of it, by its ``log``, and where Python was then."""
+    """Return the signature of a death by signal, ``killed by SIGABRT: [enforce fail at .../pair.cc:456] ...
+    (torch/autograd/graph.py:backward)``: with what the process's ``log`` says of it, and the place in Python at that
+    time."""
     try:
         name = signal.Signals(number).name
     except ValueError:
@@ -159,7 +163,8 @@ _DIED_AT = re.compile(
 
 
 def last_words(path: str) -> str:
-    """The end of a log, long enough for the stack of each thread, which Python writes after what a process has died of."""
+    """Return the end of a log, long enough for the stack of each thread, which Python writes after the cause of death; empty
+    if the log cannot be read."""
     try:
         return read_tail(path, _STACKS_READ).decode("utf-8", "replace")
     except OSError:
@@ -167,7 +172,7 @@ def last_words(path: str) -> str:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: by torch's class, by the message of the host's allocator, or by Python's class."""
+    """Return True if memory ran out: by torch's class, by the message of the host's allocator, or by Python's class."""
     if type(error).__name__ == "OutOfMemoryError":
         return True
     text = encoding.text(error, _MOST_MESSAGE)
@@ -175,18 +180,19 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def stage_of(error: BaseException) -> str | None:
-    """The stage in which an error counts, where that is not the one that runs: a fault of the harness's own says nothing of
-    what it measures."""
+    """Return the stage that an error counts in, if not the one that runs: a fault of the harness's own says nothing about
+    what it measures. None for any other error."""
     return HARNESS if own_fault(error) is not None else None
 
 
 def blames_another_rank(signature: str) -> bool:
-    """Whether an error reports that another rank is gone, and not what went wrong here."""
+    """Return True if an error only reports that another rank is gone, not what went wrong here."""
     return _OF_ANOTHER_RANK.search(signature) is not None
 
 
 def _end(text: str) -> str:
-    """What is kept of a text: its last lines. It is cut between words, as half a path is no longer known for one."""
+    """Return the last lines of a text, without folders. It is cut between words, as half a path is no longer recognized as
+    one."""
     if len(text) > _TEXT_READ:
         text = "".join(re.split(r"(\s)", text[-_TEXT_READ:], maxsplit=1)[2:])
     return without_folders(text)[-DETAIL_LENGTH:]
@@ -202,9 +208,9 @@ def _first_import_error(error: BaseException) -> BaseException:
 
 
 def places(frames: Sequence[traceback.FrameSummary]) -> Iterator[str]:
-    """Where a stack is outside of torch, the standard library and the probe, of frames from the outermost to the innermost;
-    the innermost place first: ``deepspeed/runtime/engine.py:step``, or ``train.py:12`` of a program that was run
-    (`runpy`)."""
+    """Yield the places of a stack outside of torch, the standard library and the probe, the innermost first:
+    ``deepspeed/runtime/engine.py:step``, or ``train.py:12`` of a program that was run (`runpy`). ``frames`` are from the
+    outermost to the innermost."""
     begins = max((index for index, frame in enumerate(frames) if "runpy" in frame.filename), default=len(frames))
     for index, frame in reversed([*enumerate(frames)]):
         path = frame.filename.replace("\\", "/")
@@ -221,7 +227,7 @@ def _innermost_frame(error: BaseException) -> str:
 
 
 def tail(path: str) -> str | None:
-    """The end of a log; None where it cannot be read."""
+    """Return the end of a log; None if it cannot be read."""
     try:
         return _end(read_tail(path, _TEXT_READ + 1).decode("utf-8", "replace"))
     except OSError:

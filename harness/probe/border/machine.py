@@ -1,12 +1,12 @@
-"""Which failures are the machine's: a full disk, a lost network, too little memory. They say nothing about a release.
+"""Tells failures of the machine: a full disk, a lost network, too little memory. They say nothing about a release.
 
-The rule: what another machine, or this one an hour later, would not have refused is the machine's. It is recognised by the
-exception's ``errno`` where the exception is at hand, by the signal that ended a process, and by the text that compilers and
-installers print. Memory needs a look around: a request that is refused while the machine has memory to spare is too large,
-and the release's; one that is refused for want of memory is not.
+The rule: a failure that another machine, or this one an hour later, would not have had is the machine's. It is recognized by
+the exception's ``errno`` if the exception is available, by the signal that ended a process, and by the text that compilers
+and installers print. Memory needs a look around: a request that is refused while the machine has memory to spare is too
+large, and the release's; one that is refused for want of memory is not.
 
-A release may cause such a failure itself, by leaking files for example. One run cannot show that, so it is never a
-verdict on the release; it is measured again by every run, and no run passes with it.
+A release may cause such a failure itself, by leaking files for example. One run cannot show that, so it is never a verdict
+on the release; it is measured again by every run, and no run passes with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CLOCK = "the clock is beyond the year 2262"
 NO_START = "the environment's Python does not start"
 REMOVED = "the run's folder was removed"
 
-#: What is wrong -> what to do about it.
+#: Fault -> remedy.
 REMEDIES = {
     DISK_FULL: "free some space",
     DISK_FAILS: "check the disk (dmesg)",
@@ -78,7 +78,7 @@ _BY_ERRNO = {
 
 
 def _numbers(name: str) -> str:
-    """A pattern of the numbers by which Python and Rust print the errors that mean this."""
+    """Return a pattern of the numbers by which Python and Rust print the errors of this fault."""
     numbers = "|".join(str(number) for number, fault in _BY_ERRNO.items() if fault == name)
     return rf"\[Errno (?:{numbers})\]|\bos error (?:{numbers})\b"
 
@@ -93,7 +93,7 @@ _BY_TEXT = tuple(
         (DISK_FAILS, r"Input/output error|Stale file handle|Structure needs cleaning|Remote I/O error|disk I/O error"),
         (FILE_SIZE, r"File too large|killed by SIGXFSZ"),
         (PROCESSES, r"can't start new thread|Resource temporarily unavailable|pthread_create failed"),
-        # The kernel kills a compiler without a word of its own.
+        # The kernel kills a compiler, which then prints nothing itself.
         (
             MEMORY,
             r"(?<!Error code 12 \()Cannot allocate memory|virtual memory exhausted|Killed signal terminated program"
@@ -115,21 +115,21 @@ _BY_TEXT = tuple(
     )
 )
 
-#: Less memory than this, as a share of the machine's, is none to spare.
+#: Memory is short below this share of the machine's.
 _SPARE_MEMORY = 0.05
 
-#: A disk with less than this is full: what did not fit is removed again before anyone can look.
+#: A disk with less than this is full: files that did not fit are removed before anyone can look.
 _SPARE_DISK_BYTES = 1 << 20
 
 _LONGEST_MESSAGE = 1 << 20
 
-#: Of a long text the end counts: there the error is.
+#: Only the end of a longer text is searched: the error is there.
 _LONGEST_TEXT = 20_000
 
 
 def of_error(error: BaseException) -> str:
-    """What is wrong with the machine according to an exception and what it was raised from; empty if nothing is. A network
-    that we refuse a program is not lost, whatever a library says of it."""
+    """Return the fault of the machine that an exception, or one that it was raised from, reports; empty without one. A
+    network that we refuse a program is not lost, whatever a library reports."""
     chain = list(_with_causes(error))
     is_refused = any(getattr(each, "refuses_network", False) for each in chain)
     for each in chain:
@@ -156,22 +156,23 @@ def _of_one(error: BaseException) -> str:
 
 
 def in_message(text: str) -> str:
-    """What is wrong with the machine according to an error message; empty if nothing is."""
+    """Return the fault of the machine that an error message reports; empty without one."""
     return next((fault for pattern, fault in _BY_TEXT if pattern.search(text[-_LONGEST_TEXT:])), "")
 
 
 def in_log(text: str) -> str:
-    """As `in_message`, of all that a program printed before it failed: what it says of a network, it may have said of one
-    attempt of several."""
+    """Return the fault of the machine that a program's output before its failure reports, as `in_message` does, except for
+    the network: the message may be about one attempt of several."""
     return next(
         (fault for pattern, fault in _BY_TEXT if fault != NETWORK and pattern.search(text[-_LONGEST_TEXT:])), ""
     )
 
 
 def of_death(how: str, log: str, folder: str | os.PathLike[str]) -> str:
-    """What is wrong with the machine where a process ended without a message; empty if nothing is.
+    """Return the fault of the machine that ended a process without a message; empty without one.
 
-    ``how`` says ``killed by SIGBUS`` or ``exit code 3``; ``log`` is the end of what it printed, ``folder`` where it writes.
+    ``how`` is ``killed by SIGBUS`` or ``exit code 3``; ``log`` is the end of its output, ``folder`` the folder that it
+    writes to.
     """
     killed = re.search(r"killed by (SIG\w+)", how)
     if killed is None or killed[1] == "SIGABRT":  # an abort comes with a reason in the log
@@ -182,6 +183,8 @@ def of_death(how: str, log: str, folder: str | os.PathLike[str]) -> str:
 
 
 def disk_is_full(folder: str | os.PathLike[str]) -> bool:
+    """Return True if the disk of a folder has less than `_SPARE_DISK_BYTES`, or no inodes, available; False if that is
+    unknown."""
     try:
         disk = os.statvfs(folder)
     except OSError:
@@ -190,7 +193,7 @@ def disk_is_full(folder: str | os.PathLike[str]) -> bool:
 
 
 def memory_is_short() -> bool:
-    """Whether this machine has no memory to spare now, or this process may not have more of it."""
+    """Return True if this machine has no memory to spare now, or a limit keeps this process from more of it."""
     if any(
         resource.getrlimit(limit)[0] != resource.RLIM_INFINITY for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA)
     ):
@@ -204,7 +207,7 @@ def memory_is_short() -> bool:
 
 
 def kernel_out_of_memory_kills() -> int:
-    """How many processes the kernel has killed for memory since boot; 0 where it does not report that."""
+    """Return the number of processes that the kernel has killed for memory since boot; 0 if it does not report that."""
     try:
         with open("/proc/vmstat") as lines:
             for line in lines:
@@ -216,12 +219,12 @@ def kernel_out_of_memory_kills() -> int:
 
 
 def host_refuses_memory(error: BaseException, message: str) -> bool:
-    """Whether Python or torch's allocator of the host could not get memory."""
+    """Return True if Python or torch's allocator of the host could not get memory."""
     return isinstance(error, MemoryError) or "can't allocate memory" in message or "not enough memory" in message
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    """The exception, and those that it was raised from or while handling, outwards from the last."""
+    """Yield the exception, and those that it was raised from or while handling, outwards from the last."""
     seen: set[int] = set()
     left: BaseException | None = error
     while left is not None and id(left) not in seen:

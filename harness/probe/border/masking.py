@@ -1,10 +1,10 @@
-"""What of a launch line, and of what a program says, is stored and published: no secrets, and home folders as ``~``.
+"""Masks launch lines and programs' output for storage and publication: no secrets, and home folders as ``~``.
 
-A secret is known by its name (``--api_key X``, ``HF_TOKEN=X``, ``"password": "X"``), by how it begins (``hf_``, ``sk-``,
-``ghp_``, ``AKIA``), or by its place in an address (``https://user:X@host``). Words of training have such names, too:
-``--max_tokens 512``, ``--pad_token '<pad>'``, ``--input_key question``. They tell workloads apart, so they stay.
+A secret is recognized by its name (``--api_key X``, ``HF_TOKEN=X``, ``"password": "X"``), by its beginning (``hf_``,
+``sk-``, ``ghp_``, ``AKIA``), or by its place in an address (``https://user:X@host``). Words of training have such names,
+too: ``--max_tokens 512``, ``--pad_token '<pad>'``, ``--input_key question``. They tell workloads apart, so they stay.
 
-The text is masked without its secrets: the same line with another token is the same line. Standard library only.
+The mask does not depend on the secret: the same line with another token is the same line. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import re
 
 from harness.probe.shell_syntax import joined
 
-#: What stands in the place of a secret.
+#: Replaces a secret.
 MASK = "***"
 
 #: Where one of these is a word of a name, its value is secret.
 _ALWAYS = frozenset(("password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials", "apikey"))
 
-#: Before ``key`` or ``token``: whose it is.
+#: Words that, before ``key`` or ``token``, mark a secret.
 _OWNERS = frozenset((
     *("access", "account", "admin", "api", "auth", "bearer", "bot", "client", "comet", "encryption", "gh", "git"),
     *("github", "gitlab", "hf", "hub", "huggingface", "jwt", "license", "neptune", "openai", "personal", "private"),
     *("refresh", "service", "session", "signing", "subscription", "user", "wandb", "write", "read", "webhook"),
 ))  # fmt: skip
 
-#: Values that nobody keeps secret: a switch, a number, a ``{placeholder}``.
+#: Values that are no secrets: a switch, a number, a ``{placeholder}``.
 _PLAIN = re.compile(r"(?i:true|false|none|null|empty|yes|no|auto)?|[-+]?\d{1,6}(?:\.\d{1,6})?|\{\w+\}|\*{3}")
-#: Of a name that says less: as long and as mixed as what a machine has made.
+#: Values of a vaguer name: as long and as mixed as generated ones.
 _RANDOM = re.compile(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+=.~-]{16,200}")
 _WANDB = re.compile(r"[0-9a-f]{40}")
 
@@ -54,14 +54,14 @@ _BEFORE, _BEHIND = r"(?<![\w.~-])", r"(?![\w.-])"
 
 
 def without_secrets(text: str) -> str:
-    """The text with `MASK` in the place of each secret."""
+    """Return the text with `MASK` in place of each secret."""
     for pattern in _PAIRS:
         text = pattern.sub(_masked_pair, text)
     return _IN_ADDRESS.sub(MASK, _BEGINNINGS.sub(MASK, text))
 
 
 def published(line: str) -> str:
-    """A launch line as it is stored and published: on one line, without secrets, and with ``~`` for home folders."""
+    """Return a launch line as it is stored and published: on one line, without secrets, and with ``~`` for home folders."""
     own = os.path.expanduser("~").rstrip("/")
     homes = f"{re.escape(own)}|{_HOMES}" if own.startswith("/") else _HOMES
     return re.sub(f"{_BEFORE}(?:{homes}){_BEHIND}", "~", without_secrets(joined(line)))

@@ -14,12 +14,12 @@ from harness.probe.border.wire import Explanation, Held, Moment, Refusal, Stretc
 
 
 def explanation_file(rank: int) -> str:
-    """Name of a rank's explanation in the run's folder."""
+    """Return the name of a rank's explanation in the run's folder."""
     return f"explanation-{rank}.json"
 
 
 def merge_explanation_files(folder: Path, ranks: Iterable[int]) -> None:
-    """Writes ``explanation.json`` from the files of these ranks. Ranks without a sound file are left out; without any,
+    """Write ``explanation.json`` from the files of these ranks. Ranks without a sound file are left out; without any,
     nothing is written."""
     found = [rank for rank in map(_read, (folder / explanation_file(rank) for rank in ranks)) if rank is not None]
     if found:
@@ -27,8 +27,8 @@ def merge_explanation_files(folder: Path, ranks: Iterable[int]) -> None:
 
 
 def merge_explanations(explanations: Iterable[Explanation]) -> Explanation:
-    """Each moment from the rank that holds most at it, the timeline of the rank with the highest peak, and the first rank's
-    refusal."""
+    """Merge the explanations: each moment from the rank that holds most at it, the timeline of the rank with the highest
+    peak, and the first rank's refusal."""
     ranks = list(explanations)
     merged = Explanation(note=next((rank.note for rank in ranks if rank.note), ""))
     for rank in ranks:
@@ -41,7 +41,8 @@ def merge_explanations(explanations: Iterable[Explanation]) -> Explanation:
 
 
 def _read(file: Path) -> Explanation | None:
-    """The rank ran what is measured, so its file may hold anything."""
+    """Return the explanation in a file; None if it is not one. The rank ran the code under test, so its file may hold
+    anything."""
     try:
         content: dict[str, Any] = json.loads(read_regular(file, MOST_FILE_BYTES))
         moments = {

@@ -1,13 +1,13 @@
-"""Which failures are the harness's own. They say nothing about a release, and never count as its outcome.
+"""Tells failures of the harness's own. They say nothing about a release, and never count as its outcome.
 
-The rule: what is raised for want of an argument, a name or a target of ours is ours. That is
-- what has no stand-in, and what a part of the probe itself reports as broken (`HarnessFault`);
+The rule: an error raised because an argument, a name or a target of ours is missing is ours. That is
+- a missing stand-in, and a broken part that the probe itself reports (`HarnessFault`);
 - a call of ours with arguments that it does not take, and a name that an object of ours does not have: Python raises these
   in the caller's frame, so the message and the call tell whose they are (`harness.probe.border.callees`);
 - an operation in a frame of ours that went wrong: a key, an attribute, a module that a release no longer has.
 
-Not ours is what a frame of ours raises on purpose, to speak of the program or of the machine; what comes out of a call that
-hands on the arguments of others (``original(*args, **kwargs)``); and torch's verdict on values (RuntimeError, ValueError).
+Not ours are errors that a frame of ours raises on purpose, about the program or the machine; errors of a call that passes on
+the arguments of others (``original(*args, **kwargs)``); and torch's verdict on values (RuntimeError, ValueError).
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class OwnFault:
     place: str = ""
 
 
-#: What an operation raises that finds something else than it was written for.
+#: Errors of an operation that finds something else than it was written for.
 _OF_AN_OPERATION = (
     ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, TypeError, ValueError,
 )  # fmt: skip
-#: What a call in a frame of ours raises for want of something, and not about the values that it was given.
+#: Errors of a call in a frame of ours because something is missing, not because of the values passed.
 _OF_A_CALL = (AssertionError, AttributeError, ImportError, KeyError, NameError, TypeError, ZeroDivisionError)
 
 
 def own_fault(error: BaseException) -> OwnFault | None:
-    """Of an error and those that it reports, the one that is the harness's own; None where none is."""
+    """Return the harness's own error among an error and those that it reports; None without one."""
     seen: set[int] = set()
     one: BaseException | None = error
     while one is not None and id(one) not in seen:
@@ -52,13 +52,13 @@ def own_fault(error: BaseException) -> OwnFault | None:
     return None
 
 
-#: Of results that were stored before these faults counted as ours; `OrderedGloo` is all of ours that a release of torch
-#: called with an argument more.
+#: For results stored before these faults counted as ours; `OrderedGloo` is the only class of ours that a release of torch
+#: called with an extra argument.
 _IN_A_SIGNATURE = re.compile(r"^NoStandInError: |^TypeError: OrderedGloo\.|\(harness/probe/[^()]+:\d+\)$")
 
 
 def in_signature(signature: str) -> bool:
-    """Whether a stored signature is of a fault of the harness's own."""
+    """Return True if a stored signature is of a fault of the harness's own."""
     return _IN_A_SIGNATURE.search(signature) is not None
 
 
@@ -77,18 +77,18 @@ def _of_one(error: BaseException, *, is_handled: bool) -> OwnFault | None:
 def _named(error: BaseException) -> str:
     try:
         return callees.named_by(error)
-    except Exception:  # it asks objects of others, which answer as they like; the error itself is to be reported
+    except Exception:  # it calls objects of others, which may raise anything; the error itself must be reported
         return ""
 
 
 def _is_caught_by_us(error: BaseException) -> bool:
-    """Whether a frame of ours has caught an error, to raise another one in its place, or to try something else."""
+    """Return True if a frame of ours has caught an error, to raise another one in its place, or to try something else."""
     caught = error.__traceback__
     return caught is not None and callees.is_our_file(caught.tb_frame.f_code.co_filename)
 
 
 def _place_of_operation(error: BaseException) -> str:
-    """Where an operation of ours went wrong; empty where none did."""
+    """Return the place where an operation of ours went wrong; empty if none did."""
     if not isinstance(error, (*_OF_AN_OPERATION, RuntimeError)):
         return ""
     frames = list(_traceback(error))
@@ -117,12 +117,12 @@ def _traceback(error: BaseException) -> Iterator[types.TracebackType]:
 
 
 def _looks_up(frame: types.TracebackType) -> bool:
-    """Whether a frame only looks for a name: Python's own import, and a module's ``__getattr__``."""
+    """Return True if a frame only looks up a name: Python's own import, and a module's ``__getattr__``."""
     code = frame.tb_frame.f_code
     return "importlib" in code.co_filename or (code.co_name == "__getattr__" and "self" not in code.co_varnames[:1])
 
 
 def _operation(frame: types.TracebackType) -> str:
-    """The instruction that raised."""
+    """Return the name of the instruction that raised."""
     before = [one for one in dis.get_instructions(frame.tb_frame.f_code) if one.offset <= frame.tb_lasti]
     return before[-1].opname if before else ""

@@ -1,6 +1,7 @@
-"""Whether the figures of a record can be true, beyond their types: what computes with them must not fail on a flipped bit.
+"""Checks that the figures of a record are possible, beyond their types: code that computes with them must not fail on a
+flipped bit.
 
-A record is read from a file that others wrote. Python's integers have no end, JSON's neither, and a size of 10**60 or a
+A record is read from a file that others wrote. Integers are unbounded in Python and in JSON, and a size of 10**60 or a
 negative time would surface far from the file that holds it.
 """
 
@@ -15,7 +16,7 @@ from harness.probe.border.wire import RankRecord, RunRecord
 #: Larger than any count, size in bytes, number of operations or time in seconds.
 MOST = 10**24
 
-#: Of free text and free values: how deep they nest at most.
+#: Deepest nesting of free text and free values.
 MOST_LEVELS = 100
 
 _COUNTS = attrgetter(
@@ -30,7 +31,7 @@ _READ = attrgetter("allocated_bytes", "allocated_peak_bytes", "reserved_bytes", 
 
 
 def why_implausible(record: RunRecord) -> str:
-    """Which figure cannot be true, in a few words; empty where all can."""
+    """Return which figure is impossible, in a few words; empty if all are possible."""
     if not _all_possible((record.import_s, record.world_size, record.discarded_rounds, *record.round_s)):
         return "a time or a count of the run is negative or too large"
     for cost in record.costs:
@@ -74,7 +75,7 @@ def _all_possible(numbers: Iterable[float]) -> bool:
 
 
 def nests_too_deep(value: object) -> bool:
-    """Whether a value nests deeper than `MOST_LEVELS`, so that what walks it later may not come back."""
+    """Return True if a value nests deeper than `MOST_LEVELS`: recursion over it could overflow the stack."""
     level = [value]
     for _ in range(MOST_LEVELS):
         level = [

@@ -1,8 +1,8 @@
 """Processes that must not outlive the one that answers for them.
 
-Two means of the kernel (prctl(2), Linux only; elsewhere without effect): a process may ask to be killed when its parent
-ends, and it may become a *subreaper*, to which every descendant is handed when its own parent ends, even one that has
-left its process group or session. So a subreaper can find all that was ever started below it and is still there.
+Two means of the kernel (prctl(2), Linux only; elsewhere without effect): a process may request to be killed when its parent
+ends, and it may become a *subreaper*, to which every descendant is handed when its own parent ends, even one that has left
+its process group or session. So a subreaper can find every process that was started below it and still exists.
 """
 
 from __future__ import annotations
@@ -22,24 +22,23 @@ _PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 
-#: Each of them lets root read the memory of any process: CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON (capabilities(7)). A
+#: Each of these lets root read the memory of any process: CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON (capabilities(7)). A
 #: container's root has none of them either, as a rule.
 _PRYING = (19, 21, 38)
 
-#: How long processes may take to notice the end of the one that started them and to end too, before they are killed and
-#: reported.
+#: Time for processes to notice the end of the one that started them and to end too, before they are killed and reported.
 GRACE_S = 0.5
 
-#: How long processes are given to end once they have been killed: the kernel may have to finish their input and output.
+#: Time for killed processes to end: the kernel may have to finish their input and output.
 _KILLED_S = 5.0
 
-#: After how many scans without a marked process none is left. One that forks and exits at once is missed by some.
+#: Scans in a row without a marked process after which none is left. Some scans miss one that forks and exits at once.
 _EMPTY_SCANS = 3
 
 
 @dataclass(frozen=True)
 class Process:
-    """A running process. ``started`` (clock ticks since boot) tells it from an earlier one with its number."""
+    """A running process. ``started`` (clock ticks since boot) distinguishes it from an earlier one with its pid."""
 
     pid: int
     started: int
@@ -51,45 +50,46 @@ class Process:
 
     @property
     def identity(self) -> tuple[int, int]:
+        """The pid and the start time, which no other process since boot shares."""
         return self.pid, self.started
 
 
 def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
-    """Asks the kernel to send this process a signal when its parent ends, even by SIGKILL. Linux only.
+    """Make the kernel send this process a signal when its parent ends, even by SIGKILL. Linux only.
 
-    Strictly, when the *thread* ends that started this process. ``parent`` is the parent's pid from before the fork. If
-    that process is gone, this one exits at once.
+    Strictly, when the *thread* ends that started this process. ``parent`` is the parent's pid from before the fork. If that
+    process is gone, this one exits at once.
     """
     if _prctl(_PR_SET_PDEATHSIG, by) and os.getppid() != parent:
         os._exit(1)
 
 
 def become_subreaper() -> None:
-    """From now on, orphans among the descendants of this process become its children. Linux only."""
+    """Make orphans among the descendants of this process its children from now on. Linux only."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def hide() -> None:
-    """Forbids other processes of the same user to read the memory and the environment of this one: what we start must not
-    find the caller's secrets in ``/proc``. Linux only; a program that this process executes is not hidden."""
+    """Forbid other processes of the same user to read the memory and the environment of this one: the processes that we
+    start must not find the caller's secrets in ``/proc``. Linux only; a program that this process executes is not hidden."""
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def give_up_prying() -> None:
-    """What this process executes cannot read the memory and the environment of processes that forbid it, even as root.
-    Linux only; no effect without the privilege."""
+    """Keep programs that this process executes from reading the memory and the environment of processes that forbid it, even
+    as root. Linux only; no effect without the privilege."""
     for capability in _PRYING:
         _prctl(_PR_CAPBSET_DROP, capability)
 
 
 def kill_group(group: int) -> None:
-    """Kills a whole process group; no error where it is gone."""
+    """Kill a whole process group; no error if it is gone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
 
 
 def descendants(child: Callable[[Process], None] = lambda process: None) -> list[Process]:
-    """Return everything that descends from this process and has not been reaped. Empty where there is no ``/proc``.
+    """Return all descendants of this process that have not been reaped. Empty without ``/proc``.
 
     ``child`` is called with each child as soon as it is seen, the newest first.
     """
@@ -117,8 +117,9 @@ def end_descendants(
 ) -> dict[str, int]:
     """End and reap all descendants of this process, which must be a subreaper; those whose identity is ``spared`` stay.
 
-    Those that do not end by themselves within ``grace_s`` are killed, until none is left, also of those that are started
-    meanwhile. Return the name of each that was killed, with how many there were, without those that end ``silently``.
+    Those that do not end by themselves within ``grace_s`` seconds are killed until none is left, including those started
+    meanwhile. Return the name of each that was killed, with how many there were, without those for which ``silently``
+    returns True.
     """
 
     def groups() -> set[int]:
@@ -136,8 +137,9 @@ def _end(
     silently: Callable[[Process], bool],
     list_spared_groups: Callable[[], Collection[int]],
 ) -> dict[str, int]:
-    """``list_found`` returns what runs, and what has ended since it was called last: that may have started another process
-    before it ended, so nothing is left only where it finds neither. It kills what it sees first, if it is given how to."""
+    """End what ``list_found`` finds; the rest is as `end_descendants`. ``list_found`` returns the running processes, and
+    those that ended since its last call: they may have started others before they ended, so nothing is left only if it finds
+    neither. It calls its argument with each process that it sees, before the next."""
     killed: dict[tuple[int, int], str] = {}
     spared_groups = functools.cache(list_spared_groups)  # as long as nothing has to be killed, none is needed
 
@@ -167,11 +169,11 @@ def _end(
 
 
 def end_marked(variable: str, is_ours: Callable[[str], bool]) -> dict[str, int]:
-    """Ends every process that was started with an environment variable of such a value, whatever its parent: as
-    `end_descendants`, but does not reap.
+    """End every process whose environment has ``variable`` with a value for which ``is_ours`` returns True, whatever its
+    parent: as `end_descendants`, but without reaping.
 
-    The second net: for processes whose subreaper was itself killed. One that has cleared its environment escapes it.
-    Nothing is left where `_EMPTY_SCANS` in a row find nothing: unlike a child, an ended process of others leaves no trace.
+    The second net: for processes whose subreaper was itself killed. A process that has cleared its environment escapes it.
+    Nothing is left if `_EMPTY_SCANS` in a row find nothing: unlike a child, an ended process of others leaves no trace.
     """
     prefix = f"{variable}=".encode()
 
@@ -190,14 +192,14 @@ def end_marked(variable: str, is_ours: Callable[[str], bool]) -> dict[str, int]:
 
 
 def command_of(pid: int) -> bytes:
-    """Its arguments as the kernel keeps them, each ended by a zero; empty where it is gone."""
+    """Return the arguments of a process as the kernel keeps them, each ended by a zero byte; empty if it is gone."""
     return _read(f"/proc/{pid}/cmdline")
 
 
 def is_fork(process: Process, session: int, command: bytes) -> bool:
-    """Whether a process was forked from one with this session and this command (see `command_of`), and is that program
-    still. When that one is killed, its forks die with it, by themselves, but not at once. One that is dying has no
-    arguments any more: the kernel takes its memory first."""
+    """Return True if a process was forked from one with this session and this command (see `command_of`), and still runs
+    that program. When that one is killed, its forks die with it, by themselves, but not at once. A dying process has no
+    arguments any more: the kernel frees its memory first."""
     return process.session == session and command_of(process.pid) in (command, b"")
 
 
@@ -211,8 +213,8 @@ def _marked(process: Process, prefix: bytes, is_ours: Callable[[str], bool]) -> 
 def _reaped(spared: Collection[tuple[int, int]], kill: Callable[[Process], None]) -> list[Process]:
     """Return the descendants that are not spared. Reap those that have ended and are ours to reap.
 
-    A process that forks and exits at once is missed by any scan, but its parent is not: an orphan is our child, and stays
-    one until it is reaped here. So a scan that finds nothing, not even what has ended, is proof that nothing is left.
+    A scan misses a process that forks and exits at once, but not its parent: an orphan is our child, and stays one until it
+    is reaped here. So a scan that finds nothing, not even ended processes, is proof that nothing is left.
     """
     found = [
         process
@@ -227,7 +229,7 @@ def _reaped(spared: Collection[tuple[int, int]], kill: Callable[[Process], None]
 
 
 def _has_children() -> bool:
-    """Whether there is anything to look for: reading all of ``/proc`` takes milliseconds."""
+    """Return True if this process has children and ``/proc`` exists. Cheap: reading all of ``/proc`` takes milliseconds."""
     if not os.path.exists("/proc/self/stat"):
         return False
     try:
@@ -238,7 +240,7 @@ def _has_children() -> bool:
 
 
 def _all() -> Iterator[Process]:
-    """The newest first: those may be gone soonest."""
+    """Yield all processes, the newest first: those may be gone soonest."""
     try:
         pids = sorted((int(name) for name in os.listdir("/proc") if name.isdigit()), reverse=True)
     except OSError:
@@ -250,7 +252,7 @@ def _all() -> Iterator[Process]:
 
 
 def _process(pid: int) -> Process | None:
-    """None where it is gone."""
+    """Return the process with this pid; None if it is gone."""
     before, _, after = _read(f"/proc/{pid}/stat").rpartition(b")")
     fields = after.split()
     if len(fields) < 20:
@@ -268,8 +270,8 @@ def _process(pid: int) -> Process | None:
 
 
 def processor_s(pid: int, *, ended_children: bool = False) -> float:
-    """What a process has computed, in seconds, or it and its children that have ended; 0 where it is gone, or where there
-    is no /proc."""
+    """Return the processor time of a process in seconds, with ``ended_children`` also that of its ended and reaped children;
+    0 if it is gone, or without /proc."""
     fields = (
         _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     )  # behind the name, proc(5): utime, stime, cutime, cstime
@@ -285,7 +287,7 @@ def _read(file: str) -> bytes:
 
 
 def _prctl(option: int, argument: int) -> bool:
-    """Whether the kernel knows it and did it."""
+    """Return True if the kernel knows the option and applied it."""
     try:
         return ctypes.CDLL(None, use_errno=True).prctl(option, argument, 0, 0, 0) == 0
     except (OSError, AttributeError):

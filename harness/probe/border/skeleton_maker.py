@@ -1,5 +1,5 @@
-"""A skeleton is made by a process of its own, in the environment whose transformers names its tensors: how that process is
-started, and how its answer is read. Standard library only.
+"""Starts the process that makes a skeleton, in the environment whose transformers names its tensors, and reads its answer.
+Standard library only.
 
 The process is `harness.probe.skeleton`. The last line of its stdout is JSON: ``{"files": [{"name", "size_bytes",
 "disk_bytes"}]}``, or ``{"error": LINE}``.
@@ -34,7 +34,7 @@ class SkeletonFile:
 
 
 class SkeletonRefused(ValueError):
-    """No skeleton can be made of what was given; one line that says why, and the way out."""
+    """The input allows no skeleton; one line that says why, and the way out."""
 
 
 class MakerFailed(RuntimeError):
@@ -42,15 +42,15 @@ class MakerFailed(RuntimeError):
 
 
 def answer_line(answer: Mapping[str, Any]) -> str:
-    """What the process writes."""
+    """Return the line that the process writes."""
     return json.dumps(answer, default=dataclasses.asdict) + "\n"
 
 
 def made(
     python: str, what: str, folder: Path, environment: Mapping[str, str], *, tiny: bool, contents: bool
 ) -> tuple[SkeletonFile, ...]:
-    """Makes ``folder`` (see `harness.probe.skeleton.make.make`) with this interpreter, and returns its files. Raises
-    SkeletonRefused, MakerFailed."""
+    """Make ``folder`` (see `harness.probe.skeleton.make.make`) with this interpreter, and return its files. Raise
+    SkeletonRefused or MakerFailed."""
     flags = [flag for flag, wanted in (("--tiny", tiny), ("--contents", contents)) if wanted]
     try:
         done = subprocess.run(
@@ -70,7 +70,7 @@ def made(
 
 
 def _read(done: subprocess.CompletedProcess[str]) -> tuple[SkeletonFile, ...]:
-    """Raises SkeletonRefused, MakerFailed."""
+    """Return the files of the answer. Raise SkeletonRefused or MakerFailed."""
     try:
         answer = json.loads(done.stdout.strip().splitlines()[-1])
         if "error" not in answer:

@@ -1,4 +1,4 @@
-"""Folders that measured code has filled: nested however deep, with paths longer than the system takes."""
+"""Removes folders that measured code has filled: nested however deep, with paths longer than the system takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def remove_tree(folder: str | os.PathLike[str]) -> None:
-    """Remove a folder with all in it. Links are removed, never followed; what cannot be removed stays.
+    """Remove a folder with all its content. Links are removed, never followed; anything that cannot be removed stays.
 
     One folder is open at a time, and names are relative to it: neither Python's stack, nor the length of a path, nor the
     number of open files limits the depth.
@@ -45,7 +45,7 @@ def remove_tree(folder: str | os.PathLike[str]) -> None:
 
 
 def _open_to_remove(name: str, parent: int) -> int:
-    """Open a folder, whatever its mode: overlayfs leaves some that nobody may enter. Raises OSError."""
+    """Open a folder, whatever its mode: overlayfs leaves some without permissions. Raise OSError if it cannot be opened."""
     try:
         folder = os.open(name, _FOLDER, dir_fd=parent)
     except PermissionError:
@@ -58,7 +58,7 @@ def _open_to_remove(name: str, parent: int) -> int:
 
 
 def _without_files(folder: int) -> list[str]:
-    """Remove all in an open folder but the folders, and return the names of those."""
+    """Remove everything in an open folder except folders, and return their names."""
     with os.scandir(folder) as found:
         entries = list(found)
     folders = []

@@ -1,7 +1,7 @@
-"""Reads files that others wrote, or could have: ranks under test, earlier runs, other users. Both sides use it.
+"""Reads files that others wrote, or could have written: ranks under test, earlier runs, other users. Both sides use it.
 
-Such a file may be a pipe that never ends, a link to a device, or larger than memory. So only regular files are read, and
-no more of them than the caller expects. Standard library only.
+Such a file may be a pipe that never ends, a link to a device, or larger than memory. So only regular files are read, and no
+more of them than the caller expects. Standard library only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def open_regular(path: str | os.PathLike[str], *, follow_links: bool = False) -> int:
-    """A descriptor of a regular file, opened for reading. Raises OSError, whose ``strerror`` says what it is instead.
+    """Return a descriptor of a regular file, opened for reading. Raise OSError for anything else, with its kind in
+    ``strerror``.
 
     ``follow_links`` is for a path that the user has named; a link among others' files leads anywhere.
     """
@@ -51,7 +52,8 @@ def open_regular(path: str | os.PathLike[str], *, follow_links: bool = False) ->
 
 
 def read_regular(path: str | os.PathLike[str], limit_bytes: int, *, follow_links: bool = False) -> bytes:
-    """The whole of a regular file of at most ``limit_bytes``. Raises as `open_regular`, and OSError for a larger file."""
+    """Return the content of a regular file of at most ``limit_bytes``. Raise as `open_regular`, and OSError for a larger
+    file."""
     handle = open_regular(path, follow_links=follow_links)
     try:
         size = os.fstat(handle).st_size
@@ -68,7 +70,7 @@ def read_regular(path: str | os.PathLike[str], limit_bytes: int, *, follow_links
 
 
 def read_tail(path: str | os.PathLike[str], length: int, *, follow_links: bool = False) -> bytes:
-    """The last ``length`` bytes of a regular file, however large it is. Raises as `open_regular`."""
+    """Return the last ``length`` bytes of a regular file, however large it is. Raise as `open_regular`."""
     handle = open_regular(path, follow_links=follow_links)
     try:
         os.lseek(handle, max(0, os.fstat(handle).st_size - length), os.SEEK_SET)
@@ -78,8 +80,8 @@ def read_tail(path: str | os.PathLike[str], length: int, *, follow_links: bool =
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file whole or not at all, in a folder that others write to: what lies there already is neither opened nor
-    followed. Raises OSError."""
+    """Write a file whole or not at all, in a folder that others write to: an existing file is neither opened nor followed.
+    Raise OSError."""
     handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-")
     try:
         with open(handle, "wb") as stream:

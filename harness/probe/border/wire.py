@@ -1,7 +1,7 @@
-"""What crosses the border between the host and a measured environment, as plain data.
+"""The data that cross the border between the host and a measured environment.
 
-Both sides import this module, so it is standard library only. The host reads these dataclasses back with a strict
-decoder; the probe writes them with ``json.dumps(dataclasses.asdict(record))``. All sizes are bytes, all times seconds.
+Both sides import this module, so it is standard library only. The host reads these dataclasses back with a strict decoder;
+the probe writes them with ``json.dumps(dataclasses.asdict(record))``. All sizes are bytes, all times seconds.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-#: That every run has.
+#: Phases of every run.
 REGULAR_PHASES = ("init", "forward", "backward", "step")
 
-#: All of them, in the order in which most programs have them.
+#: All phases, in the order in which most programs have them.
 PHASES = (
     "load",
     "init",
@@ -26,7 +26,7 @@ PHASES = (
     "save",
 )
 
-#: That a program may have besides, each for as long as one call lasts (see `harness.probe.programs.occasions`).
+#: Phases that a program may have in addition, each as long as one call (see `harness.probe.programs.occasions`).
 OCCASIONS = tuple(phase for phase in PHASES if phase not in REGULAR_PHASES)
 
 #: How many timeouts a stage may last in which operators run, so that a loop without an end ends.
@@ -65,8 +65,8 @@ class CellRequest:
 
 @dataclasses.dataclass(slots=True)
 class PhaseReading:
-    """One rank, one phase of the measured step (a phase that runs several times, as per micro-batch, is folded: peaks by
-    maximum, counts by sum, retained as it stood at the last end)."""
+    """The figures of one rank in one phase of the measured step. A phase that runs several times, as per micro-batch, is
+    folded: peaks by maximum, counts by sum, retained as of the last end."""
 
     device_peak_bytes: int = 0
     device_retained_bytes: int = 0
@@ -93,7 +93,7 @@ class PhaseReading:
     groups: dict[str, list[int]] = dataclasses.field(default_factory=dict)
 
     def folded_with(self, later: PhaseReading) -> PhaseReading:
-        """This and a later run of the same phase (micro-batches of one step) as one."""
+        """Return this reading and that of a later run of the same phase (micro-batches of one step) as one."""
         reserved = [r for r in (self.reserved_peak_bytes, later.reserved_peak_bytes) if r is not None]
         late = [r for r in (self.late_reserved_peak_bytes, later.late_reserved_peak_bytes) if r is not None]
         cards = [c for c in (self.smallest_card_bytes, later.smallest_card_bytes) if c is not None]
@@ -117,7 +117,7 @@ class PhaseReading:
 
 
 def _added(one: dict[str, list[int]], other: dict[str, list[int]]) -> dict[str, list[int]]:
-    """Counts and sizes of both, by name."""
+    """Return the counts and sizes of both, by name."""
     both = {name: list(counted) for name, counted in one.items()}
     for name, (count, size) in other.items():
         before = both.setdefault(name, [0, 0])
@@ -127,7 +127,7 @@ def _added(one: dict[str, list[int]], other: dict[str, list[int]]) -> dict[str, 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryReading:
-    """What a program read of its card, at one point: the figures of ``torch.cuda``, rounded to blocks as the caching
+    """A program's reading of its card at one point: the figures of ``torch.cuda``, rounded to blocks as the caching
     allocator has them. Peaks are those since the program, or DeepSpeed, last reset them."""
 
     at: str  #: what ``see_memory_usage`` was given to print, else ``train.py:57 in report``
@@ -141,7 +141,7 @@ class MemoryReading:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SavedTensors:
-    """Tensors that a program has saved, alike but for the numbers in their names."""
+    """Tensors that a program has saved, alike except for the numbers in their names."""
 
     name: str  #: ``model.layers.*.mlp.up_proj.weight``
     dtype: str
@@ -150,22 +150,22 @@ class SavedTensors:
     mean: float | None = None  #: of the absolute values; None where they are not known
 
 
-#: How `Numerics.note` begins where it says why a program's figures are compared between releases alone.
+#: The beginning of a `Numerics.note` on why a program's figures are compared only between releases.
 NO_TRUTH = "no truth to compare with, only other releases"
 
-#: `Numerics.note` of what is simulated.
+#: The `Numerics.note` of a simulation.
 NO_VALUES = "a simulation computes no values"
 
-#: JSON has no infinity: an error this large says that what was measured is no number.
+#: JSON has no infinity: an error this large means that the measured value is not a number.
 NO_NUMBER = 1e300
 
 
 @dataclasses.dataclass(slots=True)
 class Numerics:
-    """What training computed in its first steps, and how far that is from plain PyTorch.
+    """The results of training in its first steps, and their distance from plain PyTorch.
 
-    ``*_error`` is a distance from the same weights and batches trained by plain PyTorch in fp32, divided by the
-    tolerance of the dtype (see ``harness.probe.oracles.truth``): above 1 is wrong. None where no truth could be had.
+    ``*_error`` is a distance from the same weights and batches trained by plain PyTorch in fp32, divided by the tolerance of
+    the dtype (see ``harness.probe.oracles.truth``): above 1 is wrong. None without a reference.
     """
 
     losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: no number
@@ -188,8 +188,8 @@ class Numerics:
 
 @dataclasses.dataclass(slots=True)
 class RankRecord:
-    """All that one rank measured. Where a program trains several models, ``phases`` has those of all of them together and,
-    as ``backward of critic``, those of each; and each has numerics of its own."""
+    """All measurements of one rank. If a program trains several models, ``phases`` has those of all of them together and, as
+    ``backward of critic``, those of each; and each has numerics of its own."""
 
     rank: int
     phases: dict[str, PhaseReading] = dataclasses.field(default_factory=dict)
@@ -208,7 +208,7 @@ class RankRecord:
 
 @dataclasses.dataclass(slots=True)
 class Detail:
-    """What explains the figures of rank 0: large, so it is read only when a figure is to be explained."""
+    """The explanation of rank 0's figures: large, so it is read only when a figure is to be explained."""
 
     host_functions: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  #: phase -> function -> calls
     configuration: dict[str, Any] = dataclasses.field(default_factory=dict)  #: effective, flattened to dotted keys
@@ -262,7 +262,7 @@ class Refusal:
 
 @dataclasses.dataclass(slots=True)
 class Explanation:
-    """Who holds the memory in the measured step."""
+    """The holders of the memory in the measured step."""
 
     moments: dict[str, Moment] = dataclasses.field(default_factory=dict)  #: by metric: ``backward.device_peak_bytes``
     timeline: list[Stretch] = dataclasses.field(default_factory=list)  #: of the rank with the highest peak, in order
@@ -282,7 +282,7 @@ class Clocks:
 
 @dataclasses.dataclass(slots=True)
 class RoundCost:
-    """What one timed round cost the host, all ranks and their threads together, and what disturbed it."""
+    """The cost of one timed round to the host, all ranks and their threads together, and its disturbances."""
 
     processor_s: float  #: user and system; what waits or sleeps costs none
     page_faults: int  #: pages that had to be mapped or read
@@ -292,7 +292,7 @@ class RoundCost:
 
 @dataclasses.dataclass(slots=True)
 class RunRecord:
-    """What one execution of a cell leaves, written by the probe as ``record.json``, whole or not at all."""
+    """The record of one execution of a cell, written by the probe as ``record.json``, whole or not at all."""
 
     #: ``passed``, ``failed``, ``out_of_memory``, ``machine_fault``, or one that took too long: ``timed_out`` (silent),
     #: ``deadlocked`` (its ranks waited for one another), ``still_working``

@@ -59,6 +59,7 @@ def preload(device: str) -> None:
 
 
 def world_size(parameters: Mapping[str, Any], device: str) -> int:
+    """Return the number of processes to start: one in ``sim``, and if there are fewer GPUs than ranks."""
     size = int(parameters["world_size"])
     if device == "cuda":
         from harness.probe.gpu import cuda, nvml
@@ -68,7 +69,7 @@ def world_size(parameters: Mapping[str, Any], device: str) -> int:
 
 
 def stopwatch(device: str) -> Any:
-    """CUDA events on a GPU; None elsewhere, where the host's clock is enough."""
+    """Return a stopwatch of CUDA events on a GPU; None on other devices, for which the host's clock is enough."""
     if device != "cuda":
         return None
     from harness.probe.gpu import cuda
@@ -77,7 +78,7 @@ def stopwatch(device: str) -> Any:
 
 
 def _one_of_many(parameters: Mapping[str, Any], device: str) -> bool:
-    """Whether this process stands for rank 0 of a job without its other ranks."""
+    """Return True if this process represents rank 0 of a job without its other ranks."""
     if device != "cuda":
         return device == "sim"
     if meeting.spans_machines():
@@ -124,7 +125,7 @@ def _on_gpu(parameters: Mapping[str, Any]) -> Iterator[Meter]:
 
 @contextlib.contextmanager
 def _alone(world_size: int) -> Iterator[None]:
-    """Makes this process rank 0 of many, with a process group that does nothing."""
+    """Make this process rank 0 of many, with a process group that does nothing, within the block."""
     from harness.probe.sim.deepspeed_release import ranks_agree
     from harness.probe.sim.simulation import environment, process_group
 
@@ -155,7 +156,7 @@ def start(
         evaluating = config(without_optimizer, model_config.hidden_size)
 
     def engine(weights_of: str = "", *, goes_on: bool = False, trains: bool = True) -> Any:
-        """``goes_on``: from a checkpoint; ``trains``: it has an optimizer."""
+        """Return a new engine. ``goes_on``: from a checkpoint; ``trains``: it has an optimizer."""
         settings = training if trains else evaluating
         with zero_init(settings, shard):
             model = workload.build(work, model_config, torch.float32 if autocast else work.torch_dtype)
@@ -167,7 +168,7 @@ def start(
             deepspeed.utils.set_z3_leaf_modules(model, [type(layers_of(model)[0])])
         if not alone:
             fill(model, weights_of, work.torch_dtype if autocast else None)
-        own = copy.deepcopy(settings)  # DeepSpeed takes entries out of what it is given
+        own = copy.deepcopy(settings)  # DeepSpeed removes entries from its argument
         if goes_on:
             own = of_next_job(own, universal=work.universal)
         optimizer = _optimizer(work, shard, model) if trains else {}
@@ -197,7 +198,8 @@ def start(
 
 
 def _optimizer(work: Any, shard: Sharding, model: Any) -> dict[str, Any]:
-    """The arguments of ``initialize`` that say how parameters are updated."""
+    """Return the arguments of ``initialize`` that define how parameters are updated. Raise ValueError for an unknown
+    optimizer."""
     from harness.probe.workloads import workload
 
     groups = workload.parameter_groups(work, model)
@@ -212,26 +214,27 @@ def _optimizer(work: Any, shard: Sharding, model: Any) -> dict[str, Any]:
 
 
 def look_on(model: Any) -> None:
-    """Hooks as users put on layers to log activations and gradients: they change nothing."""
+    """Add hooks to layers, as users do to log activations and gradients: they change nothing."""
     for layer in layers_of(model):
         layer.register_forward_hook(lambda module, inputs, output: None)
         layer.register_full_backward_hook(lambda module, inputs, output: None)
 
 
 def layers_of(model: Any) -> Any:
-    """The list of its layers, which transformers' models of language have under this name, with adapters as well."""
+    """Return the list of the model's layers, which transformers' language models have under this name, with adapters as
+    well."""
     found = (module for name, module in model.named_modules() if name.rpartition(".")[2] == "layers")
     return next(found)
 
 
 def accelerator(device: str) -> str:
-    """torch's name of the accelerator. In the simulation, a statement that spells ``meta`` out means a tensor without
-    bytes (see `harness.probe.sim.mode`), so code that moves tensors there calls this."""
+    """Return torch's name of the accelerator. In the simulation, a statement that spells out ``meta`` means a tensor
+    without bytes (see `harness.probe.sim.mode`), so code that moves tensors to the accelerator calls this."""
     return {"sim": "meta"}.get(device, device)
 
 
 def join(parameters: Mapping[str, Any], device: str) -> bool:
-    """Joins the other ranks. Returns whether this process stands for all of them."""
+    """Join the other ranks. Return True if this process represents all of them."""
     import deepspeed
 
     alone = _one_of_many(parameters, device)
@@ -250,8 +253,8 @@ def join(parameters: Mapping[str, Any], device: str) -> bool:
 
 
 def compiled(engine: Any, shard: Sharding, device: str) -> None:
-    """Compiles by ``engine.compile``, where the scenario has a ``compile_backend``. Raises SimulationError in ``sim``: what
-    a compiler makes of the operators is not known before it runs."""
+    """Compile by ``engine.compile`` if the scenario has a ``compile_backend``. Raise SimulationError in ``sim``: a
+    compiler's operators are unknown before it runs."""
     if shard.compile_backend == "none":
         return
     if device == "sim":
@@ -263,7 +266,7 @@ def compiled(engine: Any, shard: Sharding, device: str) -> None:
 
 @contextlib.contextmanager
 def zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
-    """Inside, transformers builds models under zero.Init, as it does in training."""
+    """Let transformers build models under zero.Init within the block, as it does in training."""
     if not (shard.zero_stage == 3 and shard.zero_init):
         yield
         return
@@ -277,7 +280,7 @@ def zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
 
 
 def fill(model: Any, weights_of: str = "", rounded_to: Any = None) -> None:
-    """Every weight as a function of its name (`workload.weight`), also where it is partitioned; ``rounded_to`` a dtype."""
+    """Set every weight to a function of its name (`workload.weight`), partitioned ones included; ``rounded_to`` a dtype."""
     import torch
 
     from harness.probe.workloads.workload import weight
@@ -289,7 +292,7 @@ def fill(model: Any, weights_of: str = "", rounded_to: Any = None) -> None:
                 parameter.copy_(values if rounded_to is None else values.to(rounded_to))
 
 
-#: Whose code counts as the framework's own (see `harness.probe.holders.sites`).
+#: The package whose code counts as the framework's own (see `harness.probe.holders.sites`).
 PACKAGE = "deepspeed"
 
 #: The number of the step that loading a checkpoint undoes, beyond all real steps: its data differ from theirs.
@@ -297,7 +300,7 @@ _ELSEWHERE = 1000
 
 
 class DeepSpeedTraining:
-    """See `harness.probe.framework.Training`."""
+    """Implements `harness.probe.framework.Training`."""
 
     def __init__(
         self,
@@ -343,7 +346,7 @@ class DeepSpeedTraining:
             self._unwrap()
 
     def _train_second(self) -> None:
-        """A step of the other engine, on data of its own."""
+        """Take a step of the other engine, on its own data."""
         for data in self._data_of(_ELSEWHERE + self._at_step):
             for loss in self._objective.losses:
                 self._second.backward(loss(self._second, data))
@@ -357,7 +360,7 @@ class DeepSpeedTraining:
         ]
 
     def _save_and_load(self) -> None:
-        """Saves a checkpoint and loads it. A step in between changes everything that was saved."""
+        """Save a checkpoint and load it. A step in between changes everything that was saved."""
         import torch.distributed as dist
 
         folder = shared_folder("checkpoint")
@@ -371,7 +374,7 @@ class DeepSpeedTraining:
         self._losses = []
         if self._work.resume:
             self._engine = None
-            gc.collect()  # an engine is part of cycles, and a restart leaves nothing of it
+            gc.collect()  # an engine is part of cycles, and nothing of it survives a restart
             self._engine = self._make()
         tag = universal(folder, "saved", self._rank) if self._work.universal else "saved"
         path, _ = self._engine.load_checkpoint(folder, tag=tag)
@@ -433,7 +436,7 @@ class DeepSpeedTraining:
             self._evaluate()
 
     def _unwrap(self) -> None:
-        """As around a generation: whole weights, and no hooks of the framework."""
+        """Run a forward as in a generation: with whole weights, and without the framework's hooks."""
         import deepspeed
 
         with deepspeed.zero.unwrap_model_for_generation(self._engine):
@@ -453,7 +456,7 @@ class DeepSpeedTraining:
             self._objective.losses[0](model, data)
 
     def _autocast(self) -> AbstractContextManager[Any]:
-        """The caller's own."""
+        """Return the caller's own autocast."""
         import torch
 
         if not self._work.caller_autocast:
@@ -500,8 +503,9 @@ def judge(
 def ideal(
     parameters: Mapping[str, Any], device: str, shape: Mapping[str, Any], meter: Meter
 ) -> dict[str, dict[str, int]]:
-    """What the ranks of this job must hold under ZeRO; see `harness.probe.oracles.ideal`. Without activations on a real GPU:
-    next to the engine there is no room to train the model once more."""
+    """Return what the ranks of this job must hold under ZeRO; see `harness.probe.oracles.ideal`. Without activations on
+    a real GPU: next to the engine there is no room to train the model once more. Raise NotCoveredError for several
+    engines and without ZeRO."""
     from harness.probe.oracles import ideal as oracle
     from harness.probe.oracles import plain
     from harness.probe.workloads import objectives
@@ -525,7 +529,7 @@ def ideal(
 
 
 def _taken(work: Any, shape: Mapping[str, Any], meter: Meter, device: str) -> Any:
-    """By plain PyTorch for a micro-batch, which all releases of a workload have alike."""
+    """Return the memory that plain PyTorch takes for a micro-batch, which is the same for all releases of a workload."""
     from harness.probe.oracles import plain, truth_store
 
     file = truth_store.memory_file_of(work, shape, device)
@@ -538,12 +542,12 @@ def _taken(work: Any, shape: Mapping[str, Any], meter: Meter, device: str) -> An
 
 
 def model(training: DeepSpeedTraining) -> Any:
-    """The model, whose modules have names (see `harness.probe.holders.sites`)."""
+    """Return the model, whose modules have names (see `harness.probe.holders.sites`)."""
     return training._engine.module
 
 
 def holders(training: DeepSpeedTraining) -> Iterator[tuple[str, str, Any]]:
-    """(category, parameter or "", tensor) of what the engine holds (see `harness.probe.holders.sites`)."""
+    """Yield (category, parameter or "", tensor) for all that the engine holds (see `harness.probe.holders.sites`)."""
     from harness.probe.frameworks import zero_holders
 
     return zero_holders.of(training._engine)

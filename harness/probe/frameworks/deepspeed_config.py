@@ -13,7 +13,7 @@ class Sharding:
     resolved by the ``integration`` (`harness.probe.frameworks.integrations`)."""
 
     zero_stage: int = 3
-    integration: str = "transformers"  #: what completes the configuration: transformers, accelerate or none
+    integration: str = "transformers"  #: the library that completes the configuration: transformers, accelerate or none
     zero_init: bool = True  #: build the model under zero.Init, through transformers, as from_pretrained does
     offload_optimizer: bool = False
     offload_param: bool = False
@@ -32,13 +32,13 @@ class Sharding:
     round_robin_gradients: bool | None = None
     gather_16bit_weights: bool | None = None  #: when a checkpoint is saved
     allgather_partitions: bool | None = None
-    all_reduce_for_fetch: bool | None = None  #: parameters are put together by an all-reduce; stage 3
+    all_reduce_for_fetch: bool | None = None  #: parameters are gathered by an all-reduce; stage 3
     memory_efficient_linear: bool | None = None
     communication_dtype: str | None = None  #: of reduced gradients
     prescale_gradients: bool | None = None  #: gradients are divided before they are reduced
     multi_rank_bucket_allreduce: bool | None = None  #: below stage 3
     torch_autocast: bool = False  #: fp32 weights, computed with in the dtype by torch's own autocast
-    loss_scale: int | None = None  #: of fp16, where it is not dynamic
+    loss_scale: int | None = None  #: of fp16, if it is not dynamic
     optimizer: str = "passed"  #: to ``initialize``; or "configured": named in the configuration
     leaf_modules: bool = False  #: each layer is fetched whole, by ``set_z3_leaf_modules``
     load_on_device: bool = False  #: the whole model goes to the accelerator before DeepSpeed sees it
@@ -47,7 +47,7 @@ class Sharding:
 
 
 def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
-    """The dictionary that ``deepspeed.initialize`` gets."""
+    """Return the configuration that ``deepspeed.initialize`` gets."""
     from harness.probe.frameworks import integrations
     from harness.probe.workloads.workload import SCHEDULES, Workload, pick
 
@@ -86,7 +86,7 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
         "zero_optimization": {name: value for name, value in zero.items() if value is not None},
         "bf16": {"enabled": work.dtype == "bf16" and not autocast},
         "zero_allow_untested_optimizer": True,
-        # The optimizer that is passed in stays, also under offload: DeepSpeed's own is a C++ extension to be compiled.
+        # The passed optimizer stays in use, also under offload: DeepSpeed's own is a C++ extension to be compiled.
         "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 2**31,
     }
@@ -116,13 +116,14 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
 
 
 def autocasts(work: Any, shard: Sharding) -> bool:
-    """Whether weights in fp32 are computed with in the workload's dtype, by DeepSpeed's autocast or the caller's."""
+    """Return True if weights in fp32 are computed with in the workload's dtype, by DeepSpeed's autocast or the caller's."""
     return bool(shard.torch_autocast or work.caller_autocast)
 
 
 def of_frozen(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a model that is only evaluated: in stage 3 where training is, and whole on every rank (stage 0) where it is
-    not, as OpenRLHF's evaluation configuration and TRL's ``prepare_deepspeed`` have it; it has no optimizer to offload."""
+    """Return the parameters of a model that is only evaluated: in stage 3 if training is, and otherwise whole on every
+    rank (stage 0), as in OpenRLHF's evaluation configuration and TRL's ``prepare_deepspeed``; it has no optimizer to
+    offload."""
     return {
         **parameters,
         "zero_stage": 3 if parameters.get("zero_stage", 3) == 3 else 0,
@@ -133,13 +134,13 @@ def of_frozen(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_next_job(settings: Mapping[str, Any], *, universal: bool) -> dict[str, Any]:
-    """As the job has it that goes on from a checkpoint. Only that one names the universal kind: an engine that is
-    configured to load it saves otherwise too."""
+    """Return the configuration of the job that resumes from a checkpoint. Only that one names the universal kind: an
+    engine that is configured to load it also saves differently."""
     return {**settings, "checkpoint": {"load_universal": True}} if universal else dict(settings)
 
 
 def effective_zero(zero: Mapping[str, Any]) -> dict[str, Any]:
-    """``zero_optimization`` without what DeepSpeed ignores: an unresolved ``auto``, and offload to ``none``."""
+    """Return ``zero_optimization`` without what DeepSpeed ignores: an unresolved ``auto``, and offload to ``none``."""
     return {
         name: value
         for name, value in zero.items()

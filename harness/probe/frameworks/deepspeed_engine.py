@@ -1,4 +1,4 @@
-"""What a DeepSpeed engine computed and what is in force: losses, whole parameters, the effective configuration."""
+"""Results and settings of a DeepSpeed engine: losses, whole parameters, the effective configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.probe.workloads.flatten import flatten
 
 
 def gathered(parameter: Any, *, wanted: bool = True, modifier_rank: int | None = None) -> Any:
-    """The parameter is whole inside, where it is sharded."""
+    """Make a sharded parameter whole within the block."""
     if not (wanted and hasattr(parameter, "ds_id")):
         return contextlib.nullcontext()
     import deepspeed
@@ -19,7 +19,7 @@ def gathered(parameter: Any, *, wanted: bool = True, modifier_rank: int | None =
 
 
 def mean_loss(losses: Sequence[Any], micro_batches: int) -> float:
-    """Over the micro-batches and ranks of a step, which may have several losses each. A collective operation."""
+    """Return the mean over the micro-batches and ranks of a step, which may have several losses each. Collective."""
     import torch
     import torch.distributed as dist
 
@@ -29,8 +29,7 @@ def mean_loss(losses: Sequence[Any], micro_batches: int) -> float:
 
 
 def whole_parameters(model: Any) -> dict[str, Any]:
-    """Every parameter by name, on the CPU; fp32 where the framework keeps it so and finds it again. A collective
-    operation."""
+    """Return every parameter by name, on the CPU; in fp32 if the framework keeps it so and finds it again. Collective."""
     from deepspeed.utils import safe_get_full_fp32_param
 
     whole: dict[str, Any] = {}
@@ -39,15 +38,15 @@ def whole_parameters(model: Any) -> dict[str, Any]:
         if values is not None and not _belongs_to(values, parameter):
             values = None
         with gathered(parameter, wanted=values is None):
-            # Where the framework keeps no fp32 weights, the parameter itself, in its own dtype, is all there is.
+            # If the framework keeps no fp32 weights, only the parameter itself exists, in its own dtype.
             values = parameter if values is None else values
             whole[name] = values.detach().cpu().reshape(getattr(parameter, "ds_shape", parameter.shape)).clone()
     return whole
 
 
 def halve_gradients(model: Any, parts: str) -> None:
-    """Of a step, as a user clips them by a rule of their own; ``parts``: whole ("full"), or each rank its share ("local").
-    A collective operation."""
+    """Halve the gradients of a step, like a user who clips them by a rule of their own; ``parts``: whole ("full"), or
+    each rank its share ("local"). Collective."""
     from deepspeed import utils
 
     utils.safe_set_full_grad  # noqa: B018  (which came with the local one)
@@ -58,18 +57,19 @@ def halve_gradients(model: Any, parts: str) -> None:
 
 
 def _belongs_to(weights: Any, parameter: Any) -> bool:
-    """Whether these are the fp32 weights that a whole parameter is the rounding of, as after each step it must be.
+    """Return True if a whole parameter is the rounding of these fp32 weights, as it must be after each step.
 
-    With ``round_robin_gradients`` DeepSpeed 0.15.0 to 0.19.8 lay the fp32 weights in another order than
-    ``_link_all_hp_params`` looks for them in, so ``safe_get_full_fp32_param`` gives those of other parameters. What the
-    model computes with is what was trained, so it is that which counts then."""
+    With ``round_robin_gradients`` DeepSpeed 0.15.0 to 0.19.8 store the fp32 weights in another order than the one in
+    which ``_link_all_hp_params`` looks for them, so ``safe_get_full_fp32_param`` returns those of other parameters. The
+    weights that the model computes with are those that were trained, so they count then.
+    """
     import torch
 
     return hasattr(parameter, "ds_id") or torch.equal(weights.to(parameter.dtype), parameter.detach())
 
 
 def configuration(engine: Any, model_config: Any) -> dict[str, Any]:
-    """What is in force after ``deepspeed.initialize``, as dotted keys."""
+    """Return the configuration in force after ``deepspeed.initialize``, as dotted keys."""
     return {
         **flatten("deepspeed", vars(engine._config)),
         **flatten("model", model_config.to_dict()),

@@ -1,4 +1,4 @@
-"""What a DeepSpeed engine writes: checkpoints, universal ones, and weights for others to read. Collective operations."""
+"""Files that a DeepSpeed engine writes: checkpoints, universal ones, and weights for other programs to read. Collective."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from harness.probe.process import meeting
 
 
 def shared_folder(name: str) -> str:
-    """Where all ranks of a job write files together. Raises RuntimeError where there is none."""
+    """Return the folder in which all ranks of a job write files together. Raise RuntimeError if the ranks span machines."""
     if meeting.spans_machines():
         raise RuntimeError("a checkpoint needs a folder that all ranks share, and these ranks span machines")
     return os.path.join(os.path.dirname(os.environ["DSREGRESS_RENDEZVOUS"].removeprefix("file://")), name)
 
 
 def universal(folder: str, tag: str, rank: int) -> str:
-    """Converts a checkpoint, as a user does between two jobs of different sizes. Returns the tag of what is made of it."""
+    """Convert a checkpoint, as a user does between two jobs of different sizes. Return the tag of the universal one."""
     import torch.distributed as dist
     from deepspeed.checkpoint import ds_to_universal
 
@@ -41,7 +41,8 @@ def universal(folder: str, tag: str, rank: int) -> str:
 
 
 def exported_parameters(engine: Any, kind: str, folder: str) -> Mapping[str, Any]:
-    """The trained weights as other programs read them: ``zero_to_fp32`` of a checkpoint, or those of a file in 16 bits."""
+    """Return the trained weights as other programs read them: ``zero_to_fp32`` of a checkpoint, or those of a file in 16
+    bits. Raise ValueError for another kind."""
     import torch
     import torch.distributed as dist
 

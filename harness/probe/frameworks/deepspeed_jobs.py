@@ -43,7 +43,7 @@ def start(
 
 
 def config(parameters: Mapping[str, Any], hidden_size: int, role: str) -> dict[str, Any]:
-    """What ``deepspeed.initialize`` gets for one role."""
+    """Return the configuration that ``deepspeed.initialize`` gets for one role."""
     from harness.probe.workloads.jobs import TRAINED, JobParameters
     from harness.probe.workloads.workload import pick
 
@@ -66,7 +66,7 @@ def _engine(
     with one_engine.zero_init(settings, shard):
         model = jobs.build(role, work, model_config, work.torch_dtype)
     if hasattr(model, "score"):
-        # Made outside of zero.Init, the head is on the host, from where DeepSpeed would move it in place.
+        # Made outside zero.Init, the head is on the host, and DeepSpeed would move it in place.
         model.score.to(one_engine.accelerator(device))
     if fill:
         one_engine.fill(model, jobs.weights_of(role))
@@ -81,7 +81,7 @@ def _engine(
 
 
 class JobTraining:
-    """See `harness.probe.framework.Training`. Each trained role has its own forward, backward and step in each
+    """Implements `harness.probe.framework.Training`. Each trained role has its own forward, backward and step in each
     micro-batch; scoring is part of the first one's forward."""
 
     def __init__(self, job: Any, engines: dict[str, Any], device: str, alone: bool) -> None:
@@ -135,13 +135,13 @@ class JobTraining:
         self._engines[role].step()
 
     def loss(self) -> float | None:
-        """The roles' losses added up."""
+        """Return the sum of the roles' losses."""
         if self._alone:
             return None
         return mean_loss(self._losses, self._job.work.gradient_accumulation_steps)
 
     def gradient_norm(self) -> float | None:
-        """Of the gradients of all roles together; each is clipped by its own."""
+        """Return the norm of the gradients of all roles together; each role is clipped by its own norm."""
         if self._alone:
             return None
         norms = [self._engines[role].get_global_grad_norm() for role in self._job.trained]

@@ -1,8 +1,8 @@
 """transformers' own `Trainer` over DeepSpeed: the way most people train, through accelerate's integration.
 
 The job is Trainer's: its loop draws the batches, scales the loss, counts tokens, accumulates, clips and logs. It runs on
-a separate thread (`SteppedTrainer`) and hands what is measured, ``compute_loss`` and the engine's ``backward`` and ``step``,
-to the measuring thread, one call at a time: meters and profilers see one thread only.
+a separate thread (`SteppedTrainer`) and hands the measured calls, ``compute_loss`` and the engine's ``backward`` and
+``step``, to the measuring thread, one at a time: meters and profilers see one thread only.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from harness.probe.frameworks.deepspeed import stopwatch, world_size
 
 __all__ = ["ideal", "judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
 
-#: More than any run walks. Trainer wants to know its end when it begins.
+#: More steps than any run takes. Trainer needs to know its end when it begins.
 _STEPS = 1_000_000
-#: Left to transformers' integration to fill in from the training arguments, as its users do. The sizes that a scenario
-#: leaves "auto" reach it as they are.
+#: Left to transformers' integration to fill in from the training arguments, as its users do. Sizes that are "auto" in a
+#: scenario reach it unchanged.
 _AUTO = ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "gradient_clipping")
 
 
-#: Whose code counts as the framework's own (see `harness.probe.holders.sites`).
+#: The package whose code counts as the framework's own (see `harness.probe.holders.sites`).
 PACKAGE = "deepspeed"
 
 
@@ -48,7 +48,7 @@ def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
 
 
 def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
-    """What `TrainingArguments` gets as its ``deepspeed``."""
+    """Return the configuration that `TrainingArguments` gets as its ``deepspeed``."""
     settings = deepspeed_config.config({**parameters, "integration": "none"}, hidden_size)
     return {**settings, **dict.fromkeys(_AUTO, "auto"), "bf16": {"enabled": "auto"}}
 
@@ -59,7 +59,8 @@ def start(
     shape: Mapping[str, Any],
     measured: Callable[[], AbstractContextManager[None]],
 ) -> TrainerTraining:
-    """See `harness.probe.framework.Framework.start`: builds the model and its Trainer, metered as init."""
+    """Build the model and its Trainer, metered as init; see `harness.probe.framework.Framework.start`. Raise ValueError
+    if one process represents several ranks."""
     import torch
     import transformers
 
@@ -114,7 +115,7 @@ def _trainer(arguments: Any, model: Any, samples: Samples) -> Any:
 
 
 class Samples:
-    """The sequences of all ranks, numbered in the order in which accelerate deals micro-batches out to ranks."""
+    """The sequences of all ranks, numbered in the order in which accelerate distributes micro-batches over ranks."""
 
     def __init__(self, work: Any, vocabulary: int) -> None:
         from harness.probe.workloads import objectives
@@ -138,7 +139,7 @@ class SteppedTrainer:
     """A Trainer whose loop runs on a separate thread and whose work is done on the caller's.
 
     The loop stops before each piece of work until `do` is called, and `do` returns when the loop has reached the next
-    one: what the loop itself allocates or releases has happened by then, in the same way each time.
+    one: all allocations and releases of the loop itself have happened by then, in the same way each time.
     """
 
     def __init__(self, trainer: Any) -> None:
@@ -173,12 +174,13 @@ class SteppedTrainer:
 
     @property
     def engine(self) -> Any:
+        """Return DeepSpeed's engine, without accelerate's wrapper."""
         return self.trainer.accelerator.deepspeed_engine_wrapped.engine
 
     def do(self, kind: str) -> None:
         """Do the work that the loop waits for, which must be of this kind, and let it go on to the next.
 
-        Raises whatever the work or the loop raises, and RuntimeError where the loop wants something else.
+        Raise whatever the work or the loop raises, and RuntimeError if the loop waits for other work.
         """
         if self.next != kind:
             raise RuntimeError(f"the trainer wants to go on with {self.next}, not {kind}")
@@ -209,15 +211,15 @@ class SteppedTrainer:
 
 
 class TrainerTraining:
-    """See `harness.probe.framework.Training`. Trainer's loop decides when the engine steps: where it leaves a micro-batch
-    without one, `step` does nothing."""
+    """Implements `harness.probe.framework.Training`. Trainer's loop decides when the engine steps: after a micro-batch
+    without a step of the loop, `step` does nothing."""
 
     def __init__(self, work: Any, stepped: SteppedTrainer, model_config: Any) -> None:
         self.micro_batches = work.gradient_accumulation_steps
         self._stepped, self._model_config = stepped, model_config
 
     def next_batch(self) -> None:
-        """The loop has drawn it already."""
+        """Do nothing: the loop has drawn the batch already."""
 
     def forward(self, micro_batch: int) -> None:
         self._stepped.do("forward")
@@ -230,7 +232,7 @@ class TrainerTraining:
             self._stepped.do("step")
 
     def loss(self) -> float:
-        """As Trainer logged it, which is what people watch."""
+        """Return the loss as Trainer logged it, which is what people watch."""
         return float(self._stepped.logged["loss"])
 
     def gradient_norm(self) -> float | None:
@@ -245,7 +247,7 @@ class TrainerTraining:
 
         trainer = self._stepped.trainer
         settings = trainer.args.to_dict()
-        folder = settings.pop("output_dir")  # of this run alone, and what older releases name the run after
+        folder = settings.pop("output_dir")  # of this run alone; older releases name the run after it
         own = flatten("trainer", {name: value for name, value in settings.items() if value != folder})
         return {
             **deepspeed_engine.configuration(self._stepped.engine, self._model_config),
@@ -265,7 +267,8 @@ def ideal(*arguments: Any) -> dict[str, dict[str, int]]:
 
 @contextlib.contextmanager
 def _plain_models() -> Iterator[None]:
-    """Outside the integration, which has transformers partition every model as long as the training arguments live."""
+    """Leave the integration within the block, which lets transformers partition every model while the training arguments
+    live."""
     from transformers.integrations import deepspeed as integration
 
     reference = integration._hf_deepspeed_config_weak_ref
@@ -279,12 +282,12 @@ def _plain_models() -> Iterator[None]:
 
 
 def model(training: TrainerTraining) -> Any:
-    """As the raw adapter's."""
+    """Return the model as the raw adapter does."""
     return training._stepped.engine.module
 
 
 def holders(training: TrainerTraining) -> Iterator[tuple[str, str, Any]]:
-    """As the raw adapter's."""
+    """Yield the tensors that the engine holds as the raw adapter does."""
     from harness.probe.frameworks import zero_holders
 
     return zero_holders.of(training._stepped.engine)

@@ -1,9 +1,9 @@
-"""What completes a DeepSpeed configuration: transformers' Trainer, accelerate, or nothing.
+"""Completes a DeepSpeed configuration by transformers' Trainer, by accelerate, or not at all.
 
-A configuration says ``auto`` where the library around DeepSpeed fills in a value. That library's own code does so here, at
-the version that the stack pins, so a release that resolves a value differently shows as another configuration. Where
-nothing resolves it (OpenRLHF passes its dictionary on unchanged), ``auto`` reaches DeepSpeed, which drops it and takes its
-own default.
+A configuration has ``auto`` for values that the library around DeepSpeed fills in. That library's own code does so here,
+at the version that the stack pins, so a release that resolves a value differently shows as another configuration. If
+nothing resolves it (OpenRLHF passes its dictionary on unchanged), ``auto`` reaches DeepSpeed, which drops it and uses
+its own default.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 
 from harness.probe.choices import CHOICES
 
-#: What a scenario's parameter ``integration`` may say.
+#: Values of a scenario's parameter ``integration``.
 INTEGRATIONS = CHOICES["integration"]
 
 
 def complete(
     settings: Mapping[str, Any], integration: str, *, hidden_size: int, world_size: int, work: Any
 ) -> dict[str, Any]:
-    """A new dictionary for ``deepspeed.initialize``. ``work`` is a `harness.probe.workloads.workload.Workload`.
+    """Return a new dictionary for ``deepspeed.initialize``. ``work`` is a `harness.probe.workloads.workload.Workload`.
 
-    Raises ValueError for an unknown integration.
+    Raise ValueError for an unknown integration.
     """
     if integration == "none":
         return copy.deepcopy(dict(settings))
@@ -36,7 +36,8 @@ def complete(
 
 
 def _by_transformers(settings: Mapping[str, Any], hidden_size: int, world_size: int, work: Any) -> dict[str, Any]:
-    """As ``Trainer(args=TrainingArguments(deepspeed=...))``: once from the arguments, once from the model."""
+    """Complete the settings like ``Trainer(args=TrainingArguments(deepspeed=...))``: once from the arguments, once from
+    the model."""
     from transformers.integrations import deepspeed as integration
 
     before = integration._hf_deepspeed_config_weak_ref  # its constructor makes itself the one that models obey
@@ -53,8 +54,8 @@ def _by_transformers(settings: Mapping[str, Any], hidden_size: int, world_size: 
 
 
 def _training_arguments(world_size: int, work: Any) -> Any:
-    """What of transformers.TrainingArguments the integration reads, at the values of the workload. Not the class itself:
-    its constructor starts devices and process groups."""
+    """Return the part of transformers.TrainingArguments that the integration reads, with the workload's values. Not the
+    class itself: its constructor starts devices and process groups."""
     from harness.probe.workloads.workload import ADAM_BETAS, ADAM_EPSILON
 
     return types.SimpleNamespace(
@@ -79,9 +80,9 @@ def _training_arguments(world_size: int, work: Any) -> Any:
 
 
 def _by_accelerate(settings: Mapping[str, Any], hidden_size: int, world_size: int, work: Any) -> dict[str, Any]:
-    """As ``accelerate launch`` with a DeepSpeed section in its YAML and no DeepSpeed file: the plugin writes the
-    configuration, and `Accelerator.prepare` fills in what the batches and the model say. What ``settings`` has beyond
-    the plugin's own fields is put on top, as nothing that a user sets may be lost."""
+    """Complete the settings like ``accelerate launch`` with a DeepSpeed section in its YAML and no DeepSpeed file: the
+    plugin writes the configuration, and `Accelerator.prepare` fills in what follows from the batches and the model.
+    Entries of ``settings`` beyond the plugin's own fields are added, since nothing that a user sets may be lost."""
     from accelerate.utils import DeepSpeedPlugin
 
     zero = settings["zero_optimization"]

@@ -1,6 +1,6 @@
-"""What is replaced in DeepSpeed, and in the packages around it, where ranks meet on processors.
+"""Replacements in DeepSpeed, and in the packages around it, for ranks on CPUs.
 
-Each replacement lasts as long as its block. Nothing stays in the process, be it a server's or a test's.
+Each replacement lasts as long as its block. Nothing stays in the process, whether a server's or a test's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SHARED_MEMORY = "deepspeed_shm_comm"
 
 
 def preload_deepspeed() -> None:
-    """Import DeepSpeed, which then finds out once, for all ranks, which of its operators it can build."""
+    """Import DeepSpeed, which then determines once, for all ranks, which of its operators it can build."""
     intel_packages.import_deepspeed()
     import deepspeed
 
@@ -26,8 +26,8 @@ def preload_deepspeed() -> None:
 
 @contextlib.contextmanager
 def without_shared_memory() -> Iterator[None]:
-    """From DeepSpeed 0.14.3 on, init_distributed compiles an all-reduce in shared memory, for 40 s, which no training step
-    uses. Not inside, where DeepSpeed was imported before."""
+    """Keep ``init_distributed`` within the block from compiling an all-reduce in shared memory, if DeepSpeed was
+    imported before. DeepSpeed 0.14.3 and later compile it for 40 s, and no training step uses it."""
     deepspeed = sys.modules.get("deepspeed")
     if deepspeed is None:
         yield
@@ -38,9 +38,9 @@ def without_shared_memory() -> Iterator[None]:
 
 @contextlib.contextmanager
 def joined_ranks(parameters: Mapping[str, Any], device: str) -> Iterator[None]:
-    """Keep the order of collectives over gloo; and in ``cpu`` have DeepSpeed take fp16, which it refuses where the processor
-    has no instructions for it. torch computes it there all the same, only slower, and scaling and overflow are the same
-    code."""
+    """Keep the order of collectives over gloo within the block. In ``cpu`` also let DeepSpeed accept fp16, which it
+    refuses if the processor has no instructions for it: torch computes it anyway, only slower, and scaling and
+    overflow are the same code."""
     from deepspeed.accelerator import get_accelerator
     from torch.distributed import distributed_c10d
 
@@ -55,8 +55,8 @@ def joined_ranks(parameters: Mapping[str, Any], device: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def accelerated() -> Iterator[None]:
-    """accelerate and transformers take DeepSpeed's ranks for GPUs. With these two answers they take gloo's as they are:
-    the ranks are several, and bf16 is something that they can do."""
+    """Let accelerate and transformers accept gloo's ranks within the block: they take DeepSpeed's ranks for GPUs. The
+    two replacements report that the ranks are several, and that they can compute in bf16."""
     import transformers.training_args
     from accelerate import state
     from accelerate.utils import DistributedType

@@ -1,4 +1,4 @@
-"""What the tensors of a DeepSpeed engine are for. Every attribute is looked up with a default, as attributes come and go
+"""The categories of a DeepSpeed engine's tensors. Every attribute is looked up with a default, as attributes come and go
 with releases."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.probe.holders import categories
 
 
 def of(engine: Any) -> Iterator[tuple[str, str, Any]]:
-    """(category, name of the parameter or "", tensor) of everything that the engine and its optimizers refer to."""
+    """Yield (category, name of the parameter or "", tensor) of everything that the engine and its optimizers refer to."""
     models = set()  # storages of whole parameters: an optimizer's lists of them add nothing
     for name, parameter in engine.module.named_parameters():
         yield from _of_parameter(name, parameter)

@@ -1,5 +1,5 @@
-"""The ``cuda`` mode: real kernels on the real allocator, and what measures them. Needs a stack; not yet run on hardware
-(see ``docs/cuda.md``).
+"""The ``cuda`` mode: real kernels on the real allocator, and their meter and stopwatch. Needs a stack; not yet run on
+hardware (see ``docs/cuda.md``).
 
 Nothing here touches a GPU until a rank, after its fork, enters `on_gpu`.
 """
@@ -22,22 +22,22 @@ from harness.probe.meters.meter import TorchMeter
 
 
 class CudaError(RuntimeError):
-    """There is no GPU to run on, or CUDA was touched before the fork."""
+    """No GPU is available, or CUDA was touched before the fork."""
 
 
 def processes(world_size: int, gpus: int) -> int:
-    """How many ranks to start: one per GPU; a single one, which stands for rank 0 of all, where there are fewer GPUs than
-    ranks."""
+    """Return how many ranks to start: one per GPU; a single one, which represents rank 0 of all, if there are fewer GPUs
+    than ranks."""
     return world_size if world_size <= gpus else 1
 
 
 def stubbed(world_size: int, gpus: int) -> bool:
-    """Whether one GPU stands for rank 0 of a larger job: kernels and allocator are real, collectives do nothing."""
+    """Return True if one GPU represents rank 0 of a larger job: kernels and allocator are real, collectives do nothing."""
     return world_size > gpus
 
 
 def assert_untouched() -> None:
-    """Raises CudaError where this process has a CUDA context already: its forks could not use a GPU."""
+    """Raise CudaError if this process has a CUDA context already: its forks could not use a GPU."""
     if torch.cuda.is_initialized():
         raise CudaError(
             "CUDA was initialised while the framework was imported, so no rank can be forked from here; "
@@ -47,7 +47,8 @@ def assert_untouched() -> None:
 
 @contextlib.contextmanager
 def on_gpu(settings: AllocatorSettings, gpus: int) -> Iterator[CudaMeter]:
-    """Puts this rank on its GPU (``LOCAL_RANK``), with these options of the allocator. Raises CudaError."""
+    """Put this rank on its GPU (``LOCAL_RANK``), with these options of the allocator, and yield its meter. Raise
+    CudaError if no GPU is visible."""
     if not gpus:
         raise CudaError("no NVIDIA GPU is visible here (NVML and CUDA_VISIBLE_DEVICES); run this cell on sim or cpu")
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -61,7 +62,7 @@ def on_gpu(settings: AllocatorSettings, gpus: int) -> Iterator[CudaMeter]:
 
 
 def allocator_options(settings: AllocatorSettings) -> str:
-    """As ``PYTORCH_CUDA_ALLOC_CONF`` spells them; empty where they are the defaults."""
+    """Return the options as ``PYTORCH_CUDA_ALLOC_CONF`` spells them; "" for the defaults."""
     options = []
     if settings.expandable_segments:
         options.append("expandable_segments:True")
@@ -71,15 +72,15 @@ def allocator_options(settings: AllocatorSettings) -> str:
 
 
 def set_allocator_options(options: str) -> None:
-    """By torch's own parser, whose name has changed; it takes effect on what is allocated from now on."""
+    """Set the allocator's options by torch's own parser, whose name has changed; later allocations follow them."""
     current = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
     (current or torch.cuda.memory._set_allocator_settings)(options)
 
 
 class CudaMeter(TorchMeter):
     """Device memory as torch's allocator reports it (rounded blocks, scratch memory of kernels included); host memory,
-    operators, FLOPs and communication as in the other modes. A collective is left alone: it is counted and not waited
-    for, because what its thread holds is in the allocator's figures."""
+    operators, FLOPs and communication as in the other modes. A collective is counted but not waited for, because the
+    memory that its thread holds is in the allocator's figures."""
 
     def __init__(self) -> None:
         super().__init__("cuda")
@@ -99,7 +100,7 @@ class CudaMeter(TorchMeter):
         return reading
 
     def recorder(self, ledger: StorageLedger, framework: Any, package: str) -> Any:
-        """Records who holds the device's memory from the allocator's own history, which is kept from here on."""
+        """Return a recorder of the device memory's holders from the allocator's own history, which is kept from now on."""
         from harness.probe.holders.snapshot import MOST_EVENTS, CudaSiteRecorder
 
         torch.cuda.memory._record_memory_history("all", context="alloc", stacks="python", max_entries=MOST_EVENTS)
@@ -113,8 +114,8 @@ class CudaMeter(TorchMeter):
 
 
 class CudaStopwatch:
-    """Implements `harness.probe.meters.phases.Stopwatch` with CUDA events on the current stream: what is between two of
-    them is the GPU's time, and its waiting for the host where the host is slower."""
+    """Implements `harness.probe.meters.phases.Stopwatch` with CUDA events on the current stream: the time between two of
+    them is the GPU's, including its waiting for the host if the host is slower."""
 
     def __init__(self, board: nvml.Board | None) -> None:
         self._board = board
@@ -140,13 +141,13 @@ class CudaStopwatch:
 
 
 def stopwatch() -> CudaStopwatch:
-    """Of this rank's GPU."""
+    """Return the stopwatch of this rank's GPU."""
     return CudaStopwatch(nvml.board(int(os.environ["LOCAL_RANK"])))
 
 
 @contextlib.contextmanager
 def backward_on_this_thread() -> Iterator[None]:
-    """Autograd runs a GPU's backward on a separate thread, which the interpreter's profiler does not see; in here it
-    runs on the calling thread, with the same calls in the same order."""
+    """Run a GPU's backward on the calling thread within the block, with the same calls in the same order: autograd runs
+    it on a separate thread, which the interpreter's profiler does not see."""
     with torch.autograd.set_multithreading_enabled(False):
         yield

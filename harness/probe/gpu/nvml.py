@@ -1,8 +1,8 @@
-"""GPUs through their driver's management library (NVML): how many there are, their clocks, and what slows them down.
+"""GPUs through their driver's management library (NVML): their number, their clocks, and what slows them down.
 
-NVML neither makes a CUDA context nor keeps a process from forking, which ``torch.cuda`` does. It comes with the stack
-(DeepSpeed requires ``nvidia-ml-py``, the module ``pynvml``); without it, or without a driver, nothing is
-reported. Names and bits: ``nvml.h``, group "Clocks Event Reasons"
+NVML neither makes a CUDA context nor keeps a process from forking, unlike ``torch.cuda``. It comes with the stack
+(DeepSpeed requires ``nvidia-ml-py``, the module ``pynvml``); without it, or without a driver, nothing is reported. Names
+and bits: ``nvml.h``, group "Clocks Event Reasons"
 (https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html).
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.probe.border.wire import Clocks
 
-#: Why clocks are below their maximum.
+#: Reasons for clocks below their maximum.
 REASONS = {
     0x1: "idle",
     0x2: "application_clocks",
@@ -37,7 +37,7 @@ _DRIVER_FOLDER = Path("/proc/driver/nvidia/gpus")
 
 
 def library() -> Any:
-    """The initialised ``pynvml``; None where there is none, or no driver for it."""
+    """Return the initialised ``pynvml``; None if it or its driver is missing."""
     try:
         import pynvml
 
@@ -48,7 +48,7 @@ def library() -> Any:
 
 
 def gpu_count(environment: Mapping[str, str] = os.environ, nvml: Any = None) -> int:
-    """How many GPUs CUDA would show to this process. Fork-safe: CUDA is not initialised."""
+    """Return the number of GPUs that CUDA would show to this process. Fork-safe: CUDA is not initialised."""
     nvml = nvml or library()
     if nvml is not None:
         count = int(nvml.nvmlDeviceGetCount())
@@ -58,8 +58,8 @@ def gpu_count(environment: Mapping[str, str] = os.environ, nvml: Any = None) -> 
 
 
 def visible(setting: str | None, count: int) -> list[str]:
-    """What ``CUDA_VISIBLE_DEVICES`` leaves of ``count`` GPUs: indices or UUIDs, up to the first that is none, as in
-    https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables."""
+    """Return what ``CUDA_VISIBLE_DEVICES`` leaves of ``count`` GPUs: indices or UUIDs, up to the first invalid one, as
+    in https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables."""
     if setting is None:
         return [str(index) for index in range(count)]
     left: list[str] = []
@@ -71,7 +71,7 @@ def visible(setting: str | None, count: int) -> list[str]:
 
 
 def reasons(bits: int) -> list[str]:
-    """The names of what slows a card down; unnamed bits stay numbers."""
+    """Return the names of what slows a card down; unnamed bits stay numbers."""
     known = [name for bit, name in REASONS.items() if bits & bit]
     unknown = bits & ~sum(REASONS)
     return [*known, *([hex(unknown)] if unknown else [])]
@@ -81,14 +81,14 @@ class Board:
     """One GPU, for the whole run."""
 
     def __init__(self, name: str, nvml: Any) -> None:
-        """``name`` is an index or a UUID. Raises NVML's errors."""
+        """Open the GPU ``name``, an index or a UUID. Raise NVML's errors."""
         self._nvml = nvml
         self._handle = (
             nvml.nvmlDeviceGetHandleByUUID(name) if not name.isdecimal() else nvml.nvmlDeviceGetHandleByIndex(int(name))
         )
 
     def clocks(self) -> Clocks | None:
-        """The current clocks: read them while the GPU is busy. None where the card does not report them."""
+        """Return the current clocks: read them while the GPU is busy. None if the card does not report them."""
         nvml = self._nvml
         query = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
         query = query or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
@@ -105,7 +105,7 @@ class Board:
 
 
 def board(local_rank: int, environment: Mapping[str, str] = os.environ, nvml: Any = None) -> Board | None:
-    """The GPU of a rank; None where NVML is not there or does not know it."""
+    """Return the GPU of a rank; None if NVML is missing or does not know it."""
     nvml = nvml or library()
     if nvml is None:
         return None

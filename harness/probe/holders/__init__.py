@@ -1,1 +1,1 @@
-"""Which place in the code holds each byte."""
+"""Attributes each byte to the place in the code that holds it."""

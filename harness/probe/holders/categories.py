@@ -1,11 +1,11 @@
-"""What memory is for, in words, and how the words are found. Standard library only.
+"""Names of the purposes of memory, and how they are found. Standard library only.
 
 A storage gets its category from what refers to it, never from its size: the adapter names the tensors of the live job
 (`holders`), a module that computes has its gathered parameters, a collective has its buffers, and the autograd engine
 knows which of its results is the gradient of a parameter. A storage that nothing referred to at the end of a phase gets
-the category of all others made at the same place in the framework's own code, if they agree. Last comes its lifetime:
-what is made in a forward outside the framework and outlives it is an activation, and what does not outlive its phase is
-temporary.
+the category of all others made at the same place in the framework's own code, if they agree. The last criterion is its
+lifetime: what is made in a forward outside the framework and outlives it is an activation, and what does not outlive its
+phase is temporary.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 PARAMETER_SHARDS = "parameter shards"
-PARAMETERS = "parameters"  #: whole, on every rank, where the framework does not shard them
+PARAMETERS = "parameters"  #: whole, on every rank, if the framework does not shard them
 GATHERED = "gathered parameters"
 GRADIENTS = "gradients"
 OPTIMIZER_STATE = "optimizer state"
@@ -22,10 +22,10 @@ ACTIVATIONS = "activations"
 BUCKETS = "buckets"
 TEMPORARY = "temporary"
 OTHER = "other"
-#: What a GPU's allocator adds to requested bytes: rounding, and remainders that it did not split off.
+#: The bytes that a GPU's allocator adds to requested ones: rounding, and remainders that it did not split off.
 ROUNDING = "the allocator's rounding"
 
-#: Where two categories fit one storage, the one that comes first here holds.
+#: If two categories fit one storage, the one that comes first here holds.
 ORDER = (
     PARAMETER_SHARDS,
     PARAMETERS,
@@ -50,18 +50,18 @@ _WORDS = (
 
 
 def by_name(attribute: str) -> str:
-    """The category of the tensors in an attribute of this name; `OTHER` where the name does not say."""
+    """Return the category of the tensors in an attribute of this name; `OTHER` if the name is unknown."""
     lowered = attribute.lower()
     return next((category for words, category in _WORDS if any(word in lowered for word in words)), OTHER)
 
 
 def stronger(known: str | None, other: str) -> str:
-    """The category of a storage that has been given both."""
+    """Return the category of a storage that has been given both."""
     return other if known is None or ORDER.index(other) < ORDER.index(known) else known
 
 
 def tensors_of(value: Any, is_tensor: Any, depth: int = 4) -> Iterable[Any]:
-    """The tensors in a nest of containers and plain objects."""
+    """Yield the tensors in a nest of containers and plain objects, at most ``depth`` levels deep."""
     if is_tensor(value):
         yield value
     elif depth == 0 or value is None or isinstance(value, (str, bytes, int, float, type)):

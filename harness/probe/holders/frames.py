@@ -1,6 +1,6 @@
-"""Which line of code is running: the stack behind an operator, and the node of the autograd engine.
+"""Locates the running line of code: the stack behind an operator, and the node of the autograd engine.
 
-Only code and line numbers are read. Frames' local variables are never looked at: that would keep tensors alive.
+Only code and line numbers are read, never frames' local variables: that would keep tensors alive.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import sys
 from types import CodeType, FrameType
 from typing import Any
 
-#: Callers that are recorded with each site.
+#: Number of callers that are recorded with each site.
 CALLERS = 5
 
-#: Functions that wrap others and say nothing about the site.
+#: Functions that wrap others and carry no information about the site.
 WRAPPERS = {"wrapped_fn", "wrapped_func", "decorate_context", "wrapper", "_use_grad", "maybe_fallback"}
 #: Packages that run operators on behalf of others; ``torch.optim`` counts as a caller.
 PLUMBING = {"", "torch", "harness", "pytest", "_pytest", "pluggy", "pytest_benchmark", *sys.stdlib_module_names}
 
-#: Where the harness itself lies, whose main module has the name that a program's has.
+#: The harness's own folder: its main module has the same name as a program's.
 _HARNESS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "")
 
 
@@ -31,7 +31,7 @@ class StackWalker:
         self._tops: dict[str, str | None] = {}
 
     def walk(self, frame: FrameType | None) -> tuple[str, tuple[str, ...], bool, bool]:
-        """(site, its callers, whether the site is in the framework, whether it is the autograd engine)."""
+        """Return (site, its callers, whether the site is in the framework, whether it is the autograd engine)."""
         found: list[str] = []
         own = engine = False
         outermost = ""
@@ -55,7 +55,7 @@ class StackWalker:
         return found[0], tuple(found[1:]), own, engine
 
     def _top(self, module: str) -> str | None:
-        """The package of a module; None for `PLUMBING`."""
+        """Return the package of a module; None for `PLUMBING`."""
         known = self._tops.get(module, "")
         if known == "":
             top = module.split(".")[0]
@@ -75,7 +75,7 @@ class StackWalker:
 
 
 def _is_engine(function: str, module: str) -> bool:
-    """Whether this is torch's frame that calls the autograd engine (by its name since 2.3, or before)."""
+    """Return True if this is torch's frame that calls the autograd engine (by its name since 2.3, or before)."""
     return function == "_engine_run_backward" or (function == "backward" and module == "torch.autograd")
 
 
@@ -91,7 +91,7 @@ def _node_name() -> str:
 
 
 def parameter_of_gradient() -> Any:
-    """The parameter whose gradient the running autograd node computes, if only views lie between; else None."""
+    """Return the parameter whose gradient the running autograd node computes, if only views are between them; else None."""
     node = _current_node()
     for following, _ in getattr(node, "next_functions", ()):
         for _ in range(3):

@@ -1,6 +1,5 @@
-"""Who held what at each phase's peak and end, from a trace of allocations and frees and from where each storage was made.
-
-The trace is replayed when the step is over, so the bytes add up to the metric."""
+"""The holders of memory at each phase's peak and end, from a trace of allocations and frees and from where each storage
+was made. The trace is replayed when the step is over, so the bytes add up to the metric."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from harness.probe.border.wire import REGULAR_PHASES, Explanation, Held, Moment,
 from harness.probe.holders import categories
 from harness.probe.meters.ledger import DEVICE, HOST, Event
 
-#: Rows of a moment; the smallest beyond these are merged by category.
+#: Most rows of a moment; the smallest beyond these are merged by category.
 _MOST_ROWS = 60
 #: Slices of a phase in the timeline, each with two points: its minimum and its maximum.
 _SLICES = 60
@@ -24,7 +23,7 @@ _MEMORIES = ((DEVICE, "device"), (HOST, "host"))
 
 
 class Birth:
-    """Where one storage was made, and what it is for."""
+    """The place where one storage was made, and its category."""
 
     __slots__ = ("category", "engine", "module", "names", "own", "phase", "site", "via")
 
@@ -37,23 +36,25 @@ class Birth:
 
 
 class PhaseMarks:
-    """Which part of a history is which phase. Those of the step at hand; and of what it has not had, as init or an occasion,
-    those of the last step that did."""
+    """Maps phases to parts of a history: those of the current step and, for phases that it has not had, such as init or
+    an occasion, those of the last step that had them."""
 
     def __init__(self) -> None:
         self._step: list[tuple[str, int, int]] = []
         self._earlier: dict[str, list[tuple[str, int, int]]] = {}
 
     def add(self, name: str, begin: int, end: int) -> None:
+        """Add a phase of the current step. ``begin`` and ``end`` are positions in the history."""
         self._step.append((name, begin, end))
 
     def new_step(self) -> None:
+        """Begin a step. Keep the phases of the one before that are not part of every step."""
         for name in {mark[0] for mark in self._step} - set(REGULAR_PHASES[1:]):
             self._earlier[name] = [mark for mark in self._step if mark[0] == name]
         self._step = []
 
     def all(self) -> list[tuple[str, int, int]]:
-        """(name, begin, end), in order."""
+        """Return (name, begin, end) of all phases, in order."""
         now = {mark[0] for mark in self._step}
         earlier = (mark for name, marks in self._earlier.items() if name not in now for mark in marks)
         return sorted((*earlier, *self._step), key=lambda mark: mark[1])
@@ -67,7 +68,8 @@ def explain(
     rank: int,
     card: AllocatorSettings | None = None,
 ) -> Explanation:
-    """What was alive at the peak and at the end of each phase; and the first request that ``card`` does not serve.
+    """Return what was alive at the peak and at the end of each phase, and the first request that ``card`` does not
+    serve.
 
     ``trace`` numbers phases by their index in ``labels``; ``births`` are by the storage's serial; ``phases`` are (name,
     begin, end), the last two as positions in the trace.
@@ -80,6 +82,8 @@ def explain(
 
 
 class TraceReplay:
+    """Replays one trace; for the arguments see `explain`."""
+
     def __init__(
         self, trace: list[Event], births: Mapping[int, Birth], phases: list[tuple[str, int, int]], labels: list[str]
     ) -> None:
@@ -87,6 +91,7 @@ class TraceReplay:
         self._deaths: dict[int, int] = {}
 
     def explanation(self, rank: int) -> Explanation:
+        """Return the moments at the peak and end of each phase, and the timeline, without a refusal."""
         self._inherit()
         totals = self._totals()
         wanted: dict[int, list[tuple[str, int]]] = collections.defaultdict(list)
@@ -120,7 +125,7 @@ class TraceReplay:
         return Explanation(moments={key: moments[key] for key in order}, timeline=timeline)
 
     def _totals(self) -> dict[int, list[int]]:
-        """Live bytes of each memory before the first event and after each."""
+        """Return the live bytes of each memory before the first event and after each."""
         totals = {memory: [0] for memory, _ in _MEMORIES}
         now = dict.fromkeys(totals, 0)
         for _, nbytes, memory, _ in self._trace:
@@ -131,7 +136,7 @@ class TraceReplay:
         return totals
 
     def _alive(self, moments: list[int]) -> Iterator[tuple[int, dict[int, dict[int, int]]]]:
-        """(moment, memory -> storage's serial -> bytes) at each of these positions of the trace."""
+        """Yield (moment, memory -> storage's serial -> bytes) at each of these positions of the trace."""
         live: dict[int, dict[int, int]] = collections.defaultdict(dict)
         at = 0
         for moment in moments:
@@ -164,7 +169,8 @@ class TraceReplay:
         return kept
 
     def refusal(self, card: AllocatorSettings) -> Refusal | None:
-        """The first request that a card does not serve, where the GPU is never behind the host."""
+        """Return the first request that a card does not serve if the GPU is never behind the host; None if it serves
+        all."""
         failure = replay(self._trace, card).failure
         if failure is None:
             return None
@@ -191,7 +197,7 @@ class TraceReplay:
         return (category, module, birth.site, birth.via, born)
 
     def _by_lifetime(self, birth: Birth, serial: int) -> str:
-        """The category of a storage that nothing named: an activation, temporary, or other."""
+        """Return the category of a storage that nothing named: an activation, temporary, or other."""
         died = self._deaths.get(serial)
         if died == birth.phase:
             return categories.TEMPORARY
@@ -200,8 +206,8 @@ class TraceReplay:
         return categories.OTHER
 
     def _inherit(self) -> None:
-        """Gives storages that the framework made and nothing named the category of all others from the same place, if
-        they agree; and finds the phase in which each storage was freed."""
+        """Give storages that the framework made and nothing named the category of all others from the same place, if
+        they agree; and find the phase in which each storage was freed."""
         known: dict[str, set[str]] = collections.defaultdict(set)
         for birth in self._births.values():
             if birth.category is not None and birth.own and not birth.engine:
@@ -221,12 +227,12 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
 
 def _numberless(path: str) -> str:
-    """``model.layers.17.mlp`` -> ``model.layers.*.mlp``."""
+    """Return the path with ``*`` for numbers: ``model.layers.17.mlp`` -> ``model.layers.*.mlp``."""
     return _NUMBER.sub("*", path)
 
 
 def _common(paths: Iterable[str]) -> str:
-    """The common prefix of several paths: ``model.layers.*``, or ``*``. A single path is returned as it is."""
+    """Return the common prefix of several paths: ``model.layers.*``, or ``*``. A single path is returned unchanged."""
     split = [path.split(".") for path in paths]
     if len(split) == 1:
         return ".".join(split[0])
@@ -239,7 +245,7 @@ def _common(paths: Iterable[str]) -> str:
 
 
 def _envelope(total: list[int], begin: int, end: int) -> list[list[int]]:
-    """[position in thousandths, bytes]: the minimum and the maximum of each slice, in their order in time."""
+    """Return [position in thousandths, bytes]: the minimum and the maximum of each slice, in their order in time."""
     count = end - begin + 1
     slices = min(_SLICES, count)
     points: list[list[int]] = []

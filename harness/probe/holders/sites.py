@@ -1,10 +1,10 @@
-"""Who holds the memory: where in the code each storage was made, for which module, and what it is for.
+"""Attributes memory to code: where each storage was made, for which module, and for what purpose.
 
 Enabled by `CellRequest.explain`; otherwise the ledger has no observer, at no cost. The observer changes nothing, so the
 figures are the same to the byte. When the step is over, `harness.probe.holders.replay` replays the ledger's trace.
 
-The module is the innermost one whose ``__call__`` is running (also when a checkpoint runs it again in backward), or
-the one that a parameter belongs to. Frames' local variables are never looked at: that would keep tensors alive.
+The module is the innermost one whose ``__call__`` is running (also when a checkpoint runs it again in backward), or the
+one that a parameter belongs to. Frames' local variables are never read: that would keep tensors alive.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SiteObserver(Protocol):
 
 @contextlib.contextmanager
 def observe_sites(meter: Any, framework: Any) -> Iterator[SiteObserver]:
-    """Observes what a meter counts. For a meter without a ledger of storages, the explanation is a note."""
+    """Observe what a meter counts. For a meter without a ledger of storages, the explanation is a note."""
     ledger = getattr(meter, "ledger", None)
     if ledger is None:
         yield NullObserver()
@@ -64,7 +64,7 @@ def package_of(framework: Any) -> str:
 
 
 class NullObserver:
-    """Where nothing can be observed."""
+    """Observes nothing."""
 
     @contextlib.contextmanager
     def phase(self, name: str, metered: Callable[[str], AbstractContextManager[None]]) -> Iterator[None]:
@@ -82,11 +82,11 @@ class NullObserver:
 
 
 class SiteRecorder:
-    """Observes one rank's ledger, from before anything is booked. ``framework`` is the adapter, ``package`` the top of the
-    framework's own modules."""
+    """Observes one rank's ledger, from before anything is booked. ``framework`` is the adapter, ``package`` the top of
+    the framework's own modules."""
 
     def __init__(self, ledger: StorageLedger, framework: Any, package: str) -> None:
-        #: the settings of the allocator that the meter models; None where it models none
+        #: the settings of the allocator that the meter models; None if it models none
         self.allocator: Callable[[], AllocatorSettings] | None = None
         self._framework = framework
         self._built: list[Any] = []  #: jobs, or a program's engines
@@ -107,7 +107,7 @@ class SiteRecorder:
     # -- while the job runs ------------------------------------------------------------------------------------------
 
     def born(self, entry: StorageReference, storage: Any) -> None:
-        """See `harness.probe.meters.ledger.LedgerObserver`."""
+        """Record where a storage was made; see `harness.probe.meters.ledger.LedgerObserver`."""
         site, via, own, engine = self._stack.walk(sys._getframe(2))
         module = ""
         birth = Birth(site, via, module, len(self._labels) - 1, engine, own)
@@ -122,12 +122,12 @@ class SiteRecorder:
             self._note_gradient(birth, entry.nbytes or storage.nbytes())
 
     def communicated(self, tensors: Iterable[Any]) -> None:
-        """See `harness.probe.meters.ledger.LedgerObserver`."""
+        """Tag the buffers of a collective; see `harness.probe.meters.ledger.LedgerObserver`."""
         for tensor in tensors:
             self.tag(tensor, categories.BUCKETS, "")
 
     def tag(self, tensor: Any, category: str, name: str) -> None:
-        """Notes what a live tensor is for; see `harness.probe.holders.categories.ORDER` for one that is several things."""
+        """Record the purpose of a live tensor; `harness.probe.holders.categories.ORDER` decides if it has several."""
         entry = self._ledger.find(tensor.untyped_storage())
         birth = self._births.get(entry.serial) if entry is not None else None
         if birth is None:
@@ -138,7 +138,7 @@ class SiteRecorder:
 
     @contextlib.contextmanager
     def phase(self, name: str, metered: Callable[[str], AbstractContextManager[None]]) -> Iterator[None]:
-        """Enters the metered phase, and tags what the job holds once it is over."""
+        """Enter the metered phase, and tag what the job holds once it is over."""
         with metered(name):
             times = self._times[name] = self._times.get(name, 0) + 1
             self._labels.append(name if times == 1 else f"{name} {times}")
@@ -148,7 +148,7 @@ class SiteRecorder:
         self._tag_held()
 
     def built(self, training: Any) -> None:
-        """The job, or one of a program's engines, is built: from now on its model and what it holds are known."""
+        """Take a job, or one of a program's engines, that has been built: its model's names, and what it holds."""
         self._built.append(training)
         model = getattr(self._framework, "model", None)
         if model is not None:
@@ -164,13 +164,13 @@ class SiteRecorder:
                 self.tag(tensor, category, name)
 
     def new_step(self) -> None:
-        """A step begins: the phases from here on are explained, and of the others init and occasions."""
+        """Begin a step: the phases from now on are explained, and of earlier ones init and occasions."""
         self._phases.new_step()
         self._times = {}
 
     @contextlib.contextmanager
     def calls(self) -> Iterator[None]:
-        """Follows the calls of torch's modules, without keeping their arguments alive."""
+        """Follow the calls of torch's modules within the block, without keeping their arguments alive."""
         torch = sys.modules.get("torch")
         if torch is None:
             yield
@@ -195,11 +195,11 @@ class SiteRecorder:
     # -- when the step is over ---------------------------------------------------------------------------------------
 
     def measured(self, readings: Mapping[str, PhaseReading]) -> None:
-        """The meter's figures of the step; nothing to do here, as they are the ledger's."""
+        """Do nothing: the meter's figures of the step are the ledger's."""
 
     def explanation(self, rank: int, room_bytes: int = 0) -> Explanation:
-        """Of the phases since `new_step`; and of the whole run, where the meter models an allocator, the first request that
-        a card with ``room_bytes`` for tensors refuses."""
+        """Return the explanation of the phases since `new_step` and, if the meter models an allocator, the first request
+        of the whole run that a card with ``room_bytes`` for tensors refuses."""
         card = None
         if self.allocator is not None and room_bytes:
             card = dataclasses.replace(self.allocator(), card_bytes=room_bytes)
@@ -208,7 +208,7 @@ class SiteRecorder:
         return explain(trace, self._births, self._phases.all(), self._labels, rank, card)
 
     def _learn_names(self, modules: Iterable[tuple[str, Any]]) -> None:
-        """Notes the names of the model's modules and of their parameters."""
+        """Record the names of the model's modules and of their parameters."""
         for path, module in modules:
             self._names[id(module)] = path or type(module).__name__
             for name, parameter in module._parameters.items():
@@ -218,7 +218,7 @@ class SiteRecorder:
         return self._names.get(id(module), type(module).__name__)
 
     def _tag_parameters(self, module: Any) -> None:
-        """Tags the parameters of a module that computes: by now they are gathered."""
+        """Tag the parameters of a module that computes: they are gathered by then."""
         for name, parameter in module._parameters.items():
             if parameter is not None and hasattr(parameter, "ds_id"):
                 self.tag(parameter, categories.GATHERED, f"{self._name_of(module)}.{name}")

@@ -1,8 +1,8 @@
-"""Who holds a GPU's memory, from the history that torch's own allocator keeps. Standard library only; the conversion is
-pure, and nothing is pickled. Not yet run on hardware.
+"""The holders of a GPU's memory, from the history that torch's own allocator keeps. Standard library only; the
+conversion is pure, and nothing is pickled. Not yet run on hardware.
 
 The structure of a snapshot is torch's (https://docs.pytorch.org/docs/stable/torch_cuda_memory.html): ``device_traces``
-holds, per device, what happened in order: ``action``, ``addr``, ``size`` as requested, ``frames`` innermost first. The
+has the events of each device, in order: ``action``, ``addr``, ``size`` as requested, ``frames`` innermost first. The
 allocator hands out multiples of 512 bytes, and sometimes a larger block that it does not split. What the trace omits of
 that, and what was allocated before it began, is a separate row, so the bytes add up to the metric.
 """
@@ -21,7 +21,7 @@ from harness.probe.holders import categories, replay, sites
 from harness.probe.holders.frames import CALLERS, PLUMBING, WRAPPERS
 from harness.probe.meters.ledger import DEVICE, Event, StorageLedger, StorageReference
 
-#: What the allocator rounds requests up to, bytes (``kMinBlockSize``).
+#: The allocator rounds requests up to multiples of this, in bytes (``kMinBlockSize``).
 _UNIT = 512
 
 #: Events that the allocator keeps; a step of a large model has a few hundred thousand.
@@ -29,7 +29,7 @@ MOST_EVENTS = 1 << 22
 
 
 def history(snapshot: Mapping[str, Any], device: int) -> tuple[list[Event], dict[int, int], dict[int, list[Any]]]:
-    """(allocations and frees, one event for each entry of the trace; serial -> address; serial -> frames).
+    """Return (allocations and frees, one event for each entry of the trace; serial -> address; serial -> frames).
 
     An entry that is neither an allocation nor a free becomes an event of no bytes, so that positions in both are equal.
     """
@@ -45,7 +45,7 @@ def history(snapshot: Mapping[str, Any], device: int) -> tuple[list[Event], dict
             live[address] = (serial, nbytes)
             addresses[serial], frames[serial] = address, entry.get("frames", [])
             event = (serial, nbytes, DEVICE, 0)
-        elif action == "free_requested" and address in live:  # from here on it no longer counts as allocated
+        elif action == "free_requested" and address in live:  # from now on it no longer counts as allocated
             freed, nbytes = live.pop(address)
             event = (freed, -nbytes, DEVICE, 0)
         events.append(event)
@@ -53,7 +53,7 @@ def history(snapshot: Mapping[str, Any], device: int) -> tuple[list[Event], dict
 
 
 def where(frames: Sequence[Mapping[str, Any]], package: str) -> tuple[str, tuple[str, ...], bool]:
-    """(site, its callers, whether the site is in the framework), as in `harness.probe.holders.sites`."""
+    """Return (site, its callers, whether the site is in the framework), as `harness.probe.holders.sites` has them."""
     found: list[str] = []
     own = False
     for frame in frames:
@@ -70,8 +70,8 @@ def where(frames: Sequence[Mapping[str, Any]], package: str) -> tuple[str, tuple
 
 
 class CudaSiteRecorder(sites.SiteRecorder):
-    """As a `SiteRecorder`, with the device's part from the allocator's history. ``snapshot`` takes a snapshot; ``device``
-    is the device's index. What a block is for is found by its address, from the storages that the ledger booked there."""
+    """A `SiteRecorder` whose device part is the allocator's history. ``snapshot`` takes a snapshot; ``device`` is the
+    device's index. A block's purpose is found by its address, from the storages that the ledger booked there."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class CudaSiteRecorder(sites.SiteRecorder):
         self._marks.new_step()
 
     def measured(self, readings: Mapping[str, PhaseReading]) -> None:
-        """The bytes that the allocator reports, to which the explanation must add up."""
+        """Record the bytes that the allocator reports, to which the explanation must add up."""
         for phase, reading in readings.items():
             for metric in ("device_peak_bytes", "device_retained_bytes"):
                 self._readings[f"{phase}.{metric}"] = getattr(reading, metric)
@@ -153,7 +153,7 @@ class CudaSiteRecorder(sites.SiteRecorder):
 
 
 def completed(moment: Any, nbytes: int) -> Any:
-    """A moment whose rows add up to ``nbytes``, the allocator's figure."""
+    """Return a moment whose rows add up to ``nbytes``, the allocator's figure."""
     missing = nbytes - moment.nbytes
     if not missing:
         return moment

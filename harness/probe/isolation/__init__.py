@@ -1,14 +1,14 @@
-"""Keep what a program writes away from its user's files.
+"""Keeps what a program writes away from its user's files.
 
-A run has a *shield*, made once in the run's folder (`make`) and taken on by each of its ranks (`join`). It is the first of
-these that the machine allows:
+A run has a *shield*, made once in the run's folder (`make`) and taken on by each of its ranks (`join`). It is the first
+of these that the machine allows:
 
-- ``view``: the ranks share a view of the file system of their own (`harness.probe.isolation.view`). They read what is
-  there, and may change all of it: what they change is the run's, and is discarded with it.
+- ``view``: the ranks share their own view of the file system (`harness.probe.isolation.view`). They can read and change
+  everything: their changes belong to the run, and are discarded with it.
 - ``landlock``: the ranks may write to the folders of the run alone; elsewhere the kernel refuses (`.landlock`).
-- ``none``: nothing. The run's copy of the program's folder (`harness.probe.programs.workplace`) is all there is.
+- ``none``: no protection but the run's copy of the program's folder (`harness.probe.programs.workplace`).
 
-Standard library only: the host asks `strongest` before a run, to say what this machine does not allow.
+Standard library only: the host calls `strongest` before a run, to report what this machine does not allow.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ VIEW, LANDLOCK, NONE = KINDS = ("view", "landlock", "none")
 #: The shield of a run, as JSON, in its folder.
 _FILE = "shield.json"
 
-#: Below a run's folder, where its view keeps what was changed.
+#: Name of the folder, below a run's, in which its view keeps changes.
 _CHANGED = "changed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shield:
-    """What keeps one run's writes apart. ``namespaces`` are open handles of the process that made the view, ``no_view`` is
-    why there is none."""
+    """The shield that keeps one run's writes apart. ``namespaces`` are open handles of the process that made the view;
+    ``no_view`` is the reason if there is none."""
 
     kind: str
     writable: list[str]
@@ -51,8 +51,8 @@ class Shield:
 def make(run: Path, writable: Sequence[str], kinds: Sequence[str] = ()) -> str:
     """Make the shield of a run and return its kind, the first of ``kinds``, else of all, that works here.
 
-    ``writable`` are folders besides the run's in which writes are to stay. The processes that `join` may be forks of this
-    one or not; this one has to be there when they do.
+    ``writable`` are folders besides the run's in which writes are to stay. The processes that `join` may be forks of
+    this one or not; this one must still exist when they do.
     """
     shield = _made(run, [str(run), *(folder for folder in writable if folder)], kinds or KINDS)
     write_whole(run / _FILE, json.dumps(asdict(shield)))
@@ -78,7 +78,7 @@ def _made(run: Path, writable: list[str], kinds: Sequence[str]) -> Shield:
 def join(run: Path) -> Shield:
     """Take on the shield of a run, for this process and all that it starts. Return it.
 
-    Call it before this process has threads. Raises OSError where the kernel refuses what it allowed before.
+    Call it before this process has threads. Raise OSError if the kernel refuses what it allowed before.
     """
     shield = _shield(run)
     parent = os.getppid()
@@ -88,9 +88,9 @@ def join(run: Path) -> Shield:
         temporary = run / "tmp"
         temporary.mkdir(exist_ok=True)
         os.environ["TMPDIR"], tempfile.tempdir = str(temporary), None
-        landlock.restrict([*shield.writable, *_home_of_the_run(), *landlock.DEVICES])
+        landlock.restrict([*shield.writable, *_home_of_the_run()])
         landlock.ignore_metadata()
-    processes.die_with_parent(parent)  # the kernel forgets it where privileges change
+    processes.die_with_parent(parent)  # the kernel forgets it when privileges change
     return shield
 
 
@@ -100,8 +100,8 @@ def kind_of(run: Path) -> str:
 
 
 def changed_outside(run: Path) -> list[str]:
-    """Return the paths outside the run that it changed in its view, sorted: what was there and was changed or removed, and
-    what is new outside temporary folders. Of a new folder, itself alone. Empty without a view."""
+    """Return the paths outside the run that it changed in its view, sorted: existing ones that were changed or removed,
+    and new ones outside temporary folders. For a new folder, only the folder. Empty without a view."""
     if kind_of(run) != VIEW:
         return []
     shield = _shield(run)
@@ -142,7 +142,7 @@ def discard(run: Path) -> None:
 
 
 def refused_path(run: Path, error: OSError) -> str:
-    """Return the path that a program could not write because of its shield; empty if that is not what its error says."""
+    """Return the path that a program could not write because of its shield; "" if its error is another one."""
     if kind_of(run) != LANDLOCK or error.errno != errno.EACCES or not isinstance(error.filename, (str, bytes)):
         return ""
     path = os.path.realpath(os.fsdecode(error.filename))
@@ -153,7 +153,7 @@ def refused_path(run: Path, error: OSError) -> str:
 
 
 def strongest(folder: Path) -> str:
-    """Return the kind that a run in ``folder`` will have on this machine. Raises OSError where nothing can be written."""
+    """Return the kind that a run in ``folder`` will have on this machine. Raise OSError if nothing can be written."""
     with tempfile.TemporaryDirectory(dir=folder) as made:
         pid = os.fork()
         if not pid:

@@ -1,6 +1,7 @@
-"""Where no view can be made: the kernel refuses a process all writes but those in named folders (Landlock, Linux 5.13 on).
+"""The shield if no view can be made: the kernel refuses a process all writes but those in named folders (Landlock, Linux
+5.13 and later).
 
-Landlock knows nothing of modes, owners and times. So calls that change them succeed and do nothing (`ignore_metadata`), by
+Landlock does not cover modes, owners and times. So calls that change them succeed and do nothing (`ignore_metadata`), by
 a filter of system calls (seccomp(2)).
 
 The numbers are those of linux/landlock.h, linux/seccomp.h and of the system calls of x86-64.
@@ -8,7 +9,6 @@ The numbers are those of linux/landlock.h, linux/seccomp.h and of the system cal
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import os
@@ -18,8 +18,10 @@ from collections.abc import Sequence
 
 from harness.probe.isolation import syscalls
 
-#: Everybody's, which hold nobody's files.
-DEVICES = ("/dev", "/proc")
+#: Devices and the kernel's own files, which are written, and neither made nor removed.
+_DEVICES = ("/dev", "/proc")
+#: Of all processes, which find one another there.
+_SHARED_MEMORY = "/dev/shm"
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION = 1  # LANDLOCK_CREATE_RULESET_VERSION
@@ -28,9 +30,9 @@ _PATH_BENEATH = 1
 #: Rights that change something: write to files, remove files and folders, make entries of each kind.
 _CHANGES = 1 << 1 | sum(1 << bit for bit in range(4, 13))
 _REPARENT, _TRUNCATE = 1 << 13, 1 << 14
-#: From which version on there are the last two.
+#: First versions that have these two rights.
 _REPARENT_VERSION, _TRUNCATE_VERSION = 2, 3
-#: Of a file, where a rule names one.
+#: Of these, what is done to a file that exists.
 _OF_FILES = 1 << 1 | _TRUNCATE
 
 _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _FILTER = 22, 38, 2
@@ -44,7 +46,7 @@ _TRUNCATE_CALL = 76
 
 
 def version() -> int:
-    """Return the version of Landlock that this kernel has, 0 where it has none."""
+    """Return the version of Landlock that this kernel has, 0 if it has none."""
     try:
         return syscalls.checked(syscalls.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION), "landlock")
     except OSError:
@@ -52,15 +54,17 @@ def version() -> int:
 
 
 def restrict(writable: Sequence[str]) -> None:
-    """Let this process, and what it starts, write below these folders alone. Cannot be undone. Raises OSError."""
+    """Let this process, and what it starts, write below these folders and to devices alone. Cannot be undone. Raise OSError
+    if the kernel refuses."""
     here = version()
     rights = _CHANGES | (here >= _REPARENT_VERSION) * _REPARENT | (here >= _TRUNCATE_VERSION) * _TRUNCATE
     handled = ctypes.create_string_buffer(struct.pack("<Q", rights), 8)
     ruleset = syscalls.checked(syscalls.syscall(_CREATE_RULESET, handled, ctypes.c_size_t(8), 0), "landlock")
     try:
-        for folder in writable:
-            with contextlib.suppress(FileNotFoundError):
-                _allow(ruleset, folder, rights)
+        for folder in (*writable, _SHARED_MEMORY):
+            _allow(ruleset, folder, rights)
+        for folder in _DEVICES:
+            _allow(ruleset, folder, rights & _OF_FILES)
         syscalls.prctl(_PR_SET_NO_NEW_PRIVS, 1)
         syscalls.checked(syscalls.syscall(_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
     finally:
@@ -68,9 +72,12 @@ def restrict(writable: Sequence[str]) -> None:
 
 
 def _allow(ruleset: int, folder: str, rights: int) -> None:
+    """Add a rule for a folder, if there is one."""
+    if not os.path.isdir(folder):
+        return
     handle = os.open(folder, os.O_PATH | os.O_CLOEXEC)
     try:
-        rule = struct.pack("<Qi", rights if os.path.isdir(folder) else rights & _OF_FILES, handle)
+        rule = struct.pack("<Qi", rights, handle)
         syscalls.checked(
             syscalls.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.create_string_buffer(rule, len(rule)), 0),
             f"landlock_add_rule {folder}",
@@ -80,8 +87,9 @@ def _allow(ruleset: int, folder: str, rights: int) -> None:
 
 
 def ignore_metadata() -> None:
-    """Let this process, and what it starts, change no mode, owner, time or attribute of any file: such calls do nothing and
-    succeed. Kernels whose Landlock does not know truncate(2) refuse it. Cannot be undone. Raises OSError."""
+    """Let this process, and what it starts, change no mode, owner, time or attribute of any file: such calls do nothing
+    and succeed. truncate(2) is refused on kernels whose Landlock does not cover it. Cannot be undone. Raise OSError
+    if the kernel refuses the filter."""
     if platform.machine() != "x86_64":
         return
     answers = dict.fromkeys(_METADATA, 0)

@@ -1,4 +1,4 @@
-"""The mounts that a view of the file system is made of, as a plan. Pure, but for the folders that it lists."""
+"""The mounts of which a view of the file system consists, as a plan. Pure, except for listing folders."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-#: Kinds of file systems that are the kernel's own, which hold nobody's files.
+#: Kinds of file systems that are the kernel's own, without files of any user.
 _OF_THE_KERNEL = frozenset(
     (
         *("autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs"),
-        *("fusectl", "hugetlbfs", "mqueue", "nsfs", "proc", "pstore", "rpc_pipefs", "securityfs", "selinuxfs", "sysfs"),
+        *("fusectl", "hugetlbfs", "mqueue", "nsfs", "pstore", "rpc_pipefs", "securityfs", "selinuxfs", "sysfs"),
         "tracefs",
     )
 )
@@ -20,17 +20,17 @@ _OF_THE_KERNEL = frozenset(
 #: Entries beyond which a folder is not made entry by entry.
 _MOST_ENTRIES = 5_000
 
-#: Devices, which an overlay of a namespace's own would disable.
-_AS_IT_IS = frozenset(("/dev",))
+#: Devices, which an overlay of a namespace's own would disable. They are written where their folder is read-only.
+_DEVICES = "/dev"
 
 
 class How(Enum):
-    """How a path of the view is made."""
+    """The way in which a path of the view is made."""
 
     OVERLAY = auto()  #: a folder that shows the machine's, with changes of the view's own
     SHARED = auto()  #: the machine's own, with all below it
     READ_ONLY = auto()  #: the machine's own, which cannot be changed
-    FOLDER = auto()  #: a new folder, whose entries are made one by one, since a mount lies below it
+    FOLDER = auto()  #: a new folder, whose entries are made one by one, since it contains a mount
     LINK = auto()
 
 
@@ -44,7 +44,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class Step:
-    """One path of the view; parents come before what they hold."""
+    """One path of the view; parents come before their entries."""
 
     path: str
     how: How
@@ -63,10 +63,10 @@ def read_mounts(table: str) -> list[Mount]:
 def plan_view(mounts: Sequence[Mount]) -> list[Step]:
     """Return the steps that make a view of this machine's ``/``.
 
-    The kernel refuses an overlay over a folder below which something else is mounted, so such a folder is made anew, entry
-    by entry; one with very many entries, as container engines have, is read-only.
+    The kernel refuses an overlay over a folder below which something else is mounted, so such a folder is made anew,
+    entry by entry; one with very many entries, as container engines have, is read-only.
     """
-    kinds = {mount.path: mount.kind for mount in mounts}  # of several at one path, the last is what shows
+    kinds = {mount.path: mount.kind for mount in mounts}  # of several at one path, the last is visible
     above = {parent for path in kinds for parent in _parents(path)}
     return [*_steps_of_entries("/", kinds, above)]
 
@@ -78,8 +78,10 @@ def _steps_of_entries(folder: str, kinds: dict[str, str], above: set[str]) -> It
             yield Step(path, How.LINK)
         elif not entry.is_dir():
             yield Step(path, How.READ_ONLY)
-        elif path in _AS_IT_IS or kinds.get(path) in _OF_THE_KERNEL:
+        elif kinds.get(path) == "proc":
             yield Step(path, How.SHARED)
+        elif path == _DEVICES or kinds.get(path) in _OF_THE_KERNEL:
+            yield Step(path, How.READ_ONLY)
         elif path not in above:
             yield Step(path, How.OVERLAY)
         elif len(_entries(path)) > _MOST_ENTRIES:
@@ -90,7 +92,7 @@ def _steps_of_entries(folder: str, kinds: dict[str, str], above: set[str]) -> It
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """Return what is in a folder, by name; nothing if this user may not list it, or if it is gone."""
+    """Return the entries of a folder, by name; empty if this user may not list it, or if it is gone."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)

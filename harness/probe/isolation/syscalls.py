@@ -1,4 +1,4 @@
-"""The calls of Linux that Python 3.10 lacks. Each raises OSError with what it was about. x86-64, as the project needs."""
+"""System calls of Linux that Python 3.10 lacks. Each raises OSError with its name. x86-64, as the project needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def checked(result: int, what: str) -> int:
-    """Return the result of a call, or raise OSError."""
+    """Return the result of a call. Raise OSError if it is negative."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), what)

@@ -1,10 +1,11 @@
-"""A view of the whole file system for the processes of one run: a mount namespace of overlays (Linux 5.11 on, no privilege).
+"""A view of the whole file system for the processes of one run: a mount namespace of overlays (Linux 5.11 and later, no
+privilege needed).
 
-Whatever they write, truncate, rename, remove, chmod or link, in whatever language and through whatever link, is done to the
-view: the machine's files stay as they are, and what was changed lies in a folder of the run. Two runs do not see each
-other's changes. Only the folders that are named as writable are the machine's own.
+Whatever they write, truncate, rename, remove, chmod or link, in any language and through any link, is done to the view:
+the machine's files stay unchanged, and the changes are kept in a folder of the run. Two runs do not see each other's
+changes. Only the folders that are named as writable are the machine's own.
 
-A process makes the namespaces and ends; handles on them, which its parent has opened, keep them. A process enters them by
+A process makes the namespaces and ends; handles on them, which its parent has opened, keep them. Processes enter them by
 `join`. The user is the same as outside.
 """
 
@@ -19,20 +20,20 @@ from harness.probe.border.trees import remove_tree
 from harness.probe.isolation import layout, syscalls
 from harness.probe.isolation.layout import How
 
-#: In the view, where the machine's own root is until it is detached.
+#: The place of the machine's own root in the view until it is detached.
 _OLD = "/.machine"
 
-#: Of overlayfs, for one that is mounted in a user namespace.
+#: Options of overlayfs when mounted in a user namespace.
 _OPTIONS = "lowerdir={lower},upperdir={upper},workdir={work},userxattr,volatile"
 
 _ALL_IDS = "0 0 4294967295"
 
 
 def make(folder: Path, writable: Sequence[str]) -> list[str]:
-    """Make a view and return paths that stand for its namespaces, for `join`, as long as this process is there.
+    """Make a view and return paths of its namespaces for `join`, valid as long as this process exists.
 
-    What is changed is kept below ``folder``; where its file system cannot do that (NFS, an overlay), in memory. Raises
-    OSError where the machine allows no such view.
+    Changes are kept below ``folder``; if its file system cannot do that (NFS, an overlay), in memory. Raise OSError if
+    the machine allows no such view.
     """
     asking, asked = os.pipe()
     mapped, mapping = os.pipe()
@@ -62,7 +63,7 @@ def make(folder: Path, writable: Sequence[str]) -> list[str]:
 
 
 def _make_and_say(folder: Path, writable: Sequence[str], asked: int, mapped: int, saying: int) -> None:
-    """The process that makes the namespaces. It stays until its parent has opened them."""
+    """Make the namespaces in a process of its own, report the result, and stay until the parent has opened them."""
     try:
         said = "."
         try:
@@ -81,7 +82,7 @@ def _make_and_say(folder: Path, writable: Sequence[str], asked: int, mapped: int
 
 
 def _map_ids(process: int) -> None:
-    """Let a process of a new user namespace be the user that it was: all ids where this process may say so, else its own."""
+    """Let a process of a new user namespace keep its user: map all ids if this process may, else its own."""
     about = Path(f"/proc/{process}")
     try:
         (about / "uid_map").write_text(_ALL_IDS)
@@ -94,8 +95,8 @@ def _map_ids(process: int) -> None:
 
 
 def _mount_all(folder: Path, writable: Sequence[str]) -> None:
-    """Mount the view and make it the root of this namespace. Raises OSError."""
-    syscalls.mount("", "/", flags=syscalls.MS_REC | syscalls.MS_PRIVATE)  # what is mounted from now on is not seen here
+    """Mount the view and make it the root of this namespace. Raise OSError if the kernel refuses."""
+    syscalls.mount("", "/", flags=syscalls.MS_REC | syscalls.MS_PRIVATE)  # hides the machine's later mounts
     root = folder / "root"
     root.mkdir(parents=True)
     changes = folder / "files"
@@ -147,7 +148,7 @@ def _mount_read_only(path: str, target: str) -> None:
 
 
 def _mount_overlay(path: str, target: str, changes: Path) -> None:
-    """Show ``path`` at ``target`` with changes apart; read-only where its file system has no overlays."""
+    """Show ``path`` at ``target`` with separate changes; read-only if its file system allows no overlays."""
     upper, work = changes / "files", changes / "work"
     upper.mkdir(parents=True)
     work.mkdir()
@@ -184,12 +185,13 @@ def _keeps_overlays(folder: Path) -> bool:
 
 
 def _escaped(path: str) -> str:
-    """Return a path as an option of overlayfs has it."""
+    """Return a path escaped for the options of overlayfs."""
     return path.replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")
 
 
 def join(namespaces: Sequence[str]) -> None:
-    """Enter a view, in the folder of the same name. Call it before this process has threads. Raises OSError."""
+    """Enter a view, in the folder of the same name. Call it before this process has threads. Raise OSError if the kernel
+    refuses."""
     here = os.getcwd()
     handles = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in namespaces]
     for handle, kind in zip(handles, (syscalls.CLONE_NEWUSER, syscalls.CLONE_NEWNS), strict=True):
@@ -199,8 +201,8 @@ def join(namespaces: Sequence[str]) -> None:
 
 
 def changed(folder: Path, namespaces: Sequence[str]) -> list[str]:
-    """Return the paths that were changed, added or removed in a view that keeps its changes in ``folder``. Empty where the
-    view cannot be entered any more."""
+    """Return the paths that were changed, added or removed in a view that keeps its changes in ``folder``. Empty if the
+    view can no longer be entered."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -233,7 +235,7 @@ def _changes(files: Path) -> Iterator[str]:
 
 
 def _is_new(folder: str) -> bool:
-    """Return True if a folder replaces, and does not extend, what the machine has in its place."""
+    """Return True if a folder replaces the machine's folder of that path and does not extend it."""
     try:
         return os.getxattr(folder, "user.overlay.opaque") == b"y"
     except OSError:

@@ -1,1 +1,1 @@
-"""What is counted while a step runs."""
+"""Counts memory, operators, communication and warnings while a step runs."""

@@ -1,9 +1,9 @@
 """The streams of a device: which one is current, and which frees wait for which of them. Standard library only.
 
-A GPU works behind the host, in as many orders as there are streams. How far behind depends on timing, which no simulation
-has. So two extremes are kept apart: a GPU that is never behind, for which nothing here matters, and one that does nothing
-before the host waits for it. `DeviceStreams` follows the second: what the host has waited for, and all that came before
-it, is done; nothing else is. A host waits by itself where a stream's queue of launches is full.
+A GPU works behind the host, in as many orders as it has streams. How far behind depends on timing, which no simulation
+has. So two extremes are distinguished: a GPU that is never behind, for which nothing here matters, and one that does
+nothing before the host waits for it. `DeviceStreams` follows the second: what the host has waited for, and all that came
+before it, is done; nothing else is. The host also waits when a stream's queue of launches is full.
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ from collections.abc import Callable, Iterable, Mapping
 
 #: Launches that a stream's queue takes before the next one blocks the host: about a thousand for each stream
 #: (https://forums.developer.nvidia.com/t/cuda-stream-are-blocked-when-luanch-lots-of-kernels-1000/68937). An operator counts
-#: as one, and has one at least, so that the host is never thought to have waited where it has not.
+#: as one, and has at least one, so that the host is never assumed to have waited when it has not.
 QUEUED_LAUNCHES = 1024
 
-#: A point of the device's work: stream -> how many of the delayed frees on it come before. The point of a stream that
-#: waited for others has theirs, too.
+#: A point of the device's work: stream -> the number of delayed frees on it that come before. For a stream that waited for
+#: others, theirs are included.
 Mark = Mapping[int, int]
 
 
 class DeviceStreams:
-    """``settle`` books the frees so far; ``passed`` is called with the number of each delayed free whose streams are done.
-
-    With ``late=False`` the GPU is never behind: no free is delayed, and everything is done.
-    """
+    """Calls ``settle`` to book the frees so far, and ``passed`` with the number of each delayed free whose streams are
+    done. With ``late=False`` the GPU is never behind: no free is delayed, and everything is done."""
 
     def __init__(self, *, late: bool, settle: Callable[[], None], passed: Callable[[int], None]) -> None:
-        #: How many operators the host has launched so far, on all streams.
+        #: Returns the number of operators that the host has launched so far, on all streams.
         self.launches: Callable[[], int] = lambda: 0
         self._current = 0  #: the default stream is 0
         self._since = 0  #: launches when it became current
@@ -46,6 +44,7 @@ class DeviceStreams:
 
     @property
     def current(self) -> int:
+        """Return the number of the current stream. Setting it counts the launches so far for the stream before."""
         return self._current
 
     @current.setter
@@ -55,7 +54,7 @@ class DeviceStreams:
         self._current, self._since = stream, now
 
     def delay(self, streams: Iterable[int]) -> int:
-        """A storage that these streams use was freed. Returns the number of its free; 0 where it waits for nothing."""
+        """Delay the free of a storage that these streams use. Return the number of the free; 0 if it waits for nothing."""
         if not self._late:
             return 0
         for stream in streams:
@@ -68,7 +67,7 @@ class DeviceStreams:
         return self._delayed
 
     def _wait_where_full(self, stream: int) -> None:
-        """What is so long ago that the stream's queue has no room for it is done."""
+        """Finish the work that is so long ago that the stream's queue has no room for it."""
         here = self.launches() - self._since if stream == self._current else 0
         launched = self._launched.get(stream, 0) + here
         queue = self._queues.setdefault(stream, deque())
@@ -80,16 +79,17 @@ class DeviceStreams:
             self.finish(done)
 
     def mark(self, stream: int) -> Mark:
-        """All work of a stream so far, as an event records it."""
+        """Return a mark after all work of a stream so far, as an event records it."""
         self._asked = None
         return self._so_far(stream)
 
     def wait(self, stream: int, mark: Mark) -> None:
-        """Further work of the stream comes after the mark."""
+        """Make further work of the stream come after the mark."""
         _advance(self._after.setdefault(stream, {}), mark)
 
     def is_done(self, mark: Mark) -> bool:
-        """What the host learns by asking. A host that asks again, with no work in between, waits: then it is done."""
+        """Return what the host learns from a query. If it queries again, with no work in between, it waits: then the
+        work is done."""
         if not self._late or all(self._done.get(stream, 0) >= number for stream, number in mark.items()):
             return True
         if self._asked == mark:
@@ -99,11 +99,11 @@ class DeviceStreams:
         return False
 
     def is_stream_done(self, stream: int) -> bool:
-        """As `is_done`, of all work of a stream so far."""
+        """Return `is_done` of all work of a stream so far."""
         return self.is_done(self._so_far(stream))
 
     def finish(self, mark: Mark) -> None:
-        """The host has waited for the mark."""
+        """Record that the host has waited for the mark."""
         if not self._late:
             return
         _advance(self._done, mark)
@@ -114,11 +114,11 @@ class DeviceStreams:
                 self._passed(number)
 
     def finish_stream(self, stream: int | None = None) -> None:
-        """The host has waited for all work of a stream; of the current one without."""
+        """Record that the host has waited for all work of a stream, by default the current one."""
         self.finish(self.mark(self.current if stream is None else stream))
 
     def finish_all(self) -> None:
-        """The host has waited for the device."""
+        """Record that the host has waited for the device."""
         self._settle()
         self.finish(dict(self._on))
 

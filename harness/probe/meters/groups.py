@@ -8,7 +8,7 @@ from torch.distributed import distributed_c10d
 
 
 def named(name: str) -> Any:
-    """The process group that has this name now."""
+    """Return the process group that has this name now."""
     resolve = getattr(distributed_c10d, "_resolve_process_group", None)
     if resolve is not None:
         return resolve(name)

@@ -18,7 +18,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class HostWork:
-    """Counts calls while it is entered. It can be entered again, and then counts on."""
+    """Counts calls within the block. It can be entered again, and then continues to count."""
 
     def __init__(self) -> None:
         self._profile = cProfile.Profile(subcalls=False)
@@ -31,7 +31,7 @@ class HostWork:
         self._profile.disable()
 
     def functions(self) -> dict[str, int]:
-        """Calls by function, most called first, without those of the probe."""
+        """Return the calls by function, most called first, without those of the probe."""
         counted: dict[str, int] = {}
         for entry in self._profile.getstats():
             name = _python_name(entry.code) if isinstance(entry.code, CodeType) else _builtin_name(entry.code)
@@ -41,7 +41,8 @@ class HostWork:
 
 
 def _python_name(code: CodeType) -> str | None:
-    """``deepspeed/runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.step``, the same on every machine."""
+    """Return ``deepspeed/runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.step``, the same on every machine; None
+    for the probe's own."""
     path = code.co_filename.replace("\\", "/")
     if "/harness/probe/" in path:
         return None
@@ -57,7 +58,7 @@ def _python_name(code: CodeType) -> str | None:
 
 
 def _builtin_name(description: str) -> str | None:
-    """``<built-in method builtins.len>`` -> ``builtins.len``; None for the profiler's own."""
+    """Return ``builtins.len`` for ``<built-in method builtins.len>``; None for the profiler's own."""
     if "_lsprof.Profiler" in description:
         return None
     return _ADDRESS.sub("", description.strip("<>").replace("built-in method ", ""))

@@ -1,8 +1,8 @@
-"""Which storages are alive, in bytes, on the device and on the host. Standard library only.
+"""The live storages, in bytes, on the device and on the host. Standard library only.
 
-Each storage is registered when an operator first returns it, with a weak reference, so it is booked out at the moment its
-last owner releases it: the interpreter, the autograd engine, a queue. Nothing is sampled and nothing is estimated, which is
-why the same program gives the same bytes every time.
+Each storage is registered when an operator first returns it, with a weak reference, so it is booked out at the moment
+its last owner releases it: the interpreter, the autograd engine, a queue. Nothing is sampled and nothing is estimated,
+so the same program has the same bytes every time.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from typing import Any, Protocol
 
 from harness.probe.meters.device_streams import DeviceStreams
 
-#: The two memories, and the place of tensors without any bytes (on a ``meta`` device that is not simulated), as indices of
-#: the figures here.
+#: Indices of the figures here: the two memories, and the place of tensors without any bytes (on a ``meta`` device that is
+#: not simulated).
 DEVICE, HOST, NOWHERE = 0, 1, 2
 
-#: What happened to memory, in order: (id of the storage, bytes; negative when freed, memory, phase number).
+#: One change of memory, in order: (id of the storage, bytes; negative when freed, memory, phase number).
 Event = tuple[int, int, int, int]
 
 #: A storage that was copied unchanged from one memory to the other: (id of the copy, id of the original; 0 for an empty
-#: one). Where host and device are one memory, nothing is copied: both are the same storage.
+#: one). If host and device are one memory, nothing is copied: both are the same storage.
 Move = tuple[int, int]
 
-#: Notes between what happened to memory, for the allocator: `note` makes one, in the place of a storage's id, with no bytes.
+#: Notes for the allocator between changes of memory: `note` makes one, in place of a storage's id, with no bytes.
 CACHE_EMPTIED = 0  #: the program emptied its allocator's cache
-STREAM_SELECTED = 1  #: what follows is allocated on this stream; the default stream is 0
+STREAM_SELECTED = 1  #: later allocations are on this stream; the default stream is 0
 FREE_DELAYED = 2  #: other streams use what is freed next: a free with this number
 FREE_PASSED = 3  #: they are done with what was freed under this number, at the latest
 _KINDS = 4
 
 
 def note(kind: int, number: int = 0) -> int:
-    """A note as the id of an event."""
+    """Return a note as the id of an event."""
     return -1 - kind - _KINDS * number
 
 
 def noted(key: int) -> tuple[int, int]:
-    """(kind, number) of a note."""
+    """Return (kind, number) of a note."""
     number, kind = divmod(-1 - key, _KINDS)
     return kind, number
 
@@ -59,7 +59,7 @@ class StorageReference(weakref.ref):  # type: ignore[type-arg]
 
 
 class LedgerObserver(Protocol):
-    """Observes where storages come from (`harness.probe.holders.sites`). A ledger has none unless the cell is explained."""
+    """Observes where storages are made (`harness.probe.holders.sites`). A ledger has none unless the cell is explained."""
 
     def born(self, entry: StorageReference, storage: Any) -> None:
         """Called when a storage is first booked, while the operator that made it runs."""
@@ -89,7 +89,7 @@ class StorageLedger:
         self._freed: collections.deque[Any] = collections.deque()
 
     def add(self, storage: Any, memory: int, ghost: bool = False) -> None:
-        """Books a storage that an operator returned; one that is booked already is checked for a changed size."""
+        """Book a storage that an operator returned; if it already is booked, book a change of its size."""
         if self._freed:
             self.settle()
         key = storage._cdata
@@ -111,30 +111,30 @@ class StorageLedger:
         self._grow(entry, nbytes)
 
     def find(self, storage: Any) -> StorageReference | None:
-        """The entry of a storage; None where it is not booked. (One that was freed may have had the same address.)"""
+        """Return the entry of a storage; None if it is not booked. (A freed storage may have had the same address.)"""
         if self._freed:
             self.settle()
         return self.entries.get(storage._cdata)
 
     def adopt(self, storages: Iterable[tuple[Any, int]]) -> None:
-        """Books storages that were made before the ledger existed."""
+        """Book storages that were made before the ledger existed."""
         for storage, memory in storages:
             self.add(storage, memory)
 
     def resized(self, storage: Any, memory: int) -> None:
-        """Books the new size of a storage that was resized in place."""
+        """Book the new size of a storage that was resized in place."""
         self.add(storage, memory)
 
     def moved(self, copy: Any, original: Any) -> None:
-        """Notes that a storage, booked by now, was copied unchanged to the other memory."""
+        """Record that a storage, booked by now, was copied unchanged to the other memory."""
         if self.trace is not None:
             made, source = self.entries.get(copy._cdata), self.entries.get(original._cdata)
             if made is None or made.memory != NOWHERE:
                 self.moves.append((made.serial if made else 0, source.serial if source else 0))
 
     def workspace(self, *nbytes: int, memory: int = DEVICE) -> None:
-        """Books memory that a kernel takes, all of it at the same time, and gives back while it runs: it shows in the peak
-        alone."""
+        """Book memory that a kernel takes, all of it at the same time, and frees while it runs: only the peak includes
+        it."""
         if self._freed:
             self.settle()
         self.peak[memory] = max(self.peak[memory], self.live[memory] + sum(nbytes))
@@ -147,14 +147,14 @@ class StorageLedger:
             self.trace += [(first + i, -size, memory, self.phase) for i, size in enumerate(nbytes)]
 
     def cache_emptied(self, memory: int = DEVICE) -> None:
-        """Notes in the trace that the program emptied its allocator's cache. Live storages are unaffected."""
+        """Record in the trace that the program emptied its allocator's cache. Live storages are unaffected."""
         self.settle()
         if self.trace is not None:
             self.trace.append((note(CACHE_EMPTIED), 0, memory, self.phase))
 
     def used_on(self, storage: Any, stream: int) -> None:
-        """Notes that work of a stream uses a storage, as ``record_stream`` says. Its own stream needs no note: what is
-        allocated there next comes after that work."""
+        """Record that work of a stream uses a storage, as ``record_stream`` does. Its own stream needs no record: the
+        next allocation on it comes after that work."""
         entry = self.find(storage)
         if entry is None or entry.memory != DEVICE or stream == entry.stream:
             return
@@ -162,7 +162,7 @@ class StorageLedger:
             entry.used_on = (*entry.used_on, stream)
 
     def settle(self) -> None:
-        """Books the queued frees."""
+        """Book the queued frees."""
         freed, entries, live = self._freed, self.entries, self.live
         while freed:
             entry: StorageReference = freed.popleft()
@@ -176,7 +176,7 @@ class StorageLedger:
                 self.trace.append((entry.serial, -entry.nbytes, entry.memory, self.phase))
 
     def reset_peak(self) -> None:
-        """Starts a phase: its peaks begin at what is live now."""
+        """Begin a phase: its peaks begin at what is live now."""
         self.settle()
         self.phase += 1
         self.peak = list(self.live)

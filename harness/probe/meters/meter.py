@@ -1,6 +1,6 @@
-"""Counts memory, operators, FLOPs and communication of the process it is entered in.
+"""Counts memory, operators, FLOPs and communication of the process in which it is entered.
 
-What is counted, exactly:
+Exactly, it counts:
 
 - *Memory*: every storage from the moment an operator returns it until its last owner releases it, requested bytes, without
   an allocator's rounding. Scratch memory inside a kernel is not counted.
@@ -9,8 +9,8 @@ What is counted, exactly:
 - *A communication thread's timing is taken out*: a collective is finished, and released by its thread, before the
   operator returns. The handle that the caller gets holds the outputs, as NCCL's and gloo's do, and nothing else.
 - *Moved bytes*: what operators without FLOPs read and write on the device, each tensor once (see
-  `harness.probe.meters.operators`); a cache that keeps some of it near is not modelled.
-- *Op launches*: dispatched operators, except views and those that only make room (see `harness.probe.meters.operators`).
+  `harness.probe.meters.operators`); caches are not modelled.
+- *Op launches*: dispatched operators, except views and those that only allocate (see `harness.probe.meters.operators`).
 
 In ``cpu`` mode the CPU is the accelerator, so all memory is the device's. Never enter it around a timed step.
 """
@@ -76,12 +76,13 @@ class TorchMeter(TorchDispatchMode):
             gc.enable()
 
     def adopt(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Books tensors that were made before the meter was entered."""
+        """Book tensors that were made before the meter was entered."""
         for tensor in tensors:
             self.ledger.add(tensor.untyped_storage(), self.memory_of(tensor))
 
     def begin(self) -> None:
-        gc.collect(1)  # older objects were walked at the end of the last phase
+        """Begin a phase: collect garbage and reset all counts."""
+        gc.collect(1)  # older objects were examined at the end of the last phase
         self.ledger.reset_peak()
         self.op_launches = 0
         self.flops = 0
@@ -91,6 +92,7 @@ class TorchMeter(TorchDispatchMode):
         self.groups = {}
 
     def end(self) -> PhaseReading:
+        """End the phase: collect garbage and return its counts."""
         peak = self.ledger.peak
         gc.collect()
         self.ledger.settle()
@@ -111,7 +113,7 @@ class TorchMeter(TorchDispatchMode):
     # -- counting ----------------------------------------------------------------------------------------------------
 
     def memory_of(self, tensor: Any) -> int:
-        """Which memory a tensor or a storage lives in."""
+        """Return the memory of a tensor or a storage: DEVICE, HOST or NOWHERE."""
         kind = tensor.device.type
         return DEVICE if kind == self.device_type else NOWHERE if kind == "meta" else HOST
 
@@ -138,7 +140,7 @@ class TorchMeter(TorchDispatchMode):
         return out
 
     def decomposed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs an operator that is made of others, which come here in turn."""
+        """Run an operator that is made of others, each of which is dispatched to this mode."""
         _python_dispatch._push_mode(self)
         try:
             return func.decompose(*args, **kwargs)
@@ -146,7 +148,7 @@ class TorchMeter(TorchDispatchMode):
             _python_dispatch._pop_mode()
 
     def count(self, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any) -> None:
-        """Counts one operator that has run."""
+        """Count one operator that has run."""
         self.op_launches += what.launches
         if what.flops is not None:
             self.flops += int(what.flops(*args, **(kwargs or {}), out_val=out))
@@ -154,7 +156,7 @@ class TorchMeter(TorchDispatchMode):
             self.register(out)
 
     def count_moved(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Counts what a kernel reads and writes. One with tensors in both memories copies between them."""
+        """Count what a kernel reads and writes. A kernel with tensors in both memories copies between them."""
         on_device = on_host = 0
         for tensor in tensors:
             memory = self.memory_of(tensor)
@@ -167,7 +169,7 @@ class TorchMeter(TorchDispatchMode):
             self.copied_bytes += on_host
 
     def register(self, out: Any) -> None:
-        """Books the storages of what an operator returned."""
+        """Book the storages of what an operator returned."""
         if isinstance(out, torch.Tensor):
             self.ledger.add(out.untyped_storage(), self.memory_of(out))
         elif isinstance(out, (tuple, list)):
@@ -175,10 +177,11 @@ class TorchMeter(TorchDispatchMode):
                 self.register(item)
 
     def count_collective(self, what: operators.Traits, args: tuple[Any, ...]) -> None:
+        """Count a collective by its kind and payload, before it runs."""
         self._count_payload(what.kind, operators.payload_bytes(what, args), what, args)
 
     def count_functional(self, what: operators.Traits, args: tuple[Any, ...], out: Any) -> None:
-        """Counts a functional collective that has run."""
+        """Count a functional collective that has run."""
         assert what.functional is not None
         kind, is_result = what.functional
         payload = operators.tensors_in(out if is_result else args[0])
@@ -203,7 +206,7 @@ class TorchMeter(TorchDispatchMode):
         return self._finish_collective([func(*args, **kwargs)], involved, counts)
 
     def _finish_collective(self, box: list[Any], involved: list[torch.Tensor], counts: list[tuple[int, int]]) -> Any:
-        """Waits for a collective and for its thread to release the tensors, and gives the caller a finished handle."""
+        """Wait for a collective and for its thread to release the tensors, and return its result with a finished handle."""
         out = box.pop()  # passed in a list, so that no caller's frame keeps the handle
         position, work = _find_work(out)
         if work is None:
@@ -227,7 +230,7 @@ class TorchMeter(TorchDispatchMode):
         return replaced
 
     def _watch_resizes(self) -> None:
-        """``storage.resize_`` bypasses the dispatcher, so the method itself is wrapped."""
+        """Wrap ``storage.resize_`` itself, which bypasses the dispatcher."""
         original = torch.UntypedStorage.resize_
         ledger, memory_of = self.ledger, self.memory_of
 
@@ -241,31 +244,32 @@ class TorchMeter(TorchDispatchMode):
 
 
 def made_of_others(types: Any) -> bool:
-    """Whether a tensor among arguments of these types has no bytes of its own, but other tensors (DTensor)."""
+    """Return True if a tensor among arguments of these types has no bytes of its own, but consists of other tensors
+    (DTensor)."""
     return any(hasattr(kind, "__tensor_flatten__") for kind in types)
 
 
-#: Which mode torch keeps below all others on the stack, so that it runs after a meter; a torch without that has none.
+#: The mode that torch keeps below all others on the stack, so that it runs after a meter; None if this torch has none.
 _MODE_OF_SHAPES = getattr(getattr(torch._C, "_TorchDispatchModeKey", None), "FAKE", None)
 
 
 def is_asked_for_shapes(types: Any) -> bool:
-    """Whether torch itself looks for the shape of something, as a DTensor does before each operator: what a FakeTensorMode
-    makes has no bytes, and nothing runs."""
+    """Return True if torch itself computes the shape of something, as a DTensor does before each operator: tensors of a
+    FakeTensorMode have no bytes, and nothing runs."""
     if types and any(kind.__name__ == "FakeTensor" for kind in types):
         return True
     return _MODE_OF_SHAPES is not None and torch._C._get_dispatch_mode(_MODE_OF_SHAPES) is not None
 
 
 def _wait_for(wait: Any, out: Any) -> None:
-    """Ends a functional collective, which a program waits for when it needs the result."""
+    """End a functional collective, for which a program waits when it needs the result."""
     for tensor in operators.tensors_in(out):
         wait(tensor)
 
 
 def finished_work(outputs: list[torch.Tensor]) -> Any:
-    """A handle of a finished collective that holds its outputs, boxed for the dispatcher; None where this torch cannot
-    make one."""
+    """Return a handle of a finished collective that holds its outputs, boxed for the dispatcher; None if this torch
+    cannot make one."""
     c10d = torch._C._distributed_c10d
     if not hasattr(c10d.Work, "boxed"):
         return None
@@ -275,7 +279,7 @@ def finished_work(outputs: list[torch.Tensor]) -> Any:
 
 
 def _find_work(out: Any) -> tuple[int | None, Any]:
-    """(position in the result, the handle) of a collective's result; position None where the handle is all of it."""
+    """Return (position in the result, the handle) of a collective's result; position None if the handle is all of it."""
     unbox = getattr(torch._C._distributed_c10d.Work, "unbox", None)
     if unbox is None or out is None:
         return None, None
@@ -288,13 +292,14 @@ def _find_work(out: Any) -> tuple[int | None, Any]:
 
 
 def _owners(tensor: Any) -> tuple[int, int]:
-    """How many hold the tensor, and its storage: gloo's all-gather holds views of its output, after its input is free.
-    Up to torch 2.3 a tensor does not say, so one whose storage another tensor holds as well may seem to be released."""
+    """Return the number of owners of the tensor, and of its storage: gloo's all-gather holds views of its output, after
+    its input is free. Up to torch 2.3 a tensor's owners are unknown, so one whose storage another tensor holds as
+    well may seem to be released."""
     storage = tensor.untyped_storage()
     holders = tensor._use_count() if hasattr(tensor, "_use_count") else 0
     return holders, torch._C._storage_Use_Count(storage._cdata)  # type: ignore[attr-defined]
 
 
 def _exceed(owners: tuple[int, int], before: tuple[int, int], held: int) -> bool:
-    """Whether a tensor has more owners than before, beside ``held`` that the caller keeps; or its storage has."""
+    """Return True if a tensor has more owners than before, besides ``held`` that the caller keeps; or its storage has."""
     return owners[0] > before[0] + held or owners[1] > before[1]

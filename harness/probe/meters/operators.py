@@ -1,6 +1,6 @@
-"""What an operator does to the counts: launches a kernel or not, FLOPs, communication. Needs torch.
+"""The effect of an operator on the counts: whether it launches a kernel, its FLOPs, its communication. Needs torch.
 
-Everything is read off the operator itself (its name and schema) or off torch's own registries, once per operator.
+Everything is read from the operator itself (its name and schema) or from torch's own registries, once per operator.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ COLLECTIVES: dict[str, tuple[str, tuple[int, ...]]] = {
     "monitored_barrier_": ("barrier", ()),
 }
 
-#: Of these, the ones that complete when the peer takes part: the meter does not wait for them.
+#: Operators among them that complete when the peer takes part: the meter does not wait for them.
 POINT_TO_POINT = ("send", "recv_", "recv_any_source_")
 
-#: Functional collectives, which DTensors use -> (kind, whether the payload is the result, else the first argument).
+#: Functional collectives, which DTensors use -> (kind, True if the payload is the result, False if the first argument).
 FUNCTIONAL: dict[str, tuple[str, bool]] = {
     "all_gather_into_tensor": ("all_gather", True),
     "all_gather_into_tensor_coalesced": ("all_gather", True),
@@ -63,7 +63,7 @@ FUNCTIONAL: dict[str, tuple[str, bool]] = {
     "broadcast_": ("broadcast", False),
 }
 
-#: Their namespaces, of newer and of older releases.
+#: Namespaces of functional collectives, of newer and of older releases.
 _FUNCTIONAL_NAMESPACES = ("_c10d_functional", "c10d_functional")
 
 #: Operators that neither read nor write an element, so that no device launches a kernel for them.
@@ -74,7 +74,7 @@ _NO_KERNEL = {
     "_local_scalar_dense",
 }  # fmt: skip
 
-#: Operators that write what they do not read.
+#: Operators that write elements without reading them.
 _OVERWRITES = {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_"}
 
 #: Operators that read no more of their source than they return.
@@ -85,7 +85,7 @@ _ADOPTS = {"lift_fresh", "set_", "resize_", "resize_as_", "data"}
 
 
 class Traits:
-    """What one operator does, looked up once."""
+    """The effects of one operator, determined once."""
 
     __slots__ = (
         "flops", "functional", "group_at", "is_composite", "kind", "launches", "moves", "name", "out_arguments",
@@ -94,19 +94,19 @@ class Traits:
 
     def __init__(self, func: Any) -> None:
         schema = func._schema
-        #: Made of other operators. One is seen whole where autograd takes no part: in inference mode, and in the code that
-        #: DTensors run. One with a kernel of its own on processors has one on GPUs too, and is made of
-        #: others elsewhere alone: ``silu_backward``, ``mish_backward``.
+        #: Made of other operators. It is dispatched whole if autograd takes no part: in inference mode, and in the code that
+        #: DTensors run. An operator with its own CPU kernel has one on GPUs too, and consists of others on other devices
+        #: only: ``silu_backward``, ``mish_backward``.
         self.is_composite = _has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU")
         namespace, _, self.name = schema.name.partition("::")
         collective = COLLECTIVES.get(self.name) if namespace == "c10d" else None
-        #: The kind of collective, empty for anything else.
+        #: The kind of collective, "" for anything else.
         self.kind = collective[0] if collective else ("barrier" if namespace == "c10d" else "")
         self.payload = collective[1] if collective else ()
-        #: Of a functional collective: see `FUNCTIONAL`; None for anything else.
+        #: (kind, is_result) of a functional collective, see `FUNCTIONAL`; None for anything else.
         self.functional = FUNCTIONAL.get(self.name) if namespace in _FUNCTIONAL_NAMESPACES else None
         self.point_to_point = self.name in POINT_TO_POINT
-        #: Which argument of a collective is its group, or the name of it; None of what has none.
+        #: The argument of a collective that is its group or the group's name; None without such an argument.
         self.group_at = next(
             (at for at, a in enumerate(schema.arguments) if a.name == "group_name" or "ProcessGroup" in str(a.type)),
             None,
@@ -121,17 +121,17 @@ class Traits:
         self.out_arguments = tuple(a.name for a in schema.arguments if getattr(a, "is_out", False))
         aliases = [r.alias_info is not None for r in schema.returns]
         is_view = bool(aliases) and all(aliases) and (not self.written or torch.Tag.inplace_view in func.tags)
-        #: Kernels a device launches for it: one, or none for views, what only makes room, and what has no tensor at all
-        #: (torch queries its libraries through operators).
+        #: Kernels that a device launches for it: one, or none for views, for operators that only allocate, and for those
+        #: without any tensor (torch queries its libraries through operators).
         tensors = any("Tensor" in str(each.type) for each in (*schema.arguments, *schema.returns))
         no_kernel = is_view or self.name in _NO_KERNEL or namespace in ("prim", "profiler") or not tensors
         self.launches = 0 if no_kernel else 1
         self.flops: Callable[..., int] | None = _flop_formula(func)
-        #: Whether its time is that of the bytes that it reads and writes, rather than of FLOPs or of links.
+        #: True if its time depends on the bytes that it reads and writes, not on FLOPs or links.
         self.moves = bool(self.launches) and self.flops is None and not self.kind and self.functional is None
         self.overwrites = self.name in _OVERWRITES
         self.picks = self.name in _PICKS
-        #: Whether it can return memory that was not there before.
+        #: True if it can return newly allocated memory.
         adopts = bool(self.out_arguments) or self.name in _ADOPTS
         self.returns_storage = adopts or not (is_view or (self.written and all(aliases)))
 
@@ -145,7 +145,7 @@ _TRAITS: dict[Any, Traits] = {}
 
 
 def traits(func: Any) -> Traits:
-    """What ``func`` does, remembered."""
+    """Return the effects of ``func``, cached."""
     known = _TRAITS.get(func)
     if known is None:
         known = _TRAITS[func] = Traits(func)
@@ -153,7 +153,8 @@ def traits(func: Any) -> Traits:
 
 
 def group_text(what: Traits, args: tuple[Any, ...]) -> str:
-    """The ranks of a collective's group, short: ``0-31``, ``0-24/8``, ``0,3,5``; empty where it does not say."""
+    """Return the ranks of a collective's group, abbreviated: ``0-31``, ``0-24/8``, ``0,3,5``; "" if the operator does
+    not name it."""
     if what.group_at is None or what.group_at >= len(args):
         return ""
     group = args[what.group_at]
@@ -173,12 +174,13 @@ def _ranks_text(ranks: tuple[int, ...]) -> str:
 
 
 def payload_bytes(what: Traits, args: tuple[Any, ...]) -> int:
-    """Bytes of one collective, by the convention of `COLLECTIVES`."""
+    """Return the bytes of one collective, by the convention of `COLLECTIVES`."""
     return sum(t.numel() * t.element_size() for i in what.payload for t in tensors_in(args[i]))
 
 
 def moved(what: Traits, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any) -> Iterable[torch.Tensor]:
-    """The tensors that a kernel reads, and those that it writes. What it reads and writes comes twice."""
+    """Yield the tensors that a kernel reads, then those that it writes. A tensor that it reads and writes is yielded
+    twice."""
     written = [args[at] for at, _ in what.written if at < len(args)] if what.written else out
     if what.picks:
         yield from tensors_in(out)
@@ -190,13 +192,13 @@ def moved(what: Traits, args: tuple[Any, ...], kwargs: dict[str, Any] | None, ou
 
 
 def nbytes_of(tensor: torch.Tensor) -> int:
-    """Of its elements; of one that repeats elements, as ``expand`` makes it, those in memory."""
+    """Return the bytes of a tensor's elements; if it repeats elements, as after ``expand``, those in memory."""
     nbytes = tensor.numel() * tensor.element_size()
     return nbytes if tensor.is_contiguous() else min(nbytes, tensor.untyped_storage().nbytes())
 
 
 def tensors_in(value: Any) -> Iterable[torch.Tensor]:
-    """The tensors of a nest of lists and tuples."""
+    """Yield the tensors in a nest of lists and tuples."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -205,9 +207,9 @@ def tensors_in(value: Any) -> Iterable[torch.Tensor]:
 
 
 def _flop_formula(func: Any) -> Callable[..., int] | None:
-    """torch's own formula for an operator; for attention the same with grouped queries, which torch's refuses before
-    2.10, and with the CPU's kernel, which torch does not count; for matrix products without the dtype of their result,
-    which torch's takes for a shape."""
+    """Return torch's own formula for an operator. For attention, return the same formula with grouped queries, which
+    torch's refuses before 2.10, and with the CPU's kernel, which torch does not count; for matrix products, torch's
+    without the dtype of their result, which it takes for a shape."""
     name = func._schema.name.partition("::")[2]
     if name.startswith("_scaled_dot_product_"):
         return _attention_backward_flops if name.endswith("_backward") else _attention_flops
@@ -223,12 +225,14 @@ def _flops_without(position: int, formula: Callable[..., int], *args: Any, **kwa
 
 
 def _attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> int:
-    """Scores and their product with the values: two matrix products per query head (``sdpa_flop_count`` of torch)."""
+    """Return the FLOPs of scores and their product with the values: two matrix products per query head
+    (``sdpa_flop_count`` of torch)."""
     return 2 * query.shape[:-1].numel() * key.shape[-2] * (query.shape[-1] + value.shape[-1])
 
 
 def _attention_backward_flops(
     gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any
 ) -> int:
-    """The scores again, and the gradients of scores, values, queries and keys (``sdpa_backward_flop_count``)."""
+    """Return the FLOPs of the scores again, and of the gradients of scores, values, queries and keys
+    (``sdpa_backward_flop_count``)."""
     return 2 * query.shape[:-1].numel() * key.shape[-2] * (3 * query.shape[-1] + 2 * value.shape[-1])

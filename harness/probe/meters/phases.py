@@ -18,7 +18,7 @@ Phase = Callable[[str], AbstractContextManager[None]]
 
 
 def walk(training: Training, phase: Phase) -> None:
-    """One step: ``phase(name)`` is entered around each forward, backward and step."""
+    """Walk one step: ``phase(name)`` is entered around each forward, backward and step."""
     training.next_batch()
     for micro_batch in range(training.micro_batches):
         for _ in range(getattr(training, "backwards", 1)):
@@ -31,8 +31,8 @@ def walk(training: Training, phase: Phase) -> None:
 
 
 class MeteredPhases:
-    """Memory, operations and communication by phase; with ``clocked``, also the seconds that each phase took. ``each`` is
-    given every reading by itself. A phase that raises ends for the meter as well, and has no reading."""
+    """Memory, operations and communication by phase; with ``clocked``, also the duration of each phase in seconds.
+    ``each`` is called with every single reading. A phase that raises ends for the meter as well, and has no reading."""
 
     def __init__(
         self, meter: Meter, *, clocked: bool = False, each: Callable[[str, PhaseReading], None] | None = None
@@ -77,26 +77,26 @@ class ProfiledPhases:
 
 
 class Stopwatch(Protocol):
-    """How a device measures time. An adapter may have a function ``stopwatch(device)``; None stands for the host's."""
+    """Measures time on a device. An adapter may have a function ``stopwatch(device)``; None selects the host's."""
 
     def start(self) -> None:
-        """A round begins: earlier work must not count."""
+        """Begin a round: earlier work must not count."""
 
     def mark(self) -> Any:
-        """A mark at this point of the device's work."""
+        """Return a mark at this point of the device's work."""
 
     def stop(self) -> None:
-        """The round is over; afterwards all marks can be read."""
+        """End the round; afterwards all marks can be read."""
 
     def seconds(self, begin: Any, end: Any) -> float:
-        """Between two marks."""
+        """Return the seconds between two marks."""
 
     def clocks(self) -> Clocks | None:
-        """The device's clocks in the round, where it reports them."""
+        """Return the device's clocks in the round, None if it does not report them."""
 
 
 class HostStopwatch:
-    """For devices that have finished their work when the call returns."""
+    """A stopwatch for devices that have finished their work when a call returns."""
 
     def start(self) -> None: ...
 
@@ -113,7 +113,7 @@ class HostStopwatch:
 
 
 class TimedPhases:
-    """Seconds by phase, of one round, and what the round cost this process."""
+    """Seconds by phase of one round, and the round's cost for this process."""
 
     def __init__(self, stopwatch: Stopwatch) -> None:
         self._stopwatch = stopwatch
@@ -127,18 +127,18 @@ class TimedPhases:
         self._marks.append((name, begin, self._stopwatch.mark()))
 
     def round(self, training: Training) -> dict[str, float]:
-        """Walks one step and returns its seconds by phase."""
+        """Walk one step and return its seconds by phase."""
         self.begin()
         walk(training, self)
         return self.end()
 
     def begin(self) -> None:
-        """A round begins."""
+        """Begin a round."""
         self._before = _cost_so_far()
         self._stopwatch.start()
 
     def end(self) -> dict[str, float]:
-        """The round is over: its seconds by phase."""
+        """End the round and return its seconds by phase."""
         self._stopwatch.stop()
         now, before = _cost_so_far(), self._before
         self.cost = RoundCost(
@@ -154,13 +154,13 @@ class TimedPhases:
 
 
 def _cost_so_far() -> RoundCost:
-    """Of this process and all its threads."""
+    """Return the cost of this process and all its threads so far."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return RoundCost(time.process_time(), used.ru_minflt + used.ru_majflt, used.ru_nvcsw, used.ru_nivcsw)
 
 
 def announced(phase: Phase, announce: Callable[[str], None]) -> Phase:
-    """The same phases, each announced before it begins, so that a crash has a stage."""
+    """Return the same phases, each announced before it begins, so that a crash is attributed to one."""
 
     @contextmanager
     def announcing(name: str) -> Iterator[None]:
@@ -173,7 +173,7 @@ def announced(phase: Phase, announce: Callable[[str], None]) -> Phase:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """No cyclic garbage collection inside: when it runs depends on counters, and measurements must repeat."""
+    """Disable cyclic garbage collection within the block: its timing depends on counters, and measurements must repeat."""
     gc.collect()
     gc.disable()
     try:

@@ -12,7 +12,7 @@ from typing import Any
 from harness.probe.border.encoding import text
 from harness.probe.border.faults import stable
 
-#: Different warnings that are counted apart.
+#: Most warnings that are counted separately.
 _MOST_SIGNATURES = 1_000
 _REST = "... (further warnings)"
 
@@ -32,7 +32,7 @@ class _CountingHandler(logging.Handler):
 
 
 def _count(counts: dict[str, int], message: str) -> None:
-    """Counts a message under its first line without numbers and addresses."""
+    """Count a message under its first line without numbers and addresses."""
     lines = message.strip().splitlines()
     signature = _NUMBER.sub("N", stable(lines[0] if lines else ""))
     if signature not in counts and len(counts) >= _MOST_SIGNATURES:
@@ -42,8 +42,8 @@ def _count(counts: dict[str, int], message: str) -> None:
 
 @contextmanager
 def count_warnings() -> Iterator[dict[str, int]]:
-    """Counts Python warnings and log records of level WARNING and above, of every logger that exists by now. Yields
-    signature -> count, which grows until the context is left."""
+    """Count Python warnings and log records of level WARNING and above within the block, of every logger that exists at
+    its start. Yield signature -> count, which grows until the block is left."""
     counts: dict[str, int] = {}
     handler = _CountingHandler(counts)
     # Frameworks switch propagation off on their own loggers, so a handler on the root alone would miss them.

@@ -1,13 +1,14 @@
-"""The truth about memory: what ZeRO says that a rank must hold, term by term. Pure arithmetic, standard library only.
+"""The truth about memory: what a rank must hold according to ZeRO, term by term. Pure arithmetic, standard library only.
 
-It needs no baseline: a release that holds more than this, by more than rounding and bookkeeping, holds something that the
-configuration does not require. The terms are upper bounds of what it permits, so a sound release is at or below them.
+It needs no baseline: a release that holds more than this, by more than rounding and bookkeeping, holds something that
+the configuration does not require. The terms are upper bounds of what it permits, so a sound release is at or below
+them.
 
 Sources, named in `TERMS`: the ZeRO paper (Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion
 Parameter Models", 2020, arXiv:1910.02054), section 5 for the shares and section 6 for buffers; ZeRO-Offload
 (arXiv:2101.06840) for what moves to the host; DeepSpeed's configuration reference
-(https://www.deepspeed.ai/docs/config-json/) for the window and the buckets. What the activations take is measured, not
-modelled: the same model trained by plain PyTorch (`harness.probe.oracles.plain`).
+(https://www.deepspeed.ai/docs/config-json/) for the window and the buckets. Activations are measured, not modelled:
+those of the same model trained by plain PyTorch (`harness.probe.oracles.plain`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _MOMENTS = 2 * _FP32
 #: the variance, and that divided by its bias correction (torch/optim/adam.py, `_single_tensor_adam`).
 _OPTIMIZER_TEMPORARIES = 2 * _FP32
 
-#: Term -> (what it is, where that is said).
+#: Term -> (meaning, source).
 TERMS: dict[str, tuple[str, str]] = {
     "parameters": ("this rank's share of the parameters (all of them below stage 3)", "arXiv:1910.02054 section 5"),
     "master": ("fp32 copies of the rank's share, which the optimizer updates", "arXiv:1910.02054 section 3.1"),
@@ -58,7 +59,7 @@ TERMS: dict[str, tuple[str, str]] = {
 
 @dataclasses.dataclass(frozen=True)
 class IdealJob:
-    """What of the configuration decides how much is held. Defaults are those that DeepSpeed documents."""
+    """The part of the configuration that decides how much is held. Defaults are those that DeepSpeed documents."""
 
     world_size: int
     element_bytes: int  #: of a parameter
@@ -79,7 +80,7 @@ class IdealJob:
 
 @dataclasses.dataclass(frozen=True)
 class ModelSizes:
-    """What of the model decides how much is held. Tied parameters count once."""
+    """The sizes of the model that decide how much is held. Tied parameters count once."""
 
     numels: Sequence[int]  #: elements of each parameter
     largest_module: int  #: elements of the parameters that one module holds itself: they are fetched together
@@ -88,7 +89,7 @@ class ModelSizes:
 
 @dataclasses.dataclass(frozen=True)
 class PlainMemory:
-    """What plain PyTorch takes for one micro-batch beyond parameters and gradients, in bytes."""
+    """The memory that plain PyTorch takes for one micro-batch beyond parameters and gradients, in bytes."""
 
     batch: int
     forward_peak: int
@@ -108,7 +109,7 @@ def from_configuration(
     micro_batches: int,
     backwards: int = 1,
 ) -> IdealJob:
-    """The job that the ``zero_optimization`` dictionary of a DeepSpeed configuration describes."""
+    """Return the job that the ``zero_optimization`` dictionary of a DeepSpeed configuration describes."""
     names = {
         "reduce_bucket_size": "reduce_bucket_size",
         "stage3_param_persistence_threshold": "persistence_threshold",
@@ -133,10 +134,11 @@ def from_configuration(
 
 
 def ideal(model: ModelSizes, job: IdealJob, plain: PlainMemory | None, *, one_memory: bool = False) -> dict[str, Terms]:
-    """``backward.device_retained_bytes`` -> term -> bytes, for what each phase may hold at its end and at its peak.
+    """Return ``backward.device_retained_bytes`` -> term -> bytes, for what each phase may hold at its end and at its
+    peak.
 
-    Without ``plain``, the measured activations, what depends on them is left out. ``one_memory``: the memory of
-    the host is the device's, as where the CPU is the accelerator. Empty without ZeRO (stage 0).
+    Without ``plain``, the measured activations, metrics that depend on them are left out. ``one_memory``: the memory of
+    the host is the device's, as with the CPU as the accelerator. Empty without ZeRO (stage 0).
     """
     if job.stage == 0:
         return {}
@@ -173,7 +175,7 @@ def ideal(model: ModelSizes, job: IdealJob, plain: PlainMemory | None, *, one_me
 
 
 def _states(model: ModelSizes, job: IdealJob) -> tuple[Terms, Terms]:
-    """What stays from initialization on, on the device and on the host."""
+    """Return what is held from initialization on, on the device and on the host."""
     share, element = _share(model.trained, job), job.element_bytes
     gradient = job.gradient_bytes or element
     device: Terms = {}
@@ -200,7 +202,7 @@ def _states(model: ModelSizes, job: IdealJob) -> tuple[Terms, Terms]:
 
 
 def _while_reducing(model: ModelSizes, job: IdealJob) -> Terms:
-    """What is held from the first gradient to the step. Stage 3 holds it all along."""
+    """Return what is held from the first gradient to the step; empty for stage 3, which holds it all along."""
     if job.stage == 3:
         return {}
     whole = sum(model.trained) * job.element_bytes
@@ -216,15 +218,16 @@ def _while_reducing(model: ModelSizes, job: IdealJob) -> Terms:
 
 
 def _share(numels: Sequence[int], job: IdealJob) -> int:
-    """Elements of this rank. Stage 3 splits each parameter by itself and pads it; below, all of them are laid end to end
-    first, and padded to twice the ranks so that messages are aligned."""
+    """Return the number of elements of this rank. Stage 3 splits each parameter by itself and pads it; below, all of
+    them are first concatenated, and padded to twice the ranks so that messages are aligned."""
     if job.stage == 3:
         return sum(-(-n // job.world_size) for n in numels)
     return -(-sum(numels) // (2 * job.world_size)) * 2
 
 
 def _sub_group(model: ModelSizes, job: IdealJob) -> int:
-    """Elements that the optimizer updates at once. A sub-group is closed by the parameter that fills it."""
+    """Return the number of elements that the optimizer updates at once. A sub-group is closed by the parameter that
+    fills it."""
     if job.stage < 3:
         return _share(model.trained, job)
     return min(_share(model.trained, job), job.sub_group_size + -(-max(model.trained) // job.world_size))
@@ -235,7 +238,7 @@ def _persistent(model: ModelSizes, job: IdealJob) -> int:
 
 
 def _window(model: ModelSizes, job: IdealJob) -> int:
-    """Bytes of whole parameters: what is kept to be used again (or stays below max_live), what is fetched ahead, and
+    """Return the bytes of whole parameters: those kept to be used again (or below max_live), those fetched ahead, and
     the module at work, which cannot do with less than its own."""
     partitioned = sum(model.numels) - _persistent(model, job)
     kept = max(job.max_live_parameters, job.max_reuse_distance)

@@ -20,8 +20,9 @@ from harness.probe.workloads.jobs import Job
 def train(
     job: Job, shape: Mapping[str, Any], steps: int, dtype: torch.dtype, perturbations: int | None = None
 ) -> Trained:
-    """As `training.train`. Every role in one process that sees all ranks' micro-batches. Parameters are named
-    ``role.name``; losses are added up over the roles, and the gradient norm is that of all their gradients together."""
+    """Train as `training.train` does, with every role in one process that sees all ranks' micro-batches. Parameters are
+    named ``role.name``; losses are summed over the roles, and the gradient norm is that of all their gradients
+    together."""
     work = job.work
     roles = {
         role: Trainee(
@@ -53,7 +54,7 @@ def train(
 def judge(
     job: Job, shape: Mapping[str, Any], steps: int, trained: Mapping[str, torch.Tensor], numerics: Numerics
 ) -> None:
-    """As `truth.judge`."""
+    """Judge the job as `truth.judge` does."""
     file = truth_store.file_of(job.work, shape, steps, dataclasses.asdict(job.parameters))
     truth.judge(job.work, shape, steps, trained, numerics, functools.partial(train, job, shape, steps), file)
 

@@ -14,14 +14,15 @@ import torch
 class MixedPrecision:
     """The parameters of a model that trains, by name, with the sums of their gradients.
 
-    With a seed of ``perturbations``, the weights that a step computes with are off by up to one rounding, of the size
-    ``unit``, drawn anew for each step; those that are kept and updated are not. By backward error analysis that is what any
-    other sound way of rounding does: another processor's instructions, another order of additions (Higham, "Accuracy and
-    Stability of Numerical Algorithms", 2nd edition, sections 1.5 and 3.1). How far such a training strays from one without
-    perturbations is how well the problem is conditioned. With another seed of ``gradient_perturbations``, so are the sums
-    of gradients, after each addition: a framework may add them up in the dtype that is computed in. It is to be another one
-    on each rank, since what ranks' gradients have in common may cancel where their roundings do not. ``frozen`` are weights
-    that are computed with and never updated: they are perturbed, too.
+    With a seed of ``perturbations``, the weights that a step computes with are perturbed by up to one rounding, of the
+    size ``unit``, drawn anew for each step; the weights that are kept and updated are not. By backward error analysis
+    any other sound way of rounding does the same: another processor's instructions, another order of additions (Higham,
+    "Accuracy and Stability of Numerical Algorithms", 2nd edition, sections 1.5 and 3.1). How far such a training strays
+    from one without perturbations shows how well the problem is conditioned. With another seed of
+    ``gradient_perturbations``, the sums of gradients are perturbed as well, after each addition: a framework may add
+    them up in the dtype of its computation. That seed must differ between ranks, since what ranks' gradients have in
+    common may cancel while their roundings do not. ``frozen`` are weights that are computed with and never updated: they
+    are perturbed, too.
     """
 
     def __init__(
@@ -46,23 +47,23 @@ class MixedPrecision:
 
     @property
     def parameters(self) -> dict[str, torch.Tensor]:
-        """As they are kept: fp32."""
+        """Return the weights as they are kept, by name: in fp32."""
         return {name: values.detach() for name, values in self._masters.items()}
 
     def master(self, name: str) -> torch.Tensor:
-        """What an optimizer updates."""
+        """Return the fp32 weight that an optimizer updates."""
         return self._masters[name]
 
     def gradients(self) -> Iterable[torch.Tensor]:
-        """Of the step so far: in fp32, to be changed in place."""
+        """Return the step's gradients so far: in fp32, to be changed in place."""
         return self._sums.values()
 
     def has_gradients(self) -> bool:
-        """Whether a backward left some that were not added up yet."""
+        """Return True if a backward left gradients that have not been added up yet."""
         return any(parameter.grad is not None for parameter in self._computing.values())
 
     def accumulate(self, share: float) -> None:
-        """Adds that share of the gradients to the step's, and drops them."""
+        """Add that share of the gradients to the step's, and drop them."""
         for name, parameter in self._computing.items():
             if parameter.grad is not None:
                 added = self._sums[name] + share * parameter.grad.float()
@@ -70,7 +71,7 @@ class MixedPrecision:
                 parameter.grad = None
 
     def clipped(self) -> float:
-        """Gives the step's gradients to the optimizer, clipped. Returns their norm before clipping."""
+        """Give the step's gradients to the optimizer, clipped. Return their norm before clipping."""
         norm = math.sqrt(sum(float(values.double().pow(2).sum()) for values in self._sums.values()))
         scale = self._clip / (norm + 1e-6) if self._clip and norm > self._clip else 1.0
         for name, master in self._masters.items():
@@ -78,7 +79,7 @@ class MixedPrecision:
         return norm
 
     def begin_step(self) -> None:
-        """Computes with the weights as they are now, from gradients of zero."""
+        """Compute with the current weights from now on, and begin the gradients at zero."""
         with torch.no_grad():
             for name, parameter in self._computing.items():
                 parameter.copy_(self._perturbed(self._masters[name], self._draws))

@@ -1,7 +1,8 @@
-"""What plain PyTorch needs to train one micro-batch: the activations of the memory oracle (`harness.probe.oracles.ideal`).
+"""The memory that plain PyTorch needs to train one micro-batch: the activations of the memory oracle
+(`harness.probe.oracles.ideal`).
 
-Of models whose layers are all alike only two small depths are run: what one more layer adds, every further one adds as
-well (``tests/probe/oracles/test_plain.py`` compares with the whole model, to the byte).
+Models whose layers are all alike run at two small depths only: every further layer adds what the one between them adds
+(``tests/probe/oracles/test_plain.py`` compares with the whole model, to the byte).
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from harness.probe.oracles.ideal import ModelSizes, PlainMemory
 from harness.probe.workloads import objectives, workload
 from harness.probe.workloads.workload import Workload
 
-#: transformers' models that are nothing but equal layers between an embedding and a head.
+#: transformers' models that consist of equal layers between an embedding and a head.
 _ALIKE = ("llama", "qwen2")
-#: The depths that are run: the first and the last layer of a model have neighbours of another kind, so not 1.
+#: Depths at which they run: the first and the last layer of a model have neighbors of another kind, so not 1.
 _SHALLOW = (2, 3)
 
 
 def sizes(work: Workload, shape: Mapping[str, Any]) -> ModelSizes:
-    """Of the scenario's model. Nothing is allocated."""
+    """Return the sizes of the scenario's model. Allocate nothing."""
     if not _folds(shape):
         return _sizes(work, shape)
     few, more = (_sizes(work, _with_layers(shape, layers)) for layers in _SHALLOW)
@@ -39,8 +40,9 @@ def sizes(work: Workload, shape: Mapping[str, Any]) -> ModelSizes:
 
 
 def activations(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -> PlainMemory:
-    """What one forward and backward without a framework takes beyond parameters. ``meter`` must be entered."""
-    # Where a module runs twice, the gradients of its first run are held until the second has been gone through as well.
+    """Return the memory that one forward and backward without a framework takes beyond parameters. ``meter`` must be
+    entered."""
+    # If a module runs twice, the gradients of its first run are held until the backward of the second is done as well.
     if not _folds(shape) or objectives.of(work).runs > 1:
         return whole(work, shape, meter, device)
     few, more = (astuple(whole(work, _with_layers(shape, layers), meter, device)) for layers in _SHALLOW)
@@ -49,8 +51,8 @@ def activations(work: Workload, shape: Mapping[str, Any], meter: Meter, device: 
 
 
 def whole(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -> PlainMemory:
-    """As `activations`, of the model with all its layers. Each gradient is dropped as soon as it is complete: where
-    gradients are kept is up to the framework."""
+    """Return `activations` of the model with all its layers. Each gradient is dropped as soon as it is complete: a
+    framework decides itself where it keeps gradients."""
     model = _build(work, shape, torch.device(device))
     for parameter in model.parameters():
         if parameter.requires_grad:
@@ -81,7 +83,7 @@ def whole(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -
 
 @contextmanager
 def original_linear() -> Iterator[None]:
-    """Restores torch's linear function inside: zero.Init replaces it for the rest of the process."""
+    """Restore torch's linear function within the block: zero.Init replaces it for the rest of the process."""
     replaced = torch.nn.functional.linear
     torch.nn.functional.linear = torch._C._nn.linear
     try:

@@ -1,6 +1,6 @@
-"""What a training is compared with: the truth, and how far the yardsticks are from it (`harness.probe.oracles.truth`).
+"""The references of a training: the truth, and the yardsticks' distances from it (`harness.probe.oracles.truth`).
 
-Of a yardstick only distances are kept, so that the truth of a workload fits into little more than its parameters.
+Only distances of a yardstick are kept, so that the truth of a workload takes little more space than its parameters.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ class Truth:
     """A training in fp32."""
 
     losses: list[float]
-    gradient_norms: list[float]  #: infinite where the step was skipped
+    gradient_norms: list[float]  #: infinite if the step was skipped
     parameters: dict[str, torch.Tensor]
     sizes: dict[str, float]  #: of the parameters it began with, as norms
     moved: dict[str, float]  #: by how much it changed each of them, as norms
 
     @classmethod
     def of(cls, trained: Trained) -> Truth:
+        """Return the truth that a training in fp32 gives."""
         return cls(
             losses=trained.losses,
             gradient_norms=trained.gradient_norms,
@@ -46,6 +47,7 @@ class Yardstick:
 
     @classmethod
     def of(cls, trained: Trained, true: Truth) -> Yardstick:
+        """Return the yardstick of a training, by its distances from the truth."""
         distances = {name: distance(trained.parameters[name], values) for name, values in true.parameters.items()}
         return cls(losses=trained.losses, gradient_norms=trained.gradient_norms, distances=distances)
 
@@ -58,14 +60,15 @@ class References:
     yardsticks: list[Yardstick]
 
     def as_plain(self) -> dict[str, Any]:
-        """Of numbers, tensors, lists and dicts alone."""
+        """Return the references as numbers, tensors, lists and dicts alone."""
         return {"true": vars(self.true), "yardsticks": [dataclasses.asdict(one) for one in self.yardsticks]}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> References:
-        """Raises TypeError or KeyError where it is something else."""
+        """Return the references that `as_plain` returned. Raise TypeError or KeyError if it is something else."""
         return cls(Truth(**plain["true"]), [Yardstick(**one) for one in plain["yardsticks"]])
 
 
 def distance(one: torch.Tensor, other: torch.Tensor) -> float:
+    """Return the norm of the difference, in fp32."""
     return (one.float() - other.float()).norm().item()

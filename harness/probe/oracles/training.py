@@ -1,4 +1,5 @@
-"""Training in plain PyTorch: the same weights, batches and optimizer as a scenario's, in one process, without any framework.
+"""Training in plain PyTorch: the same weights, batches and optimizer as a scenario's, in one process, without any
+framework.
 
 It computes in one dtype, and keeps and updates its weights in fp32 (`harness.probe.oracles.mixed_precision`).
 """
@@ -24,7 +25,7 @@ class Trained:
     """The result of a few steps of training. Parameters are fp32 and whole."""
 
     losses: list[float]
-    gradient_norms: list[float]  #: infinite where the step was skipped
+    gradient_norms: list[float]  #: infinite if the step was skipped
     start: dict[str, torch.Tensor]
     parameters: dict[str, torch.Tensor]
 
@@ -32,8 +33,9 @@ class Trained:
 class Trainee(MixedPrecision):
     """A plain PyTorch model of a scenario in training.
 
-    ``weights_of`` is put before the parameters' names where their weights are made (`workload.weight`). For
-    ``perturbations`` see `MixedPrecision`: here they are roundings of the scenario's dtype, whatever is computed in.
+    ``weights_of`` is prefixed to the parameters' names from which their weights are made (`workload.weight`). For
+    ``perturbations`` see `MixedPrecision`: here they are roundings of the scenario's dtype, whichever dtype is computed
+    in.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class Trainee(MixedPrecision):
         self.model = model
         with torch.no_grad():
             for name, parameter in model.named_parameters():
-                # Every run starts from the weights that the scenario's dtype can hold, also the fp32 one.
+                # Every run, the fp32 one too, starts from the weights that the scenario's dtype can hold.
                 parameter.copy_(workload.weight(weights_of + name, tuple(parameter.shape)).to(work.torch_dtype))
         super().__init__(
             dict(model.named_parameters()),
@@ -59,8 +61,8 @@ class Trainee(MixedPrecision):
         self._kept = 0.5 if work.halved_gradients else 1.0  #: of each gradient
 
     def backward(self, *losses: Callable[[], torch.Tensor], share: float) -> float:
-        """One micro-batch, with a backward after each loss. It is ``share`` of the step: that share of its gradients is
-        added to the step's, and that share of the losses' sum is returned."""
+        """Run one micro-batch, with a backward after each loss. It is ``share`` of the step: add that share of its
+        gradients to the step's, and return that share of the losses' sum."""
         self.model.zero_grad(set_to_none=True)
         total = 0.0
         for compute in losses:
@@ -71,7 +73,7 @@ class Trainee(MixedPrecision):
         return share * total
 
     def update(self) -> float:
-        """The optimizer's step on the gradients, clipped. Returns their norm before clipping."""
+        """Take the optimizer's step on the clipped gradients. Return their norm before clipping."""
         norm = self.clipped()
         self._adam.step()
         if self._schedule is not None:
@@ -80,7 +82,7 @@ class Trainee(MixedPrecision):
         return norm
 
     def skip(self) -> float:
-        """A step whose gradients are not finite: nothing is updated. Returns their norm."""
+        """Skip a step whose gradients are not finite: update nothing. Return their norm, infinity."""
         self.begin_step()
         return math.inf
 
@@ -88,8 +90,8 @@ class Trainee(MixedPrecision):
 def train(
     work: Workload, shape: Mapping[str, Any], steps: int, dtype: torch.dtype, perturbations: int | None = None
 ) -> Trained:
-    """Plain PyTorch: compute in ``dtype``, gradients averaged over all ranks' micro-batches in fp32, AdamW on fp32. A step
-    with an infinite gradient is skipped, as mixed precision demands (arXiv:1710.03740, section 3.2). For
+    """Train in plain PyTorch: compute in ``dtype``, gradients averaged over all ranks' micro-batches in fp32, AdamW on
+    fp32. A step with an infinite gradient is skipped, as mixed precision demands (arXiv:1710.03740, section 3.2). For
     ``perturbations`` see `Trainee`."""
     config = workload.configuration(work, shape)
     trainee = Trainee(work, workload.build(work, config, dtype), perturbations=perturbations)

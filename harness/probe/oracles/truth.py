@@ -1,10 +1,10 @@
 """The truth about numerics: the same weights, batches and optimizer through plain PyTorch, without any framework.
 
-Trained in fp32, which is the truth, and several times in the dtype of the scenario with fp32 master weights, which are the
-yardsticks: once as it is, and with weights that are off by a rounding (see `harness.probe.oracles.training`). So the
-tolerance follows from the problem: where rounding alone moves a parameter far, as where Adam divides a gradient near zero
-by its own size, or where a token lies on the edge of a clipped loss, the yardsticks spread as far. A framework is wrong
-where it strays further than the yardsticks do.
+Training in fp32 is the truth. Trainings in the dtype of the scenario with fp32 master weights are the yardsticks: one
+without changes, and several with weights perturbed by a rounding (see `harness.probe.oracles.training`). So the
+tolerance follows from the problem: if rounding alone moves a parameter far, as when Adam divides a gradient near zero by
+its own size, or when a token is at the edge of a clipped loss, the yardsticks spread as far. A framework is wrong if it
+strays further than the yardsticks do.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from harness.probe.oracles.references import References, Truth, Yardstick, dista
 from harness.probe.oracles.training import Trained
 from harness.probe.workloads.workload import Workload
 
-#: How many times the furthest yardstick's distance from the truth is still rounding. Sound releases were measured at half
-#: of the tolerance or less.
+#: How many times the furthest yardstick's distance from the truth still counts as rounding. Sound releases were measured at
+#: half of the tolerance or less.
 SPREAD_FACTOR = 2.0
 #: Yardsticks of every run: the unperturbed one, and three more.
 YARDSTICKS = 4
-#: Yardsticks before a run is called wrong. What rounding does rarely, such as to move a token over the edge of a clipped
-#: loss, four yardsticks can miss.
+#: Yardsticks before a run is called wrong. Four yardsticks can miss what rounding does rarely, such as moving a token over
+#: the edge of a clipped loss.
 YARDSTICKS_OF_A_SUSPICION = 16
-#: Tolerances beyond which more yardsticks explain nothing: none was seen that strays ten times as far as another one.
+#: Tolerances beyond which more yardsticks explain nothing: none observed strays ten times as far as another one.
 BEYOND_DOUBT = 10.0
 #: The least relative distance that counts as wrong, by dtype, for the loss, the gradient norm and a parameter's
 #: movement: ranks add in another order, and communicate gradients in the scenario's dtype. A single norm layer trained
-#: with nine tenths of its gradient is beyond them.
+#: with nine tenths of its gradient exceeds them.
 FLOORS = {"fp32": (1e-5, 1e-4, 1e-3), "bf16": (1e-3, 2e-2, 3e-2), "fp16": (1e-3, 1e-2, 2e-2)}
 
 #: Trains the same job in plain PyTorch: in a dtype, with a seed of perturbations (see `training.Trainee`).
@@ -54,11 +54,11 @@ def judge(
     train: Train | None = None,
     file: Path | None = None,
 ) -> None:
-    """Fills in the truth and the distances from it, each divided by its tolerance: above 1 is wrong. ``trained`` holds
-    whole parameters after ``steps`` steps, in fp32 where the framework keeps them so. ``train`` is by default
-    `training.train` of the workload; ``file`` is where the truth of that is kept (`truth_store`).
+    """Fill in the truth and the distances from it, each divided by its tolerance: above 1 is wrong. ``trained`` holds
+    whole parameters after ``steps`` steps, in fp32 if the framework keeps them so. ``train`` is by default
+    `training.train` of the workload; ``file`` is the file that keeps its truth (`truth_store`).
 
-    After an infinite gradient fp16 promises what the truth does, to skip the step. bf16 and fp32 promise less: either
+    After an infinite gradient fp16 promises to skip the step, as the truth does. bf16 and fp32 promise less: either
     that, or that the reported norm is not finite, so that the user can stop before such weights are saved (the adapter
     reports the norm; DeepSpeed documents ``check_grad_overflow`` of bf16 for newer releases only).
     """
@@ -83,7 +83,8 @@ def judge(
 def _judge(
     judged: JudgedTraining, numerics: Numerics, references: References, make: Callable[[Truth, int], Yardstick]
 ) -> int:
-    """With as many yardsticks as there is doubt; says how many. Those that ``references`` lacks are made and added."""
+    """Compare with as many yardsticks as the doubt requires, and return their number. Yardsticks that ``references``
+    lacks are made and added."""
     wanted = YARDSTICKS
     while True:
         for number in range(len(references.yardsticks), wanted):
@@ -95,7 +96,7 @@ def _judge(
 
 
 def _yardstick(dtype: torch.dtype, train: Train, true: Truth, number: int) -> Yardstick:
-    """The first is not perturbed; in fp32 it is the truth itself."""
+    """Return the yardstick of this number. The first is not perturbed; in fp32 it is the truth itself."""
     if number == 0 and dtype == torch.float32:
         return Yardstick(true.losses, true.gradient_norms, dict.fromkeys(true.parameters, 0.0))
     return Yardstick.of(train(dtype, number or None), true)
@@ -111,7 +112,7 @@ class JudgedTraining:
     infinite_gradient_step: int | None = None
 
     def compare(self, numerics: Numerics, true: Truth, yardsticks: Sequence[Yardstick]) -> None:
-        """Fills in what is true and how far the training is from it. Steps are judged for which the truth has numbers."""
+        """Fill in what is true and how far the training is from it. Steps are judged for which the truth has numbers."""
         numerics.true_losses = [_number(loss) for loss in true.losses]
         numerics.true_gradient_norms = [_number(norm) for norm in true.gradient_norms]
         norms = numerics.gradient_norms
@@ -121,7 +122,7 @@ class JudgedTraining:
         judged = range(self.steps)
         if poisoned and self.dtype != "fp16":
             assert at is not None
-            judged = range(at + 1)  # what comes after it is not promised
+            judged = range(at + 1)  # later steps are not promised
             numerics.true_losses[at + 1 :] = [None] * (self.steps - at - 1)
         loss_floor, norm_floor, parameter_floor = FLOORS[self.dtype]
         losses = [yardstick.losses for yardstick in yardsticks]
@@ -140,7 +141,7 @@ class JudgedTraining:
 
 
 def worst(numerics: Numerics) -> float:
-    """The largest of a training's distances from the truth, in tolerances."""
+    """Return the largest of a training's distances from the truth, in tolerances."""
     errors = (numerics.loss_error, numerics.gradient_norm_error, numerics.parameter_error)
     return max((error for error in errors if error is not None), default=0.0)
 
@@ -148,7 +149,7 @@ def worst(numerics: Numerics) -> float:
 def _worst_parameter(
     true: Truth, yardsticks: Sequence[Yardstick], trained: Mapping[str, torch.Tensor], floor: float
 ) -> tuple[float, str]:
-    """The largest distance of a parameter from the truth in tolerances, and which one it is."""
+    """Return the largest distance of a parameter from the truth, in tolerances, and a note with its name."""
     worst, at = 0.0, ""
     for name, values in true.parameters.items():
         if name not in trained:
@@ -157,7 +158,7 @@ def _worst_parameter(
             return math.inf, f"{name} has the shape {list(trained[name].shape)} instead of {list(values.shape)}"
         away = distance(trained[name], values)
         spread = max(yardstick.distances[name] for yardstick in yardsticks)
-        # Where the framework keeps no fp32 weights, its weights are as coarse as their dtype.
+        # If the framework keeps no fp32 weights, its weights are as coarse as their dtype.
         coarse = 0.0 if trained[name].dtype == torch.float32 else torch.finfo(trained[name].dtype).eps
         tolerance = max(SPREAD_FACTOR * spread, floor * true.moved[name], 1e-12) + coarse * true.sizes[name]
         error = away / tolerance if math.isfinite(away) else math.inf
@@ -167,7 +168,7 @@ def _worst_parameter(
 
 
 def digest(parameters: Mapping[str, torch.Tensor]) -> str:
-    """A hash of all parameters, in the order of their names."""
+    """Return a hash of all parameters, in the order of their names."""
     sha = hashlib.sha256()
     for name in sorted(parameters):
         sha.update(name.encode())
@@ -199,5 +200,5 @@ def _number(value: float) -> float | None:
 
 
 def _is_number(norm: float | None) -> bool:
-    """Whether a reported norm is a finite one. DeepSpeed reports -1 for one that is not."""
+    """Return True if a reported norm is finite. DeepSpeed reports -1 for one that is not."""
     return norm is not None and math.isfinite(norm) and norm >= 0

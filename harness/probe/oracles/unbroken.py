@@ -1,4 +1,4 @@
-"""How an oracle ends without a verdict: it does not cover the job, or it broke. Imports no torch."""
+"""Ends of an oracle without a verdict: it does not cover the job, or it broke. Imports no torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class NotCoveredError(Exception):
 
 @contextlib.contextmanager
 def unbroken(oracle: str) -> Iterator[None]:
-    """Inside, nothing of a framework runs. Every error but a NotCoveredError is a HarnessFault that names the oracle."""
+    """Turn every error within the block but a NotCoveredError into a HarnessFault that names the oracle. Nothing of a
+    framework may run there."""
     try:
         yield
     except NotCoveredError:

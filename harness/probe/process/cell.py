@@ -1,7 +1,7 @@
 """One cell inside a measured environment: its ranks, its record, and pytest-benchmark as its timer.
 
-The test at the bottom is what the probe's server runs for the host, one cell at a time, and what ``pytest scenarios/``
-collects for a user: there it covers every scenario and variant that runs on CPU.
+The probe's server runs the test at the bottom for the host, one cell at a time; ``pytest scenarios/`` collects it for a
+user: there it covers every scenario and variant that runs on CPU.
 """
 
 from __future__ import annotations
@@ -42,20 +42,21 @@ _ROUNDS, _WARMUP_ROUNDS, _TIMEOUT_S = 5, 1, 180.0
 
 
 class Gate(Protocol):
-    """What a timed round waits for, and what reports the cell's progress to the host, through the server."""
+    """Holds back timed rounds, and reports the cell's progress to the host, through the server."""
 
     def pass_through(self, last_s: float | None) -> None:
-        """Returns when the next timed round may run; ``last_s`` are the seconds of the last one. Raises EnoughRounds."""
+        """Return when the next timed round may run; ``last_s`` is the last one's duration in seconds. Raise EnoughRounds
+        if none is needed."""
 
     def beat(self, stage: str) -> None:
-        """Reports a sign of life: the stage that runs."""
+        """Report a sign of life: the current stage."""
 
     def imported(self, modules: list[str]) -> None:
-        """Modules that a rank imported lazily, for the process that forks the next cells."""
+        """Report modules that a rank imported lazily, for the process that forks the next cells."""
 
 
 class OpenGate:
-    """Of a cell without a host."""
+    """The gate of a cell without a host."""
 
     def pass_through(self, last_s: float | None) -> None: ...
 
@@ -66,7 +67,7 @@ class OpenGate:
 
 
 def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:
-    """Runs a cell to its end and writes ``record.json`` to ``folder``, however the cell ends. Returns the record."""
+    """Run a cell to its end, write ``record.json`` to ``folder`` however the cell ends, and return the record."""
     framework: Framework = import_adapter(request.framework)
     processes = request.local_ranks or framework.world_size(request.parameters, request.device)
     here: Sequence[int] = range(request.first_rank, request.first_rank + processes)
@@ -137,7 +138,7 @@ def _measure(
     benchmark: Any,
     gate: Gate,
 ) -> None:
-    """Starts the ranks and adds their timed ``rounds``. Raises CellEnded."""
+    """Start the ranks and add their timed ``rounds``. Raise CellEnded if a rank fails."""
     with (
         meeting.variables(request.rendezvous, folder) as where,
         Ranks(
@@ -159,7 +160,7 @@ def _measure(
                     rounds=request.rounds,
                     warmup_rounds=request.warmup_rounds,
                 )
-            benchmark.has_error = len(rounds) <= request.warmup_rounds  # and not where enough were run
+            benchmark.has_error = len(rounds) <= request.warmup_rounds  # not if enough were run
 
 
 def _seconds(timed: TimedRound) -> float:
@@ -167,7 +168,7 @@ def _seconds(timed: TimedRound) -> float:
 
 
 def _shape(request: CellRequest) -> Mapping[str, Any]:
-    """The model's shape; empty where the scenario names no model. Raises ScenarioError."""
+    """Return the model's shape; empty if the scenario names no model. Raise ScenarioError if its shape is missing."""
     if "model" in request.parameters and scenarios.SHAPE not in request.parameters:
         raise scenarios.ScenarioError("models.py: not there; it holds the shapes of the models")
     shape: Mapping[str, Any] = request.parameters.get(scenarios.SHAPE, {})
@@ -175,7 +176,7 @@ def _shape(request: CellRequest) -> Mapping[str, Any]:
 
 
 def extra_info(record: RunRecord) -> dict[str, int]:
-    """``{phase}_{metric}`` -> bytes of the worst rank, for pytest-benchmark's own report."""
+    """Return ``{phase}_{metric}`` -> bytes of the worst rank, for pytest-benchmark's own report."""
     return {
         f"{phase}_{name}": max(getattr(rank.phases[phase], name) for rank in record.ranks)
         for phase in (record.ranks[0].phases if record.ranks else ())
@@ -184,7 +185,7 @@ def extra_info(record: RunRecord) -> dict[str, int]:
 
 
 def _collect(folder: Path, here: Sequence[int]) -> tuple[list[RankRecord], Detail | None]:
-    """What the ranks left; those that left nothing, or nothing that can be read, are not among them."""
+    """Return the records that the ranks left, without those that are missing or unreadable, and the detail."""
     records: list[RankRecord] = []
     detail: Detail | None = None
     for number in here:
@@ -201,7 +202,7 @@ def _collect(folder: Path, here: Sequence[int]) -> tuple[list[RankRecord], Detai
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Every scenario in the folder of the collecting file that runs on CPU, in every variant."""
+    """Parametrize with every scenario in the folder of the collecting file that runs on CPU, in every variant."""
     folder = Path(str(metafunc.definition.path)).parent
     cells = []
     for name, file in scenarios.find(folder).items():
@@ -212,7 +213,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_scenario(cell: Any, benchmark: Any) -> None:
-    """A cell passes, trains like plain PyTorch, and shows its step time and its memory."""
+    """Check that a cell passes and trains like plain PyTorch, and show its step time and its memory."""
     name, variant, declared, program = cell
     parameters = declared.resolve(variant, "cpu")
     if declared.line:

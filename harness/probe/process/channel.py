@@ -14,7 +14,7 @@ Message = dict[str, Any]
 
 
 class Closed(Exception):
-    """The other side is gone."""
+    """The other side has closed the channel or ended."""
 
 
 class Channel:
@@ -25,20 +25,21 @@ class Channel:
         self._read = b""
 
     def fileno(self) -> int:
+        """Return the socket's file descriptor, for ``select``."""
         return self._end.fileno()
 
     def close(self) -> None:
         self._end.close()
 
     def send(self, message: Message) -> None:
-        """Raises Closed."""
+        """Send a message. Raise Closed if the other side is gone."""
         try:
             self._end.sendall(encode(message).encode() + b"\n")
         except OSError as error:
             raise Closed from error
 
     def receive(self, timeout_s: float | None = None) -> Message | None:
-        """The next message; None where none came within the timeout. Raises Closed."""
+        """Return the next message; None if none came within the timeout. Raise Closed if the other side is gone."""
         while b"\n" not in self._read:
             if not select.select([self._end], [], [], timeout_s)[0]:
                 return None
@@ -55,10 +56,11 @@ class Channel:
 
     @property
     def pending(self) -> bool:
-        """Whether a whole message is in the buffer, where ``select`` does not see it."""
+        """Return True if a whole message is in the buffer, which ``select`` does not see."""
         return b"\n" in self._read
 
 
 def pair() -> tuple[Channel, Channel]:
+    """Return the two ends of a new channel."""
     first, second = socket.socketpair()
     return Channel(first), Channel(second)

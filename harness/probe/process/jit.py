@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-#: torch.utils.file_baton: made by who compiles an extension, held open meanwhile, and removed at the end.
+#: torch.utils.file_baton: created and held open by the process that compiles an extension, removed at the end.
 _LOCK = "lock"
 
 
 def remove_abandoned_locks(environment: Mapping[str, str] = os.environ) -> None:
-    """Removes the locks of compilations that were killed: torch would wait for them for ever. Linux only."""
+    """Remove the locks of compilations that were killed: torch would wait for them forever. Linux only."""
     root = environment.get("TORCH_EXTENSIONS_DIR")
     locks = list(Path(root).glob(f"*/{_LOCK}")) if root else []
     if not locks or not os.path.isdir("/proc/self/fd"):
@@ -26,7 +26,7 @@ def remove_abandoned_locks(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def _open_files() -> Iterator[tuple[int, int]]:
-    """Device and inode of every file that a process of ours has open."""
+    """Yield device and inode of every open file of this user's processes."""
     for handle in Path("/proc").glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
             found = handle.stat()

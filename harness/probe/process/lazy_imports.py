@@ -1,5 +1,5 @@
-"""What frameworks import lazily, in a fork: its parent imports it once, so that later forks need not. DeepSpeed 0.19.8
-imports six hundred modules in ``initialize``, for two seconds."""
+"""Modules that frameworks import lazily, in a fork: its parent imports them once, so that later forks need not.
+DeepSpeed 0.19.8 imports six hundred modules in ``initialize``, for two seconds."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from collections.abc import Collection
 
 
 def new_modules(before: Collection[str]) -> list[str]:
-    """What has been imported since. A framework may put anything into ``sys.modules``."""
+    """Return the names of modules imported since. A framework may put anything into ``sys.modules``."""
     return sorted(name for name in set(sys.modules).difference(before) if isinstance(name, str))
 
 
 def import_all(modules: Collection[str]) -> None:
-    """Imports what a fork imported, and spares later forks the collections of it."""
+    """Import what a fork imported, and exempt it from garbage collection in later forks."""
     missing = [module for module in modules if module not in sys.modules]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fork has said them
+        warnings.simplefilter("ignore")  # the fork has shown them
         for module in missing:
             try:
                 importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""Where the ranks of one job meet: in a file, where all run on one machine; at an address, where they span several."""
+"""The rendezvous of one job's ranks: a file if all run on one machine, an address if they span several."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SIOCGIFADDR = 0x8915  # netdevice(7)
 
 @contextlib.contextmanager
 def variables(rendezvous: str, folder: Path) -> Iterator[dict[str, str]]:
-    """Environment variables of each rank, which hold within. ``rendezvous`` is ``tcp://ADDRESS:PORT`` on the machine of rank
-    0, empty where all ranks are on this machine; ``folder`` is the run's."""
+    """Yield the environment variables of each rank, valid within the block. ``rendezvous`` is ``tcp://ADDRESS:PORT`` on
+    the machine of rank 0, empty if all ranks are on this machine; ``folder`` is the run's."""
     if not rendezvous:
         with held_port() as port:  # for programs, which meet at an address: several jobs run here at the same time
             yield {"DSREGRESS_RENDEZVOUS": f"file://{folder}/rendezvous", "MASTER_PORT": str(port)}
@@ -33,13 +33,13 @@ def variables(rendezvous: str, folder: Path) -> Iterator[dict[str, str]]:
 
 
 def spans_machines(environment: Mapping[str, str] = os.environ) -> bool:
-    """In a rank: whether other ranks of its job run on other machines."""
+    """Return True, in a rank, if other ranks of its job run on other machines."""
     return environment.get("DSREGRESS_RENDEZVOUS", "").startswith("tcp://")
 
 
 def interface_to(address: str) -> str:
-    """The network interface by which this machine reaches an IPv4 address; ``lo`` for an address of this machine. Raises
-    OSError."""
+    """Return the network interface by which this machine reaches an IPv4 address; ``lo`` for an address of this machine.
+    Raise OSError if it is unreachable."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probing:
         probing.connect((address, 9))  # sends nothing
         local_address = probing.getsockname()[0]
@@ -50,7 +50,7 @@ def interface_to(address: str) -> str:
 
 
 def _address_of(any_socket: socket.socket, interface: str) -> str:
-    """The interface's address, empty where it has none."""
+    """Return the interface's address, "" if it has none."""
     try:
         answer = fcntl.ioctl(any_socket.fileno(), _SIOCGIFADDR, struct.pack("256s", interface.encode()[:15]))
     except OSError:

@@ -1,9 +1,9 @@
-"""Where in physical memory a timed process lies, so that its step time does not depend on when it started: Linux 6.1 on,
-no privilege needed.
+"""Physical memory placement of a timed process, so that its step time does not depend on when it started. Linux 6.1 and
+later, no privilege needed.
 
-The kernel gives a process the pages that are free, which differ from one to the next: of ten processes of one release, the
-first took up to 18 % longer in every round, the more so the longer the machine was up (docs/benchmarks.md). In huge pages
-the first one is like the others.
+The kernel gives a process the pages that are free, which differ from one to the next: of ten processes of one release,
+the first took up to 18 % longer in every round, the more so the longer the machine was up (docs/benchmarks.md). In huge
+pages the first one is like the others.
 """
 
 from __future__ import annotations
@@ -16,39 +16,38 @@ from collections.abc import Iterator
 from io import RawIOBase
 from pathlib import Path
 
-#: madvise(2): makes huge pages at once, also where the system makes none by itself.
+#: madvise(2): makes huge pages at once, even if the system makes none by itself.
 _MADV_COLLAPSE = 25
 
 _HUGE_PAGE_BYTES = 2 << 20
 _PAGE_BYTES = mmap.PAGESIZE
 
-#: As in proc(5): private and writable.
+#: Access in proc(5): private and writable.
 _OWN = "rw-p"
 
-#: An entry of /proc/self/pagemap: the page is in memory (bit 63), and no other process has it (bit 56).
+#: An entry of /proc/self/pagemap: the page is in memory (bit 63), and no other process shares it (bit 56).
 _ENTRY_BYTES = 8
 _PRESENT_AND_EXCLUSIVE = 1 << 63 | 1 << 56
 
-#: Of the pages of a huge page. A rank of the default set has written 60 MB of 260, nine tenths of them in such huge pages,
-#: which are 150 MB. To move all of it takes twice as long, and changes no step time (docs/benchmarks.md).
+#: Number of a huge page's pages. A rank of the default set has written 60 MB of 260, nine tenths of them in such huge pages,
+#: which are 150 MB. Moving all of it takes twice as long, and changes no step time (docs/benchmarks.md).
 _LEAST_WRITTEN = _HUGE_PAGE_BYTES // _PAGE_BYTES // 8
 
 
 def use_huge_pages() -> None:
-    """Moves what this process has written to huge pages. What else lies in the same huge pages, which it shared with the
-    process that it was forked from, is its own from then on. Without effect on other kernels, and where no huge page is
-    free."""
+    """Move what this process has written to huge pages. Other content of the same huge pages, which it shared with the
+    process that it was forked from, becomes its own. No effect on other kernels, or if no huge page is free."""
     with contextlib.suppress(OSError, AttributeError):
         madvise = ctypes.CDLL(None).madvise
         madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
             written = [run for mapping in _own_mappings() for run in _written(pagemap, *mapping)]
         for begin, end in written:
-            madvise(begin, end - begin, _MADV_COLLAPSE)  # what it refuses stays as it is
+            madvise(begin, end - begin, _MADV_COLLAPSE)  # mappings that it refuses are left unchanged
 
 
 def _own_mappings() -> Iterator[tuple[int, int]]:
-    """Begin and end of the whole huge pages in each mapping of this process's data."""
+    """Yield begin and end of the whole huge pages in each mapping of this process's data."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         addresses, access, _, _, inode, *name = line.split()
         if access == _OWN and inode == "0" and (not name or name[0].startswith(("[heap]", "[anon"))):
@@ -59,7 +58,7 @@ def _own_mappings() -> Iterator[tuple[int, int]]:
 
 
 def _written(pagemap: RawIOBase, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """The runs of huge pages of which this process alone has at least `_LEAST_WRITTEN` pages."""
+    """Yield the runs of huge pages of which this process alone has at least `_LEAST_WRITTEN` pages."""
     run = begin
     for at in range(begin, end, _HUGE_PAGE_BYTES):
         pagemap.seek(at // _PAGE_BYTES * _ENTRY_BYTES)

@@ -1,4 +1,4 @@
-"""What one rank does for one cell, from joining the others to its last timed round."""
+"""One rank of one cell, from joining the others to its last timed round."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ from harness.probe.process.heartbeat import Heartbeat
 from harness.probe.process.lazy_imports import new_modules
 from harness.probe.process.rank_file import representable, write_record
 
-#: Steps before the metered one: in its first a framework allocates, compiles and traces.
+#: Steps before the metered one: in its first step a framework allocates, compiles and traces.
 WARMUP_STEPS = 1
 #: Steps whose numerics are compared with plain PyTorch: the warm-up, the metered and the profiled one.
 TRUTH_STEPS = WARMUP_STEPS + 2
 
-#: Called with the stage that begins, so that a crash has one.
+#: Called with the stage that begins, so that a crash is attributed to one.
 Announce = Callable[[str], None]
 
 
 def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: Mapping[str, Any]) -> None:
-    """Measures, sends ``{"at": "measured"}`` to the cell's process, then runs a round for each ``{"do": "round"}``.
+    """Measure, send ``{"at": "measured"}`` to the cell's process, then run a round for each ``{"do": "round"}``.
 
     Leaves ``rank-N.json``. Exceptions of the framework pass through.
     """
@@ -61,8 +61,8 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
 
     def measured(record: RankRecord, detail: Detail) -> None:
         write_record(folder, record, detail if rank == request.first_rank else None)
-        # Frameworks import lazily; what this rank had to import, the server imports once for all later cells. Not what a
-        # program had to: modules look at the path, the environment and the command line, which are the program's own.
+        # Frameworks import lazily; what this rank had to import, the server imports once for all later cells. Not a
+        # program's imports: modules look at the path, the environment and the command line, which are the program's own.
         shared = rank == request.first_rank and not runs_itself
         channel.send({"at": "measured", "imported": new_modules(imported) if shared else []})
         if request.short_turns:
@@ -90,8 +90,8 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
 
 
 class RankMeasurement:
-    """All that a rank measures without a stopwatch. `measure` fills in ``record`` and ``detail``, and leaves ``training``
-    ready for timed rounds."""
+    """Takes all measurements of a rank except for timed rounds. `measure` fills in ``record`` and ``detail``, and leaves
+    ``training`` ready for timed rounds."""
 
     training: Training
 
@@ -112,7 +112,7 @@ class RankMeasurement:
         self.detail = Detail()
 
     def measure(self) -> None:
-        """The steps of ``docs/architecture.md``, "What a rank does", in their order."""
+        """Take the steps of ``docs/architecture.md``, "What a rank does", in their order."""
         with self._meter:
             self._build_job()
             self._walk_metered_steps()
@@ -144,9 +144,10 @@ class RankMeasurement:
         self.record.phases.update(metered.readings)
 
     def _compute_ideal(self) -> None:
-        """The bytes that the job had to hold, where the adapter computes them, else why not. Raises HarnessFault."""
+        """Record the bytes that the job had to hold if the adapter computes them, else the reason. Raise HarnessFault if
+        the computation breaks."""
         self._announce(HARNESS)
-        gc.freeze()  # the phases of the ideal are about what is made from here on
+        gc.freeze()  # the phases of the ideal count only later allocations
         compute = getattr(self._framework, "ideal", None)
         if compute is None:
             self.record.ideal_note = "the adapter computes no ideal"
@@ -168,8 +169,8 @@ class RankMeasurement:
             self.detail.host_functions[phase] = dict(list(functions.items())[:FUNCTIONS_KEPT])
 
     def _compare_with_plain_pytorch(self) -> None:
-        """Fills in how far the first steps are from the same training without the framework, or why that is not known.
-        Raises HarnessFault."""
+        """Fill in how far the first steps are from the same training without the framework, or why that is unknown.
+        Raise HarnessFault if the comparison breaks."""
         self._announce("measure")
         parameters = self.training.parameters()  # a collective operation: every rank takes part
         self._announce(HARNESS)
@@ -226,7 +227,7 @@ def _timed_rounds(training: Training, channel: Channel, stopwatch: Stopwatch) ->
 def _explain(
     framework: Framework, request: CellRequest, rank: int, folder: Path, shape: Mapping[str, Any], heartbeat: Heartbeat
 ) -> None:
-    """The same init and steps as in `RankMeasurement`, observed: leaves ``explanation-N.json`` beside the record."""
+    """Run the same init and steps as in `RankMeasurement`, observed: leave ``explanation-N.json`` next to the record."""
     with framework.surroundings(request.parameters, request.device) as meter:
         meter.working, announce = heartbeat.operator_ran, heartbeat.stage
         metered = MeteredPhases(meter)

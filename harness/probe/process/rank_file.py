@@ -1,4 +1,4 @@
-"""What one rank leaves for its cell: ``rank-N.json`` in the run's folder."""
+"""One rank's result for its cell: ``rank-N.json`` in the run's folder."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from harness.probe.border.wire import NO_NUMBER, Detail, MemoryReading, Numerics
 
 
 def rank_file(folder: Path, rank: int) -> Path:
+    """Return the path of a rank's file in the run's folder."""
     return folder / f"rank-{rank}.json"
 
 
 def write_record(folder: Path, record: RankRecord, detail: Detail | None) -> None:
-    """Writes the file whole or not at all. ``detail`` is that of rank 0, None for the others."""
+    """Write the file atomically. ``detail`` is that of rank 0, None for the others."""
     content = {"record": asdict(record), "detail": asdict(detail) if detail else None}
     write_whole(rank_file(folder, record.rank), encode(content))
 
 
 class Unreadable(Exception):
-    """There is no such file, or none that a rank of ours wrote: what is measured can write there as well."""
+    """The file is missing or was not written by a rank of ours: the measured code can write there as well."""
 
 
 def read_record(path: Path) -> tuple[RankRecord, Detail | None]:
-    """Reads what `write_record` wrote. Raises Unreadable."""
+    """Return what `write_record` wrote. Raise Unreadable if the file is missing or not such a record."""
     try:
         content = json.loads(read_regular(path, MOST_FILE_BYTES))
         record = content["record"]
@@ -43,8 +44,8 @@ def read_record(path: Path) -> tuple[RankRecord, Detail | None]:
 
 
 def representable(numerics: Numerics) -> Numerics:
-    """The same object, without the infinities and NaNs that JSON has no number for: None in the lists, `NO_NUMBER` as an
-    error. Losses end where a step has none, as on the first stage of a pipeline: that is no NaN."""
+    """Return the same object without the infinities and NaNs that JSON cannot express: None in the lists, `NO_NUMBER` as
+    an error. Losses end where a step has none, as on the first stage of a pipeline: that is not a NaN."""
     losses = itertools.takewhile(lambda loss: loss is not None, numerics.losses)
     numerics.losses = [loss if math.isfinite(loss) else None for loss in losses if loss is not None]
     numerics.gradient_norms = [

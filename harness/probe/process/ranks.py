@@ -18,10 +18,10 @@ from harness.probe.border.wire import STAGE_TIMEOUTS, Clocks, RoundCost
 from harness.probe.process import whereabouts
 from harness.probe.process.channel import Channel, Closed, Message, pair
 
-#: What a rank runs, given its number and its end of the channel.
+#: Body of a rank, given its number and its end of the channel.
 Body = Callable[[int, Channel], None]
 
-#: How long to wait for the faults of the other ranks once one has failed: the first fault to arrive is not always the
+#: How long to wait for the faults of the other ranks once one has failed: the first to arrive is not always the
 #: first that happened.
 _LATE_FAULTS_S = 2.0
 
@@ -35,16 +35,16 @@ class TimedRound:
 
     seconds: dict[str, float]  #: by phase, of the slowest rank
     cost: RoundCost  #: of all ranks
-    clocks: Clocks | None  #: of a throttled rank, else of the rank clocked lowest; None where no GPU reports them
+    clocks: Clocks | None  #: of a throttled rank, else of the rank clocked lowest; None if no GPU reports them
     discarded: int  #: throttled rounds before it
 
 
 class EnoughRounds(Exception):
-    """No further timed round is wanted, or a program that ends by itself has none left."""
+    """No further timed round is needed, or a program that ends by itself has none left."""
 
 
 class CellEnded(Exception):
-    """The cell cannot go on. Fields as in wire.RunRecord; with a ``machine_fault``, that is the outcome."""
+    """The cell cannot continue. Fields as in wire.RunRecord; with a ``machine_fault``, that is the outcome."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class _RankProcess:
 
 
 class Ranks:
-    """Processes forked from this one: the ranks that run ``here``, of ``world_size``. A context manager: on exit, ranks
+    """Processes forked from this one: the ranks of ``world_size`` that run ``here``. A context manager: on exit, ranks
     that still run are killed."""
 
     def __init__(
@@ -101,15 +101,16 @@ class Ranks:
         self.kill()
 
     def measured(self) -> list[str]:
-        """Waits until every rank has taken its untimed measurements. Returns the modules that they imported lazily. Raises
-        CellEnded."""
+        """Wait until every rank has taken its untimed measurements, and return the modules that they imported lazily.
+        Raise CellEnded if a rank fails."""
         imported: list[str] = self._gather("measured")[0]["imported"]
         return imported
 
     def round(self) -> TimedRound:
-        """One timed round on all ranks. A round with a throttled GPU is discarded and run again, up to ``_TRIES`` times in
-        all; the last one is kept, with its clocks. Ranks that span machines keep every round, because one machine cannot
-        repeat a round alone. Raises CellEnded, EnoughRounds."""
+        """Run one timed round on all ranks, and return it. A round with a throttled GPU is discarded and run again, up
+        to ``_TRIES`` times in all; the last one is kept, with its clocks. Ranks that span machines keep every round,
+        because one machine cannot repeat a round alone. Raise CellEnded if a rank fails, EnoughRounds if it has no
+        rounds left."""
         for discarded in range(_TRIES if self._is_whole else 1):  # noqa: B007 (how many were discarded before the one that is kept)
             self._send({"do": "round"})
             replies = self._gather("round")
@@ -123,7 +124,7 @@ class Ranks:
         return TimedRound(seconds=slowest["seconds"], cost=cost, clocks=clocks, discarded=discarded)
 
     def kill(self) -> None:
-        """Kills all ranks. What they measured is on disk, so they have nothing to finish."""
+        """Kill all ranks. Their measurements are on disk, so they have nothing to finish."""
         for rank in self._ranks:
             if rank.open:
                 rank.open = False
@@ -170,8 +171,8 @@ class Ranks:
                     pass  # the next gathering finds out how it ended
 
     def _gather(self, awaited: str) -> list[Message]:
-        """The awaited message of every rank. One limit counts from the last sign of life of any rank, the other from the
-        last stage that any has begun. Ranks that wait for one another are not given all of that time."""
+        """Return the awaited message of every rank. One limit counts from the last sign of life of any rank, the other
+        from the last stage that any has begun. Ranks that wait for one another are ended earlier."""
         replies: dict[int, Message] = {}
         watch = whereabouts.DeadlockWatch(self._folder) if self._is_whole else None
         deadline = time.monotonic() + self._timeout_s
@@ -228,7 +229,8 @@ class Ranks:
         return message
 
     def _first_fault(self, rank: _RankProcess, message: Message | None) -> CellEnded:
-        """One rank's fault makes the others fail in communication: prefers the fault of a rank's own."""
+        """Return the first fault, preferring one of a rank's own: one rank's fault makes the others fail in
+        communication."""
         candidates = [(rank, message)]
         deadline = time.monotonic() + _LATE_FAULTS_S
         others = [other for other in self._ranks if other is not rank and other.open]
@@ -271,8 +273,8 @@ class Ranks:
 
 
 def _blame_order(message: Message | None) -> int:
-    """Sorts ranks that died without a message, or of their machine, first, then errors of a rank's own, then errors about
-    another rank."""
+    """Return the sort key of a rank's end: ranks that died without a message, or of their machine, first, then errors of
+    a rank's own, then errors about another rank."""
     if message is None or message["machine_fault"]:
         return 0
     return 2 if faults.blames_another_rank(message["signature"]) else 1

@@ -1,6 +1,6 @@
-"""How the kernel shares the cores between ranks, so that step time scatters less: sched(7), Linux only, no privilege needed.
+"""Scheduling of ranks on shared cores, so that step time scatters less: sched(7), Linux only, no privilege needed.
 
-Elsewhere, and where a container forbids it, these have no effect.
+On other systems, and if a container forbids it, these have no effect.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import os
 import platform
 import sys
 
-#: sched_setattr(2) and sched_getattr(2), which the C library has no functions for, by processor.
+#: sched_setattr(2) and sched_getattr(2), which have no functions in the C library, by processor.
 _CALLS = {"x86_64": (314, 315), "aarch64": (274, 275)}
 
-#: Shorter than the kernel's own, which are 0.7 ms for one core and longer for more.
+#: Shorter than the kernel's own, which is 0.7 ms for one core and longer for more.
 _SHORT_TURN_NS = 500_000
 
 
@@ -34,18 +34,18 @@ class _Attributes(ctypes.Structure):
 
 
 def finish_turns() -> None:
-    """From now on, threads of this process, and of those that it starts, keep a core until their turn is over.
+    """Let threads of this process, and of those that it starts, keep a core until their turn is over.
 
-    As usual, a thread that wakes up preempts one that computes. Ranks over gloo wake each other's threads a thousand times
-    a step: as batch jobs they need half the time, and their steps scatter by a third (docs/benchmarks.md).
+    By default, a thread that wakes up preempts one that computes. Ranks over gloo wake each other's threads a thousand
+    times a step: as batch jobs they need half the time, and their steps scatter by a third (docs/benchmarks.md).
     """
     with contextlib.suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def keep_to_own_cores(number: int, of: int) -> None:
-    """Gives all threads of this process a share of the cores that no other has: it is number ``number``, from 0, of so many
-    processes. No effect where there are more processes than cores."""
+    """Give all threads of this process a share of the cores that no other has: the process is number ``number``, from 0,
+    ``of`` so many. No effect if there are more processes than cores."""
     with contextlib.suppress(OSError, AttributeError):
         cores = sorted(os.sched_getaffinity(0))
         if len(cores) < of:
@@ -57,13 +57,14 @@ def keep_to_own_cores(number: int, of: int) -> None:
 
 
 def take_short_turns() -> None:
-    """All threads of this process, and those that they start, take turns of half a millisecond: the kernel lets one that
-    wakes up preempt another process's, whose turns are longer, instead of waiting until that has had its own (EEVDF, Linux
-    6.12 on). They get no more of a core than before.
+    """Let all threads of this process, and those that they start, take turns of half a millisecond.
 
-    Ranks over gloo wait for each other's threads a thousand times a step: beside four busy processes on two cores a step
-    takes less than half the time so. On an idle machine they preempt each other, and a step takes a fifth longer than by
-    `finish_turns` (docs/benchmarks.md).
+    A thread that wakes up then preempts another process's, whose turns are longer, instead of waiting until that has had
+    its turn (EEVDF, Linux 6.12 and later). The threads get no more of a core than before.
+
+    Ranks over gloo wait for each other's threads a thousand times a step: in competition with four busy processes on two
+    cores, a step then takes less than half the time. On an idle machine they preempt each other, and a step takes a
+    fifth longer than with `finish_turns` (docs/benchmarks.md).
     """
     calls = _CALLS.get(platform.machine())
     if calls is None or sys.platform != "linux":

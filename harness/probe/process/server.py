@@ -36,6 +36,7 @@ from harness.probe.process.lazy_imports import import_all
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run the server until the host ends it. Return the exit code, 1 if the framework cannot be imported."""
     parser = argparse.ArgumentParser(prog="harness.probe.process.server", description=__doc__)
     parser.add_argument("--framework", required=True, help="id of the adapter")
     parser.add_argument("--device", required=True, choices=("sim", "cpu", "cuda"))
@@ -79,8 +80,8 @@ def _preload(framework: str, device: str) -> float:
 
 
 class _Host:
-    """Commands from the host on stdin, events to the host on the original stdout. From then on file descriptors 1 and 2
-    are the log, and 0 is empty: nothing that a framework prints or reads can reach the dialogue."""
+    """Commands from the host on stdin, events to the host on the original stdout. Once constructed, file descriptors 1
+    and 2 are the log, and 0 is empty: nothing that a framework prints or reads can reach the dialogue."""
 
     def __init__(self, log: Path) -> None:
         self._events = os.fdopen(os.dup(1), "w", buffering=1)
@@ -97,17 +98,18 @@ class _Host:
 
     @property
     def pending(self) -> bool:
-        """Whether a whole command is in the buffer, where ``select`` does not see it."""
+        """Return True if a whole command is in the buffer, which ``select`` does not see."""
         return b"\n" in self._read
 
     def send(self, event: Message) -> None:
+        """Send an event. Exit if the host is gone."""
         try:
             self._events.write(encode(event) + "\n")
         except OSError:
             sys.exit(1)  # the host is gone
 
     def command(self) -> Message | None:
-        """The next command; None at the end of input, when the host is gone."""
+        """Return the next command; None at the end of input, when the host is gone."""
         while b"\n" not in self._read:
             more = os.read(self._commands, 65536)
             if not more:
@@ -118,7 +120,7 @@ class _Host:
         return command
 
     def close(self) -> None:
-        """For a fork, which takes no part in the dialogue."""
+        """Close the dialogue in a fork, which takes no part in it."""
         os.close(self._commands)
         os.close(self._events.fileno())
 
@@ -133,7 +135,7 @@ def _serve(host: _Host, import_s: float) -> None:
 
 
 def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
-    """Forks the cell's process and passes messages on until it has ended. False where the host is gone."""
+    """Fork the cell's process and pass messages on until it has ended. Return False if the host is gone."""
     ours, theirs = pair()
     parent = os.getpid()
     jit.remove_abandoned_locks()
@@ -179,8 +181,8 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
 
 
 def _end_cell(pid: int, before: set[tuple[int, int]], *, stopped: bool) -> tuple[dict[str, int], int]:
-    """Ends whatever the cell has started and left, so that it disturbs no later cell: its names and how many there were.
-    And how the cell's process ended. ``before``: what ran before it."""
+    """End all processes that the cell has started and left, so that they disturb no later cell. Return their names with
+    counts, and the wait status of the cell's process. ``before`` has the processes that ran before it."""
     try:
         os.kill(pid, signal.SIGKILL)  # it has closed its channel: it exits, or hangs while it does
     except ProcessLookupError:
@@ -193,13 +195,13 @@ def _end_cell(pid: int, before: set[tuple[int, int]], *, stopped: bool) -> tuple
         grace_s=0.0 if stopped else processes.GRACE_S,
         silently=lambda process: os.WIFSIGNALED(status) and processes.is_fork(process, session, command),  # its ranks
     )
-    processes.kill_group(pid)  # all there is to do where there is no /proc
+    processes.kill_group(pid)  # all that can be done without /proc
     return left, status
 
 
 def _cell_has_message(host: _Host, cell: Channel, folder: Path) -> bool:
-    """Waits for a message of either; returns whether the cell has one. A message that came together with the one before
-    is in a buffer, where ``select`` does not see it. Keeps the logs short meanwhile."""
+    """Wait for a message of either; return True if the cell has one. A message that came together with the one before is
+    in a buffer, which ``select`` does not see. Keep the logs short meanwhile."""
     if cell.pending or host.pending:
         return cell.pending
     while not (ready := select.select([cell.fileno(), host.fileno()], [], [], logs.LOOK_S)[0]):
@@ -209,7 +211,7 @@ def _cell_has_message(host: _Host, cell: Channel, folder: Path) -> bool:
 
 
 def _complete(folder: Path, import_s: float, stage: str, status: int) -> None:
-    """Adds the import time to the cell's record, or writes a record for a cell that died without one."""
+    """Add the import time to the cell's record, or write a record for a cell that died without one."""
     path = folder / "record.json"
     record = _record(path)
     if record is None:
@@ -227,7 +229,7 @@ def _complete(folder: Path, import_s: float, stage: str, status: int) -> None:
 
 
 def _record(path: Path) -> Message | None:
-    """What the cell left; None where that is no record. What is measured could write there as well."""
+    """Return the record that the cell left; None if it is not one. The measured code could write there as well."""
     try:
         record = json.loads(read_regular(path, MOST_FILE_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -236,7 +238,7 @@ def _record(path: Path) -> Message | None:
 
 
 def _cell_process(folder: Path, server: Channel) -> int:
-    """Runs the cell in the forked process. With timed rounds it is one pytest session with one item, so that
+    """Run the cell in the forked process. With timed rounds it is one pytest session with one item, so that
     pytest-benchmark is the timer; starting that takes a quarter of the time of a tiny cell, which needs no timer."""
     handle = logs.open_log(folder / "cell.log")
     os.dup2(handle, 1)
@@ -262,7 +264,8 @@ def _cell_process(folder: Path, server: Channel) -> int:
 
 @contextlib.contextmanager
 def _filters_of_pytest() -> Iterator[None]:
-    """Warnings are shown as often as in a pytest session, so that a cell counts the same with timed rounds and without."""
+    """Show warnings within the block as often as in a pytest session, so that a cell counts the same with and without
+    timed rounds."""
     with warnings.catch_warnings():
         for category in (DeprecationWarning, PendingDeprecationWarning):
             warnings.filterwarnings("always", category=category)
@@ -288,7 +291,8 @@ class _CellPlugin:
         return {"id": "unknown"}
 
     def pytest_benchmark_update_json(self) -> None:
-        """pytest-benchmark opens its file next, and what ran here may have put a pipe there, which blocks for ever."""
+        """Remove the file that pytest-benchmark opens next: the measured code may have put a pipe there, which blocks
+        forever."""
         with contextlib.suppress(OSError):
             os.unlink(self.folder / "benchmark.json")
 
@@ -310,5 +314,5 @@ class _CellPlugin:
 
 
 if __name__ == "__main__":
-    # Under its own name, as ``__main__`` is what a measured program is called.
+    # Under its own name, because a measured program is called ``__main__``.
     sys.exit(importlib.import_module("harness.probe.process.server").main())

@@ -1,6 +1,6 @@
-"""Where the ranks of a silent cell are: Python's own stack of each, which `faulthandler` writes on a signal, also while the
-process waits in C for a message of another rank. Ranks that hang usually wait for different collectives, and each for
-the other's."""
+"""Reports where the ranks of a silent cell are: Python's own stack of each, which `faulthandler` writes on a signal,
+even while the process waits in C for a message of another rank. Ranks that hang usually wait for different
+collectives, each for the other's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.probe.border.encoding import text
 from harness.probe.border.faults import MOST_WHEREABOUTS, WHEREABOUTS_LENGTH, places
 from harness.probe.border.wire import DEADLOCK_S
 
-#: One that no program, launcher or scheduler uses, as they do SIGUSR1; macOS has no such signals.
+#: A signal that no program, launcher or scheduler uses, unlike SIGUSR1; macOS has no such signals.
 _SIGNAL: int | None = getattr(signal, "SIGRTMAX", None)
 
 #: How long a process may take to answer. It needs a millisecond, unless it is stopped.
@@ -30,18 +30,18 @@ _LOOK_S = 0.02
 
 _MOST_BYTES = 1 << 20
 
-#: How long ranks that seem to wait for one another are observed, and how much of that time they may compute: they look
-#: whether they are still asked for.
+#: How long ranks that seem to wait for one another are observed, and how much of that time they may compute: they check
+#: whether they are still needed.
 _BETWEEN_LOOKS_S = 5.0
 _IDLE = 0.05
 
-#: Beneath it, a rank's stack is that of the process that forked it.
+#: From this file outward, the frames of a rank are those of the process that forked it.
 _FORKS_RANKS = "/harness/probe/process/ranks.py"
 
 _FRAME = re.compile(r'^  File "([^"\n]+)", line (\d+) in (\S+)$', re.MULTILINE)
 _THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+[^\n]*:$", re.MULTILINE)
 
-#: torch's own functions for collectives, and what may lie between them and the wait.
+#: torch's own functions for collectives, and the frames that may be between them and the wait.
 _COLLECTIVES = ("/torch/distributed/distributed_c10d.py", "/torch/distributed/_functional_collectives.py")
 _BENEATH = re.compile(r"^<|/site-packages/torch/|/lib/python[\d.]*/(?!site-packages|dist-packages)|/harness/probe/")
 
@@ -52,7 +52,7 @@ _answers: list[IO[bytes]] = []  # faulthandler keeps the descriptor alone
 
 
 def answer(folder: Path, rank: int) -> None:
-    """From here on, this process says on `ask` where it is."""
+    """Make this process report its stack on `ask` from now on."""
     if _SIGNAL is None:
         return
     file = _file(folder, rank).open("wb")
@@ -61,9 +61,9 @@ def answer(folder: Path, rank: int) -> None:
 
 
 def ask(folder: Path, pids: Mapping[int, int]) -> tuple[str, ...]:
-    """Rank -> its process, each of which has called `answer`: lines such as ``ranks 0 and 2: deepspeed/comm/torch.py:
-    all_gather_into_tensor, called by deepspeed/runtime/zero/partition_parameters.py:_dist_allgather_fn``. Nothing of a rank
-    that does not answer."""
+    """Return where ranks are, given the process of each, which has called `answer`: lines such as ``ranks 0 and 2:
+    deepspeed/comm/torch.py:all_gather_into_tensor, called by
+    deepspeed/runtime/zero/partition_parameters.py:_dist_allgather_fn``. Ranks that do not answer are left out."""
     ranks_at: dict[str, list[int]] = {}
     for rank, stack in _stacks(folder, pids).items():
         ranks_at.setdefault(_described(stack), []).append(rank)
@@ -74,20 +74,20 @@ def ask(folder: Path, pids: Mapping[int, int]) -> tuple[str, ...]:
 
 
 class DeadlockWatch:
-    """Tells ranks that wait for one another from ranks that are slow: every one is in a collective, and where it was at the
-    last look, and none has computed since."""
+    """Distinguishes ranks that wait for one another from ranks that are slow: every one is in a collective, at the same
+    place as at the last look, and none has computed since."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.begin()
 
     def begin(self) -> None:
-        """There was a sign of life."""
+        """Begin anew after a sign of life."""
         self._before: tuple[dict[int, _Stack], float] | None = None
         self.next_look = time.monotonic() + DEADLOCK_S - _BETWEEN_LOOKS_S
 
     def finds(self, pids: Mapping[int, int]) -> bool:
-        """Whether the ranks, each with its process, wait for one another. To be asked at ``next_look``, again and again."""
+        """Return True if the ranks, each given with its process, wait for one another. Call it at each ``next_look``."""
         computed_s = sum(map(processes.processor_s, pids.values()))
         stacks = _stacks(self._folder, pids)
         before, self._before = self._before, (stacks, computed_s)
@@ -102,7 +102,7 @@ class DeadlockWatch:
 
 
 def _stacks(folder: Path, pids: Mapping[int, int]) -> dict[int, _Stack]:
-    """Rank -> its stack, of those that answer."""
+    """Return the stacks of the ranks that answer."""
     if _SIGNAL is None:
         return {}
     written = {}
@@ -120,7 +120,7 @@ def _file(folder: Path, rank: int) -> Path:
 
 
 def _added(file: Path, before: int, deadline: float) -> str:
-    """What a process has written to a file of ``before`` bytes, once that does not grow."""
+    """Return what a process has appended to a file of ``before`` bytes, once the file has stopped growing."""
     size = before
     try:
         while time.monotonic() < deadline:
@@ -137,7 +137,8 @@ def _added(file: Path, before: int, deadline: float) -> str:
 
 
 def _main_stack(stacks: str) -> _Stack:
-    """The frames of a rank, the innermost one first, of the stacks of its threads, of which the main one is the last."""
+    """Return the frames of a rank, the innermost one first, from the stacks of its threads, of which the main one is the
+    last."""
     threads = [
         tuple((file, int(line), name) for file, line, name in _FRAME.findall(stack))
         for stack in _THREAD.split(stacks)[1:]
@@ -154,13 +155,13 @@ def _places(stack: _Stack) -> list[str]:
 
 
 def _is_in_collective(stack: _Stack) -> bool:
-    """Whether torch's call of a collective waits: nothing but torch, Python and the probe lies beneath."""
+    """Return True if torch's call of a collective waits: all frames within it are torch's, Python's or the probe's."""
     files = [file for file, _, _ in stack]
     return any(file.endswith(_COLLECTIVES) for file in itertools.takewhile(_BENEATH.search, files))
 
 
 def _described(stack: _Stack) -> str:
-    """The innermost place, the first one of another folder, which says what it is for, and the line of the program."""
+    """Return the innermost place, the first one in another folder, which shows its purpose, and the line of the program."""
     found = _places(stack)
     if not found:
         return f"{os.path.basename(stack[0][0])}:{stack[0][2]}"

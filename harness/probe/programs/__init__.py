@@ -1,2 +1,2 @@
-"""A user's training program, unmodified, as a workload: how its launch line is read, how it runs as a rank, and where
-its phases are. `harness.probe.programs.adapter` is what a cell names as its framework."""
+"""A user's unmodified training program as a workload: how its launch line is read, how it runs as a rank, and where its
+phases are. Cells name `harness.probe.programs.adapter` as their framework."""

@@ -23,6 +23,8 @@ from harness.probe.replacing import working_folder
 
 
 def main(device: str, ranks: str, line: str, *changes: str) -> int:
+    """Run a launch line on ``ranks`` ranks of ``device`` and print the readings of all ranks. ``changes`` are parameters,
+    NAME=JSON. Return 0 if the cell passed, else 1."""
     given = {name: json.loads(value) for name, _, value in (change.partition("=") for change in changes)}
     parameters = {**DEFAULTS, "program": line, "world_size": int(ranks), **given}
     for name, value in ENVIRONMENT.items():

@@ -1,9 +1,9 @@
-"""Files of a program's own that are not here: its data, a checkpoint, a configuration. No release is judged without them.
+"""Missing files of the program itself: its data, a checkpoint, a configuration. They say nothing about a release.
 
-Programs and libraries open them, and raise an error that names what is missing: Python's own, or one in a library's words
-(``Expected a string path to an existing deepspeed config``). Not each such error is about a file of the program's: a release
-may look for one of its own, or for one that it should have written. So none counts that lies where packages or the system
-have theirs, or in a folder that this run made; and none that is a command to start.
+Programs and libraries open them and raise an error that names what is missing: Python's own error, or one in a library's
+words (``Expected a string path to an existing deepspeed config``). Not every such error is about one of the program's
+files: a release may look for one of its own, or for one that it should have written. So paths of packages, of the system
+and of folders that this run made do not count, and neither do commands to start.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from harness.probe.skeleton import hub_names
 
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/", "/etc/", "/bin/", "/sbin/", "/lib/", "/lib64/")
 
-#: How libraries say that what they were given is not there, and how they write a path.
+#: How libraries report that a path does not exist, and how they quote it.
 _ABSENCE = re.compile(
     r"no such|exist|(?:not|n't) (?:be )?(?:find|found)|not a (?:file|directory|folder)|unable to find", re.IGNORECASE
 )
 _WRITTEN = re.compile(r"(?<!\w)'([^'\n]+)'|\"([^\"\n]+)\"|: ([^\s:'\"]+)$", re.MULTILINE)
 
-#: A word of an error ends so where it can only be a file.
+#: Endings by which a word of an error is recognized as a file.
 _FILES = (
     *(".json", ".jsonl", ".yaml", ".yml", ".toml", ".txt", ".csv", ".tsv", ".parquet", ".arrow", ".npy", ".model"),
     *(".bin", ".pt", ".pth", ".ckpt", ".safetensors"),
@@ -35,10 +35,10 @@ _FILES = (
 
 
 def absent_file(error: BaseException, arguments: Sequence[str], source: str) -> str | None:
-    """One line that names the file or folder of the program's own for whose absence the program ended; None where it ended
-    for another reason.
+    """Return one line that names the program's own file or folder whose absence ended the program; None if it ended for
+    another reason.
 
-    ``arguments`` are the program's, ``source`` is the user's folder, of which the working folder is a copy.
+    ``arguments`` are the program's; ``source`` is the user's folder, of which the working folder is a copy.
     """
     for one in behind_one_another(error):
         for path in _named(one, arguments):
@@ -49,7 +49,7 @@ def absent_file(error: BaseException, arguments: Sequence[str], source: str) -> 
 
 
 def _named(error: BaseException, arguments: Sequence[str]) -> Iterator[str]:
-    """Paths that an error says are not there."""
+    """Yield the paths that an error reports as missing."""
     if isinstance(error, FileNotFoundError) and isinstance(error.filename, (str, bytes)):
         if not _starts_a_process(error):
             yield os.fsdecode(error.filename)
@@ -88,24 +88,25 @@ def _is_the_programs(path: str, source: str) -> bool:
 
 
 def _in_the_copy(path: str) -> str | None:
-    """As the program may write it: from the folder in which its line is typed, also where it lies beside that."""
+    """Return the path relative to the folder in which the line is typed, or as a path next to that folder (see
+    `workplace.beside`); None if it is in neither."""
     folder = os.path.realpath(os.getcwd())
     return _inside(path, folder) or workplace.beside(_whole(path), folder)
 
 
 def _inside(path: str, folder: str) -> str | None:
-    """The path from the folder; None where it is not in it."""
+    """Return the path relative to the folder; None if it is outside."""
     whole, folder = _whole(path), os.path.realpath(folder) + os.sep
     return whole.removeprefix(folder) if whole.startswith(folder) else None
 
 
 def _whole(path: str) -> str:
-    """Without links on the way to it; it may be one itself."""
+    """Return the absolute path with links resolved in all but its last part."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
 def _advice(error: BaseException) -> str:
-    """What a program itself says of a file that it misses, where that is more than that it is not there."""
+    """Return the program's own message about a missing file, if it is more than "no such file"; else ""."""
     if isinstance(error, FileNotFoundError) and error.errno and error.strerror != os.strerror(error.errno):
         return str(error.strerror)
     return ""
@@ -123,7 +124,7 @@ def _said(path: str, whole: str, advice: str) -> str:
 
 
 def _of_a_model(path: str) -> str:
-    """What to do where a program opens the files of a model by itself, in a folder of that model's name."""
+    """Return the remedy if a program opens the files of a known model itself, in a folder of that model's name; else ""."""
     name = "/".join(path.split(os.sep)[:2])
     known = hub_names.known(name) if path != name else None
     return (

@@ -1,15 +1,15 @@
-"""The adapter of programs (see `harness.probe.framework`): a program runs itself, so there is no job to start here.
+"""The adapter of programs (see `harness.probe.framework`): a program runs itself, so this adapter starts no job.
 
-Parameters of a cell, which `harness.probe.scenario.program` declares:
+Parameters of a cell, declared by `harness.probe.scenario.program`:
 
 - ``program``: the launch line, whose ``{name}`` are other parameters;
-- ``arguments``: more arguments, at the line's end;
-- ``world_size``, and in ``sim`` which ``rank`` of them is simulated, or ``all-kinds`` (see `ranks_of`);
+- ``arguments``: more arguments, appended to the line;
+- ``world_size``, and in ``sim`` the simulated ``rank``, or ``all-kinds`` (see `ranks_of`);
 - ``gpu`` and ``card``: the GPU that it finds (see `harness.probe.virtual_gpu.card.VirtualCard`);
 - ``warmup_steps``: optimizer steps before the measured one;
-- ``inference``: it trains nothing, and is measured until it ends; absent where it trains;
+- ``inference``: the program does not train and is measured until it ends; absent if it trains;
 - ``tiny``: models are shrunk to a few layers;
-- ``synthetic_data``: data sets that are not there are made up;
+- ``synthetic_data``: missing data sets are synthesized;
 - ``sources_sha256``: of the program's files, so that a changed program is measured again.
 """
 
@@ -42,11 +42,12 @@ if TYPE_CHECKING:
     from harness.probe.sim.following import Messages
     from harness.probe.virtual_gpu.books import Books
 
-#: Imported before ranks are forked, where the environment has them: what nearly every program imports.
+#: Modules that nearly every program imports. Imported before ranks are forked, if the environment has them.
 _USUAL = ("transformers", "accelerate", "transformers.configuration_utils", "transformers.trainer", "peft", "datasets")
 
 
 def preload(device: str) -> None:
+    """Import what all programs need, before ranks are forked from this process. Raise what `oldest_torch.check` raises."""
     os.environ["DS_ACCELERATOR"] = {"cpu": "cpu", "sim": "cpu", "cuda": "cuda"}[device]
     import torch
 
@@ -81,24 +82,25 @@ def preload(device: str) -> None:
 
 
 def _forget_annotations() -> None:
-    """Empties the caches of `typing`, in which ``Union[str, dict]`` and ``Union[dict, str]`` are one: which spelling a class
-    gets depends on what was imported before it, and transformers' ``HfArgumentParser`` takes ``--deepspeed zero3.json`` for
-    a file or for a dictionary by that order. What is imported here must not decide it."""
+    """Clear the caches of `typing`, in which ``Union[str, dict]`` and ``Union[dict, str]`` are one: the spelling that a
+    class gets depends on what was imported before it, and transformers' ``HfArgumentParser`` takes ``--deepspeed
+    zero3.json`` for a file or for a dictionary by that order. Our imports must not decide it."""
     for clear in getattr(typing, "_cleanups", ()):
         clear()
 
 
 def world_size(parameters: Mapping[str, Any], device: str) -> int:
+    """Return the number of processes of the cell: in ``sim``, the number of simulated ranks."""
     return len(simulated_ranks(parameters)) if device == "sim" else int(parameters["world_size"])
 
 
 def simulated_ranks(parameters: Mapping[str, Any]) -> tuple[int, ...]:
-    """Which of the ranks are simulated, each in a process of its own."""
+    """Return the ranks that are simulated, each in a process of its own."""
     return ranks_of(str(parameters["rank"]), int(parameters["world_size"]))
 
 
 def prepare(request: CellRequest, folder: Path) -> None:
-    """Makes the folder in which all ranks of a run work, before they are forked."""
+    """Make the folder in which all ranks of a run work, before they are forked."""
     from harness.probe.programs import peers, workplace
 
     workplace.make(folder, _folder(request), request.truths)
@@ -107,8 +109,8 @@ def prepare(request: CellRequest, folder: Path) -> None:
 
 
 def again(folder: Path) -> bool:
-    """Whether a cell whose ranks have failed begins again, after `prepare`: its program asked for a column that made-up rows
-    did not have."""
+    """Return True if the cell should be retried because the program needs a column that the synthetic data lacked.
+    `prepare` must then be called again."""
     from harness.probe.programs import more_columns, peers, workplace
 
     if not more_columns.again(folder):
@@ -119,8 +121,8 @@ def again(folder: Path) -> bool:
 
 
 def _folder(request: CellRequest) -> str:
-    """Where the launch line would be typed; empty where that is not known on this machine. A relative one lies beside the
-    probe's own copy."""
+    """Return the folder in which the launch line is typed; "" if this machine does not know it. Relative paths start at
+    the probe's own copy."""
     folder = request.program_folder
     return os.path.join(Path(__file__).parents[3], folder) if folder else ""
 
@@ -129,8 +131,8 @@ def _folder(request: CellRequest) -> str:
 def _surroundings(
     parameters: Mapping[str, Any], device: str, messages: Messages | None
 ) -> Iterator[tuple[Meter, Books]]:
-    """The meter, as of any cell; and the books of a virtual GPU, where there is no real one. In ``sim``, what other ranks
-    send comes by ``messages``."""
+    """Yield the cell's meter and, unless the GPU is real, the books of a virtual GPU. In ``sim``, ``messages`` carries
+    what other ranks send."""
     from harness.probe import virtual_gpu
     from harness.probe.frameworks import on_processors
 
@@ -158,7 +160,7 @@ def _surroundings(
 
 
 def _tuples(card: Mapping[str, Any]) -> dict[str, Any]:
-    """What JSON has lists for."""
+    """Turn lists decoded from JSON back into tuples."""
     return {name: tuple(value) for name, value in card.items() if isinstance(value, list)}
 
 
@@ -170,9 +172,12 @@ def run(
     channel: Channel,
     messages: Messages | None = None,
 ) -> None:
-    """All that a rank does (see `harness.probe.process.rank.run`). ``measured`` is called once everything untimed is
-    measured; then a round is run for each that the host wants. ``messages`` are given to a rank that is simulated for them
-    alone. Exceptions of the program pass through; raises ProgramError where it ends too early."""
+    """Do all the work of one rank (see `harness.probe.process.rank.run`).
+
+    Call ``measured`` once everything untimed is measured, then run the rounds that the host requests. ``messages`` are
+    given only to a rank that is simulated for its messages alone. Exceptions of the program pass through; raise
+    ProgramError if it ends too early.
+    """
     from harness.probe.meters.warning_counts import count_warnings
     from harness.probe.programs import peers, repeats, running, workplace
     from harness.probe.programs.inference import Inference
@@ -240,20 +245,20 @@ def run(
 
 
 def _unmeasured(request: CellRequest) -> Callable[[int, Messages], None]:
-    """What a rank does that is simulated for its messages alone."""
+    """Return the function that runs a rank which is simulated for its messages alone."""
 
     def run_rank(rank: int, messages: Messages) -> None:
         os.environ["RANK"] = str(rank)
         unexplained = dataclasses.replace(request, explain=False)
         host, channel = pair()
-        host.send({"do": "stop"})  # no round is wanted of it
+        host.send({"do": "stop"})  # it runs no round
         run(unexplained, rank, Heartbeat(lambda message: None), lambda record, detail: None, channel, messages)
 
     return run_rank
 
 
 def _places(request: CellRequest) -> Callable[[Path], None]:
-    """Return the function that makes, in the folder of a repeat, what the program works in."""
+    """Return the function that makes the program's workplace in the folder of a repeat."""
 
     def make_workplace(folder: Path) -> None:
         from harness.probe.programs import workplace
@@ -264,7 +269,7 @@ def _places(request: CellRequest) -> Callable[[Path], None]:
 
 
 def _repeated(request: CellRequest) -> Callable[[Mapping[str, Any], int], None]:
-    """What a rank does that repeats the program, by the orders of `harness.probe.programs.program_truth`."""
+    """Return the function with which a rank repeats the program for `harness.probe.programs.program_truth`."""
 
     def run_rank(order: Mapping[str, Any], rank: int) -> None:
         from harness.probe.programs import plain_training, workplace
@@ -290,12 +295,13 @@ PACKAGE = "deepspeed"
 
 
 def model(called: Any) -> Any:
-    """The model whose modules have names, of what the program calls: the model, or the engine around it."""
+    """Return the model whose modules have names: ``called`` itself, or the model within the engine that the program
+    calls."""
     return called.module if hasattr(called, "module") else called
 
 
 def holders(called: Any) -> Iterator[tuple[str, str, Any]]:
-    """(category, parameter or "", tensor) of what an engine holds (see `harness.probe.holders.sites`)."""
+    """Yield (category, parameter or "", tensor) for all that an engine holds (see `harness.probe.holders.sites`)."""
     from harness.probe.frameworks import zero_holders
     from harness.probe.programs import facts
 

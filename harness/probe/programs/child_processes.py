@@ -1,4 +1,4 @@
-"""Which of the processes that a program starts train, by the words of their commands."""
+"""Recognizes, by their command lines, those child processes of a program that train."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PREFIXES = frozenset(("env", "exec", "nohup", "time", "nice", "sudo"))
 
 
 def launch_line_of(words: Sequence[str]) -> LaunchLine | None:
-    """The launch line that a process is; None where it is anything else. One word alone is a line for a shell."""
+    """Return the launch line of a process; None if its words are no launch line. A single word is a line for a shell."""
     try:
         line = parse(words[0]) if len(words) == 1 else parse_words(words)
     except LaunchLineError:
@@ -23,12 +23,12 @@ def launch_line_of(words: Sequence[str]) -> LaunchLine | None:
 
 
 def trains(words: Sequence[str]) -> bool:
-    """Whether a process, or one that its shell starts, is a launcher or runs a script or a module."""
+    """Return True if a process, or one that its shell starts, is a launcher or runs a script or a module."""
     return any(launch_line_of(command) is not None for command in _commands(words))
 
 
 def _commands(words: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The commands in the words of a process, each in at least two words."""
+    """Yield the commands in the words of a process, each of at least two words."""
     if len(words) == 1:
         yield from _commands_of_shell(words[0])
         return
@@ -61,7 +61,7 @@ def _commands_of_shell(line: str) -> Iterator[Sequence[str]]:
 
 
 def _is_tool(line: LaunchLine) -> bool:
-    """Whether Python runs something that trains nothing."""
+    """Return True if Python runs something that does not train."""
     if line.launcher != "python":
         return False
     tools = ("pip", "venv", "ensurepip", "compileall")

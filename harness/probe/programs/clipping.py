@@ -1,4 +1,4 @@
-"""Sees what norm the gradients had that a program clips: afterwards that is gone.
+"""Records the norm of gradients that a program clips: after clipping it is lost.
 
 with ClippingWatch(clipped) as watch:
     ...  # each call of `torch.nn.utils.clip_grad_norm_`, or of FSDP's method: clipped(parameters, norm)
@@ -17,7 +17,7 @@ from harness.probe.replacing import Patches
 
 _FSDP = "torch.distributed.fsdp.fully_sharded_data_parallel"
 
-#: Gets the parameters and what the call returned, which may be sharded.
+#: Called with the parameters and what the call returned, which may be sharded.
 Clipped = Callable[[Sequence[Any], Any], None]
 
 
@@ -37,7 +37,7 @@ class ClippingWatch:
         self._patches.close()
 
     def look(self) -> None:
-        """Watches FSDP's method once that is imported, which takes a second."""
+        """Watch FSDP's method if it has been imported, which takes a second, and is not watched yet."""
         module: Any = sys.modules.get(_FSDP)
         fsdp = getattr(module, "FullyShardedDataParallel", None)
         if fsdp is None or self._watches_fsdp:

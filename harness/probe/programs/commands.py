@@ -1,7 +1,7 @@
 """Commands that packages install: ``litgpt finetune_lora ARGS``, ``axolotl train FILE``, ``tune run ARGS``.
 
-Such a command trains in its own process, or starts a launcher. It begins as the program; where it starts one of the
-launchers that a launch line can have, that line goes on in its place, as the rank that this process is.
+Such a command trains in its own process, or starts a launcher. It begins as the program; if it starts one of the
+launchers that a launch line can have, that line continues in its place, as the rank that this process is.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from harness.probe.replacing import Patches
 if TYPE_CHECKING:
     from harness.probe.programs.started import StartedProcesses
 
-#: Where the project in whose folder the line is typed says what its installation would make.
+#: Files in which the project in the working folder declares the commands that it would install.
 _PROJECT_FILES = ("pyproject.toml", "setup.cfg", "setup.py")
 
 
 class HandedOver(BaseException):
-    """What a command starts, past whatever the command catches: a line, or the parsed options of ``accelerate launch``."""
+    """Carries out of a command what it launches: a line, or the parsed options of ``accelerate launch``. A
+    BaseException, so that the command cannot catch it."""
 
     def __init__(self, what: LaunchLine | Any) -> None:
         super().__init__()
@@ -38,8 +39,8 @@ class HandedOver(BaseException):
 
 
 def entry(name: str) -> str:
-    """``module:function`` of a command, by the packages that are installed, or by the project in the working folder. Raises
-    LaunchLineError."""
+    """Return ``module:function`` of a command, as declared by an installed package or by the project in the working
+    folder. Raise LaunchLineError if neither has it."""
     for point in importlib.metadata.entry_points(group="console_scripts", name=name):
         return point.value
     said = re.compile(rf"""(?:^|[\s"'.]){re.escape(name)}["']?\s*=\s*["']?([\w.]+:[\w.]+)""", re.MULTILINE)
@@ -53,7 +54,7 @@ def entry(name: str) -> str:
 
 
 def run(name: str, entry_point: str) -> NoReturn:
-    """As the script does that an installer writes. ``name`` is what it is called. Raises SystemExit."""
+    """Run a command like the script that an installer writes. ``name`` becomes ``sys.argv[0]``. Raise SystemExit."""
     module, _, function = entry_point.partition(":")
     sys.argv[0] = name
     command: Any = importlib.import_module(module)
@@ -64,7 +65,7 @@ def run(name: str, entry_point: str) -> NoReturn:
 
 @contextlib.contextmanager
 def handing_over(others: StartedProcesses) -> Iterator[None]:
-    """Within, a launcher that is started ends the block with HandedOver, whether in a process or by its function."""
+    """Raise HandedOver within the block when a launcher is started, as a process or by calling its function."""
     launch = importlib.import_module("accelerate.commands.launch")
     torchrun = importlib.import_module("torch.distributed.run")
 

@@ -1,11 +1,11 @@
-"""A program gets data sets without a download.
+"""Gives a program its data sets without a download.
 
     with synthetic_data(wanted):
         ...  # the program
 
-Within, ``datasets.load_dataset`` and ``load_from_disk`` load what is on this machine as ever: the user's files, and what the
-cache has. What is not there is made up where it is ``wanted`` (`harness.probe.programs.synthetic`), and else one line
-(`NotHere`). Which columns a data set has: `harness.probe.programs.known_data`.
+Within the block, ``datasets.load_dataset`` and ``load_from_disk`` load what this machine has: the user's files and the
+cache. A missing data set is synthesized if that is ``wanted`` (`harness.probe.programs.synthetic`), and is otherwise one
+line (`NotHere`). For the columns of data sets see `harness.probe.programs.known_data`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from harness.probe.programs.errors import NotHere, is_absence
 from harness.probe.programs.pools import processors
 from harness.probe.replacing import Patches, attribute
 
-#: Of a data set that is streamed; what is trained on has as many rows in each as it has in all where it is not streamed.
+#: Files of a streamed data set. Each file of a training split has as many rows as the whole split has if not streamed.
 _FILES = 64
 
 
 @dataclasses.dataclass
 class MadeUp:
-    """Names of data sets that were made up, and of those among them whose columns were guessed."""
+    """Names of synthetic data sets, and of those among them whose columns were guessed."""
 
     names: list[str] = dataclasses.field(default_factory=list)
     guessed: list[str] = dataclasses.field(default_factory=list)
@@ -37,7 +37,8 @@ class MadeUp:
 
 @contextlib.contextmanager
 def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
-    """See above. Yields the data sets that were made up, as they come."""
+    """Load data sets within the block as the module describes. Yield the names of the synthetic ones, added as they are
+    loaded."""
     made = MadeUp()
     try:
         import datasets
@@ -47,7 +48,7 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
     load, from_disk = datasets.load_dataset, datasets.load_from_disk
 
     def missing(name: str, error: Exception) -> None:
-        """Returns where a data set is to be made up."""
+        """Return if the data set may be synthesized; raise NotHere otherwise."""
         if not wanted:
             raise NotHere(
                 f"the data set {name} is not on this machine", "give --synthetic-data for made-up rows, or its files"
@@ -94,7 +95,7 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
 
 
 def _answer(schema: known_data.DatasetSchema, title: str, split: Any, files: Any, streaming: bool) -> Any:
-    """What ``load_dataset`` returns: a data set per split, one for a ``split``, or a list for a list."""
+    """Return what ``load_dataset`` returns: a data set per split, one for a ``split``, or a list for a list."""
     splits = tuple(files) if isinstance(files, Mapping) else ("train",) if files else schema.splits
     if schema is known_data.ANY:
         splits = (*splits, *more_columns.splits())
@@ -109,7 +110,7 @@ def _answer(schema: known_data.DatasetSchema, title: str, split: Any, files: Any
 
 
 def _one(schema: known_data.DatasetSchema, title: str, splits: tuple[str, ...], spec: str, streaming: bool) -> Any:
-    """The rows that a split's expression means: ``train``, ``train[:10%]``, ``train+test``, ``all``."""
+    """Return the rows that a split expression selects: ``train``, ``train[:10%]``, ``train+test``, ``all``."""
     import datasets
 
     parts: dict[str, Any] = {}
@@ -124,7 +125,7 @@ def _one(schema: known_data.DatasetSchema, title: str, splits: tuple[str, ...], 
         try:
             (read,) = datasets.ReadInstruction.from_spec(part.strip()).to_absolute({name: rows})
             first, end = read.from_ or 0, rows if read.to is None else read.to
-        except (ValueError, AssertionError):  # more rows than there are
+        except (ValueError, AssertionError):  # more rows than the split has
             first, end = 0, rows
         chosen.append(parts[name].select(range(first, end)))
     whole = chosen[0] if len(chosen) == 1 else datasets.concatenate_datasets(chosen)
@@ -132,8 +133,8 @@ def _one(schema: known_data.DatasetSchema, title: str, splits: tuple[str, ...], 
 
 
 def _streamed(rows: Any, training: bool) -> Any:
-    """As a data set of many files, which ranks and a loader's workers share; of one file all but one would have none.
-    What is trained on is longer than what a program takes away first, or skips."""
+    """Return the rows as a streamed data set of many files, which ranks and a loader's workers share: with one file, all
+    but one of them would have none. A training split is longer than the part that a program takes or skips first."""
     import datasets
 
     if training:
@@ -142,7 +143,8 @@ def _streamed(rows: Any, training: bool) -> Any:
 
 
 def _with_types(rows: Any, makers: Mapping[str, str]) -> Any:
-    """Programs read from a column's type how many classes there are, and get images and sounds decoded by it."""
+    """Return the rows with typed columns. Programs read the number of classes from the types, and images and sounds are
+    decoded by them."""
     import datasets
 
     for label, maker in makers.items():
@@ -160,7 +162,7 @@ def _with_types(rows: Any, makers: Mapping[str, str]) -> Any:
 
 
 def _title(path: str, files: Any) -> str:
-    """A name to look up and to show. Of files, that of the first one."""
+    """Return a name to look up and to show; for files, the name of the first one."""
     if isinstance(files, Mapping):
         files = next(iter(files.values()), None)
     if isinstance(files, (list, tuple)):
@@ -169,13 +171,13 @@ def _title(path: str, files: Any) -> str:
 
 
 def _is_absence(error: Exception) -> bool:
-    """Whether a data set is not on this machine; everything else is the program's own error."""
+    """Return True if the data set is not on this machine; any other error is the program's own."""
     return is_absence(error) if isinstance(error, OSError) else "Couldn't find cache for" in str(error)
 
 
 @contextlib.contextmanager
 def _as_many_processes_as_processors(datasets: Any) -> Iterator[None]:
-    """As `harness.probe.programs.pools`, for ``map(num_proc=128)``: ``datasets`` has pools of its own."""
+    """Cap ``map(num_proc=128)`` within the block as `harness.probe.programs.pools` does: ``datasets`` has its own pools."""
 
     def capped(original: Any) -> Any:
         @functools.wraps(original)
@@ -194,7 +196,7 @@ def _as_many_processes_as_processors(datasets: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _long_enough(datasets: Any, made: MadeUp) -> Iterator[None]:
-    """``select(range(100_000))`` of a made-up data set repeats its rows."""
+    """Make ``select(range(100_000))`` of a synthetic data set repeat its rows within the block."""
     original = datasets.Dataset.select
 
     def select(self: Any, indices: Any, *args: Any, **options: Any) -> Any:

@@ -1,6 +1,6 @@
-"""tiktoken's encodings without a download: where its cache has none, synthetic ones of the published sizes, as a skeleton's
-tokenizer is (`harness.probe.skeleton.tokenizer`): any text can be encoded and decoded, into other tokens than the real one.
-"""
+"""tiktoken's encodings without a download: if its cache has none, synthetic ones of the published sizes, like a
+skeleton's tokenizer (`harness.probe.skeleton.tokenizer`): any text can be encoded and decoded, into other tokens than
+the real ones."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 from harness.probe.replacing import Patches
 from harness.probe.skeleton import tokenizer
 
-#: File that tiktoken downloads -> how many tokens it ranks, and the ranks among them that it leaves to special tokens, by
-#: tiktoken's ``openai_public.py`` and the assertions in its ``Encoding``.
+#: File that tiktoken downloads -> the number of tokens that it ranks, and the ranks among them that it leaves to special
+#: tokens. Source: tiktoken's ``openai_public.py`` and the assertions in its ``Encoding``.
 _PUBLISHED: dict[str, tuple[int, frozenset[int]]] = {
     "vocab.bpe": (50_256, frozenset()),
     "r50k_base.tiktoken": (50_256, frozenset()),
@@ -26,13 +26,13 @@ _PUBLISHED: dict[str, tuple[int, frozenset[int]]] = {
 
 @contextlib.contextmanager
 def made_up_encodings() -> Iterator[None]:
-    """Within, ``tiktoken.get_encoding`` needs no network."""
+    """Let ``tiktoken.get_encoding`` work without a network within the block."""
     if importlib.util.find_spec("tiktoken") is None:
         yield
         return
     try:
         from tiktoken import load
-    except ImportError:  # the program will say so, if it needs it
+    except ImportError:  # the program raises it itself if it needs tiktoken
         yield
         return
     with Patches() as patches:

@@ -1,4 +1,4 @@
-"""What a program asks for and this machine does not have: one line that names the place and the way out."""
+"""Errors of a program that needs a resource which this machine lacks: one line with the place and the remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIBRARIES = tuple(
 class NotHere(RuntimeError):
     """A model or data set that is neither on this machine nor known.
 
-    Neither an OSError nor a ValueError: libraries take those for a file that may be missing, and go on without it.
+    Neither an OSError nor a ValueError: libraries take those for an optional file that is missing, and continue.
     """
 
     says_where = True
@@ -33,20 +33,21 @@ class NotHere(RuntimeError):
 
 
 def is_absence(error: BaseException) -> bool:
-    """Return whether what was asked for is not there: a file that is missing, or that only a network has. A machine or a
-    user that refuses what is there (EMFILE, EACCES, ENOSPC) is another matter, also where a library calls that absent."""
+    """Return True if a requested resource does not exist: a missing file, or one that only a network has. A resource
+    that exists but is refused by the machine or its user (EMFILE, EACCES, ENOSPC) is not absent, even if a library
+    reports it so."""
     chain = [one for one in behind_one_another(error) if isinstance(one, OSError)]
     refusals = (one for one in chain if one.errno not in (None, errno.ENOENT))
     return next(refusals, None) is None and any(isinstance(one, (FileNotFoundError, ConnectionError)) for one in chain)
 
 
 def place() -> str:
-    """``train.py:12``: the innermost statement of the program itself, not of a library."""
+    """Return the innermost statement of the program itself, not of a library, as ``train.py:12``."""
     return _innermost((frame.f_code.co_filename, line) for frame, line in traceback.walk_stack(sys._getframe(1)))
 
 
 def place_of(error: BaseException) -> str:
-    """As `place`, of the statement that raised an error."""
+    """Return the place (see `place`) of the statement that raised an error."""
     frames = reversed(list(traceback.walk_tb(error.__traceback__)))
     return _innermost((frame.f_code.co_filename, line) for frame, line in frames)
 
@@ -59,8 +60,9 @@ def _innermost(lines: Iterable[tuple[str, int]]) -> str:
 
 
 def is_in_the_program(error: BaseException, *, through: Sequence[str]) -> bool:
-    """Whether the program itself raised an error, or called the packages that are only gone ``through`` and raised it: not a
-    library that was called by it, or by these. In a process that ``datasets`` started the error's own traceback is text."""
+    """Return True if the program's own code raised an error, or packages ``through`` which its code is called did; False
+    if a library that they called raised it. In a process that ``datasets`` started, the error's own traceback is
+    text."""
     lines = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     lines += re.findall(r'^ +File "([^"]+)", line', str(error.__cause__ or ""), re.MULTILINE)
     packages = tuple(f"{os.sep}site-packages{os.sep}{name}{os.sep}" for name in through)

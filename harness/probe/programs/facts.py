@@ -1,4 +1,4 @@
-"""What can be read off a program's engine or optimizer, besides memory: losses, norms, weights, what is in force."""
+"""Facts read from a program's engine or optimizer, besides memory: losses, norms, weights, the configuration in force."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from harness.probe.workloads.flatten import flatten
 
 
 class NumericsOracle(Protocol):
-    """What a program would train without its framework."""
+    """Judges a program's training by what it would train without its framework."""
 
     def stepped(self) -> None:
-        """The model that is judged has taken a step."""
+        """Called after the judged model took a step."""
 
     def judge(self, stepper: Any, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> None:
-        """Fills in the truth and the distances from it, or why there is none. ``trained`` are whole parameters. Every rank
-        takes part, and rank 0 judges."""
+        """Fill in the truth and the distances from it, or the reason for their absence. ``trained`` are whole
+        parameters. Collective: every rank must call it; rank 0 judges."""
 
 
 def scalar(loss: Any) -> list[float]:
-    """The value of a loss that is one number; nothing of anything else. Takes part in no meter."""
+    """Return the value of a loss that is a single known number, else an empty list. Unmetered."""
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or loss.is_meta:
         return []
     with _disable_current_modes():
@@ -34,14 +34,17 @@ def scalar(loss: Any) -> list[float]:
 
 
 def mean(losses: Sequence[float]) -> float | None:
-    """Over the micro-batches of a step."""
+    """Return the mean loss over the micro-batches of a step; None if there are none."""
     return sum(losses) / len(losses) if losses else None
 
 
 def gradient_norm(stepper: Any) -> float | None:
-    """As the engine reports it; of an optimizer that has just stepped, that of the gradients which it used. None where there
-    are none any more, and where FSDP1 has sharded them, since a part tells nothing. A collective operation of the ranks
-    among which gradients are sharded. Takes part in no meter."""
+    """Return the gradient norm that the engine reports or, for an optimizer that has just stepped, the norm of the
+    gradients that it used.
+
+    None if no gradients are left, or if FSDP1 has sharded them, since a part tells nothing. Collective among the ranks
+    over which gradients are sharded. Unmetered.
+    """
     if is_engine(stepper):
         norm = stepper.get_global_grad_norm()
         return None if norm is None else float(norm)
@@ -54,7 +57,7 @@ def gradient_norm(stepper: Any) -> float | None:
 
 
 def whole(norm: Any) -> float:
-    """The value of a norm, which is sharded where the gradients are. Takes part in no meter."""
+    """Return the full value of a possibly sharded norm, unmetered."""
     with _disable_current_modes():
         return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
@@ -64,21 +67,22 @@ def _values(gradient: Any) -> Any:
 
 
 def _wide(gradient: Any) -> torch.dtype:
-    """In which its norm is taken: half precision has too few digits, and fp16 too short a range."""
+    """Return the dtype in which a gradient's norm is taken: half precision has too few digits, and fp16 too short a
+    range."""
     return torch.promote_types(gradient.dtype, torch.float32)
 
 
 def learning_rates(stepper: Any) -> list[float]:
-    """With which the next step will be taken: those of its groups, each once, the highest first. None that is a tensor,
-    whose value a simulation does not know."""
+    """Return the learning rates of the next step: the distinct rates of all groups, the highest first. Rates that are
+    tensors are left out, since a simulation does not know their values."""
     optimizer = stepper.optimizer if is_engine(stepper) else stepper
     rates = {group.get("lr") for group in getattr(optimizer, "param_groups", ())}
     return sorted((float(rate) for rate in rates if isinstance(rate, (int, float))), reverse=True)
 
 
 def weight_bits(stepper: Any) -> float | None:
-    """Bits of a weight as the optimizer steps it, the mean over all: 32 where training in half precision keeps fp32 weights
-    beside those that the model computes with. None where its groups are empty, as ZeRO-3's are between its steps."""
+    """Return the mean number of bits per weight that the optimizer steps: 32 if half-precision training keeps fp32
+    weights in addition to those of the model. None if the groups are empty, as ZeRO-3's are between steps."""
     optimizer = getattr(stepper, "optimizer", None) if is_engine(stepper) else stepper
     parameters = [one for group in getattr(optimizer, "param_groups", ()) for one in group["params"]]
     weights = sum(one.numel() for one in parameters)
@@ -90,14 +94,15 @@ def _bits(dtype: torch.dtype) -> int:
 
 
 def loss_scale(stepper: Any) -> float | None:
-    """What an engine in fp16 multiplies its losses by; None where there is no such thing."""
+    """Return the loss scale of an engine in fp16; None if it has none."""
     in_fp16 = getattr(stepper, "fp16_enabled", None) if is_engine(stepper) else None
     scale = getattr(stepper.optimizer, "cur_scale", None) if in_fp16 is not None and in_fp16() else None
     return None if scale is None else float(scale)
 
 
 def gathered(stepper: Any, numerics: Numerics) -> dict[str, torch.Tensor]:
-    """What `parameters` has, with its digest in ``numerics``. A collective operation of the engine's ranks."""
+    """Return the parameters (see `parameters`), and put their digest into ``numerics``. Collective over the engine's
+    ranks."""
     trained = dict(parameters(stepper))
     numerics.parameter_digest = _digest(trained)
     numerics.note = NO_TRUTH
@@ -105,12 +110,12 @@ def gathered(stepper: Any, numerics: Numerics) -> dict[str, torch.Tensor]:
 
 
 def has_left_its_group() -> bool:
-    """Whether it has destroyed the process group of its ranks, so that nothing can be gathered any more."""
+    """Return True if the program has destroyed the process group of its ranks, so that nothing can be gathered."""
     return int(os.environ.get("WORLD_SIZE", "1")) > 1 and not torch.distributed.is_initialized()
 
 
 def configuration(stepper: Any) -> dict[str, Any]:
-    """What is in force, as dotted keys."""
+    """Return the configuration in force, as dotted keys."""
     if is_engine(stepper):
         from harness.probe.frameworks import deepspeed_engine
 
@@ -125,12 +130,12 @@ def configuration(stepper: Any) -> dict[str, Any]:
 
 
 def is_engine(stepper: Any) -> bool:
-    """Whether it is DeepSpeed's."""
+    """Return True if the stepper is an engine of DeepSpeed's."""
     return hasattr(stepper, "get_global_grad_norm")
 
 
 def is_same_model(stepper: Any, other: Any) -> bool:
-    """Whether both are engines, of parameters with the same names."""
+    """Return True if both are engines whose parameters have the same names."""
 
     def names(engine: Any) -> list[str]:
         return [name for name, _ in engine.module.named_parameters()]
@@ -139,7 +144,7 @@ def is_same_model(stepper: Any, other: Any) -> bool:
 
 
 class _NoConfig:
-    """The configuration of a model that has none."""
+    """The configuration of a model without one."""
 
     def to_dict(self) -> dict[str, Any]:
         return {}
@@ -150,7 +155,8 @@ def _is_plain(value: Any) -> bool:
 
 
 def parameters(stepper: Any) -> Mapping[str, torch.Tensor]:
-    """The whole ones that an engine trains, a collective operation of its ranks; of an optimizer, this rank's parts."""
+    """Return an engine's whole parameters by name, which is collective over its ranks; for an optimizer, this rank's
+    parts, numbered."""
     if is_engine(stepper):
         from harness.probe.frameworks import deepspeed_engine
 
@@ -161,7 +167,7 @@ def parameters(stepper: Any) -> Mapping[str, torch.Tensor]:
 
 
 def _local(parameter: Any) -> torch.Tensor:
-    """This rank's part of it, where it is sharded by FSDP."""
+    """Return this rank's part of a parameter that FSDP sharded, else all of it."""
     local = parameter.to_local() if hasattr(parameter, "to_local") else parameter
     values: torch.Tensor = local.detach().cpu()
     return values

@@ -1,13 +1,15 @@
-"""Image data sets of torchvision, and weights of its models and timm's, get made up where they are not on this machine.
+"""Synthesizes torchvision's image data sets, and skips pretrained weights of its models and timm's, if they are not on
+this machine.
 
     with made_up_images(wanted):
         ...  # the program
 
-Within, a class of ``torchvision.datasets`` loads the files that are there, as ever. Without them it is one line (`NotHere`),
-or where it is ``wanted`` its instance holds noise: as many images of the same size and kind, and as many classes, as the
-real one has (`harness.probe.programs.known_images`). What the class does with them, and transforms, are as ever.
+Within the block, a class of ``torchvision.datasets`` loads its files if they exist. If they do not, it is one line
+(`NotHere`) or, if that is ``wanted``, an instance that holds noise: as many images of the same size and mode, and as
+many classes, as the real data set has (`harness.probe.programs.known_images`). The class's own processing and transforms
+are unchanged.
 
-A model's pretrained weights are those that it begins with: nothing is measured that depends on them.
+A model keeps its initial weights in place of pretrained ones: nothing that is measured depends on them.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _PACKAGE = "torchvision"
 
 @contextlib.contextmanager
 def made_up_images(wanted: bool) -> Iterator[None]:
-    """See above. Nothing is imported for it."""
+    """Synthesize missing images within the block, as the module describes. Import nothing for it."""
     with Patches() as patches:
         patches.enter_context(_when_imported(_PACKAGE, lambda: _answer(patches, wanted)))
         patches.enter_context(_when_imported("timm.models._builder", lambda: _keep_first_weights_of_timm(patches)))
@@ -44,7 +46,7 @@ def made_up_images(wanted: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _when_imported(name: str, then: Callable[[], None]) -> Iterator[None]:
-    """Within, ``then`` is called once the module is imported; at once where it is."""
+    """Call ``then`` within the block once the module is imported; at once if it already is."""
     if name in sys.modules:
         then()
         yield
@@ -68,7 +70,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
             return None
         self._asks = True
         try:
-            spec = importlib.util.find_spec(fullname)  # of those behind
+            spec = importlib.util.find_spec(fullname)  # by the finders after this one
         finally:
             self._asks = False
         if spec is not None and spec.loader is not None:
@@ -128,7 +130,7 @@ def _begun(original: Callable[..., None], datasets: Any, wanted: bool) -> Callab
 
 
 def _is_absence(error: Exception) -> bool:
-    """Files that are missing, or a download that failed. Everything else is the program's own error."""
+    """Return True for missing files or a failed download. Any other error is the program's own."""
     if isinstance(error, NotHere):
         return False
     if isinstance(error, RuntimeError):
@@ -137,7 +139,8 @@ def _is_absence(error: Exception) -> bool:
 
 
 def _make_up(dataset: Any, datasets: Any, given: dict[str, Any], wanted: bool, error: Exception) -> None:
-    """Raises NotHere; OSError for a folder that is there and cannot be looked at, which a library takes for none."""
+    """Fill the data set with noise of the real one's size. Raise NotHere if that is not wanted or its size is unknown,
+    and OSError for a folder that exists but cannot be read, which a library takes for a missing one."""
     name = next(kind.__name__ for kind in type(dataset).__mro__ if kind.__module__.startswith(f"{_PACKAGE}."))
     root = os.fspath(given.get("root") or "")
     with contextlib.suppress(FileNotFoundError):

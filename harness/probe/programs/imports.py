@@ -1,4 +1,4 @@
-"""Modules that a program will import and that its environment does not have: all of them, not only the first."""
+"""Modules that a program will import and that its environment lacks: all of them, not only the first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 
 def missing(files: Iterable[Path], folders: Sequence[str]) -> list[str]:
-    """Top-level modules without which these files, or files of the program that they import, cannot be loaded, by name.
+    """Return, sorted, the missing top-level modules without which these files, or files of the program that they import,
+    cannot be loaded.
 
     ``folders`` are those of the program's own modules. Only statements that always run count: none within a function, an
     ``if`` or a ``try``.
@@ -19,12 +20,12 @@ def missing(files: Iterable[Path], folders: Sequence[str]) -> list[str]:
 
 
 def reached(files: Iterable[Path], folders: Sequence[str]) -> list[Path]:
-    """These files, and those of the program that they import."""
+    """Return these files and those of the program that they import."""
     return [file for file, _ in _reached(files, folders)]
 
 
 def _reached(files: Iterable[Path], folders: Sequence[str]) -> Iterator[tuple[Path, list[str]]]:
-    """Each file, with the top-level modules that it imports and that are not there."""
+    """Yield each file with the missing top-level modules that it imports."""
     seen: set[Path] = set()
     left = list(files)
     while left:
@@ -44,7 +45,7 @@ def _reached(files: Iterable[Path], folders: Sequence[str]) -> Iterator[tuple[Pa
 
 
 def own_files(module: str, folders: Sequence[str]) -> list[Path]:
-    """The program's own files that an import of ``module`` runs; none where it is no module of the program's."""
+    """Return the program's own files that an import of ``module`` runs; empty if it is not a module of the program."""
     found = []
     for folder in folders:
         path = Path(folder)
@@ -55,13 +56,14 @@ def own_files(module: str, folders: Sequence[str]) -> list[Path]:
 
 
 def is_missing(module: str | None) -> bool:
-    """Whether the whole package is missing; a part that a release no longer has is the release's."""
+    """Return True if the whole package is missing; a submodule that a release no longer has is the release's fault."""
     top = str(module or "").partition(".")[0]
     return bool(top) and top not in sys.modules and importlib.util.find_spec(top) is None
 
 
 def _imported(file: Path) -> Iterator[tuple[str, int]]:
-    """Modules, by their names from the folder that is so many levels above the file; 0 levels: by their whole names."""
+    """Yield (module, level): its name relative to the folder ``level`` levels above the file, or its absolute name if
+    level is 0."""
     try:
         statements = ast.parse(file.read_bytes()).body
     except (OSError, SyntaxError, ValueError):

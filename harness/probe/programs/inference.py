@@ -1,13 +1,13 @@
-"""What one rank measures of a program that trains nothing: it generates, scores or evaluates, and ends by itself.
+"""Measures one rank of a program that does not train: it generates, scores or evaluates, and ends by itself.
 
 Its phases:
 
-- *init*: from the program's first line to the first call of a model, or to its first occasion but loading;
+- *init*: from the program's first line to the first call of a model, or to its first occasion other than loading;
 - *forward*: from there to the program's end. What it holds is what is held when the last call of a model ends, because
-  after that the program lets go of everything;
-- *occasions*, as of a program that trains (see `harness.probe.programs.measuring`).
+  after that the program releases everything;
+- *occasions*, as for a program that trains (see `harness.probe.programs.measuring`).
 
-All calls count, from the first one on: there is no step that warms up, and none that is timed.
+All calls count, from the first one on: no step is a warm-up, and none is timed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from harness.probe.programs.saved import SavedState
 from harness.probe.programs.steps import CallWatch, StepWatch
 from harness.probe.virtual_gpu.readings import Readings
 
-#: What belongs to *init* where it comes before any call of a model.
+#: Occasions that belong to *init* if they come before any call of a model.
 _OF_INIT = frozenset(("save",))
-#: After which the program is not in *init* any more.
+#: Occasions that end *init*.
 _END_INIT = frozenset(OCCASIONS) - {"load", "save", "offload_states", "reload_states"}
 
 
@@ -67,16 +67,18 @@ class Inference:
 
     @property
     def is_complete(self) -> bool:
+        """Return True once the program has called a model or had an occasion that ends *init*: it may end then."""
         return self._called or not _END_INIT.isdisjoint(self._metered.readings)
 
     def begin(self, check: Callable[[], None] = lambda: None) -> None:
-        """The program's first line is next. ``check`` is called once it has ended, and may refuse it."""
+        """Begin to measure: the program's first line is next. ``check`` is called once the program has ended, and may
+        refuse it."""
         self._check = check
         self._walk.begin()
         self.watch.await_forward()
 
     def end(self) -> None:
-        """The program has ended: nothing is metered any more."""
+        """Stop metering: the program has ended."""
         last: PhaseReading | None = self._metered.readings.get("forward")
         if self._walk.name != "forward":
             self._walk.end()
@@ -87,10 +89,10 @@ class Inference:
             self._keep_retained(last)
 
     def program_ended(self) -> None:
-        """See `finish`, which is called when nothing of the program is left."""
+        """Do nothing: `finish` is called when nothing of the program is left."""
 
     def finish(self) -> None:
-        """Everything is measured. Raises what ``check`` raises."""
+        """Complete the record and announce that everything is measured. Raise what ``check`` raises."""
         self._check()
         self._announce("measure")
         self.record.phases = {p: self._metered.readings[p] for p in PHASES if p in self._metered.readings}
@@ -126,7 +128,7 @@ class Inference:
     def occasion_ended(self, failed: bool) -> None:
         if self._interrupted:
             phase, self._interrupted = self._interrupted, ""
-            self._walk.enter(phase, announced=not failed)  # else a program that ends by it would seem to end here
+            self._walk.enter(phase, announced=not failed)  # else a program that fails by it would seem to end here
 
     def saves(self, what: Any) -> None:
         self._saved.add(what)
@@ -151,7 +153,7 @@ class Inference:
         raise ProgramError(f"it trains, by {what}: measure it as a program that does, without --inference")
 
     def _configured_by(self, model: Any) -> None:
-        """The configuration of the engine that is called, or that is a part of what is called."""
+        """Record the configuration of the engine that is called, or that is a part of what is called."""
         if self.detail.configuration:
             return
         engine = next((module for module in model.modules() if facts.is_engine(module)), None)
@@ -166,7 +168,8 @@ class Inference:
             self._walk.leave()
 
     def _keep_retained(self, last: PhaseReading) -> None:
-        """Of what comes after the last call of a model the peaks count, and nothing of it is explained."""
+        """Keep the memory retained after the last call of a model: of what comes after it only the peaks count, and
+        nothing of it is explained."""
         self._metered.readings["forward"] = dataclasses.replace(
             self._metered.readings["forward"],
             device_retained_bytes=last.device_retained_bytes,

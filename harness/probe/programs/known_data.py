@@ -1,6 +1,6 @@
 """Common data sets: name on the hub -> columns and splits. Data, without torch.
 
-Columns are those of each data set's card on huggingface.co, as far as trainers read them. Each is filled by a maker of
+Columns are those on each data set's card on huggingface.co, as far as trainers read them. Each is filled by a maker of
 `harness.probe.programs.synthetic`; ``prompt:messages`` is the column ``prompt`` filled as messages.
 """
 
@@ -20,9 +20,9 @@ ALL_THREE = ("train", "validation", "test")
 
 @dataclasses.dataclass(frozen=True)
 class DatasetSchema:
-    """Which columns and splits a data set has."""
+    """Columns and splits of a data set."""
 
-    columns: str  #: names with a space between, each with its maker where that has another name
+    columns: str  #: names separated by spaces, each with its maker if that has another name
     splits: tuple[str, ...] = TRAIN_TEST
 
 
@@ -31,7 +31,7 @@ _MESSAGES_PREFERENCE = "prompt:user_messages chosen:assistant_messages rejected:
 _WHOLE_PREFERENCE = "chosen:dialogue rejected:dialogue score_chosen:score score_rejected:score"
 _STEPS = "prompt:question completions:steps labels:step_labels"
 
-#: What a name may match, the first that fits; ``NAME/CONFIGURATION`` where columns differ between configurations.
+#: Patterns of names, of which the first match counts; ``NAME/CONFIGURATION`` if columns differ between configurations.
 TABLE: dict[str, DatasetSchema] = {
     # text
     "*wikitext": DatasetSchema("text:document", ALL_THREE),
@@ -239,7 +239,7 @@ TABLE: dict[str, DatasetSchema] = {
     "superb/ks": DatasetSchema("file:title audio label:class_of_10", ALL_THREE),
 }
 
-#: Of a data set that is not in the table: one of each that a trainer may look for.
+#: For a data set that is not in the table: one of each column that a trainer may look for.
 ANY = DatasetSchema(
     "text:document prompt:question completion:answer messages chosen:answer rejected:answer "
     "instruction:question input:question output:answer question answer label:flag"
@@ -247,7 +247,7 @@ ANY = DatasetSchema(
 
 
 def find(name: str, configuration: str | None = None) -> DatasetSchema:
-    """What is known of a data set, names read without regard to case."""
+    """Return the schema of a data set, `ANY` if it is unknown. Names are case-insensitive."""
     given = name.lower()
     for pattern, schema in TABLE.items():
         for full in (f"{given}/{(configuration or '').lower()}", given):

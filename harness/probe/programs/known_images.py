@@ -1,7 +1,7 @@
-"""Common data sets of torchvision: class -> how its images look. Data, without torch.
+"""Common data sets of torchvision: class -> size, mode, classes and rows of its images. Data, without torch.
 
-Sizes, classes and rows are those of each data set's own page, as torchvision's documentation links it; where images of one
-data set differ in size, a usual one.
+Figures are from each data set's own page, as linked in torchvision's documentation; if the images of a data set differ
+in size, a usual one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True)
 class KnownImages:
-    """``layout``: of the array that a data set holds, ``rows`` first; None where each image is a file."""
+    """``layout`` is that of the array that a data set holds, ``rows`` first; None if each image is a file."""
 
     size: tuple[int, int]  #: height and width
     classes: int
@@ -63,5 +63,6 @@ TABLE: dict[str, KnownImages] = {
 
 
 def of_folder(path: str) -> KnownImages:
-    """A folder whose path says ImageNet has its classes and rows."""
+    """Return ImageNet's classes and rows for a folder whose path contains ``imagenet``, else those of an ordinary
+    folder."""
     return TABLE["ImageNet" if "imagenet" in path.lower() else "ImageFolder"]

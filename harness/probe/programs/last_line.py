@@ -1,4 +1,4 @@
-"""The last line that a program wrote before it exited: argparse, and programs themselves, print there why."""
+"""The last line that a program wrote before it exited: argparse, and programs themselves, print their reason there."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 
 
 class LastLine:
-    """A stream that passes everything on, and keeps the last line that says something."""
+    """A stream that passes everything on and keeps the last line that is not blank."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self.line = ""
 
     def write(self, text: str) -> int:
+        """Write text to the stream, and keep its last line that is not blank."""
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         if lines:
             self.line = lines[-1]
@@ -27,7 +28,7 @@ class LastLine:
 
 @contextlib.contextmanager
 def kept() -> Iterator[LastLine]:
-    """Within, of what the program writes to ``sys.stderr``."""
+    """Keep the last line that the program writes to ``sys.stderr`` within the block."""
     before = sys.stderr
     last = LastLine(before)
     sys.stderr = last  # type: ignore[assignment]  # a text stream in all but its class

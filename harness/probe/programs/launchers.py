@@ -1,6 +1,7 @@
-"""What a launcher does before the program begins: environment variables and arguments, as its own code has them.
+"""The environment variables and arguments with which a launcher begins the program, according to the launcher's own
+code.
 
-The launcher's code is that of the measured environment, so a release that launches differently shows.
+That code is the measured environment's, so a release that launches differently shows.
 """
 
 from __future__ import annotations
@@ -23,33 +24,34 @@ from harness.probe.replacing import Patches, variables
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Start:
-    """How a rank starts the program."""
+    """The program as a rank starts it."""
 
     program: str  #: a file, a module, or the name of an installed command
     is_module: bool
     arguments: tuple[str, ...]
-    variables: dict[str, str]  #: of the environment, besides those that say which rank it is
+    variables: dict[str, str]  #: of the environment, except those that give the rank
     entry: str = ""  #: of an installed command: ``litgpt.__main__:main``
-    has_rank: bool = True  #: a launcher gives it one; ``python train.py`` has none
+    has_rank: bool = True  #: a launcher assigns one; ``python train.py`` has none
 
 
-#: Variables by which a launcher tells a process its rank.
+#: Variables by which a launcher gives a process its rank.
 OF_A_RANK = frozenset((
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "NODE_RANK",
     "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
 ))  # fmt: skip
-#: Variables of a job's geometry, which are the harness's to set.
+#: Variables of a job's geometry, which the harness sets.
 _GEOMETRY = OF_A_RANK | {"CUDA_VISIBLE_DEVICES"}
 
 
 def start(line: LaunchLine, local_rank: int) -> Start:
-    """Raises LaunchLineError where the launcher refuses the line, ImportError where it is not installed."""
+    """Return how the launcher of a line starts the program on a rank. Raise LaunchLineError if the launcher refuses the
+    line, ImportError if it is not installed."""
     given = dict(line.variables)
     with variables(given):
         begun = _STARTS[line.launcher](line, local_rank)
     given.update(begun.variables)  # a launcher has the last word
     kept = {name: value for name, value in given.items() if name not in _GEOMETRY}
-    # mpirun and srun give ranks as well, and are in no line.
+    # mpirun and srun assign ranks as well, and appear in no line.
     has_rank = begun.has_rank or not OF_A_RANK.isdisjoint(dict(line.variables)) or _ranks() > 1
     return dataclasses.replace(begun, variables=kept, has_rank=has_rank)
 
@@ -81,7 +83,7 @@ def _torchrun(line: LaunchLine, local_rank: int) -> Start:
 
 
 def _torch_launch(line: LaunchLine, local_rank: int) -> Start:
-    """As torch.distributed.run starts a rank for it: without ``--use-env`` the program gets its local rank as an argument,
+    """Start like torch.distributed.run's rank: without ``--use-env`` the program gets its local rank as an argument,
     which torch before 2.0 spells with an underscore."""
     begun = _torchrun(line, local_rank)
     if {"--use-env", "--use_env"} & {*line.options}:
@@ -92,7 +94,7 @@ def _torch_launch(line: LaunchLine, local_rank: int) -> Start:
 
 
 def _deepspeed(line: LaunchLine, local_rank: int) -> Start:
-    """As deepspeed.launcher.launch starts a rank: the program gets its local rank as an argument."""
+    """Start like a rank of deepspeed.launcher.launch: the program gets its local rank as an argument."""
     own = () if "--no_local_rank" in line.options else (f"--local_rank={local_rank}",)
     return dataclasses.replace(_plain(line, local_rank), has_rank=True, arguments=(*own, *line.arguments))
 
@@ -107,8 +109,9 @@ def _accelerate(line: LaunchLine, local_rank: int) -> Start:
 
 
 def accelerated(arguments: Any) -> Start:
-    """From the parsed options of ``accelerate launch``: its own code reads the configuration file, chooses a launcher, and
-    says what the ranks' environment is."""
+    """Return the start for the parsed options of ``accelerate launch``. Its own code reads the configuration file,
+    chooses a launcher, and sets the ranks' environment. Raise LaunchLineError if it refuses them or starts the
+    program in an unknown way."""
     launch = importlib.import_module("accelerate.commands.launch")
     utils = importlib.import_module("accelerate.utils.launch")
     started: list[Start] = []
@@ -147,9 +150,11 @@ def accelerated(arguments: Any) -> Start:
 
 
 def _trl(line: LaunchLine, local_rank: int) -> Start:
-    """TRL's command hands one of its own scripts to accelerate's launcher, which is where it is taken over. Where it is a
-    package, as in TRL 1.16, it is run as any other command that starts a launcher: its modules keep the launcher as they
-    find it when they are imported."""
+    """Take over from accelerate's launcher, to which TRL's command hands one of its own scripts.
+
+    If the command is a package, as in TRL 1.16, run it like any other command that starts a launcher: its modules keep
+    the launcher as they find it when they are imported.
+    """
     found = importlib.util.find_spec("trl.cli")
     if found is not None and found.submodule_search_locations:
         arguments = (line.program, *line.arguments)
@@ -169,9 +174,11 @@ def _trl(line: LaunchLine, local_rank: int) -> Start:
 
 
 def _llamafactory(line: LaunchLine, local_rank: int) -> Start:
-    """Its command hands a job of several ranks to torchrun, where it is taken over; 0.7.1 has no launcher and starts one
-    process. From 0.9.3 on it changes the ranks' environment, allocator options among it. A job of one rank trains in the
-    command's own process."""
+    """Take over from torchrun, to which LLaMA-Factory's command hands a job of several ranks.
+
+    0.7.1 has no launcher and starts one process. Since 0.9.3 the command changes the ranks' environment, allocator
+    options among it. A job of one rank trains in the command's own process.
+    """
     if line.program != "train":
         raise LaunchLineError(f"llamafactory-cli {line.program} trains nothing; write 'llamafactory-cli train FILE'")
     with variables({"FORCE_TORCHRUN": "1"} if _ranks() > 1 else {}):
@@ -187,10 +194,10 @@ def _llamafactory(line: LaunchLine, local_rank: int) -> Start:
 
 
 def _handed_to_torchrun(words: list[str]) -> tuple[list[str], Mapping[str, str]]:
-    """The command that LLaMA-Factory's own would run, and its environment."""
+    """Return the command that LLaMA-Factory's own command would run, and its environment."""
 
     class HandedToTorchrun(BaseException):
-        """Past whatever the caller catches."""
+        """A BaseException, so that the caller cannot catch it."""
 
     run: Any = subprocess.run
 
@@ -241,7 +248,7 @@ def _replace(patches: Patches, module: Any, name: str, value: Any) -> None:
 
 @contextlib.contextmanager
 def _exits_explained(name: str) -> Iterator[None]:
-    """A parser that does not like a line prints why, and exits."""
+    """Turn the exit of a parser that refuses its options, after printing the reason, into a LaunchLineError."""
     try:
         yield
     except SystemExit as error:

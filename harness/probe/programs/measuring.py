@@ -1,19 +1,21 @@
-"""What one rank measures of a program, while the program runs and calls back.
+"""Measures one rank of a program while the program runs and calls back.
 
-A program is not walked step by step, as a job of ours is: it comes by. So its phases last until the next one begins:
+We observe a program's steps; we do not drive them as we do for built-in jobs. So each phase lasts until the next one
+begins:
 
 - *init*: from the program's first line to the first call of a model that trains;
-- *forward*: from there, and from the end of each step (what lies between: data, logging, generation), to a backward;
+- *forward*: from there, and from the end of each step (data, logging and generation included), to a backward;
 - *backward*: to the optimizer's step, clipping included, or to the next micro-batch's forward;
 - *step*: the engine's or the optimizer's step.
 
-*Occasions* (`harness.probe.programs.occasions`) interrupt these: what a program loads, generates, evaluates or saves is a
-phase of its own, and a part of no other one. Steps that have none are common, so the last step that has one counts, be it a
-warm-up. An *evaluate* that is no such call lasts as the others do: from the first call of a model that trains, in eval mode
-and without gradients, to the next call that is none. Nothing is trained in *init*, so what is saved there is a part of it.
+*Occasions* (`harness.probe.programs.occasions`) interrupt these: what a program loads, generates, evaluates or saves is
+a phase of its own and part of no other. Many steps have none, so the last step that has one counts, even if it is a
+warm-up step. An *evaluate* that is no such call lasts like the other phases: from the first call of a model that trains,
+in eval mode and without gradients, to the next call that is none. Nothing is trained in *init*, so what is saved there
+is part of it.
 
-The steps of the model that steps first are those that count. Where several models train, these four are one round of all of
-them, and each has its own beside them: ``backward of critic``.
+The steps of the model that steps first are those that count. If several models train, these four phases are one round of
+all of them, and each model has its own in addition: ``backward of critic``.
 """
 
 from __future__ import annotations
@@ -43,17 +45,18 @@ from harness.probe.programs.saved import SavedState
 from harness.probe.programs.trained_models import TrainedModels
 from harness.probe.virtual_gpu.readings import Readings
 
-#: Of these, a reading of an earlier step counts where the measured one has none.
+#: Phases for which a reading of an earlier step counts if the measured one has none.
 _KEPT = ("init", *OCCASIONS)
 
 
 class ProgramEnded(BaseException):
-    """Everything is measured. Not an Exception, so that a program that catches those ends as well."""
+    """Ends a program once everything is measured. A BaseException, so that a program that catches Exception ends as
+    well."""
 
 
 class Measuring:
-    """A `steps.Listener`. ``record`` and ``detail`` are complete once ``measured`` was called, at the end of the program's
-    step ``warmup_steps + 1``, or of the next one where host work is counted too."""
+    """A `steps.Listener`. ``record`` and ``detail`` are complete once ``measured`` was called: at the end of the
+    program's step ``warmup_steps + 1``, or of the next one if host work is counted too."""
 
     def __init__(
         self,
@@ -79,15 +82,15 @@ class Measuring:
         self._profiled = ProfiledPhases()
         self._timed: TimedPhases | None = None
         self._observer = observer  #: of a cell that is explained
-        #: An explained cell needs no more, and in a simulation the profiler would count the simulation's own work.
+        #: An explained cell needs nothing else, and in a simulation the profiler would count the simulation's own work.
         self._ends_metered = simulated or observer is not None
         self._walk = PhaseWalk(meter, watched(self._metered, observer), self._announce_untimed)
         self._interrupted: tuple[str, Any] | None = None  #: phase and engine before an occasion
         self._earlier: dict[str, PhaseReading] = {}  #: occasions of steps before this one
-        self._engine: Any = None  #: whose call the phase at hand is, where that is known
+        self._engine: Any = None  #: whose call the current phase is, if known
         self._built: list[Any] = []  #: engines and models that the observer knows
         self._steps = 0  #: of the model that stepped first
-        self._rates: list[float] = []  #: of the step at hand
+        self._rates: list[float] = []  #: of the current step
         self._check: Callable[[], None] = lambda: None
         self.watch = steps.StepWatch(self)
         self.record = RankRecord(rank=rank)
@@ -95,32 +98,34 @@ class Measuring:
 
     @property
     def steps(self) -> int:
-        """Optimizer steps of the model that counts, so far."""
+        """Return the number of optimizer steps so far of the model that counts."""
         return self._steps
 
     @property
     def wanted_steps(self) -> int:
-        """How many are needed at least. Host work takes one more, where it is counted."""
+        """Return the least number of steps needed. Host work needs one more, if it is counted."""
         return self._warmup_steps + 1
 
     @property
     def is_complete(self) -> bool:
-        """Whether only timed rounds are left, of which a program runs no more than it has steps."""
+        """Return True if only timed rounds are left, of which a program runs no more than it has steps."""
         return self._timed is not None
 
     @property
     def is_simulated(self) -> bool:
+        """Return True if the cell runs in ``sim``."""
         return self._simulated
 
     def begin(self, check: Callable[[], None] = lambda: None) -> None:
-        """The program's first line is next. ``check`` is called when everything untimed is measured, and may refuse it."""
+        """Begin to measure: the program's first line is next. ``check`` is called when everything untimed is measured,
+        and may refuse it."""
         self._check = check
         self._walk.begin()
         self.watch.await_forward()
 
     def program_ended(self) -> None:
-        """It ended by itself. One that has taken the measured step has also done what programs do last, as the final
-        checkpoint of those that are ended here is never seen; so it counts, without its host work."""
+        """Finish if the program ended by itself after the measured step: the result then lacks host work, but has what
+        programs do last, such as the final checkpoint, which is never seen of programs that are ended here."""
         if self._timed is None and self._steps > self._warmup_steps:
             self.record.notes.append(
                 f"the program ended after {self._steps} optimizer steps: its calls of functions were not counted"
@@ -128,7 +133,7 @@ class Measuring:
             self._finish()
 
     def end(self) -> None:
-        """The program has ended, or is about to: nothing is metered any more."""
+        """Stop metering: the program has ended or is about to."""
         self._walk.end()
 
     # -- events ------------------------------------------------------------------------------------------------------
@@ -199,7 +204,7 @@ class Measuring:
         self.watch.await_forward()
 
     def _show(self, model: Any) -> None:
-        """Lets the observer know an engine, or the model that is called first."""
+        """Give the observer an engine, or the model that is called first."""
         if self._observer is not None and not any(model is known for known in self._built):
             self._built.append(model)
             self._observer.built(model)
@@ -247,7 +252,7 @@ class Measuring:
         self.record.phases = {p: found[p] for p in PHASES if p in found}
 
     def _keep_models(self) -> None:
-        """The configuration of each model, and where there are several also its phases; and that of a Trainer."""
+        """Record the configuration of each model and of a Trainer and, if there are several models, the phases of each."""
         self.detail.configuration |= dict(free_value(trainer_settings.in_force()))
         for name, model in self._models.by_name().items():
             own = dict(free_value(facts.configuration(model.stepper)))
@@ -259,7 +264,7 @@ class Measuring:
                 self.record.phases |= {f"{phase} of {name}": reading for phase, reading in model.phases.items()}
 
     def _keep_numerics(self) -> None:
-        """Of rank 0. A collective operation of all ranks. A simulation knows of values the learning rates alone."""
+        """Record the numerics on rank 0. Collective: every rank must call it. In `sim` only learning rates are known."""
         for name, model in self._models.by_name().items():
             if self._observer is None and not self._simulated and not facts.has_left_its_group():
                 trained = facts.gathered(model.stepper, model.numerics)
@@ -293,7 +298,7 @@ class Measuring:
         self._await_round()
 
     def _await_round(self) -> None:
-        """Waits for the host. Raises ProgramEnded where it wants no more rounds."""
+        """Wait for the host. Raise ProgramEnded if it requests no further round."""
         command = self._channel.receive()
         if command is None or command["do"] != "round":
             raise ProgramEnded

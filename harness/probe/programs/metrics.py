@@ -3,9 +3,10 @@
     with absent_metrics():
         ...  # the program
 
-Within, ``evaluate.load`` loads what is on this machine, as ever. What is not there stands in until a value is wanted: that
-is one line (`NotHere`), as there is none. Programs want it after an epoch, when everything is measured. So it is with what
-``nltk`` downloads: programs look for its sentence splitter before they train, and score summaries with it afterwards.
+Within the block, ``evaluate.load`` loads what this machine has. A missing metric is replaced by a stand-in until a value
+is requested, which raises one line (`NotHere`). Programs request it after an epoch, when everything is measured. The
+same holds for what ``nltk`` downloads: programs look for its sentence splitter before they train, and score summaries
+with it afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from harness.probe.replacing import everywhere
 
 
 class AbsentMetric:
-    """Takes predictions, and has no value."""
+    """Takes predictions and has no value."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -33,11 +34,12 @@ class AbsentMetric:
         pass
 
     def compute(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Raise NotHere."""
         raise NotHere(f"the metric {self.name} is not on this machine", "end the program before it evaluates (--steps)")
 
 
 class AbsentCorpus:
-    """In the place of a path of nltk's: it can be found, and not read."""
+    """Replaces a path of nltk's: it can be found but not read."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -50,7 +52,7 @@ class AbsentCorpus:
 
 @contextlib.contextmanager
 def absent_metrics() -> Iterator[None]:
-    """See above."""
+    """Replace missing metrics and corpora with stand-ins within the block."""
     with _absent_evaluations(), _absent_corpora():
         yield
 

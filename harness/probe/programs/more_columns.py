@@ -1,9 +1,8 @@
-"""Columns of made-up data sets that are in no table: what the program asks for, found by running it.
+"""Columns of synthetic data sets that are in no table: what the program needs, found by running it.
 
-A data set that `harness.probe.programs.known_data` does not know has a column of each common name. A program that asks for
-another one, or for another split, ends in an error that names it. That is noted in the folder of the run, and the cell
-begins again, with it (`again`). What was added is kept in the cell's process, and every process that is forked from it has
-it.
+A data set unknown to `harness.probe.programs.known_data` has a column of each common name. A program that needs another
+column or split ends in an error that names it. Its name is written into the folder of the run, and the cell is retried
+with it (`again`). Added columns are kept in the cell's process and thus in every process forked from it.
 """
 
 from __future__ import annotations
@@ -17,39 +16,42 @@ from harness.probe.error_chain import behind_one_another
 from harness.probe.programs import synthetic
 from harness.probe.programs.errors import is_in_the_program
 
-#: How often a cell begins again. A program that asks for more columns than these has rows of a kind that is not made here.
+#: How often a cell is retried. A program that needs more columns than these has rows of a kind that is not synthesized.
 _MOST = 12
 
-#: In the folder of a run: the column that a rank missed.
+#: File in the folder of a run: the column that a rank missed.
 _NOTE = "column-that-is-missing"
 
 _added: dict[str, str] = {}
 _splits: list[str] = []
 
-#: What is no column where ``rows["validation"]`` is not there.
+#: A missing key that is a split, as in ``rows["validation"]``, and not a column.
 _SPLIT = re.compile(r"(?:train|training|test|val|valid|validation|dev|eval|evaluation)(?:[_.].*)?")
 
 
 def added() -> Mapping[str, str]:
-    """Column -> its maker."""
+    """Return the added columns, each with its maker."""
     return dict(_added)
 
 
 def splits() -> Sequence[str]:
+    """Return the names of the added splits."""
     return tuple(_splits)
 
 
 def is_added(name: str) -> bool:
+    """Return True if the column or split is already added."""
     return name in _added or name in _splits
 
 
 def note(folder: Path, column: str) -> None:
-    """By a rank, as it ends."""
+    """Write down the column that the program missed. Called by a rank as it ends."""
     write_whole(folder / _NOTE, column)
 
 
 def again(folder: Path) -> bool:
-    """By the cell's process, after its ranks have ended: whether they begin again, with one more column."""
+    """Add the noted column or split; return True if the cell should be retried with it. Called by the cell's process
+    after its ranks have ended."""
     try:
         column = read_regular(folder / _NOTE, 1000).decode()
     except (OSError, ValueError):
@@ -64,15 +66,15 @@ def again(folder: Path) -> bool:
     return True
 
 
-#: How `datasets` and pandas go on once they have named the column that is not there.
+#: The text that follows the missing column's name in errors of `datasets` and pandas.
 _OTHERS = re.compile(r"(?:[Cc]urrent|[Aa]vailable) columns|\. (?:Make|Please)")
 _QUOTED = re.compile(r"'([^'\n]+)'")
 _UNQUOTED = re.compile(r"[Cc]olumn (?:name )?([^'\[\]\n]+?) (?:is )?not in ")
 
 
 def missed(error: BaseException, sources: Iterable[Path], arguments: Sequence[str]) -> str | None:
-    """The column for whose absence a program ended, which it names itself: in its ``sources``, or on its line, or in a file
-    of settings there. None where it ended for another reason."""
+    """Return the column whose absence ended a program, if the program names it: in its ``sources``, on its line, or in a
+    file of settings given there. None if it ended for another reason or the column is already added."""
     for one in behind_one_another(error):
         for column in _named_in(one):
             if _is_named(column, sources, arguments):
@@ -81,7 +83,7 @@ def missed(error: BaseException, sources: Iterable[Path], arguments: Sequence[st
 
 
 def _named_in(error: BaseException) -> list[str]:
-    """What an error says is not there, where that may be a column."""
+    """Return the names that an error reports as missing and that may be columns."""
     said = str(error.args[0]) if error.args else ""
     is_key = isinstance(error, KeyError)
     if not is_key and not (isinstance(error, ValueError) and "column" in said.lower()):
@@ -90,7 +92,7 @@ def _named_in(error: BaseException) -> list[str]:
     return [*([said] if is_key else []), *_QUOTED.findall(first), *_UNQUOTED.findall(first)]
 
 
-#: What a program or a library makes of rows, so that a release may have lost it; and what a model returns.
+#: Keys that a program or a library adds to rows, so that a release may have lost them; and what a model returns.
 _MADE_BY_A_PROGRAM = frozenset((
     *("input_ids", "attention_mask", "labels", "token_type_ids", "position_ids", "decoder_input_ids", "pixel_values"),
     *("input_features", "input_values", "special_tokens_mask", "loss", "logits", "hidden_states", "past_key_values"),
@@ -116,7 +118,7 @@ def _text(file: Path) -> str:
         return ""
 
 
-#: What a column holds, by its name; the first that fits.
+#: The content of a column by its name; the first match counts.
 _BY_NAME = (
     (r"messages|chat|dialogs?|dialogues?", "messages"),
     (r"conversations?", "conversations"),
@@ -138,27 +140,27 @@ _BY_NAME = (
 
 
 def maker_of(column: str) -> str:
-    """By which maker of `synthetic` a column is filled."""
+    """Return the maker of `synthetic` with which a column is filled."""
     name = column.strip().lower().replace(" ", "_").replace("-", "_")
     if name in synthetic.MAKERS:
         return name
     return next((maker for pattern, maker in _BY_NAME if re.fullmatch(pattern, name)), "answer")
 
 
-#: How Python says that a value is of another kind than code expects.
+#: Python's messages for a value of another kind than code expects.
 _OF_ANOTHER_KIND = re.compile(
     r"'(?:str|int|float|bool|list|dict|NoneType)' object|indices must be|can only (?:concatenate|join)|"
     r"(?:not enough|too many) values to unpack|unhashable type|expected str|sequence item|invalid literal for|not in list"
 )
 
 
-#: Packages by which a program's own code is called for each row.
+#: Packages that call the program's own code for each row.
 _BY_ROW = ("datasets", "pyarrow", "multiprocess", "dill", "pandas")
 
 
 def does_not_suit(error: BaseException) -> bool:
-    """Whether an error is of a kind that rows make of which code expects something else, raised by the program itself. One
-    that a library raises may be a release's."""
+    """Return True if the program itself raised an error of the kind that results from rows that differ from what code
+    expects. An error that a library raises may be a release's."""
     lacks = isinstance(error, (KeyError, IndexError))
     kind = isinstance(error, (TypeError, AttributeError, ValueError)) and _OF_ANOTHER_KIND.search(str(error))
     return bool(lacks or kind) and is_in_the_program(error, through=_BY_ROW)

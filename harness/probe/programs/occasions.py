@@ -1,8 +1,8 @@
-"""Calls of a program that are a phase for as long as they last: it loads, generates, evaluates, offloads or saves.
+"""Calls of a program that are a phase while they last: it loads, generates, evaluates, offloads or saves.
 
-These are calls of the libraries that programs do it by, which `CALLS` lists. What one of them calls is a part of it, so the
-outermost counts: a checkpoint is one *save* with all its files. Where a library gathers a whole model first and generates
-then, the call that does both is the phase.
+`CALLS` lists the library calls by which programs do so. Everything within such a call is part of it, so the outermost
+counts: a checkpoint is one *save* with all its files. If a library first gathers a whole model and then generates, the
+call that does both is the phase.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ZERO_3 = ("deepspeed.runtime.zero.stage3", "DeepSpeedZeroOptimizer_Stage3")
 _TRAINER = ("transformers.trainer", "Trainer")
 _STATE_DICT = "torch.distributed.checkpoint.state_dict"
 
-#: Phase -> (module, class or "", functions). What a release lacks, or a program never imports, is not called.
+#: Phase -> (module, class or "", functions). Calls that a release lacks or a program never imports are ignored.
 CALLS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     "load": (
         ("transformers.modeling_utils", "PreTrainedModel", ("from_pretrained",)),
@@ -55,7 +55,7 @@ CALLS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     ),
 }
 
-#: Those that are given what they save, and under which name: where all others end.
+#: Calls that receive what they save, and the name of that argument: all other saving ends in these.
 _SAVED = {
     ("safetensors.torch", "save_file"): "tensors",
     ("torch.serialization", "save"): "obj",
@@ -63,15 +63,15 @@ _SAVED = {
     ("torch.distributed.checkpoint.state_dict_saver", "async_save"): "state_dict",
 }
 
-#: As libraries import one besides.
+#: Further names under which libraries import a function.
 _ALIASES = {("safetensors.torch", "save_file"): ("safe_save_file",)}
 
 Occasion = Callable[[str], AbstractContextManager[None]]
 
 
 class OccasionWatch:
-    """Within, each of `CALLS` runs in ``occasion(phase)``, one within another included, and ``saves`` gets what is saved.
-    Raises nothing of its own."""
+    """Runs each of `CALLS` in ``occasion(phase)`` within the block, nested calls included, and passes what is saved to
+    ``saves``. Raises nothing of its own."""
 
     def __init__(self, occasion: Occasion, saves: Callable[[Any], None]) -> None:
         self._occasion = occasion
@@ -92,11 +92,11 @@ class OccasionWatch:
         self._patches.close()
 
     def look(self) -> None:
-        """Watches what has been imported by now."""
+        """Watch what has been imported so far."""
         self._waiting = [call for call in self._waiting if not self._watch(*call)]
 
     def _watch(self, phase: str, module: str, owner: str, name: str) -> bool:
-        """Whether it is there."""
+        """Patch the call if its module is loaded; return True if it was patched."""
         imported = sys.modules.get(module)
         if imported is None or (owner and owner not in vars(imported)):
             return False
@@ -115,7 +115,7 @@ class OccasionWatch:
         return True
 
     def _seen(self, original: Callable[..., Any], argument: str | None) -> Callable[..., Any]:
-        """``argument`` has what is saved; it is the first one."""
+        """Return the function that also passes what is saved to ``saves``: its first argument, named ``argument``."""
         if argument is None:
             return original
 
@@ -150,5 +150,5 @@ class OccasionWatch:
 
 
 def _is_in_memory(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """How torch pickles a tensor that is sent to another rank."""
+    """Return True if torch pickles a tensor that is sent to another rank: it writes into memory."""
     return any(isinstance(value, io.BytesIO) for value in (*args, *kwargs.values()))

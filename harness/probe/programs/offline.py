@@ -1,8 +1,8 @@
-"""No network and no trackers: what the environment's variables and the libraries' own switches say. What connects all the
-same is refused (`harness.probe.programs.sockets`).
+"""Keeps the network and trackers off by environment variables and the libraries' own switches. Connections made despite
+these are refused (`harness.probe.programs.sockets`).
 
-Variables are set for the process and its children, and put back. A library that was imported before has read them
-already, so its switch is set as well, where there is one.
+Variables are set for the process and its children, and restored. A library that was imported before has already read
+them, so its switch, if it has one, is set as well.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VARIABLES = {
     "HF_DEACTIVATE_ASYNC_LOAD": "1",
 }
 
-#: Module, name, and which releases have it.
+#: Module, name, and the releases that have it.
 _SWITCHES: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("huggingface_hub.constants", "HF_HUB_OFFLINE", {}),
     ("transformers.utils.hub", "_is_offline_mode", {"until": "transformers 4"}),
@@ -46,7 +46,7 @@ _SWITCHES: tuple[tuple[str, str, dict[str, str]], ...] = (
 
 @contextlib.contextmanager
 def no_network() -> Iterator[None]:
-    """Within, the Hugging Face libraries stay offline, trackers are off, and nothing is uploaded."""
+    """Keep the Hugging Face libraries offline, trackers off and uploads from happening within the block."""
     with sockets.of_this_job_only(), variables(VARIABLES), Patches() as patches:
         for module, name, releases in _SWITCHES:
             if module in sys.modules:
@@ -57,7 +57,7 @@ def no_network() -> Iterator[None]:
 
 
 def _no_reporting(patches: Patches) -> None:
-    """``report_to`` names no tracker, whichever is requested: one that is not installed is not missed either."""
+    """Make ``report_to`` name no tracker, whichever is requested: one that is not installed is not missed either."""
     try:
         from transformers.integrations import integration_utils as integrations
     except ImportError:
@@ -68,7 +68,7 @@ def _no_reporting(patches: Patches) -> None:
 
 
 def _quiet_hub(patches: Patches) -> None:
-    """Uploads (``push_to_hub``) succeed and go nowhere."""
+    """Make uploads (``push_to_hub``) succeed without sending anything."""
     try:
         from huggingface_hub import hf_api
     except ImportError:

@@ -1,9 +1,9 @@
-"""Packages that a library asks for and that are not here.
+"""Missing packages that a library needs.
 
-Libraries leave out what their optional packages would give, and raise an error of their own words when a program needs it:
-``LlamaTokenizer requires the SentencePiece library but it was not found in your environment``. Such an error says nothing of
-a release. It is known by what it names: a package that it says to install, or a module that something tried to import, in
-vain.
+Libraries leave out what their optional packages would provide, and raise an error in their own words when a program
+needs it: ``LlamaTokenizer requires the SentencePiece library but it was not found in your environment``. Such an error
+says nothing about a release. It is recognized by what it names: a package that it says to install, or a module that
+failed to import.
 """
 
 from __future__ import annotations
@@ -16,21 +16,23 @@ from types import ModuleType
 
 from harness.probe.programs import imports
 
-#: ``pip install -U 'trl[vllm]>=0.9'``, of which ``trl`` counts. An option or an address has no such name.
+#: ``pip install -U 'trl[vllm]>=0.9'``, of which ``trl`` is the match. Options and addresses do not match.
 _PIP_INSTALL = re.compile(r"pip3? install (?:-\S+ +)*[\"'`]?([A-Za-z]\w*(?:[.-]\w+)*)(?![\w+:/-])")
-#: ``LlamaTokenizer requires the SentencePiece library but it was not found``, as transformers says of any of its packages.
+#: ``LlamaTokenizer requires the SentencePiece library but it was not found``: transformers' wording for all its packages.
 _LIBRARY_NOT_FOUND = re.compile(r"requires the (?:\W+ )?([\w.-]+) library but it was not found")
 _ADDRESS = re.compile(r"\b\w+://\S+")
 _WORD = re.compile(r"[A-Za-z]\w*")
 
 
 class AbsentModules:
-    """A finder of ``sys.meta_path`` that finds nothing, and remembers for what it was asked: for what all others lack."""
+    """A finder of ``sys.meta_path`` that finds nothing and records the names for which it is called: those that no other
+    finder has."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        """Record the name, and find nothing."""
         self.names.add(name)
 
 
@@ -38,15 +40,15 @@ _ABSENT = AbsentModules()
 
 
 def watch() -> None:
-    """From now on, modules that are asked for in vain are remembered."""
+    """Record from now on the modules that cannot be found."""
     if _ABSENT not in sys.meta_path:
         sys.meta_path.append(_ABSENT)  # type: ignore[arg-type]  # it has nothing to load
 
 
 def asked_for(error: BaseException) -> list[str]:
-    """The packages that are not here and without which a library refuses, by its error or the one that caused it, by name.
+    """Return the missing packages without which a library refuses, according to its error or the cause of that, by name.
 
-    Empty where it is about something else: about a part that a release of a package lacks, or a package that is too old.
+    Empty if the error is about something else: a part that a release of a package lacks, or a package that is too old.
     """
     cause: BaseException | None = error
     for _ in range(_MOST_CAUSES):
@@ -58,7 +60,7 @@ def asked_for(error: BaseException) -> list[str]:
     return []
 
 
-#: A program may have made a circle of them.
+#: The chain of causes may be a circle.
 _MOST_CAUSES = 20
 
 
@@ -76,7 +78,7 @@ def _named(error: BaseException) -> set[str]:
 
 
 def _is_here(package: str) -> bool:
-    """Whether it is installed, or a stand-in of its name is."""
+    """Return True if the package or a stand-in of its name is installed."""
     try:
         importlib.metadata.distribution(package)
     except importlib.metadata.PackageNotFoundError:

@@ -1,11 +1,11 @@
-"""Ranks that are simulated besides, for what they send.
+"""Additional ranks, simulated for what they send.
 
-A stage of a pipeline allocates by shapes that the stage before it sends; what a rank receives is unknown to a simulation of
-this rank alone. So when it receives integers, the sender is simulated too: in a process of its own, from the program's first
-line, with nothing of it measured. That process may need another one in turn.
+A pipeline stage allocates by shapes that the stage before it sends; what a rank receives is unknown to a simulation of
+this rank alone. So when it receives integers, the sender is simulated too: in a process of its own, from the program's
+first line, without measuring it. That process may need another one in turn.
 
-Processes are forked from one that was forked before the program began, the *starter*; messages are files in a folder that
-all ranks of a run share. Sending never waits.
+Processes are forked from one that was forked before the program began, the *starter*; messages are files in a folder
+that all ranks of a run share. Sending never waits.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from harness.probe.border.faults import signature_of
 from harness.probe.border.untrusted import write_whole
 from harness.probe.sim.errors import SimulationError, caller, location
 
-#: In the folder of a run.
+#: Name of the folder in that of a run.
 NAME = "messages"
 
 _POLL_S = 0.02
 
 
 def make(run: Path, measured: Iterable[int]) -> None:
-    """Makes the folder in that of a run, whose ``measured`` ranks need no other process."""
+    """Make the folder in that of a run, whose ``measured`` ranks need no further process."""
     folder = run / NAME
     folder.mkdir()
     for rank in measured:
@@ -43,7 +43,7 @@ def make(run: Path, measured: Iterable[int]) -> None:
 
 
 class FileMessages:
-    """Implements `harness.probe.sim.following.Messages` for one rank, which sends nothing any more when the block ends."""
+    """Implements `harness.probe.sim.following.Messages` for one rank, which sends nothing after the block."""
 
     def __init__(self, folder: Path, rank: int, start: Callable[[int], None]) -> None:
         self._folder, self._rank, self._start = folder, rank, start
@@ -83,8 +83,8 @@ class FileMessages:
 
 @contextlib.contextmanager
 def at_hand(folder: Path, rank: int, run: Callable[[int, FileMessages], None]) -> Iterator[FileMessages]:
-    """The messages of a rank, in the ``folder`` that `make` made. ``run`` is called in the process of a rank that is
-    simulated besides. All of these processes end with the block."""
+    """Yield the messages of a rank, in the ``folder`` that `make` made. ``run`` is called in the process of each
+    additional rank that is simulated. All of these processes end with the block."""
     requests, alive = os.pipe(), os.pipe()
     parent = os.getpid()
     starter = os.fork()
@@ -102,7 +102,7 @@ def at_hand(folder: Path, rank: int, run: Callable[[int, FileMessages], None]) -
             yield messages
     finally:
         with contextlib.suppress(BrokenPipeError):
-            os.write(alive[1], b".")  # closing it says nothing while a process that the program forked has it, too
+            os.write(alive[1], b".")  # closing it does not suffice while a process that the program forked has it, too
         os.close(alive[1])
         os.close(requests[1])
         os.waitpid(starter, 0)
@@ -116,7 +116,7 @@ def _starting(pipe: int) -> Callable[[int], None]:
 
 
 def _start_ranks(folder: Path, requests: tuple[int, int], alive: int, run: Callable[[int, FileMessages], None]) -> None:
-    """The starter's own loop: returns when the process that needs the ranks has ended."""
+    """Run the starter's loop; return when the process that needs the ranks has ended."""
     children: list[int] = []
     parent = os.getpid()
     while alive not in select.select([requests[0], alive], [], [])[0]:

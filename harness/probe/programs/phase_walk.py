@@ -20,7 +20,7 @@ class PhaseWalk:
 
     def __init__(self, meter: Meter, phases: Phase, announce: Callable[[str], None]) -> None:
         self.phases = phases
-        self.name = ""  #: of the open phase; empty where none is
+        self.name = ""  #: of the open phase; "" if none is open
         self._announce = announce
         self._meter = meter
         self._metering = contextlib.ExitStack()
@@ -35,7 +35,7 @@ class PhaseWalk:
 
     @property
     def seconds(self) -> float:
-        """Since `begin`."""
+        """Return the seconds since `begin`."""
         return time.perf_counter() - self._began
 
     def enter(self, name: str, *, announced: bool = True) -> None:
@@ -57,8 +57,8 @@ class PhaseWalk:
         self._metering.close()
 
     def end(self, *, drop: bool = False) -> None:
-        """Leave the open phase, and stop the meter: the program has ended, or is about to. An exception that is being
-        handled is what ended it. With ``drop``, the phase counts for nothing."""
+        """Leave the open phase and stop the meter: the program has ended or is about to. An exception that is being
+        handled is what ended it. With ``drop``, the phase has no reading."""
         error = sys.exc_info()[1]
         self.leave(error or (_Dropped() if drop else None))
         self._metering.__exit__(*_parts(error))

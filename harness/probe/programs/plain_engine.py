@@ -1,8 +1,8 @@
-"""What stands for a DeepSpeed engine in plain PyTorch.
+"""An engine in plain PyTorch that replaces DeepSpeed's.
 
-It does what DeepSpeed promises for a configuration, and nothing of how: the model whole on each rank, mixed precision with
-fp32 weights, gradients averaged over ranks and micro-batches in fp32, clipped by the norm of all, and torch's optimizer.
-It has the methods that training calls. Another one of DeepSpeed's ends the program with `HasNot`.
+It does what DeepSpeed promises for a configuration, without its methods: the whole model on each rank, mixed precision
+with fp32 weights, gradients averaged over ranks and micro-batches in fp32, clipped by the norm of all, and torch's
+optimizer. It has the methods that training calls. Any other method of DeepSpeed's ends the program with `HasNot`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 class HasNot(AttributeError):
-    """The program calls what only DeepSpeed has. An AttributeError, so that a program may ask whether it is there."""
+    """The program calls what only DeepSpeed has. An AttributeError, so that a program may test for it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the program calls engine.{name}, which plain PyTorch does not have")
 
 
 class PlainEngine(torch.nn.Module):
-    """``start`` are other weights to begin with than the model's own, by name. Raises NoTruth."""
+    """An engine whose weights begin as the model's own, or as ``start``'s, by name. Raises NoTruth if plain PyTorch
+    cannot do what the configuration promises."""
 
-    #: What DeepSpeed's own class has, so that the rest is the model's.
+    #: The attributes of DeepSpeed's own class; all others are the model's.
     names_of_deepspeed: frozenset[str] = frozenset()
 
     def __init__(
@@ -62,7 +63,7 @@ class PlainEngine(torch.nn.Module):
         self.device = torch.device("cpu")
         self.micro_steps = self.global_steps = self.global_samples = self.skipped_steps = 0
         self.module = model
-        self.computes_in: torch.dtype = torch.float32  #: where the program casts itself, not what weights are kept in
+        self.computes_in: torch.dtype = torch.float32  #: of computation, in the program's autocast too; not of weights
         self._settings = settings = plain_settings.read(config, self.world_size)
         self._norm: float | None = None
         self._boundary: bool | None = None
@@ -157,6 +158,7 @@ class PlainEngine(torch.nn.Module):
     def backward(
         self, loss: torch.Tensor, retain_graph: bool = False, scale_wrt_gas: bool = True, **_: Any
     ) -> torch.Tensor:
+        """Run a micro-batch's backward, and add its gradients to the step's. Return the loss's share of the step."""
         mixed = self._trains("backward")
         loss = loss / self._settings.accumulation if scale_wrt_gas else loss
         scale = self._scale.value if self._scale else 1.0
@@ -166,6 +168,7 @@ class PlainEngine(torch.nn.Module):
         return loss
 
     def step(self, lr_kwargs: Mapping[str, Any] | None = None) -> None:
+        """End a micro-batch. At the boundary, average the gradients over all ranks and update the weights."""
         mixed = self._trains("step")
         self._take_over()
         if self.is_gradient_accumulation_boundary():
@@ -195,7 +198,8 @@ class PlainEngine(torch.nn.Module):
         mixed.begin_step()
 
     def _take_over(self) -> None:
-        """Gradients of a ``loss.backward()`` of the program's own, which DeepSpeed divides by the accumulation."""
+        """Take over the gradients of the program's own ``loss.backward()``, which DeepSpeed divides by the accumulation.
+        Raise NoTruth in fp16, whose losses are scaled."""
         mixed = self._trains("step")
         if self._scale is not None and mixed.has_gradients():
             raise NoTruth("the program calls loss.backward() itself, and fp16 losses are scaled")
@@ -221,15 +225,17 @@ class PlainEngine(torch.nn.Module):
         yield  # gradients are added up on each rank until the step in any case
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """DeepSpeed drops gradients in ``step`` by itself."""
+        """Do nothing: DeepSpeed drops gradients in ``step`` by itself."""
 
     def get_global_grad_norm(self) -> float | None:
+        """Return the norm of the last step's gradients before clipping; infinite if an fp16 step overflowed."""
         return self._norm
 
     def get_lr(self) -> list[float]:
         return [group["lr"] for group in self.optimizer.param_groups] if self.optimizer is not None else []
 
     def train_batch_size(self) -> int:
+        """Return the sequences of a step, of all ranks and micro-batches."""
         return self._settings.micro_batch * self._settings.accumulation * self.world_size
 
     def train_micro_batch_size_per_gpu(self) -> int:
@@ -239,6 +245,7 @@ class PlainEngine(torch.nn.Module):
         return self._settings.accumulation
 
     def gradient_clipping(self) -> float:
+        """Return the norm to which gradients are clipped; 0.0 if they are not."""
         return self._settings.clip or 0.0
 
     def fp16_enabled(self) -> bool:
@@ -248,9 +255,11 @@ class PlainEngine(torch.nn.Module):
         return self._settings.dtype == torch.bfloat16
 
     def was_step_applied(self) -> bool:
+        """Return False if the last step was skipped, because a gradient of fp16 overflowed."""
         return self._norm != float("inf")
 
     def zero_optimization(self) -> bool:
+        """Return False: nothing is sharded."""
         return False
 
     def zero_optimization_stage(self) -> int:
@@ -316,7 +325,7 @@ class PlainEngine(torch.nn.Module):
         return str(folder), torch.load(folder / _CLIENT, weights_only=False)
 
     def _state(self) -> dict[str, Any]:
-        """All that training goes on from."""
+        """Return the state needed to resume training."""
         mixed = self._trains("save_checkpoint")
         assert self.optimizer is not None
         scheduler: Any = self.lr_scheduler
@@ -330,6 +339,7 @@ class PlainEngine(torch.nn.Module):
         }
 
     def save_16bit_model(self, *_: Any, **__: Any) -> bool:
+        """Save nothing: no training resumes from it."""
         return True
 
     def destroy(self) -> None:

@@ -1,7 +1,7 @@
-"""What a DeepSpeed configuration promises of training, whatever ZeRO does with it: dtype, batches, clipping, optimizer.
+"""The training that a DeepSpeed configuration promises, whatever ZeRO does with it: dtype, batches, clipping, optimizer.
 
 Defaults are those that DeepSpeed documents (https://www.deepspeed.ai/docs/config-json/), so that a release that changed
-one is found. A configuration that promises more than is understood here has no truth.
+one is found. A configuration that promises more than this module understands has no truth.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import torch
 
 
 class NoTruth(Exception):
-    """Plain PyTorch cannot stand for what the program does; one line says why."""
+    """Plain PyTorch cannot do what the program does; one line says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlainSettings:
-    """Of one engine."""
+    """Settings of one engine."""
 
     dtype: torch.dtype  #: that the model computes in
     micro_batch: int
@@ -36,7 +36,7 @@ class PlainSettings:
     fp16: Mapping[str, Any] = field(default_factory=dict)
 
 
-#: Keys that say nothing of what is computed, but for its rounding: how it is divided, sent, logged and stored.
+#: Keys without effect on what is computed, except for its rounding: how it is divided, sent, logged and stored.
 _WITHOUT_EFFECT = frozenset(
     [
         "activation_checkpointing",
@@ -82,7 +82,7 @@ _WITHOUT_EFFECT = frozenset(
         "dataloader_drop_last",
     ]
 )
-#: Of ZeRO, and what the dtype's own sections turn on: these compute something else.
+#: Entries of ZeRO's section and of the dtypes' own sections that change what is computed.
 _WITH_EFFECT = {
     "zero_optimization": ("zero_quantized_weights", "zero_quantized_gradients", "zero_quantized_nontrainable_weights",
                           "zenflow"),
@@ -90,12 +90,13 @@ _WITH_EFFECT = {
     "bfloat16": ("bf16_master_weights_and_grads", "bf16_optimizer_states"),
     "fp16": ("fp16_master_weights_and_grads", "auto_cast"),
 }  # fmt: skip
-#: Parallelism of a model, by the key and the entry that says of how many parts.
+#: Parallelism of a model: key -> the entry with the number of parts.
 _SIZES = {"tensor_parallel": "autotp_size", "sequence_parallel_size": "", "data_parallel_size": ""}
 
 
 def read(given: Any, ranks: int) -> PlainSettings:
-    """From what a program gives to ``initialize``: a path, a dictionary, or JSON. Raises NoTruth."""
+    """Return the settings of what a program gives to ``initialize``: a path, a dictionary, or JSON. Raise NoTruth if it
+    promises more than plain PyTorch can do."""
     config = _loaded(given)
     for key, value in config.items():
         if key in _SIZES:
@@ -144,7 +145,7 @@ def _is_off(value: Any) -> bool:
 
 
 def _batches(config: Mapping[str, Any], ranks: int) -> tuple[int, int]:
-    """(micro-batch, accumulation steps): any two of three sizes give the third."""
+    """Return (micro-batch, accumulation steps): any two of three sizes give the third."""
     whole, micro, steps = (
         config.get(key) for key in ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
     )
@@ -158,7 +159,7 @@ def _batches(config: Mapping[str, Any], ranks: int) -> tuple[int, int]:
 
 
 def optimizer(settings: PlainSettings, groups: list[Any]) -> torch.optim.Optimizer:
-    """That of the configuration, as torch's. Raises NoTruth where torch has none that is the same."""
+    """Return torch's optimizer for that of the configuration. Raise NoTruth if torch has no equal one."""
     assert settings.optimizer is not None
     name = str(settings.optimizer.get("type", ""))
     params = dict(settings.optimizer.get("params") or {})
@@ -175,7 +176,7 @@ def optimizer(settings: PlainSettings, groups: list[Any]) -> torch.optim.Optimiz
 
 
 def as_torchs(given: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """torch's own in the place of one of DeepSpeed's kernels. Raises NoTruth where there is none that is the same."""
+    """Return torch's own optimizer for one of DeepSpeed's kernels. Raise NoTruth if torch has no equal one."""
     if not type(given).__module__.startswith("deepspeed."):
         return given
     if type(given).__name__ not in ("DeepSpeedCPUAdam", "FusedAdam"):
@@ -200,7 +201,7 @@ def _made(
 
 
 class LossScale:
-    """What fp16 losses are multiplied by: fixed, or halved when a gradient overflows, as DeepSpeed documents ``fp16``."""
+    """The factor of fp16 losses: fixed, or halved when a gradient overflows, as DeepSpeed documents ``fp16``."""
 
     def __init__(self, fp16: Mapping[str, Any]) -> None:
         fixed = float(fp16.get("loss_scale", 0))
@@ -212,6 +213,7 @@ class LossScale:
         self._without_overflow = 0
 
     def stepped(self, overflow: bool) -> None:
+        """Adapt a dynamic scale after a step."""
         if not self._dynamic:
             return
         if overflow:

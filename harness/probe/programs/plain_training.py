@@ -29,7 +29,7 @@ FILE = "left.pt"
 
 @dataclass(frozen=True)
 class Plain:
-    """What training without DeepSpeed leaves."""
+    """The result of training without DeepSpeed."""
 
     trained: Trained
     dtype: str  #: that is computed in
@@ -39,7 +39,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Again:
-    """What training with DeepSpeed leaves when it is repeated."""
+    """The result of repeated training with DeepSpeed."""
 
     losses: list[float | None]
     gradient_norms: list[float | None]
@@ -47,13 +47,13 @@ class Again:
 
 
 def read(folder: Path) -> Plain:
-    """What `train` left."""
+    """Return what `train` left in the folder."""
     left = torch.load(folder / FILE, weights_only=True)
     return Plain(Trained(*left["trained"]), left["dtype"], left["engine"], left["random_states"])
 
 
 def read_again(folder: Path) -> Again:
-    """What `again` left."""
+    """Return what `again` left in the folder."""
     return Again(**torch.load(folder / FILE, weights_only=True))
 
 
@@ -66,8 +66,8 @@ def train(
     dtype: str,
     starts: str,
 ) -> None:
-    """Runs the program for so many steps, with weights off by a rounding of ``dtype`` where there is a seed of
-    ``perturbations``, from the weights in the file ``starts`` where one is given. Raises as `running.run`, and NoTruth."""
+    """Run the program for so many steps, with weights perturbed by a rounding of ``dtype`` if ``perturbations`` is a
+    seed, from the weights in the file ``starts`` if it is not empty. Raise what `running.run` raises, and NoTruth."""
     kinds = {name: kind for kind, name in DTYPES.items()}
     given = torch.load(starts, weights_only=True) if starts else None
     training = _PlainTraining(rank, wanted_steps)
@@ -76,13 +76,13 @@ def train(
 
 
 def again(parameters: Mapping[str, Any], source: str, rank: int, wanted_steps: int, meter: Meter) -> None:
-    """Runs the program with DeepSpeed for so many steps, all but the last of them metered, as where it was measured."""
+    """Run the program with DeepSpeed for so many steps, all but the last of them metered, as in its measurement."""
     running.run(parameters, source, _Again(rank, wanted_steps, meter))
 
 
 def begin(parameters: Mapping[str, Any], source: str, rank: int) -> None:
-    """Runs the program with DeepSpeed through its first step, and leaves the whole weights that each engine begins with, by
-    its number (see `without_deepspeed.Starts`)."""
+    """Run the program with DeepSpeed through its first step, and leave the whole weights that each engine begins with,
+    by its number (see `without_deepspeed.Starts`)."""
     training = _Beginning(rank)
     with training.watched():
         running.run(parameters, source, training)
@@ -124,7 +124,7 @@ class _Repeated:
         pass
 
     def resumed(self, engine: Any) -> None:
-        """An engine that loads a checkpoint goes on where the leader was interrupted (see `trained_models`)."""
+        """Take an engine that loads a checkpoint as the leader that was interrupted (see `trained_models`)."""
         if self._leader is not None and facts.is_same_model(engine, self._leader):
             self._leader = engine
 
@@ -154,12 +154,13 @@ class _Repeated:
             self.another_stepped()
 
     def another_stepped(self) -> None:
-        """An engine or optimizer that is not the leader has."""
+        """Called after any other engine or optimizer stepped."""
 
     def stepped(self) -> None:
-        """The leader has."""
+        """Called after the leading engine stepped."""
 
     def left(self) -> Any:
+        """Return what rank 0 leaves in `FILE`."""
         raise NotImplementedError
 
 
@@ -168,7 +169,7 @@ class _RepeatedTraining(_Repeated):
 
     def __init__(self, rank: int, wanted_steps: int, engines: tuple[type, ...] | None) -> None:
         super().__init__(rank, wanted_steps, engines)
-        self._micro_losses: list[tuple[float, Any]] = []  #: and whose, where that is known
+        self._micro_losses: list[tuple[float, Any]] = []  #: and whose, if known
         self._losses: list[float | None] = []
         self._norms: list[float | None] = []
 
@@ -176,7 +177,7 @@ class _RepeatedTraining(_Repeated):
         self._micro_losses += [(value, engine) for value in facts.scalar(loss)]
 
     def another_stepped(self) -> None:
-        """Losses that are no engine's were the other's (see `harness.probe.programs.trained_models`)."""
+        """Drop losses without an engine: they were the other engine's (see `harness.probe.programs.trained_models`)."""
         self._micro_losses = [(value, engine) for value, engine in self._micro_losses if engine is not None]
 
     def stepped(self) -> None:
@@ -189,7 +190,7 @@ class _RepeatedTraining(_Repeated):
 class _PlainTraining(_RepeatedTraining):
     def __init__(self, rank: int, wanted_steps: int) -> None:
         super().__init__(rank, wanted_steps, (PlainEngine,))
-        self._began: Any = None  #: weights at the first step, where an interruption made another engine
+        self._began: Any = None  #: weights at the first step, if an interruption made another engine
         self._random_states: list[str] = []
 
     def resumed(self, engine: Any) -> None:
@@ -246,6 +247,7 @@ class _Beginning(_Repeated):
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
+        """Record the engines that the program makes within the block, and the whole weights of each at its first call."""
         from deepspeed.runtime.engine import DeepSpeedEngine
 
         from harness.probe.frameworks import deepspeed_engine

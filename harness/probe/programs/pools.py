@@ -1,6 +1,5 @@
-"""Pools of processes are as large as the machine. ``Pool(48)`` is meant for a cluster's nodes; here each is a fork of a
-program with torch in it, and they are out of memory. What a pool computes does not depend on its size.
-"""
+"""Process pools no larger than the machine. ``Pool(48)`` is meant for a cluster's nodes; here each process is a fork of
+a program with torch in it, and they run out of memory. What a pool computes does not depend on its size."""
 
 from __future__ import annotations
 
@@ -16,12 +15,13 @@ from harness.probe.replacing import Patches
 
 
 def processors() -> int:
+    """Return the number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 @contextlib.contextmanager
 def as_many_processes_as_processors() -> Iterator[None]:
-    """Within, ``multiprocessing.Pool`` and ``ProcessPoolExecutor`` start no more. Threads are as many as ever."""
+    """Cap process pools at the number of CPUs within the block. Thread pools are unaffected."""
 
     def capped(original: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(original)

@@ -1,9 +1,10 @@
 """The truth about what a program trains: the same program without DeepSpeed, on the same ranks (see `truth`).
 
-The program is repeated in plain PyTorch once it has trained with DeepSpeed (see `repeats`). Training that the first repeat
-explains is right. Where it does not, the program itself is questioned before its framework: does it draw the same random
-numbers, does it begin with the same weights, and how far does rounding alone move it? Only what none of these explains is
-wrong. It is repeated with DeepSpeed, too: what is right then does not go wrong each time, as by a race.
+The program is repeated in plain PyTorch once it has trained with DeepSpeed (see `repeats`). Training that the first
+repeat explains is right. If it does not, the program itself is questioned before its framework: does it draw the same
+random numbers, does it begin with the same weights, and how far does rounding alone move it? Only what none of these
+explains is wrong. It is then repeated with DeepSpeed, too: if that is right, it does not go wrong each time, as with a
+race.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from harness.probe.programs import facts, plain_training, random_state
 from harness.probe.programs.plain_training import Plain
 from harness.probe.programs.repeats import RepeatFailed, Repeats
 
-#: A repeat may take so many times as long as the program has, and so much more.
+#: A repeat may take this many times as long as the program has, plus a constant.
 _SLOWER, _PATIENCE_S = 3.0, 60.0
 
-#: How far losses may be moved by rounding, relative to the larger of themselves and the second number, before no verdict
-#: can be had: where tokens are sampled, one that differs makes everything after it another problem.
+#: How far rounding may move losses before no verdict is possible, relative to the larger of the losses and the second
+#: number: if tokens are sampled, one that differs makes everything after it another problem.
 _ILL_CONDITIONED, _NEAR_ZERO = 0.05, 1e-3
 
 
@@ -64,7 +65,7 @@ class ProgramTruth:
             numerics.note = f"{NO_TRUTH}: {why}"
 
     def _judge_by_repeats(self, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> str:
-        """As `_judge`; what was wrong is repeated with DeepSpeed."""
+        """Judge by repeats, and repeat with DeepSpeed what was wrong. Return the reason if there is no truth, else ""."""
         try:
             why = self._judge(trained, numerics)
             if not why and truth.worst(numerics) > 1:
@@ -74,7 +75,7 @@ class ProgramTruth:
         return why
 
     def _judge(self, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> str:
-        """Why there is no truth; empty where there is."""
+        """Judge the training. Return the reason if there is no truth, else ""."""
         plain = self._plainly()
         unlike = _unlike(plain.trained.start, trained)
         if unlike:
@@ -94,7 +95,7 @@ class ProgramTruth:
         return "" if own is plain else self._with_yardsticks(judged, numerics, own)
 
     def _is_right_again(self) -> bool:
-        """Whether the program is right where it is repeated with DeepSpeed."""
+        """Return True if the program is right when repeated with DeepSpeed."""
         try:
             again = plain_training.read_again(self._repeats.order(self._limit_s, kind="again", steps=self._steps))
         except RepeatFailed:
@@ -105,7 +106,7 @@ class ProgramTruth:
         return truth.worst(numerics) <= 1
 
     def _with_yardsticks(self, judged: truth.JudgedTraining, numerics: Numerics, plain: Plain) -> str:
-        """Compares with as many yardsticks as there is doubt. Why there is no truth; empty where there is."""
+        """Compare with as many yardsticks as the doubt requires. Return the reason if there is no truth, else ""."""
         self._last = references = _references(plain)
         true, yardsticks = references.true, references.yardsticks
         judged.compare(numerics, true, yardsticks)
@@ -125,7 +126,8 @@ class ProgramTruth:
         return plain_training.read(self._repeats.order(self._limit_s, **order))
 
     def _from_its_own_start(self, plain: Plain) -> Plain:
-        """The same from the weights that it begins with under DeepSpeed, where these are others."""
+        """Return the repeat from the weights that the program begins with under DeepSpeed; ``plain`` if they are the
+        same."""
         file, own = self._beginning(plain)
         if _are_equal(own, plain.trained.start):
             return plain
@@ -135,20 +137,21 @@ class ProgramTruth:
         return self._plainly()
 
     def _beginning(self, plain: Plain) -> tuple[Path, dict[str, torch.Tensor]]:
-        """The weights that the program begins with under DeepSpeed, of all engines in a file, and those of this one."""
+        """Return the file with the weights that all engines of the program begin with under DeepSpeed, and those of this
+        engine."""
         file = self._repeats.order(self._limit_s, kind="begin") / plain_training.FILE
         own = torch.load(file, weights_only=True).get(plain.engine, {})
         return file, {name: own[name].float() for name in plain.trained.start if name in own}
 
 
 def _references(plain: Plain) -> References:
-    """With one yardstick."""
+    """Return the references of plain training, with one yardstick."""
     true = Truth.of(plain.trained)
     return References(true, [Yardstick.of(plain.trained, true)])
 
 
 def _without_truth(stepper: Any) -> str:
-    """Why there can be none; empty where there can."""
+    """Return the reason if there can be no truth, else ""."""
     if not facts.is_engine(stepper):
         return "it trains without DeepSpeed"
     if type(stepper).__name__ != "DeepSpeedEngine":
@@ -157,7 +160,7 @@ def _without_truth(stepper: Any) -> str:
 
 
 def _unlike(start: Mapping[str, torch.Tensor], trained: Mapping[str, torch.Tensor]) -> str:
-    """The first parameter by name that is not the same; empty where all are."""
+    """Return the first parameter by name that is missing or has another shape; "" if there is none."""
     for name, values in start.items():
         if name not in trained or trained[name].shape != values.shape:
             return name

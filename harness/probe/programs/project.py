@@ -1,7 +1,7 @@
 """The project in whose folder the launch line is typed: what ``pip install -e .`` makes importable, as its README asks.
 
-Its own packages and modules, in the folder or in ``src``, are found after everything that the environment has. A folder
-without an ``__init__.py`` is none of them: ``datasets/`` would hide that a library is not there.
+Its own packages and modules, in the folder or in ``src``, are found after everything in the environment. A folder
+without an ``__init__.py`` does not count as a package: ``datasets/`` would hide that a library is missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 
 
 def folders(folder: Path) -> list[str]:
-    """Where the project in ``folder`` has its packages; empty where there is no project."""
+    """Return the folders of the packages of the project in ``folder``; empty if there is no project."""
     if not any((folder / name).is_file() for name in _FILES):
         return []
     return [str(each) for each in (folder, folder / "src") if each.is_dir()]
@@ -25,7 +25,7 @@ def folders(folder: Path) -> list[str]:
 
 @contextlib.contextmanager
 def importable(folder: Path) -> Iterator[None]:
-    """Within, the packages of the project in ``folder`` are found, where there is one."""
+    """Make the packages of the project in ``folder``, if there is one, importable within the block."""
     finder = _OwnPackages(folders(folder))
     sys.meta_path.append(finder)
     try:

@@ -1,4 +1,4 @@
-"""Random numbers of a program: begun alike in each run, and compared."""
+"""Random numbers of a program: seeded alike in each run, and compared."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import torch
 
 
 def begin() -> None:
-    """Seeds what a program draws from that does not seed it itself, differently on each rank: else it would not repeat
-    itself, whatever the releases do."""
+    """Seed Python's, PyTorch's and numpy's generators, differently on each rank: a program that does not seed them
+    itself would otherwise not repeat itself, whatever the releases do."""
     seed = int(os.environ.get("RANK", "0"))
     random.seed(seed)
     torch.manual_seed(seed)
@@ -23,7 +23,8 @@ def begin() -> None:
 
 
 def digest() -> str:
-    """Of the states of Python, PyTorch and numpy. Equal where a program has drawn the same numbers so far."""
+    """Return a digest of the states of Python's, PyTorch's and numpy's generators: equal if a program has drawn the same
+    numbers so far."""
     sha = hashlib.sha256(torch.get_rng_state().numpy().tobytes())
     sha.update(repr(random.getstate()).encode())
     numpy = sys.modules.get("numpy")

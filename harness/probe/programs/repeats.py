@@ -1,9 +1,9 @@
-"""A program is run again by all ranks of a cell, each time from its first line, in processes of their own.
+"""Runs a program again on all ranks of a cell, each time from its first line, in separate processes.
 
 Each rank has a process that was forked before the program began, the *starter*, which forks one for each repeat. Rank 0
-says what is repeated (an *order*), in a file that the others wait for. A repeat has a folder of its own in the run's, with
-its own copy of the program's files, which rank 0's starter makes, and its own port to meet at. It leaves files there; what
-goes wrong in it is one line.
+says what is repeated (an *order*), in a file that the others wait for. A repeat has a folder of its own in the run's,
+with its own copy of the program's files, which rank 0's starter makes, and its own rendezvous port. It leaves files
+there; an error in it is one line.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from harness.probe.border.untrusted import write_whole
 from harness.probe.harness_fault import HarnessFault
 from harness.probe.no_stand_in import NoStandInError
 
-#: In the folder of a run.
+#: Name of the folder in that of a run.
 NAME = "repeats"
 
-#: In the folder of a repeat: which error of the harness's own ended it.
+#: File in the folder of a repeat: the error of the harness's own that ended it.
 _BROKEN = "broken"
 
-#: How often a rank looks for the next order, and a starter for the end of its repeat.
+#: Interval at which a rank looks for the next order, and a starter for the end of its repeat.
 _POLL_S = 0.05
-#: How often a rank gives a sign of life while it waits.
+#: Interval at which a waiting rank gives a sign of life.
 _BEAT_S = 5.0
 #: How long the other ranks of a repeat may go on once one of them has failed.
 _GRACE_S = 1.0
@@ -43,19 +43,19 @@ _GRACE_S = 1.0
 #: Runs the program in the process of a repeat, in its folder: (order, rank).
 Run = Callable[[Mapping[str, Any], int], None]
 
-#: Makes, in the folder of a repeat, what the program works in.
+#: Makes the program's workplace in the folder of a repeat.
 Place = Callable[[Path], None]
 
-#: In the folder of a repeat, once the program can work there.
+#: File in the folder of a repeat: the program can work there.
 _PLACED = "placed"
 
 
 class RepeatFailed(Exception):
-    """A repeat did not end as it must; one line says how."""
+    """A repeat failed; one line says how."""
 
 
 class Repeats:
-    """Of one rank."""
+    """Repeats of one rank."""
 
     def __init__(self, run: Path, rank: int, starter: socket.socket, beat: Callable[[], None]) -> None:
         self._folder, self._rank = run / NAME, rank
@@ -63,8 +63,11 @@ class Repeats:
         self._count = 0
 
     def order(self, limit_s: float, **what: Any) -> Path:
-        """By rank 0: all ranks repeat the program, for at most so long. Returns the folder of the repeat. Raises
-        RepeatFailed, and HarnessFault where what stands for DeepSpeed in it is broken."""
+        """Make all ranks repeat the program, for at most so many seconds, and return the folder of the repeat. Called by
+        rank 0.
+
+        Raise RepeatFailed if the repeat fails, and HarnessFault if the replacement of DeepSpeed in it is broken.
+        """
         self._folder.mkdir(exist_ok=True)
         folder = self._folder / str(self._count)
         folder.mkdir()
@@ -78,12 +81,12 @@ class Repeats:
         return folder
 
     def end(self) -> None:
-        """By rank 0: there are no more orders."""
+        """End the orders. Called by rank 0."""
         self._folder.mkdir(exist_ok=True)
         write_whole(self._file(), "null")
 
     def follow(self) -> None:
-        """By the other ranks: carries out all orders."""
+        """Carry out all orders. Called by the other ranks."""
         while True:
             while not self._file().exists():
                 time.sleep(_POLL_S)
@@ -105,8 +108,8 @@ class Repeats:
 
 @contextlib.contextmanager
 def at_hand(run: Path, rank: int, body: Run, place: Place, beat: Callable[[], None]) -> Iterator[Repeats]:
-    """In a rank, before the program begins, and before the rank enters what the program works in. ``run`` is the run's
-    folder. All processes end with the block."""
+    """Yield the repeats of a rank. Begin the block before the program begins and before the rank enters its workplace.
+    ``run`` is the run's folder. All processes end with the block."""
     ours, theirs = socket.socketpair()
     parent = os.getpid()
     starter = os.fork()
@@ -121,7 +124,7 @@ def at_hand(run: Path, rank: int, body: Run, place: Place, beat: Callable[[], No
     try:
         yield Repeats(run, rank, ours, beat)
     finally:
-        with contextlib.suppress(OSError):  # it is gone
+        with contextlib.suppress(OSError):  # it has ended
             ours.shutdown(
                 socket.SHUT_RDWR
             )  # closing it says nothing while a process that the program forked has it, too
@@ -130,7 +133,7 @@ def at_hand(run: Path, rank: int, body: Run, place: Place, beat: Callable[[], No
 
 
 def _serve(folder: Path, rank: int, rank_process: socket.socket, body: Run, place: Place) -> None:
-    """The starter's own loop: returns when its rank has ended."""
+    """Run the starter's loop; return when its rank has ended."""
     while number := rank_process.recv(64).strip():
         order = json.loads((folder / f"order-{int(number)}.json").read_text())
         here = folder / str(int(number))
@@ -178,7 +181,7 @@ def _run(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> None:
     log = logs.open_log(folder / f"rank-{rank}.log")
     for stream in (1, 2):
         os.dup2(log, stream)
-    with contextlib.suppress(OSError):  # where memory ends, a repeat ends, and not what is measured
+    with contextlib.suppress(OSError):  # if memory runs out, a repeat is killed first, not the measured process
         Path("/proc/self/oom_score_adj").write_text("1000")
     os.environ.update(MASTER_PORT=str(order["port"]), DSREGRESS_RENDEZVOUS=f"file://{folder}/rendezvous")
     os.chdir(folder)
@@ -200,6 +203,6 @@ def _run(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> None:
 
 
 def _fail(file: Path, why: str) -> None:
-    """The first reason counts: one rank's end makes the others fail."""
+    """Write the reason unless one exists: the first counts, because one rank's end makes the others fail."""
     with contextlib.suppress(FileExistsError), open(file, "x", encoding="utf-8") as opened:
         opened.write(why)

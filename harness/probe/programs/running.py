@@ -49,7 +49,8 @@ class ProgramError(RuntimeError):
 
 
 class CannotRun(ProgramError):
-    """What the program needs is not here, which says nothing of a release; its first line says what to add."""
+    """The program needs something that is not available, which says nothing about a release; the first line says what to
+    add."""
 
     says_what_to_do = True
 
@@ -59,45 +60,45 @@ _NOT_HERE = (CannotRun, NotHere, NoNetworkError, StartedError, LaunchLineError)
 
 
 def says_nothing_of_a_release(error: BaseException) -> bool:
-    """Whether a program ended for what this machine, its environment or its launch line lacks."""
+    """Return True if the failure is due to the machine, environment or launch line, not the release."""
     return isinstance(error, _NOT_HERE) or isinstance(error.__cause__, _NOT_HERE)
 
 
-#: Characters of a library's words, so that what to add is not cut off.
+#: Most characters kept of a library's message, so that what to add is not cut off.
 _MOST_SAID = 100
 
 
 class Run(Protocol):
-    """What one run of a program is for: it begins before the program's first line, and may end it by ProgramEnded."""
+    """The purpose of one run of a program: begins before the program's first line, and may end it by ProgramEnded."""
 
     watch: StepWatch
 
     @property
     def steps(self) -> int:
-        """Optimizer steps of the model that counts, so far."""
+        """Return the number of optimizer steps so far of the model that counts."""
 
     @property
     def wanted_steps(self) -> int:
-        """How many are needed at least; 0 where it trains nothing and ends by itself."""
+        """Return the least number of steps needed; 0 for a program that does not train and ends by itself."""
 
     @property
     def is_simulated(self) -> bool: ...
 
     @property
     def is_complete(self) -> bool:
-        """Whether the program may end by itself: all that is left are further timed rounds."""
+        """Return True if the program may end by itself: only further timed rounds are left."""
 
     def begin(self, check: Callable[[], None]) -> None: ...
 
     def program_ended(self) -> None:
-        """The program has ended by itself. May raise ProgramEnded, too."""
+        """Called when the program has ended by itself. May raise ProgramEnded, too."""
 
     def end(self) -> None: ...
 
 
 def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
-    """Runs the program of a cell, whose files are in ``source``, until ``measuring`` ends it. Exceptions of the program pass
-    through. Raises ProgramError where it ends too early."""
+    """Run the program of a cell, whose files are in ``source``, until ``measuring`` ends it. Exceptions of the program
+    pass through. Raise ProgramError if it ends too early."""
     run_folder = Path(os.getcwd())
     folder = workplace.launched(run_folder)
     line = workplace.placed(launch_line.parse(spelled_out(parameters)), source, run_folder)
@@ -142,7 +143,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
                 if isinstance(error, ModuleNotFoundError) and imports.is_missing(error.name):
                     raise CannotRun(_without(error, line.program, start)) from error
                 if isinstance(error, OSError) and (absence := behind(error, NotHere)) is not None:
-                    raise absence from None  # transformers replaces it by advice about the hub
+                    raise absence from None  # transformers replaces it with advice about the hub
                 if (refused := behind(error, NoNetworkError)) is not None:
                     raise CannotRun(str(refused)) from error
                 if needed := packages.asked_for(error):
@@ -166,7 +167,7 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
 
 
 def _asks_for_its_rank(error: BaseException) -> bool:
-    """Whether torch or the program missed a variable of a rank, or DeepSpeed asked MPI for it."""
+    """Return True if torch or the program missed a variable of a rank, or DeepSpeed tried MPI for it."""
     for one in behind_one_another(error):
         if isinstance(one, KeyError) and one.args and one.args[0] in launchers.OF_A_RANK:
             return True
@@ -179,8 +180,8 @@ def _asks_for_its_rank(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def _exits_explained(last_line: Callable[[], str], program: str, others: started.StartedProcesses) -> Iterator[None]:
-    """Of a program that exits because of an error, as hydra does after it has printed it, raises that error; of any other
-    one that does not succeed, ProgramError."""
+    """Raise the error behind a program's exit (hydra exits after it has printed one), and ProgramError for any other
+    exit without success."""
     ended: SystemExit | None = None
     try:
         yield
@@ -190,13 +191,13 @@ def _exits_explained(last_line: Callable[[], str], program: str, others: started
         return
     reason = ended.__context__
     if isinstance(ended.code, int) and isinstance(reason, Exception) and not _is_of_a_parser(reason):
-        raise reason  # out of the handler of the exit, so that it keeps the errors behind it
+        raise reason  # outside the handler of the exit, so that it keeps the errors behind it
     why = f": {last_line()}" if last_line() and isinstance(ended.code, int) else ""
     raise ProgramError(f"{program} exits with {ended.code!r}{why}{others.note}") from ended
 
 
 def _is_of_a_parser(error: Exception) -> bool:
-    """Whether a command line is what was wrong, which the parser says in a line of its own."""
+    """Return True if a command line was wrong, which the parser reports in a line of its own."""
     return type(error).__module__.partition(".")[0] in ("argparse", "click")
 
 
@@ -212,7 +213,7 @@ def _started(line: launch_line.LaunchLine) -> launchers.Start:
 
 
 def _check_shrunk(weights: LocalWeights, program: str) -> None:
-    """Raises ProgramError."""
+    """Raise ProgramError if no model of the program was shrunk."""
     if not weights.shrunk:
         raise ProgramError(f"{program} builds no model from a configuration class, and --tiny can shrink no other")
 
@@ -227,7 +228,8 @@ def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -
 
 
 def _own_folders() -> list[str]:
-    """Where the program's own modules are: beside it, where it has added folders of its own, and in its project."""
+    """Return the folders of the program's own modules: its own folder, those that it added to the path, and its
+    project's."""
     added = [
         folder for folder in sys.path[1:] if workplace.beside(os.path.realpath(folder), os.path.realpath(os.getcwd()))
     ]
@@ -235,7 +237,7 @@ def _own_folders() -> list[str]:
 
 
 def _first_files(start: launchers.Start) -> list[Path]:
-    """Those that are run first, of the program's own."""
+    """Return those of the program's own files that run first."""
     if start.is_module or start.entry:
         return imports.own_files(start.entry.partition(":")[0] or start.program, _own_folders())
     return [Path(start.program)]
@@ -246,14 +248,14 @@ def _sources(start: launchers.Start) -> list[Path]:
 
 
 def _unknown_rows(names: Sequence[str], error: BaseException) -> str:
-    """What to do has to fit in one line."""
+    """Return the reason and the remedy, short enough for one line."""
     said = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
     most = _MOST_SAID // 2
     return f"{place_of(error)}: made-up rows of {', '.join(names)[:most]} do not suit it ({said[:most]}): give its data set"
 
 
 def _named(before: str, names: Sequence[str], after: str) -> str:
-    """The names in a line; where it has no room for all of them, as many as it has room for, and all in a second line."""
+    """Return a line with all names or, if they do not fit, with as many as fit, and all of them in a second line."""
     room = faults.SIGNATURE_LENGTH - len(f"{CannotRun.__name__}: {before}{after}")
     if len(every := ", ".join(map(repr, names))) <= room:
         return f"{before}{every}{after}"
@@ -262,12 +264,12 @@ def _named(before: str, names: Sequence[str], after: str) -> str:
 
 
 def _counted(names: Sequence[str], most: int) -> str:
-    """``'torch', 'numpy' and 7 more``"""
+    """Return ``'torch', 'numpy' and 7 more``."""
     return f"{', '.join(map(repr, names[:most]))} and {len(names) - most} more"
 
 
 def _refused(error: BaseException, needed: Sequence[str]) -> str:
-    """A library's own words, as far as they go in a line."""
+    """Return a library's own message, cut to fit into a line, with the packages to add."""
     said = str(faults.announced(error)).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
     return f"{said[:_MOST_SAID]}: {_add(*needed)}"
 
@@ -300,7 +302,7 @@ def _execute(start: launchers.Start, others: started.StartedProcesses, of_a_rank
 
 
 def _command(start: launchers.Start, others: started.StartedProcesses) -> launchers.Start | None:
-    """Runs an installed command; returns how a rank starts what the command starts."""
+    """Run an installed command; return how a rank starts what the command starts."""
     try:
         with commands.handing_over(others):
             commands.run(start.program, start.entry)
@@ -317,7 +319,8 @@ def _of_a_rank() -> dict[str, str]:
 
 @contextlib.contextmanager
 def _environment(start: launchers.Start, of_a_rank: Mapping[str, str]) -> Iterator[None]:
-    """Its variables. A program without a rank has none of a rank's, since accelerate would make it DDP."""
+    """Set the start's variables within the block. A program without a rank gets no variables of a rank, since accelerate
+    would make it DDP."""
     with variables({**of_a_rank, **start.variables}):
         if not start.has_rank:
             for name in of_a_rank:
@@ -327,14 +330,14 @@ def _environment(start: launchers.Start, of_a_rank: Mapping[str, str]) -> Iterat
 
 @contextlib.contextmanager
 def _command_line(start: launchers.Start) -> Iterator[None]:
-    """``sys.argv`` and the first entries of ``sys.path``, as Python sets them for a script or a module."""
+    """Set ``sys.argv`` and the first entries of ``sys.path`` within the block as Python does for a script or a module."""
     argv, path, bytecode = sys.argv, list(sys.path), sys.dont_write_bytecode
     file = sys.executable if start.entry else start.program
     first = os.getcwd() if start.is_module else os.path.dirname(os.path.abspath(file))
     sys.argv = [start.program, *start.arguments]
     more = [folder for folder in start.variables.get("PYTHONPATH", "").split(os.pathsep) if folder]
     sys.path[:0] = [first, *map(os.path.abspath, more)]
-    sys.dont_write_bytecode = True  # beside the user's files
+    sys.dont_write_bytecode = True  # next to the user's files
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
-"""Which tensors a program saves: their names, dtypes, shapes and size of values, whatever files they are in.
+"""The tensors that a program saves: their names, dtypes, shapes and mean absolute values, whatever files they are in.
 
-Releases name files otherwise, cut them into other shards and write another format, and none of that changes what is loaded
-again. What counts is the last tensor that was saved under a name.
+Releases may name files differently, shard them differently and write another format; none of that changes what is loaded
+again. The last tensor saved under a name counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from harness.probe.border.wire import SavedTensors
 
-#: Of which the mean of the values is taken.
+#: Dtypes for which the mean of the values is taken.
 _KNOWN = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 #: The number of a layer or an expert: a name's parts between dots.
@@ -30,14 +30,14 @@ class SavedState:
         self._tensors: dict[str, tuple[str, tuple[int, ...], float | None]] = {}
 
     def add(self, saved: Any) -> None:
-        """What a function that saves was given. Raises nothing for what holds no tensors by name."""
+        """Add the argument of a function that saves. Ignore what holds no tensors by name."""
         with _disable_current_modes():
             for name, tensor in _named(saved):
                 mean = _mean(tensor) if self._contents else None
                 self._tensors[name] = (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), mean)
 
     def listed(self) -> list[SavedTensors]:
-        """Alike ones together, which differ by the numbers in their names."""
+        """Return the saved tensors; those whose names differ only in numbers are one entry."""
         together: dict[tuple[str, str, tuple[int, ...]], list[float | None]] = {}
         for name, (dtype, shape, mean) in self._tensors.items():
             together.setdefault((_NUMBER.sub("*", name), dtype, shape), []).append(mean)
@@ -53,8 +53,8 @@ def _together(means: list[float | None]) -> float | None:
 
 
 def _named(saved: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """A state dict's tensors, and those of each state dict in a mapping. What has no weights in it (the states of random
-    numbers, a scheduler's) is none."""
+    """Yield a state dict's tensors, and those of each state dict in a mapping, by name. State dicts without weights
+    (random states, a scheduler's) are left out."""
     if not isinstance(saved, Mapping):
         return
     yield from _of_state_dict(saved)
@@ -70,7 +70,7 @@ def _of_state_dict(state: Mapping[Any, Any]) -> list[tuple[str, torch.Tensor]]:
 
 
 def _mean(tensor: torch.Tensor) -> float | None:
-    """The mean of the absolute values; None where it is not known, or no number."""
+    """Return the mean of the absolute values; None if it is unknown or not finite."""
     whole = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
     if not whole or tensor.dtype not in _KNOWN or tensor.device.type == "meta" or tensor.numel() == 0:
         return None

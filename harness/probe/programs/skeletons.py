@@ -1,4 +1,4 @@
-"""Skeletons that programs need: made on demand by a process of its own, found again by their content, and shared by all
+"""Skeletons that programs need: made on demand by a separate process, found again by their content, and shared by all
 environments whose transformers makes the same ones."""
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _ROOT = Path(__file__).resolve().parents[3]
 
 
 class Skeletons:
-    """Skeletons in ``folder``, in the layout of the Hugging Face cache (``models--ORGANISATION--NAME/snapshots/HASH``), one
-    such cache for each kind of them: tiny or not, with contents or without, made by which packages.
+    """Skeletons in ``folder``, in the layout of the Hugging Face cache (``models--ORGANISATION--NAME/snapshots/HASH``):
+    one such cache for each combination of tiny or not, contents or not, and the packages that make them.
 
-    Many processes may use it at once, of this environment and of others: one makes a skeleton, the others wait for it.
+    Many processes of this environment and of others may use it at once: one makes a skeleton, the others wait for it.
     """
 
     def __init__(self, folder: Path, *, tiny: bool, contents: bool) -> None:
@@ -40,7 +40,8 @@ class Skeletons:
         self.contents = contents
 
     def of(self, what: str, name: str) -> Path:
-        """The skeleton of a known model, or of a folder with a ``config.json``, stored as ``name``. Raises NotHere."""
+        """Return the skeleton of a known model, or of a folder with a ``config.json``, stored as ``name``. Raise NotHere
+        if it cannot be made."""
         digest = _digest(self._content(what))
         repository = self.folder / f"models--{name.replace('/', '--')}"
         place = repository / "snapshots" / digest
@@ -55,7 +56,8 @@ class Skeletons:
         return place
 
     def _make(self, what: str, place: Path) -> None:
-        """In a process of its own: a program's process may have ``zero.Init``, a default device or a meter in force."""
+        """Make the skeleton in a separate process: a program's process may have ``zero.Init``, a default device or a
+        meter in force."""
         unfinished = Path(tempfile.mkdtemp(prefix=".making-", dir=place.parent))
         try:
             skeleton_maker.made(sys.executable, what, unfinished, os.environ, tiny=self.tiny, contents=self.contents)
@@ -67,7 +69,7 @@ class Skeletons:
 
     @staticmethod
     def _content(what: str) -> list[Any]:
-        """What decides the content of a skeleton. Files beside a configuration are taken along as they are."""
+        """Return what decides the content of a skeleton. Files next to a configuration are copied unchanged."""
         if what in models.MODELS:
             return [models.MODELS[what]]
         if what in pipelines.PIPELINES:
@@ -79,10 +81,10 @@ def _digest(content: Any) -> str:
     return hashlib.sha1(json.dumps(content).encode()).hexdigest()
 
 
-@functools.cache  # none changes while a process runs, and the ranks of a server's cells are its forks
+@functools.cache  # constant while a process runs; the ranks of a server's cells are its forks
 def makers() -> list[Any]:
-    """What makes a skeleton: torch, transformers, diffusers, and `harness.probe.skeleton`. A commit of transformers, and
-    one that was edited in its environment, can have the version of another, so its files count."""
+    """Return what decides how a skeleton is made: torch, transformers, diffusers, and `harness.probe.skeleton`. A commit
+    of transformers, and an edited installation, can have the version of another, so its files count."""
     maker = sorted((_ROOT / "harness" / "probe" / "skeleton").glob("*.py"))
     code = hashlib.sha1(b"".join(file.read_bytes() for file in maker)).hexdigest()
     return [_version("torch"), _version("transformers"), _version("diffusers"), code, *_states(_transformers_code())]
@@ -96,7 +98,7 @@ def _transformers_code() -> Iterator[str]:
 
 
 def _states(files: Iterable[str | Path]) -> list[tuple[str, int, int]]:
-    """Name, bytes and time of change of each file."""
+    """Return name, size in bytes and modification time of each file, sorted."""
     states = ((file, os.stat(file)) for file in files)
     return sorted((os.path.basename(file), state.st_size, state.st_mtime_ns) for file, state in states)
 

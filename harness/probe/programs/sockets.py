@@ -1,9 +1,9 @@
-"""Connections to other machines are refused at once. A machine without a network may drop packets instead, and a program
+"""Refuses connections to other machines at once. A machine without a network may drop packets instead, and a program
 would wait for minutes.
 
-What belongs to the job stays reachable: this machine's own addresses, and ``MASTER_ADDR``. Datagrams are not refused:
-connecting one sends nothing, and is how programs find this machine's address. Seen are Python's own sockets, and not those
-of a library's C or Rust code.
+Addresses of the job stay reachable: this machine's own, and ``MASTER_ADDR``. Datagrams are not refused: connecting one
+sends nothing, and is how programs find this machine's address. Only Python's own sockets are checked, not those of a
+library's C or Rust code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.probe.replacing import Patches
 
 
 class NoNetworkError(socket.gaierror, ConnectionError):
-    """Of both kinds that an unreachable host has, so that a program which goes on without a network does so."""
+    """Has both types of error that an unreachable host raises, so that a program which can go on without a network does."""
 
     says_where = True
     refuses_network = True
@@ -33,7 +33,7 @@ class NoNetworkError(socket.gaierror, ConnectionError):
 
 @contextlib.contextmanager
 def of_this_job_only() -> Iterator[None]:
-    """Within, looking up or connecting to another machine raises NoNetworkError."""
+    """Raise NoNetworkError within the block when another machine is looked up or connected to."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
 
     def checked(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,7 +80,7 @@ def _is_own(host: str) -> bool:
 
 
 def _can_bind(host: str, version: int) -> bool:
-    """Whether a numeric address is one of this machine's."""
+    """Return True if a numeric address is one of this machine's."""
     with socket.socket(socket.AF_INET if version == 4 else socket.AF_INET6, socket.SOCK_DGRAM) as end:
         try:
             end.bind((host, 0))

@@ -1,7 +1,7 @@
 """Processes that a program starts itself.
 
 ``torch.multiprocessing.spawn`` starts ranks, and so does torchrun's ``elastic_launch`` with a function (accelerate's
-``notebook_launcher``): each rank here runs the one that it is. Of other processes it is remembered what they run, because
+``notebook_launcher``): each rank here runs the one that it is. For other processes the command is recorded, because
 nothing in them is measured.
 """
 
@@ -22,22 +22,22 @@ from harness.probe.replacing import Patches
 
 
 class StartedError(RuntimeError):
-    """The program starts its ranks in a way that a rank cannot follow, or waits for input; one line names the way out."""
+    """The program starts its ranks in a way that a rank cannot follow, or waits for input; one line names the remedy."""
 
     says_where = True
 
 
 class StartedProcesses:
-    """What a program started, in order: names, such as ``torchrun`` or ``Process(train)``."""
+    """Names of what a program started, in order, such as ``torchrun`` or ``Process(train)``."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
-        #: Sees the words of each, and its environment, before it starts; see `harness.probe.programs.commands`.
+        #: Called with each process's words and environment before it starts; see `harness.probe.programs.commands`.
         self.seen_by: Callable[[Sequence[str], Mapping[str, str] | None], None] = lambda words, environment: None
 
     @property
     def note(self) -> str:
-        """For a program that never trained."""
+        """Return the hint for a program that never trained; "" if it started nothing."""
         if not self.names:
             return ""
         return (
@@ -48,6 +48,7 @@ class StartedProcesses:
 
 @contextlib.contextmanager
 def watched() -> Iterator[StartedProcesses]:
+    """Watch the processes that the program starts within the block, and run in this process the ranks that it spawns."""
     import multiprocessing.process as processes
 
     started = StartedProcesses()
@@ -86,14 +87,14 @@ def watched() -> Iterator[StartedProcesses]:
 
 
 def _is_an_optimizer(target: Any) -> bool:
-    """Whether a process is one in which DeepSpeed steps: it compiles kernels, and what it does with a model is
-    seen from nowhere else."""
+    """Return True if DeepSpeed steps in the process: it compiles kernels, and its work on a model is visible nowhere
+    else."""
     of_deepspeed = str(getattr(target, "__module__", "")).startswith("deepspeed.")
     return of_deepspeed and "optimizer" in getattr(target, "__name__", "")
 
 
 def _is_ours(frame: Any) -> bool:
-    """Whether a call of `subprocess` is the probe's own, as when it makes a skeleton."""
+    """Return True if a call of `subprocess` is the probe's own, as when it makes a skeleton."""
     while frame is not None and frame.f_code.co_filename == subprocess.__file__:
         frame = frame.f_back
     return frame is not None and str(frame.f_globals.get("__name__", "")).startswith("harness.probe.border")
@@ -109,13 +110,14 @@ def _spawn(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any,
 
 
 def _start_processes(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any, **__: Any) -> Any:
-    """The process that this rank is, in this process. Raises StartedError where there are not as many ranks on a node."""
+    """Run in this process the process that this rank is. Raise StartedError if a node has another number of ranks."""
     fn(_local_rank(nprocs, "mp.spawn"), *args)
     return None if join else _Joined()
 
 
 def _elastic_launch(launch: Any, *args: Any) -> Any:
-    """The same. torchrun's agent would listen at a port, and here each rank would be an agent."""
+    """Run this rank's process as `_start_processes` does. torchrun's agent would listen at a port, and here each rank
+    would be an agent."""
     entry = launch._entrypoint
     if not callable(entry):
         return _LAUNCHED(launch, *args)

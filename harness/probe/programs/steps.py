@@ -1,17 +1,17 @@
-"""Where a program is in its training, without touching it: calls of the engine, or of what plain PyTorch offers.
+"""Reports where a program is in its training, without modifying it, from calls of the engine or of plain PyTorch.
 
-Reported is the outermost call alone: an engine's ``backward`` calls the loss's, and an engine's ``step`` the optimizer's.
+Only the outermost call is reported: an engine's ``backward`` calls the loss's, and an engine's ``step`` the optimizer's.
 
 - With a DeepSpeed engine: ``engine.backward`` or ``loss.backward()``, and ``engine.step``. A pipeline's ``train_batch`` is
   none of these: its micro-batches' backwards are autograd's, and its step begins where the optimizer's does.
 - Else (DDP, FSDP, accelerate's, plain): ``loss.backward()`` and the ``step`` of an optimizer. Optimizers that step in hooks
   of the backward, one per parameter, belong to it: their step is reported at its end.
 - A forward begins with the first call of a module that trains.
-- Clipping is reported by itself (`harness.probe.programs.clipping`), and is a part of what it is called in.
-- What lasts one call and is none of these, as generation or saving, is an *occasion* (`harness.probe.programs.occasions`).
-  Whatever runs within is a part of it, and what another thread does meanwhile, as it writes a checkpoint, is a part of
-  whatever the program is in. An evaluation of a program's own is none: it begins as a forward does, by the call
-  of a module.
+- Clipping is reported by itself (`harness.probe.programs.clipping`), and is part of the call that it happens in.
+- A single call that is none of these, such as generation or saving, is an *occasion*
+  (`harness.probe.programs.occasions`). Whatever runs within is part of it; what another thread does meanwhile, such as
+  writing a checkpoint, is part of the program's current phase. A program's own evaluation is no occasion: it begins
+  with the call of a module, like a forward.
 
 So a step of accelerate's or of a Trainer is seen where it reaches these.
 """
@@ -35,63 +35,64 @@ from harness.probe.replacing import Patches
 
 
 class Listener(Protocol):
-    """Gets the events of one rank, in order."""
+    """Receives the events of one rank, in order."""
 
     def forward_begins(self, model: Any) -> None:
-        """A model, or the engine around it, is called, for the first time since the last backward or since the program
-        began."""
+        """Called when a model, or the engine around it, is called for the first time since the last backward or since
+        the program began."""
 
     def backward_begins(self, loss: Any, engine: Any) -> None:
-        """``engine`` is None where it is ``loss.backward()``."""
+        """Called before a backward pass. ``engine`` is None for ``loss.backward()``."""
 
     def step_begins(self, stepper: Any) -> None: ...
 
     def step_ended(self, stepper: Any) -> None:
-        """``stepper`` is the engine, or else the optimizer, and its weights have changed."""
+        """Called after a step that changed weights. ``stepper`` is the engine, or else the optimizer."""
 
     def accumulated(self) -> None:
-        """A step that left the weights as they are: more micro-batches come first."""
+        """Called after a step that left the weights unchanged: more micro-batches come first."""
 
     def clipped(self, parameters: Sequence[Any], norm: Any) -> None:
-        """Plain PyTorch has clipped the gradients of these to some norm, and this is what they had."""
+        """Called when plain PyTorch has clipped the gradients of ``parameters``; ``norm`` is their norm before."""
 
     def resumed(self, engine: Any) -> None:
-        """The engine has loaded a checkpoint."""
+        """Called when the engine has loaded a checkpoint."""
 
     def evaluates(self, model: Any) -> None:
-        """A model is called in eval mode and without gradients, where a forward is awaited."""
+        """Called when a model is called in eval mode and without gradients while a forward is awaited."""
 
     def occasion_begins(self, phase: str) -> None:
-        """``phase`` is one of `harness.probe.border.wire.OCCASIONS`."""
+        """Called when an occasion begins. ``phase`` is one of `harness.probe.border.wire.OCCASIONS`."""
 
     def occasion_ended(self, failed: bool) -> None:
-        """What went on before goes on, or, where it ``failed``, the program sees the exception."""
+        """Called when an occasion ended: the interrupted phase continues or, if it ``failed``, the program gets the
+        exception."""
 
     def saves(self, what: Any) -> None:
-        """A function that saves was given this, in whichever thread."""
+        """Called with the argument of a function that saves, in whichever thread."""
 
 
 class CallListener(Listener, Protocol):
-    """Of a program that trains nothing: each call of a model is a forward."""
+    """Listens to a program that does not train: each call of a model is a forward."""
 
     def forward_ended(self) -> None:
-        """The call that began is over, or has failed."""
+        """Called when the call has returned or failed."""
 
 
 class StepWatch:
-    """Installed while the program runs; see the module."""
+    """Reports events to a listener within the block, while the program runs; see the module."""
 
     def __init__(self, listener: Listener, engines: Iterable[Any] | None = None) -> None:
         self._listener = listener
-        self._engines = engines  #: classes, in the place of DeepSpeed's
-        self.backwards = 0  #: calls of backward, but for those within another
-        self._inside = 0  #: calls of an engine or of autograd that are under way
+        self._engines = engines  #: classes, instead of DeepSpeed's
+        self.backwards = 0  #: calls of backward, except for those within another
+        self._inside = 0  #: calls of an engine or of autograd in progress
         self._thread = threading.get_ident()  #: that trains
         self._stepped_inside: Any = None  #: the first optimizer that has stepped in them
         self._patches = Patches()
         self._occasions = OccasionWatch(self._occasion, listener.saves)
         self._clipping = ClippingWatch(listener.clipped)
-        self._waiting: Any = None  #: the hook that waits for a forward, which costs a call of each module
+        self._waiting: Any = None  #: the hook that waits for a forward; it costs a call per module
 
     def __enter__(self) -> StepWatch:
         with Patches() as patches:
@@ -115,16 +116,17 @@ class StepWatch:
         self._patches.close()
 
     def look(self) -> None:
-        """Watches what has been imported by now."""
+        """Watch what has been imported so far."""
         self._occasions.look()
         self._clipping.look()
 
     def await_forward(self) -> None:
-        """The next call of a module that trains is reported."""
+        """Report the next call of a module that trains."""
         if self._waiting is None:
             self._waiting = modules.register_module_forward_pre_hook(self._module_called)
 
     def ignore_forward(self) -> None:
+        """Report no call of a module until `await_forward`."""
         if self._waiting is not None:
             self._waiting.remove()
             self._waiting = None
@@ -144,7 +146,8 @@ class StepWatch:
         return backward
 
     def _construction_of_engine(self, original: Any) -> Any:
-        """An optimizer that DeepSpeed makes may step once, for its states to be there: no step of the program's."""
+        """Return a constructor within which steps are not reported: an optimizer that DeepSpeed makes may step once to
+        create its states."""
 
         def construct(engine: Any, *args: Any, **kwargs: Any) -> None:
             with self._call(self.look):
@@ -243,7 +246,7 @@ class StepWatch:
 
 
 class CallWatch(StepWatch):
-    """Reports each call of a model, whether it trains or not, and its end. Calls within it are a part of it."""
+    """Reports each call of a model, whether it trains or not, and its end. Calls within it are part of it."""
 
     def __init__(self, listener: CallListener, engines: Iterable[Any] | None = None) -> None:
         super().__init__(listener, engines)
@@ -270,7 +273,7 @@ def _wrap(patches: Patches, owner: Any, name: str, make: Callable[[Any], Any]) -
 
 
 def _engines() -> Iterator[Any]:
-    """Classes of engines whose backward and step a program calls."""
+    """Yield the classes of engines whose backward and step a program calls."""
     engine = sys.modules.get("deepspeed.runtime.engine")
     if engine is not None:
         yield engine.DeepSpeedEngine

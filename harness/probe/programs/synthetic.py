@@ -1,7 +1,7 @@
-"""Rows of made-up data sets: columns that trainers want, lengths like real ones, the same in every run. No torch.
+"""Rows of synthetic data sets: the columns that trainers need, realistic lengths, the same in every run. Without torch.
 
-Texts are sentences of frequent English words. Their lengths in words are drawn from a log-normal distribution, cut at both
-ends, as lengths of real texts roughly are:
+Texts are sentences of frequent English words. Their lengths in words are drawn from a log-normal distribution, cut at
+both ends, which lengths of real texts roughly follow:
 
 | | median | sigma | least | most |
 |---|---|---|---|---|
@@ -28,7 +28,7 @@ from typing import Any
 
 from harness.probe.skeleton.words import WORDS
 
-#: Rows of the split that is trained on, and of others; sounds are large, so they have as few as others.
+#: Rows of a training split, and of others; sounds are large, so their training splits have as few as others.
 TRAIN_ROWS = 2048
 OTHER_ROWS = 256
 
@@ -43,7 +43,7 @@ Maker = Callable[[random.Random, int], Any]
 
 
 def makers(columns: str) -> dict[str, str]:
-    """Column -> its maker, of a row of ``harness.probe.programs.known_data``."""
+    """Return the maker of each column in ``columns``, written as in ``harness.probe.programs.known_data``."""
     parts = (column.partition(":") for column in columns.split())
     return {label: kind or label for label, _, kind in parts}
 
@@ -51,7 +51,8 @@ def makers(columns: str) -> dict[str, str]:
 def table(
     columns: str, name: str, split: str, rows: int | None = None, more: Mapping[str, str] | None = None
 ) -> dict[str, list[Any]]:
-    """Column -> values, of a row of ``harness.probe.programs.known_data``, and of ``more`` columns -> their makers."""
+    """Return the values of each column, for ``columns`` written as in ``harness.probe.programs.known_data`` and for
+    ``more`` columns with their makers."""
     kinds = {**makers(columns), **(more or {})}
     heard = any(kind in SOUNDS for kind in kinds.values())
     count = rows or (TRAIN_ROWS if split.startswith("train") and not heard else OTHER_ROWS)
@@ -72,14 +73,15 @@ _CONVERSATIONS = ("dialogue", "messages", "turns", "human_assistant")
 
 
 def _answered_otherwise(conversation: Any, draw: random.Random) -> Any:
-    """The same conversation with another last answer."""
+    """Return the same conversation with another last answer."""
     if isinstance(conversation, str):
         return conversation[: conversation.rindex(": ") + 2] + text(draw, "answer")
     return [*conversation[:-1], {**conversation[-1], "content": text(draw, "answer")}]
 
 
 def text(draw: random.Random, kind: str) -> str:
-    """Sentences of about a dozen words. The more frequent a word, the more often it stands here."""
+    """Return sentences of 6 to 18 words, with about as many words in all as texts of this kind have. Frequent words
+    occur more often."""
     median, sigma, least, most = _LENGTHS[kind]
     left = min(most, max(least, round(median * math.exp(draw.gauss(0, sigma)))))
     sentences = []
@@ -117,18 +119,18 @@ def _translation(other: str) -> Maker:
 
 
 def _tagged(item: Callable[[random.Random], Any]) -> Maker:
-    """One item per word. How many words a row has follows from its number, so that columns agree."""
+    """Return a maker of one item per word. A row's number decides how many words it has, so that columns agree."""
     return lambda draw, row: [item(draw) for _ in range(5 + row % 20)]
 
 
 def _file(content: bytes) -> dict[str, Any]:
-    """As ``datasets`` stores an image or a sound."""
+    """Return a file as ``datasets`` stores an image or a sound."""
     return {"bytes": content, "path": None}
 
 
 @functools.cache
 def _picture(size: int, number: int) -> bytes:
-    """A PNG of size x size pixels: stripes in colour (https://www.w3.org/TR/png/)."""
+    """Return a PNG of size x size pixels with colored stripes (https://www.w3.org/TR/png/)."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -149,7 +151,7 @@ def _picture(size: int, number: int) -> bytes:
 
 @functools.cache
 def _sound(number: int) -> bytes:
-    """A WAV of 2 to 16 s, 16 kHz, 16 bits, one channel."""
+    """Return a WAV of 2 to 16 s, 16 kHz, 16 bits, one channel."""
     held = io.BytesIO()
     with wave.open(held, "wb") as file:
         file.setnchannels(1)
@@ -163,10 +165,10 @@ def _one_of(classes: int) -> Maker:
     return lambda draw, row: draw.randrange(classes)
 
 
-#: maker -> number of classes, where a row has the index of one
+#: maker -> number of classes; a row has the index of one
 CLASSES = {"flag": 2, **{f"class_of_{count}": count for count in (3, 4, 5, 9, 10, 14, 20, 100, 101, 1000)}}
 
-#: maker -> number of classes, where a row has one of them for each of its words
+#: maker -> number of classes; a row has one of them for each of its words
 TAGS = {"tags": 9, "many_tags": 47}
 
 #: Makers of columns that hold files.
@@ -179,7 +181,7 @@ LANGUAGES = ("cs", "de", "es", "et", "fi", "fr", "gu", "hi", "it", "ja", "kk", "
 
 
 def _passages(draw: random.Random, count: int) -> list[dict[str, str]]:
-    """As MS MARCO's: each of a few sentences."""
+    """Return passages like MS MARCO's: each of a few sentences."""
     return [
         {"docid": str(draw.randrange(8_000_000)), "title": draw.choice(WORDS), "text": text(draw, "question")}
         for _ in range(count)

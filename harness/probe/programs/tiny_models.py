@@ -1,4 +1,4 @@
-"""``--tiny``: models of transformers are built from a shrunk configuration (`harness.probe.skeleton.tiny`).
+"""``--tiny``: builds models of transformers from a shrunk configuration (`harness.probe.skeleton.tiny`).
 
 A configuration is shrunk where it enters: when it is read from a file or a name, and when a model is built from one that
 the program made itself. Before that, the program's own configuration object has the sizes that it set.
@@ -22,8 +22,8 @@ _FEWEST_TOKENS = 256
 
 
 def beyond_vocabulary(error: BaseException) -> str:
-    """That a program's own token ids are those of the whole vocabulary, which `harness.probe.skeleton.tiny` shrinks; empty
-    for any other error. An embedding that a release failed to enlarge is short of a few rows only, or has none."""
+    """Return a line if the program's own token ids exceed the vocabulary that `harness.probe.skeleton.tiny` shrank; ""
+    for any other error. An embedding that a release failed to enlarge is only a few rows short, or has none."""
     if not isinstance(error, IndexError):
         return ""
     for frame, _ in traceback.walk_tb(error.__traceback__):
@@ -37,8 +37,8 @@ def beyond_vocabulary(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def shrunk(substitute: Callable[[Any], Any], seen: set[str]) -> Iterator[None]:
-    """``substitute`` gives what a model is loaded from in the place of a folder; ``seen`` gets the classes, by name, whose
-    configurations were shrunk."""
+    """Shrink configurations within the block. ``substitute`` returns what a model is loaded from instead of a given
+    folder; the names of the classes whose configurations were shrunk are added to ``seen``."""
     try:
         from transformers import configuration_utils, modeling_utils
         from transformers.models.auto import auto_factory
@@ -55,7 +55,7 @@ def shrunk(substitute: Callable[[Any], Any], seen: set[str]) -> Iterator[None]:
         return value
 
     def small_inputs(original: Any) -> Any:
-        """Of a function: configurations among its arguments, and the folder that it loads from."""
+        """Return the function with shrunk configurations among its arguments and a substituted folder to load from."""
 
         @functools.wraps(original)
         def wrapped(first: Any, *args: Any, **options: Any) -> Any:
@@ -98,7 +98,7 @@ def shrunk(substitute: Callable[[Any], Any], seen: set[str]) -> Iterator[None]:
 
 
 def is_larger(folder: Any) -> bool:
-    """Whether the configuration in a folder would be shrunk."""
+    """Return True if the configuration in a folder would be shrunk."""
     import transformers
 
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
@@ -113,5 +113,5 @@ def is_larger(folder: Any) -> bool:
 
 
 def base_configuration(configuration_utils: Any) -> Any:
-    """The class that all configurations extend; its spelling changed in transformers 5."""
+    """Return the class that all configurations extend; its spelling changed in transformers 5."""
     return getattr(configuration_utils, "PreTrainedConfig", None) or configuration_utils.PretrainedConfig

@@ -1,12 +1,12 @@
-"""Keeps the models apart that one program trains: an actor and a critic, a generator and a discriminator.
+"""Tells apart the models that one program trains: an actor and a critic, a generator and a discriminator.
 
-Whatever steps is an engine or an optimizer. An engine that loads a checkpoint, of parameters that a model before it had by
-the same names, is that model's from then on, as after a restart. A phase of the program belongs to the engine whose call it
-is; else to the model that steps next, as plain PyTorch's calls do not say whose they are. Optimizers of parts of one module
-that is called as a whole train one model.
+Models step by an engine or an optimizer. An engine that loads a checkpoint, and whose parameters have the same names as
+those of an earlier model, is that model's from then on, as after a restart. A phase of the program belongs to the engine
+whose call it is; if unknown, to the model that steps next, as plain PyTorch's calls do not name their model. Optimizers
+of parts of one module that is called as a whole train one model.
 
-A model's name is that of the variable, or of the attribute of ``self``, that holds it where it steps: the nearest one that
-no other model has.
+A model's name is that of the variable, or of the attribute of ``self``, that holds it when it steps: the nearest one
+that no other model has.
 """
 
 from __future__ import annotations
@@ -27,63 +27,65 @@ _NOT_THE_PROGRAMS = frozenset(("torch", "deepspeed", "accelerate", "harness", "r
 
 
 class TrainedModel:
-    """One model, by what steps it."""
+    """One model, identified by what steps it."""
 
     def __init__(self, stepper: Any, called: Sequence[Any]) -> None:
-        self.stepper = stepper  #: the first one, where several optimizers train it
-        self.phases: dict[str, PhaseReading] = {}  #: of the round at hand
+        self.stepper = stepper  #: the first one, if several optimizers train it
+        self.phases: dict[str, PhaseReading] = {}  #: of the current round
         self.numerics = Numerics()
         trained = _parameters_of(stepper)
         wholes = [whole for module in called if trained <= (whole := _identities(module.parameters()))]
         self._parameters = min(wholes, key=len, default=trained)
-        #: that hold it, the nearest first; looked for only where there are several models
+        #: variables that hold it, the nearest first; looked for only if there are several models
         self.variables: list[str] = []
 
     def look_for_its_variables(self) -> None:
-        """In the program's running calls, one of which is a step of this model."""
+        """Look for variables that hold the model in the program's running calls, one of which is a step of this model."""
         if not self.variables:
             self.variables = list(dict.fromkeys(_holding(self.stepper, self._parameters)))
 
     def has(self, parameter: int | None) -> bool:
-        """Whether the parameter of this identity is one of its."""
+        """Return True if the parameter of this identity belongs to the model."""
         return parameter in self._parameters
 
     def goes_on_in(self, engine: Any) -> None:
-        """From here on another engine trains it."""
+        """Take another engine as the one that trains the model from now on."""
         self.stepper = engine
         self._parameters = _parameters_of(engine)
         self.variables = []
 
     def is_trained_by(self, stepper: Any) -> bool:
+        """Return True if the stepper is the model's, or steps any of its parameters."""
         return stepper is self.stepper or bool(_parameters_of(stepper) & self._parameters)
 
 
 class TrainedModels:
-    """Those that have stepped so far, in order, and what their phases were."""
+    """The models that have stepped so far, in order, with the readings of their phases."""
 
     def __init__(self) -> None:
         self.models: list[TrainedModel] = []
         self._called: list[Any] = []  #: modules, each once
-        self._readings: list[tuple[str, PhaseReading, Any]] = []  #: that wait for their model's step
+        self._readings: list[tuple[str, PhaseReading, Any]] = []  #: waiting for their model's step
         self._losses: list[tuple[float, Any]] = []
-        self._clipped: list[tuple[set[int], float]] = []  #: identities of parameters, and what norm their gradients had
+        self._clipped: list[tuple[set[int], float]] = []  #: identities of parameters, and their gradients' norm
 
     @property
     def leader(self) -> TrainedModel | None:
-        """The one that stepped first: its steps count."""
+        """Return the model that stepped first, whose steps count; None before any step."""
         return self.models[0] if self.models else None
 
     @property
     def are_several(self) -> bool:
+        """Return True if the program trains more than one model."""
         return len(self.models) > 1
 
     def called(self, module: Any) -> None:
-        """A module that trains was called, not by another one."""
+        """Record that a module that trains was called, and not by another module."""
         if not any(module is known for known in self._called):
             self._called.append(module)
 
     def resumed(self, engine: Any) -> None:
-        """An engine has loaded a checkpoint."""
+        """Record that an engine has loaded a checkpoint."""
         if any(model.stepper is engine for model in self.models):
             return
         model = next((model for model in self.models if facts.is_same_model(model.stepper, engine)), None)
@@ -92,25 +94,25 @@ class TrainedModels:
             self._called = []
 
     def train(self, module: Any) -> bool:
-        """Whether a module is, or has a part of, a model that has stepped. One trained parameter decides."""
+        """Return True if the module is or contains a model that has stepped, judged by its first trained parameter."""
         first = next((id(parameter) for parameter in module.parameters() if parameter.requires_grad), None)
         return any(model.has(first) for model in self.models)
 
     def read(self, phase: str, reading: PhaseReading, engine: Any) -> None:
-        """A phase has ended. ``engine`` is that whose call it was, or None."""
+        """Keep the reading of a phase that has ended. ``engine`` is the one whose call it was, or None."""
         self._readings.append((phase, reading, engine))
 
     def lost(self, losses: Sequence[float], engine: Any) -> None:
-        """Losses of a micro-batch."""
+        """Keep the losses of a micro-batch."""
         self._losses += [(loss, engine) for loss in losses]
 
     def clipped(self, parameters: Iterable[Any], norm: float) -> None:
-        """Gradients of these parameters had this norm when they were clipped."""
+        """Keep the norm that the gradients of these parameters had when they were clipped."""
         self._clipped.append((_identities(parameters), norm))
 
     def stepped(self, stepper: Any, rates: list[float], *, recorded: bool) -> TrainedModel:
-        """What has waited for this step is the model's, and so are the learning rates with which it was taken. With
-        ``recorded``, so are the step's loss and gradient norm."""
+        """Assign to the stepping model the readings that waited for this step, and the learning rates of the step. With
+        ``recorded``, also the step's loss and gradient norm."""
         model = next((model for model in self.models if model.is_trained_by(stepper)), None)
         if model is None:
             model = TrainedModel(stepper, self._called)
@@ -143,12 +145,12 @@ class TrainedModels:
         return model
 
     def new_round(self) -> None:
-        """Phases from here on count; those before were of a warm-up."""
+        """Discard the phases so far: they were a warm-up's."""
         for model in self.models:
             model.phases = {}
 
     def by_name(self) -> dict[str, TrainedModel]:
-        """Every model under a name that no other one has."""
+        """Return every model under a unique name."""
         named: dict[str, TrainedModel] = {}
         for model in self.models:
             others = {name for other in self.models if other is not model for name in other.variables}
@@ -161,8 +163,8 @@ class TrainedModels:
         return named
 
     def _norm(self, stepper: Any) -> float | None:
-        """Of the gradients of a step: before they were clipped, where plain PyTorch clips them. A norm that is not finite is
-        that of a step which was not taken."""
+        """Return the norm of the gradients of a step, before clipping if plain PyTorch clips them. A norm that is not
+        finite belongs to a step that was skipped."""
         if facts.is_engine(stepper):
             return facts.gradient_norm(stepper)
         trained = _parameters_of(stepper)
@@ -175,12 +177,12 @@ class TrainedModels:
 
 
 def fold(phases: dict[str, PhaseReading], phase: str, reading: PhaseReading) -> None:
-    """Adds a reading to those of its phase."""
+    """Add a reading to those of its phase."""
     phases[phase] = phases[phase].folded_with(reading) if phase in phases else reading
 
 
 def _parameters_of(stepper: Any) -> set[int]:
-    """Identities of what it trains."""
+    """Return the identities of the parameters that it trains."""
     if facts.is_engine(stepper):
         return _identities(stepper.module.parameters())
     return {id(parameter) for group in stepper.param_groups for parameter in group["params"]}
@@ -191,7 +193,7 @@ def _identities(parameters: Iterable[Any]) -> set[int]:
 
 
 def _holding(stepper: Any, parameters: set[int]) -> Iterator[str]:
-    """The program's variables that hold an engine, or a module with all of these parameters and no others."""
+    """Yield the names of the program's variables that hold the engine, or a module with exactly these parameters."""
     for name, value in _variables():
         if value is stepper:
             if facts.is_engine(stepper):
@@ -201,8 +203,8 @@ def _holding(stepper: Any, parameters: set[int]) -> Iterator[str]:
 
 
 def _variables() -> Iterator[tuple[str, Any]]:
-    """The program's variables that are in reach of the running call, and the attributes of each ``self`` there; of the
-    nearest call first."""
+    """Yield the program's variables in reach of the running call, and the attributes of each ``self`` among them; those
+    of the nearest call first."""
     frame: Any = sys._getframe(1)
     while frame is not None:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
@@ -212,14 +214,14 @@ def _variables() -> Iterator[tuple[str, Any]]:
                     yield name, value
                 else:
                     yield from list(getattr(value, "__dict__", {}).items())
-                    if isinstance(value, torch.nn.Module):  # another may answer to any name, as a remote actor's handle
+                    if isinstance(value, torch.nn.Module):  # others may have any attribute: a remote actor's handle
                         yield from list(value._modules.items())
         frame = frame.f_back
 
 
 def _locals(frame: Any) -> list[tuple[str, Any]]:
-    """Before Python 3.13 a function's frame keeps the copy that it gives of its variables, and so what they hold: it is
-    emptied again. A module's are its own."""
+    """Return the local variables of a frame. Before Python 3.13, a function's frame keeps the copy of its variables that
+    it returns, and thus what they hold, so the copy is cleared. A module's variables are not a copy."""
     found = frame.f_locals
     variables = list(found.items())
     if isinstance(found, dict) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:

@@ -1,4 +1,4 @@
-"""The settings of transformers' Trainer, and of what is made of it (TRL's trainers), with the defaults of their release."""
+"""The settings of transformers' Trainer and its subclasses (TRL's trainers), with the defaults of their release."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 from types import FrameType
 from typing import Any
 
-#: How names of settings end that belong to one run, and say nothing of a release.
+#: Suffixes of settings that belong to one run and say nothing about a release.
 _OF_A_RUN = ("_dir", "_file", "_id", "_name", "_path", "_rank", "_token", "_url")
 
 
 def in_force() -> dict[str, Any]:
-    """Those of the Trainer whose code runs now, as dotted keys; empty where none does."""
+    """Return the settings of the Trainer whose code is running, as dotted keys; empty if none is."""
     settings = getattr(_running_trainer(sys._getframe(1)), "args", None)
     if not dataclasses.is_dataclass(settings):
         return {}
@@ -26,7 +26,7 @@ def in_force() -> dict[str, Any]:
 
 
 def _running_trainer(frame: FrameType | None) -> Any:
-    """The innermost one, by the frames of its methods."""
+    """Return the innermost running Trainer, found by the frames of its methods."""
     kind = getattr(sys.modules.get("transformers.trainer"), "Trainer", None)
     while kind is not None and frame is not None:
         own = frame.f_locals.get("self")

@@ -1,8 +1,8 @@
-"""Weights that a simulation loads: their files are opened and counted as ever, and no byte of them is read.
+"""Weights that a simulation loads: their files are opened and counted, but no byte of them is read.
 
-A tensor of a safetensors file is a view of the file, mapped into memory. Converting it (a bf16 checkpoint loaded in fp32,
-the default of transformers 4) would read all of it: tens of gigabytes of real memory. So in a simulation its contents are
-unknown from the start (`harness.probe.sim.host`), and converting costs what it costs in the books alone.
+A tensor of a safetensors file is a view of the file, mapped into memory. Converting it (a bf16 checkpoint loaded in
+fp32, the default of transformers 4) would read all of it: tens of gigabytes of real memory. So in a simulation its
+contents are unknown from the start (`harness.probe.sim.host`), and a conversion costs only what the books charge.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from harness.probe.replacing import everywhere
 
 @contextlib.contextmanager
 def unread_weights() -> Iterator[None]:
-    """Within, ``safetensors.safe_open`` gives tensors without contents, to threads in which a simulation runs."""
+    """Make ``safetensors.safe_open`` return tensors without contents within the block, in threads in which a simulation
+    runs."""
     try:
         import safetensors
     except ImportError:
@@ -53,7 +54,7 @@ def unread_weights() -> Iterator[None]:
 
 
 class _Slice:
-    """A tensor of the file of which a part is taken."""
+    """A tensor of the file, of which parts are taken."""
 
     def __init__(self, held: Any) -> None:
         self._held = held
@@ -73,7 +74,7 @@ def _unread(tensor: Any) -> Any:
 
 
 def simulation() -> Any:
-    """The mode of the one that runs in this thread; None where none does."""
+    """Return the mode of the simulation that runs in this thread; None if there is none."""
     from torch.utils import _python_dispatch
 
     modes = _python_dispatch._get_current_dispatch_mode_stack()

@@ -1,7 +1,8 @@
-"""Weights that a simulation saves: their files have names, headers and sizes as ever, and no contents where there are none.
+"""Weights that a simulation saves: their files have the real names, headers and sizes, and no contents if these are
+unknown.
 
-A checkpoint of 70B parameters would otherwise be 140 GB of zeros on this disk. What a program filled itself (its data, the
-states of its random numbers) is written as it is.
+A checkpoint of 70B parameters would otherwise be 140 GB of zeros on this disk. What a program filled itself (its data,
+its random states) is written unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from harness.probe.programs.unread import simulation
 from harness.probe.replacing import Patches
 from harness.probe.skeleton.safetensors import StoredTensor, write_file
 
-#: By torch's names, those of a safetensors file.
+#: torch's names of dtypes -> those of a safetensors file.
 _DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3",
     "float8_e5m2": "F8_E5M2", "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
@@ -25,8 +26,8 @@ _DTYPES = {
 
 @contextlib.contextmanager
 def unwritten_weights() -> Iterator[None]:
-    """Within, ``torch.save`` and ``safetensors.torch.save_file`` leave out what has no contents, in threads in which a
-    simulation runs."""
+    """Make ``torch.save`` and ``safetensors.torch.save_file`` leave out unknown contents within the block, in threads in
+    which a simulation runs."""
     with Patches() as patches:
         _leave_out_of_torchs(patches)
         _leave_out_of_safetensors(patches)
@@ -49,7 +50,7 @@ def _leave_out_of_torchs(patches: Patches) -> None:
 
 
 class _SparseArchive:
-    """A writer of torch's archives."""
+    """A writer of torch's archives that leaves out unknown contents."""
 
     def __init__(self, archive: Any, mode: Any) -> None:
         self._archive, self._mode = archive, mode
@@ -82,7 +83,7 @@ def _leave_out_of_safetensors(patches: Patches) -> None:
             return
 
         def write(*_: Any, **__: Any) -> None:
-            """In the place of what writes, which is called when the tensors are found to be in order."""
+            """Replace the function that writes, which is called once the tensors are validated."""
             entries = [StoredTensor(name, str(dtypes[name]), tuple(tensor.shape)) for name, tensor in tensors.items()]
             write_file(
                 Path(filename), entries, lambda entry: None if entry.name in unknown else _bytes(tensors[entry.name])

@@ -1,16 +1,16 @@
-"""A program gets models without a download.
+"""Gives a program its models without a download.
 
     with local_weights(folder, tiny=False, contents=False) as weights:
         ...  # the program
 
-Within, a model that a program names is, in this order: what lies at that path; what the user's Hugging Face cache has; a
-*skeleton* (`harness.probe.skeleton`) of a model whose configuration is cached or known, made when it is first needed, in
-``folder``. Anything else is one line (`NotHere`).
+Within the block, a model that a program names is, in this order: the files at that path; the user's Hugging Face cache;
+a *skeleton* (`harness.probe.skeleton`) of a model whose configuration is cached or known, made in ``folder`` when it is
+first needed. Anything else is one line (`NotHere`).
 
-The calls that are answered are those of huggingface_hub which fetch a file. Everything above them is the real code: the
-configuration, tokenizer and weights are loaded from files as ever. With ``tiny``, models of transformers are shrunk by their
-configuration (`harness.probe.programs.tiny_models`). With ``contents``, weights are a function of their names (`cpu`); else
-they read as zeros (`sim`, where nothing reads them).
+Replaced are those functions of huggingface_hub which fetch a file. Everything above them is the real code, which loads
+the configuration, tokenizer and weights from files. With ``tiny``, models of transformers are shrunk by their
+configuration (`harness.probe.programs.tiny_models`). With ``contents``, weights are a function of their names (`cpu`);
+otherwise they read as zeros (`sim`, where nothing reads them).
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 
 @contextlib.contextmanager
 def local_weights(folder: str | os.PathLike[str], tiny: bool = False, contents: bool = False) -> Iterator[LocalWeights]:
-    """See above. ``folder`` may be shared by ranks and runs: what it holds is named by its content."""
+    """Load models within the block as the module describes. ``folder`` may be shared by ranks and runs: its entries are
+    named by their content."""
     weights = LocalWeights(Skeletons(Path(folder), tiny=tiny, contents=contents))
     with Patches() as patches:
         patches.enter_context(offline.no_network())
         _answer_hub(patches, weights)
         _pass_errors_on(patches)
         patches.enter_context(warnings.catch_warnings())
-        # In sim, what is loaded has contents and what it is copied into has none, and torch takes that for a mistake.
+        # In sim, what is loaded has contents and its target has none, which torch takes for a mistake.
         warnings.filterwarnings("ignore", message=".*copying from a non-meta parameter in the checkpoint to a meta")
         if not contents:
             patches.enter_context(unread_weights())
@@ -55,7 +56,7 @@ def local_weights(folder: str | os.PathLike[str], tiny: bool = False, contents: 
 
 
 class LocalWeights:
-    """Which models a program was given."""
+    """The models that a program was given."""
 
     def __init__(self, skeletons: Skeletons) -> None:
         self.skeletons = skeletons
@@ -65,7 +66,7 @@ class LocalWeights:
         self.cached: Any = lambda *_, **__: None  #: huggingface_hub's own ``try_to_load_from_cache``
 
     def folder(self, name: str, cache: Any = None) -> Path | None:
-        """The skeleton of a model; None where the user has the real one. Raises NotHere."""
+        """Return the skeleton of a model; None if the user has the real one. Raise NotHere if there is neither."""
         key = (name, str(cache or ""))
         self._caches.setdefault(key[1], cache)  # some look-ups for one model have its cache_dir, and some lack it
         if key not in self._folders:
@@ -86,14 +87,14 @@ class LocalWeights:
         return self._folders[key]
 
     def known(self, name: str, cache: Any = None) -> Path | None:
-        """As `folder`, without an error."""
+        """Return the skeleton as `folder` does, but None instead of an error."""
         try:
             return self.folder(name, cache)
         except NotHere:
             return None
 
     def substitute(self, given: Any) -> Any:
-        """What a shrunk model is loaded from, in the place of a folder of the user's with a larger one."""
+        """Return the folder of a shrunk model in place of a user's folder with a larger one; anything else unchanged."""
         if not isinstance(given, (str, os.PathLike)) or not os.path.isfile(os.path.join(given, "config.json")):
             return given
         if Path(given).resolve().is_relative_to(self.skeletons.folder.resolve()) or not tiny_models.is_larger(given):
@@ -102,7 +103,8 @@ class LocalWeights:
 
 
 def _pass_errors_on(patches: Patches) -> None:
-    """transformers replaces whatever goes wrong while it looks for a configuration by advice about the hub."""
+    """Let NotHere through: transformers replaces every error of its search for a configuration with advice about the
+    hub."""
     try:
         from transformers import configuration_utils
     except ImportError:
@@ -124,7 +126,7 @@ def _pass_errors_on(patches: Patches) -> None:
 
 
 def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
-    """Replaces what fetches files or describes repositories. Repositories of data sets go on as they are."""
+    """Replace the functions that fetch files or describe repositories. Repositories of data sets are unaffected."""
     try:
         import huggingface_hub
         from huggingface_hub import _snapshot_download, file_download, hf_api
@@ -184,7 +186,7 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
 
 
 def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, Any]:
-    """Name -> what makes a method of ``HfApi`` out of the original one."""
+    """Return, for methods of ``HfApi``, the function that makes a replacement from the original."""
 
     def answered(answer: Any) -> Any:
         def of(original: Any) -> Any:
@@ -213,7 +215,7 @@ def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, An
         "list_repo_files": answered(lambda repo_id, folder, *_, **__: _names(folder)),
         "file_exists": answered(lambda repo_id, folder, filename, **_: (folder / filename).is_file()),
         "repo_exists": answered(lambda *_, **__: True),
-        # transformers 5 asks this first, and of its look-ups for an adapter this alone has the program's cache_dir.
+        # transformers 5 calls this first; of its look-ups for an adapter only this one has the program's cache_dir.
         "resolve_revision": answered(lambda *_, revision=None, **__: revision),
     }
 
@@ -223,7 +225,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _linked(folder: Path, names: list[str], target: Any) -> Path:
-    """The folder, or a ``local_dir`` of the program's with links to the files."""
+    """Return the folder, or the program's ``local_dir`` with links to its files."""
     if target is None:
         return folder
     for name in names:
@@ -235,7 +237,7 @@ def _linked(folder: Path, names: list[str], target: Any) -> Path:
 
 
 def _not_found(message: str) -> Exception:
-    """As the hub says it of a file that a repository lacks. Releases differ in what its constructor needs."""
+    """Return the hub's error for a file that a repository lacks. Releases differ in the arguments of its constructor."""
     from huggingface_hub.utils import EntryNotFoundError
 
     try:

@@ -1,4 +1,4 @@
-"""Within, a program trains without DeepSpeed: what it makes by ``initialize`` is a `PlainEngine`, and weights are whole."""
+"""Lets a program train without DeepSpeed: ``initialize`` makes a `PlainEngine`, and weights are whole."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from harness.probe.programs.plain_engine import PlainEngine
 from harness.probe.programs.plain_settings import NoTruth
 from harness.probe.replacing import Patches
 
-#: Weights of the engines, by the order in which a program makes them, and by name.
+#: Weights of the engines, by the order in which a program makes them, then by name.
 Starts = Mapping[int, Mapping[str, torch.Tensor]]
 
 
 class Whole(contextlib.AbstractContextManager[None]):
-    """Stands for ``zero.Init`` and ``zero.GatheredParameters``: weights are whole."""
+    """Replaces ``zero.Init`` and ``zero.GatheredParameters``: weights are whole."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -31,7 +31,8 @@ class Whole(contextlib.AbstractContextManager[None]):
 def without_deepspeed(
     perturbations: int | None = None, perturbed: torch.dtype | None = None, starts: Starts | None = None
 ) -> Iterator[None]:
-    """For the arguments see `PlainEngine`. What plain PyTorch cannot stand for raises NoTruth in the program."""
+    """Replace DeepSpeed within the block. For the arguments see `PlainEngine`. The program gets NoTruth for what plain
+    PyTorch cannot do."""
     import deepspeed
     from deepspeed.runtime.zero import partition_parameters
 
@@ -89,7 +90,7 @@ def without_deepspeed(
 
 
 def _hide_zero(patches: Patches) -> None:
-    """Of transformers and accelerate, which load, gather and offload by the stage: there is none."""
+    """Hide ZeRO's stage from transformers and accelerate, which load, gather and offload by it."""
     try:
         from accelerate.utils import dataclasses
         from accelerate.utils import deepspeed as integration

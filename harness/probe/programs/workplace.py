@@ -1,12 +1,12 @@
-"""The folder in which a program runs: it looks like the user's, and nothing that is written in it reaches the user's files.
+"""The folder in which a program runs: it looks like the user's, and nothing that is written in it reaches the user's
+files.
 
-It is a copy of the folder in which the line is typed, or of the one around it where the program reaches beyond the former by
-``..`` (`harness.probe.surrounding_folder`). Folders are made anew. Code and settings are copied, as a program finds its
-folder by them (``Path(__file__).resolve().parent / "out"``), and through a link that would be the user's. Other files are
-links to the user's, which the run's shield keeps (`harness.probe.isolation`).
-
-Where the shield is no view of the run's own, what can be written should not be a link: files are copied as far as that
-costs little, linked folders are made anew as well, and what is left is copied when Python opens it for writing.
+It is a copy of the folder in which the line is typed, or of its parent if the program reaches beyond the former by
+``..`` (`harness.probe.surrounding_folder`). Folders are created anew. Code and settings are copied, because a program
+finds its folder by them (``Path(__file__).resolve().parent / "out"``), and through a link that would be the user's.
+Other files are links to the user's, which the run's shield protects (`harness.probe.isolation`). If the shield is not a
+view of the run's own, what can be written should not be a link: files are copied as far as that costs little, linked
+folders are created anew as well, and any other file is copied when Python opens it for writing.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from harness.probe.program import LARGEST_SOURCE, SOURCES, folder_to_copy
 #: Name of a run's own copy.
 NAME = "program"
 
-#: Name of what lies, for a run, at absolute paths of its line: ``--output_dir /tmp/out``.
+#: Name of the folder for files at absolute paths of a run's line: ``--output_dir /tmp/out``.
 _ELSEWHERE = "elsewhere"
 
-#: Where in the copy the line is typed, in a file of the run's.
+#: Name of a run's file with the folder, in the copy, in which the line is typed.
 _LAUNCHED = "launched-in"
 
-#: In the name of an option whose folder is written: ``--output_dir``, ``--save``, ``trainer.logdir=``.
+#: Part of the name of an option whose folder is written: ``--output_dir``, ``--save``, ``trainer.logdir=``.
 _OUTPUT = re.compile(r"out|save|log", re.IGNORECASE)
 
 #: Entries beyond which folders are linked as a whole: a data set of a million files need not be mirrored.
@@ -51,7 +51,7 @@ _LEFT_OUT = frozenset(
 #: Caches that the runs of all releases share: variables with their folders.
 _SHARED = (SKELETONS, "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH")
 
-#: Without a view, files up to this size are copied, as long as they are not more than that together.
+#: Without a view, files up to this size are copied, until this much is copied in all.
 _LARGEST_COPY_BYTES, _MOST_COPIED_BYTES = 64 << 20, 2 << 30
 
 #: linux/fs.h: make a file share the blocks of another one until either is written.
@@ -59,8 +59,8 @@ _FICLONE = 0x40049409
 
 
 def make(run: Path, source: str, truths: str = "") -> Path:
-    """Make the folder in that of a run, from the user's, ``source``, with the shield of the run. Return the copy of the
-    latter. ``truths`` is where plain training is kept. Raises ValueError where ``source`` is not known."""
+    """Make the folder in that of a run, from the user's, ``source``, with the shield of the run. Return the copy of
+    ``source``. ``truths`` is the store of plain training. Raise ValueError if ``source`` is empty."""
     if not source:
         raise ValueError("where the program's files are is not known on this machine: give it with --program once more")
     shared = [os.environ.get(name, "") for name in _SHARED]
@@ -72,15 +72,15 @@ def make(run: Path, source: str, truths: str = "") -> Path:
     folder = launched(run)
     folder.mkdir(parents=True, exist_ok=True)
     mirror = _Mirror(in_view=in_view)
-    mirror.fill(Path(source), folder)  # first, so that all of it is there
+    mirror.fill(Path(source), folder)  # first, so that it is complete
     if folder != made:
         mirror.fill(copied, made, but=(os.path.realpath(source), os.path.realpath(run)))
     return folder
 
 
 def enter(run: Path) -> None:
-    """Let this process, and all that it starts, write to nothing of the user's. Call it before the process has threads;
-    cannot be undone."""
+    """Deny this process, and all that it starts, any write to the user's files. Call it before the process has threads;
+    it cannot be undone."""
     if isolation.join(run).kind != isolation.VIEW:
         _copy_what_is_opened(run)
 
@@ -93,12 +93,12 @@ def discard(run: Path) -> None:
 
 
 def launched(run: Path) -> Path:
-    """In the copy that a run has, the folder in which its line is typed."""
+    """Return the folder, in a run's copy, in which its line is typed."""
     return Path(os.path.normpath(run / NAME / (run / _LAUNCHED).read_text()))
 
 
 def beside(path: str, folder: str) -> str | None:
-    """A path in the copy of which ``folder`` is a part, from that folder; None where it is in no copy."""
+    """Return the path relative to ``folder`` if both are in the same run's copy; None otherwise."""
     for above in (Path(folder), *Path(folder).parents):
         if above.name == NAME and (above.parent / _LAUNCHED).is_file():
             return os.path.relpath(path, folder) if Path(path).is_relative_to(above) else None
@@ -106,18 +106,18 @@ def beside(path: str, folder: str) -> str | None:
 
 
 def as_typed(path: str, run: Path) -> str:
-    """A path that a program was given, as its line has it; see `placed`."""
+    """Return a path that a program was given as its line has it; see `placed`."""
     return path.removeprefix(str(run / _ELSEWHERE))
 
 
 def placed(line: LaunchLine, source: str, run: Path) -> LaunchLine:
-    """The line of a program that works in the folder of a ``run``.
+    """Return the line of a program that works in the folder of a ``run``.
 
-    Files that it names by a way out of the user's folder, ``source`` (``--config_file ../zero3.yaml``), are where they are:
-    beside the copy there may be nothing. Folders stay, as a program may write in them, but for those of ``PYTHONPATH``,
-    which it reads. An absolute path at which there is nothing yet is to be written, and lies in the run's folder: a
-    second release would find there what the first one left, and resume from it. So does a folder whose option says that
-    it is written.
+    Files named by a path out of the user's folder, ``source`` (``--config_file ../zero3.yaml``), stay in place: the copy
+    may have no such neighbor. Folders are left as typed, as a program may write in them, except for those of
+    ``PYTHONPATH``, which it reads. An absolute path that does not exist yet is an output and is placed in the run's
+    folder: a second release would otherwise find the first one's output and resume from it. So is a folder whose option
+    says that it is written.
     """
     here = launched(run) if (run / _LAUNCHED).is_file() else run / NAME
 
@@ -161,7 +161,7 @@ def placed(line: LaunchLine, source: str, run: Path) -> LaunchLine:
 
 
 def _mirror_once(source: Path, made: Path, run: Path) -> None:
-    """Mirror a folder that all ranks of a run have one copy of, which is there as a whole."""
+    """Mirror a folder for all ranks of a run; its one copy appears only once it is complete."""
     made.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=made.parent))
     _Mirror(in_view=isolation.kind_of(run) == isolation.VIEW).fill(source, unfinished)
@@ -185,7 +185,7 @@ class _Mirror:
         top = f"{os.path.realpath(source)}/"
         seen = {os.path.realpath(source)}
         while left:
-            folder, copy = left.pop(0)  # those near the top first
+            folder, copy = left.pop(0)  # breadth first
             with os.scandir(folder) as found:
                 for entry in found:
                     entries += 1
@@ -211,8 +211,8 @@ class _Mirror:
         return True
 
     def _is_copied(self, entry: os.DirEntry[str], target: Path) -> bool:
-        """Copy a file if it is code or settings, or, without a view, if that costs little. A link of the user's own leads to
-        a folder that the copy is no part of, and stays one in a view."""
+        """Copy a file if it is code or settings or, without a view, if that costs little; return True if it was copied.
+        A link of the user's own leads to a folder that the copy is no part of, and stays one in a view."""
         if not os.path.isfile(entry.path) or (self._in_view and entry.is_symlink()):
             return False
         size_bytes = entry.stat().st_size
@@ -228,7 +228,7 @@ class _Mirror:
                 return False
             self._left_bytes -= size_bytes
             shutil.copyfile(entry.path, target)
-        except PermissionError:  # the program is to find out, if it reads the file at all
+        except PermissionError:  # the program finds out, if it reads the file at all
             target.unlink(missing_ok=True)
             return False
         return True
@@ -239,7 +239,8 @@ def _is_source(entry: os.DirEntry[str], size_bytes: int) -> bool:
 
 
 def _shares_blocks(source: str, made: Path) -> bool:
-    """Make a copy that takes no room, where the file system has such (btrfs, XFS); else nothing."""
+    """Make a copy that takes no space if the file system supports that (btrfs, XFS); else nothing. Return True if it was
+    made."""
     with open(source, "rb") as read, open(made, "wb") as written:
         try:
             fcntl.ioctl(written, _FICLONE, read.fileno())
@@ -254,7 +255,7 @@ def _is_environment(folder: str) -> bool:
 
 
 def _copy_what_is_opened(run: Path) -> None:
-    """From now on, a link in the copy of a run becomes a file of its own when Python opens it for writing."""
+    """Replace, from now on, a link in the copy of a run by a separate file when Python opens it for writing."""
     roots = (str(run / NAME) + os.sep, str(run / _ELSEWHERE) + os.sep)
 
     def audit(event: str, arguments: tuple[object, ...]) -> None:
@@ -273,7 +274,7 @@ def _writes(mode: object, flags: object) -> bool:
 
 
 def _unlink(path: str, *, truncated: bool) -> None:
-    """Puts a file of its own in the place of a link."""
+    """Replace a link by a separate file."""
     source = os.path.realpath(path)
     os.unlink(path)
     if not truncated and os.path.isfile(source):

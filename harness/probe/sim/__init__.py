@@ -1,6 +1,6 @@
-"""The real framework code of a stack, as one rank of N, on tensors without storage, in one process.
+"""Simulates one rank of N in one process: the real framework code of a stack, on tensors without storage.
 
-``Simulation`` is the whole of it to an adapter::
+An adapter needs only ``Simulation``::
 
     simulation = Simulation(rank=0, world_size=32)  # the framework's modules are imported, but it has done nothing yet
     with simulation, simulation.meter as meter:

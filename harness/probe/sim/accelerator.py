@@ -1,8 +1,8 @@
 """DeepSpeed's CPU accelerator with another device: ``meta``.
 
-The CPU's is the only accelerator whose methods all work without hardware. It claims to be synchronous; a GPU is not, so
-streams and events are those of a card that is not there. Methods that are not overridden here are inherited from the
-release's own class, so no code here depends on the release.
+Only the CPU accelerator's methods all work without hardware. It claims to be synchronous; a GPU is not, so streams and
+events are those of a simulated card. Methods that are not overridden here are inherited from the release's own class, so no
+code here depends on the release.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from harness.probe.sim import streams
 
 
 def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) -> Any:
-    """An accelerator object for ``deepspeed.accelerator.set_accelerator``. ``pin_memory`` makes the pinned copy of a
-    host tensor, ``empty_cache`` notes that the allocator's cache was emptied; without streams it is as synchronous as a
-    CPU. Import DeepSpeed first."""
+    """Return an accelerator object for ``deepspeed.accelerator.set_accelerator``. ``pin_memory`` makes the pinned copy of a
+    host tensor, ``empty_cache`` notes that the allocator's cache was emptied; without streams the accelerator is as
+    synchronous as a CPU. Import DeepSpeed first."""
     from deepspeed.accelerator.cpu_accelerator import CPU_Accelerator
 
     class MetaAccelerator(CPU_Accelerator):  # type: ignore[misc, no-any-unimported, unused-ignore]
@@ -57,6 +57,7 @@ def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) ->
             empty_cache()
 
         def is_pinned(self, tensor: torch.Tensor) -> bool:
+            """Return True for any host tensor."""
             return tensor.device.type == "cpu"
 
         def on_accelerator(self, tensor: torch.Tensor) -> bool:
@@ -73,6 +74,7 @@ def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) ->
             return {}
 
         def total_memory(self, device_index: Any = None) -> int:
+            """Return an amount that is never short, in bytes."""
             return 1 << 60
 
         available_memory = total_memory

@@ -1,15 +1,17 @@
 """The answers to a program that reads the value of a tensor that is unknown.
 
-1. An unknown number that is a float is 1.0 to everybody: losses, norms and rewards are logged, and a healthy job's are
-   finite and positive. Comparing one such number is answered accordingly, and no number is NaN or infinite.
-2. What unknown floats choose (``argmax``, ``multinomial``, ``topk``) is any choice, spread evenly: sampled tokens are
-   ordinary ones, never the end of a sequence, so that generation goes on to its maximum.
-   So is how many of unknown comparisons are true (``(a != b).sum()``, the share of what was clipped or right): half.
-3. Any other truth value or integer decides a branch, a size or the end of a loop, so it is refused, with the place.
-   Frameworks keep books by them, though, and a healthy job has one answer to each: no overflow, the ranks agree.
+1. An unknown float is 1.0 to every reader: losses, norms and rewards are logged, and a healthy job's are finite and
+positive. Comparing one such number is answered accordingly, and no number is NaN or infinite.
 
-A program that keeps asking at one place and computes nothing meanwhile, in a loop whose end depends on what it is answered,
-is ended with that place.
+2. A choice by unknown floats (``argmax``, ``multinomial``, ``topk``) is arbitrary, spread evenly: sampled tokens are
+ordinary ones, never the end of a sequence, so that generation goes on to its maximum. The number of unknown comparisons that
+are true (``(a != b).sum()``, the share of clipped or right ones) is half.
+
+3. Any other truth value or integer decides a branch, a size or the end of a loop, so it is refused, with the place.
+Frameworks read such values for bookkeeping, though, and a healthy job has one answer to each: no overflow, the ranks agree.
+
+A program that keeps reading at one place and computes nothing meanwhile, in a loop whose end depends on the answer, is ended
+with that place.
 """
 
 from __future__ import annotations
@@ -46,53 +48,54 @@ COMPARISONS = {
     "ne": operator.ne,
 }
 
-#: What the elements of healthy tensors are not, and are.
+#: Tests for faults -> their answer for every element of a healthy tensor.
 FAULTS = {"isnan": False, "isinf": False, "isposinf": False, "isneginf": False, "isfinite": True}
 
-#: Operators on truth values that all are equal, as Python's.
+#: Operators on tensors of one repeated truth value -> the same in Python.
 LOGIC: dict[str, Callable[[list[bool]], bool]] = {
     "any": all, "all": all, "clone": all, "logical_and": all, "bitwise_and": all, "mul": all,
     "logical_or": any, "bitwise_or": any,
     "logical_not": lambda each: not each[0], "bitwise_not": lambda each: not each[0],
 }  # fmt: skip
 
-#: What norms and losses of a healthy job are taken to be: finite and positive.
+#: The assumed value of norms and losses of a healthy job: finite and positive.
 HEALTHY = 1.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What all elements of a tensor of truth values are taken to be."""
+    """The assumed value of all elements of a tensor of truth values."""
 
     value: bool
-    #: No healthy job has another: it may decide shapes.
+    #: No healthy job has another value: it may decide shapes.
     sure: bool = False
-    #: Everybody is answered so, and not the bookkeepers alone.
+    #: Every reader gets this answer, not only `_BOOKKEEPERS`.
     everybody: bool = True
 
 
 def remember(truth: torch.Tensor, outcome: Outcome) -> None:
-    """Notes what an unknown tensor of truth values is taken to be, in case it is read."""
+    """Attach the assumed outcome to an unknown tensor of truth values, in case it is read."""
     truth._dsregress_outcome = outcome  # type: ignore[attr-defined]
 
 
 def remembered(truth: Any) -> Outcome | None:
+    """Return the outcome attached by `remember`; None without one."""
     return getattr(truth, "_dsregress_outcome", None)
 
 
 def remember_comparison(flags: torch.Tensor) -> None:
-    """Notes that unknown floats, one by one, choose which of these truth values are true."""
+    """Mark truth values that come from comparing unknown floats one by one."""
     flags._dsregress_compared = True  # type: ignore[attr-defined]
 
 
 def remember_count(flags: torch.Tensor, count: torch.Tensor) -> None:
-    """Notes how many of ``flags`` are taken to be true, where floats choose them."""
+    """Attach to ``count`` how many of ``flags`` are assumed true, if unknown floats choose them: half."""
     if getattr(flags, "_dsregress_compared", False):
         count._dsregress_count = flags.numel() // 2  # type: ignore[attr-defined]
 
 
 def outcome(name: str, args: tuple[Any, ...], out: torch.Tensor, other: Any) -> Outcome | None:
-    """What the truth values ``out`` of an operator on unknown numbers are taken to be; None where nothing can be said.
+    """Return the assumed value of ``out``, the truth values of an operator on unknown numbers; None if nothing can be said.
     ``other`` is the number that ``args[0]`` is compared with."""
     if name in FAULTS:
         return Outcome(FAULTS[name], sure=True)
@@ -118,7 +121,7 @@ def outcome(name: str, args: tuple[Any, ...], out: torch.Tensor, other: Any) -> 
 
 
 def scalar(tensor: torch.Tensor) -> Any:
-    """The answer to ``tensor.item()``. Raises SimulationError, naming the place, where there is none."""
+    """Return the answer to ``tensor.item()``. Raise SimulationError, naming the place, if there is none."""
     frame = caller()
     ours = _keeps_books(frame)
     faults = ours and any(_looks_for_faults(name) for name in _functions(frame))
@@ -144,7 +147,8 @@ def scalar(tensor: torch.Tensor) -> Any:
 
 
 def equal() -> bool:
-    """The answer to ``torch.equal``: ranks agree."""
+    """Return the answer to ``torch.equal``: ranks agree. Raise SimulationError, naming the place, unless a framework's
+    bookkeeping reads it."""
     frame = caller()
     if not _keeps_books(frame):
         raise SimulationError(
@@ -155,7 +159,7 @@ def equal() -> bool:
 
 @dataclass
 class _Asked:
-    """By one place."""
+    """The reads of one place."""
 
     code: CodeType  #: kept, so that its id is not reused
     flops: int
@@ -164,9 +168,9 @@ class _Asked:
 
 
 class Questions:
-    """How often each place has read a value since the last phase began, or since something was computed."""
+    """Counts how often each place has read a value since the last phase began, or since something was computed."""
 
-    #: A place that has asked this often, and for this long, waits for an answer that it will not get.
+    #: A place that has read this often, and for this long, waits for an answer that it will not get.
     LIMIT = 100
     LIMIT_S = 300.0
 
@@ -174,10 +178,12 @@ class Questions:
         self._asked: dict[tuple[int, int], _Asked] = {}
 
     def begin(self) -> None:
+        """Forget all reads: a phase begins."""
         self._asked.clear()
 
     def ask(self, flops: int) -> None:
-        """``flops`` are those of the phase, so far. Raises SimulationError where the program does nothing else."""
+        """Count a read by the caller; ``flops`` are those of the phase so far. Raise SimulationError if the program has done
+        nothing else for too long."""
         frame = caller()
         if frame is None:
             return
@@ -200,7 +206,7 @@ def _keeps_books(frame: FrameType | None) -> bool:
 
 
 def _functions(frame: FrameType | None) -> Iterator[str]:
-    """Names of the functions that read the value, outwards as long as they belong to a framework."""
+    """Yield the names of the functions that read the value, outwards as long as they belong to a framework."""
     while frame is not None and _keeps_books(frame):
         yield frame.f_code.co_name
         frame = frame.f_back
@@ -212,4 +218,5 @@ def _looks_for_faults(function: str) -> bool:
 
 
 def describe(tensor: torch.Tensor) -> str:
+    """Return the dtype and shape of a tensor as messages show them: ``int64[2, 3]``."""
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"

@@ -1,10 +1,10 @@
-"""Attention as the kernel that a GPU would run, instead of the one that the meta device falls back to.
+"""Attention as the kernel that a GPU would run, instead of the meta device's fallback.
 
-`torch.nn.functional.scaled_dot_product_attention` picks its kernel by device, and on meta it takes the one that writes
-out the score matrix. A GPU takes, in torch's own order (`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`): flash
-attention for fp16 and bf16 with a head size up to 256 and no mask; memory-efficient attention with a mask or in fp32;
-the score matrix for tensors that are not four-dimensional, as the vision tower of Qwen2-VL has them. Both kernels return
-the output and one fp32 number per row (the log-sum-exp).
+`torch.nn.functional.scaled_dot_product_attention` picks its kernel by device, and on meta it takes the one that writes out
+the score matrix. A GPU takes, in torch's own order (`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`): flash attention
+for fp16 and bf16 with a head size up to 256 and no mask; memory-efficient attention with a mask or in fp32; the score matrix
+for tensors that are not four-dimensional, as the vision tower of Qwen2-VL has them. Both kernels return the output and one
+fp32 number per row (the log-sum-exp).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def on_gpu(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """The output of the kernel that a GPU would run; shapes as `scaled_dot_product_attention`."""
+    """Return the output of the kernel that a GPU would run; shapes as `scaled_dot_product_attention`."""
     if not _fused(query, key, value):
         return _scores(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if _flash(query, attn_mask):
@@ -64,7 +64,7 @@ def on_cpu(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """The output of the kernel that the CPU would run: what ``cpu`` mode is compared with to the byte."""
+    """Return the output of the kernel that the CPU would run; ``cpu`` mode is compared with it to the byte."""
     if not _fused(query, key, value):
         return _scores(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     if enable_gqa and key.shape[1] != query.shape[1]:
@@ -78,7 +78,8 @@ def on_cpu(
 
 
 def _fused(*tensors: torch.Tensor) -> bool:
-    """`check_tensor_shapes` of sdp_utils_cpp.h, for a GPU's kernels and the CPU's alike."""
+    """Return True if a fused kernel takes these tensors (`check_tensor_shapes` of sdp_utils_cpp.h, for a GPU's kernels and
+    the CPU's alike)."""
     return all(tensor.dim() == 4 for tensor in tensors)
 
 
@@ -105,7 +106,7 @@ def _flash(query: torch.Tensor, attn_mask: Any) -> bool:
 
 
 def _bias(mask: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """A mask as what is added to the scores (`convert_boolean_attn_mask` and `preprocess_mask` of attention.cpp)."""
+    """Return a mask as the addend of the scores (`convert_boolean_attn_mask` and `preprocess_mask` of attention.cpp)."""
     if mask.dtype == torch.bool:
         mask = _added(mask, query)
     return mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])

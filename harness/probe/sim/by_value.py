@@ -1,4 +1,4 @@
-"""Operators whose result depends on what tensors contain: values, shapes, choices and truth."""
+"""Operators whose result depends on the values of tensors: values, shapes, choices and truth."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _META = torch.device("meta")
 
 
 class ByValue:
-    """The plans of a `SimulationMode` for such operators: with known values they do what they would do on a GPU, with
-    unknown ones `harness.probe.sim.answers` says what."""
+    """The plans of a `SimulationMode` for such operators: known values give the result that a GPU would give, unknown ones
+    that of `harness.probe.sim.answers`."""
 
     def __init__(self, mode: Any) -> None:
         self._mode = mode
         self._known = mode.known
 
     def plan(self, func: Any) -> Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] | None:
-        """How to run an operator; None where values do not matter."""
+        """Return how to run an operator; None if values do not matter."""
         name = operators.traits(func).name
         if func is torch.ops.aten._ctc_loss.default:
             return None  # its lengths are numbers
@@ -49,6 +49,8 @@ class ByValue:
         return None
 
     def item(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run ``tensor.item()``. For a tensor on the device, the host waits. Raise SimulationError if an unknown value has
+        no answer."""
         tensor = args[0]
         contents = self._known.contents(tensor)
         if contents is tensor:
@@ -58,14 +60,15 @@ class ByValue:
         return answers.scalar(tensor) if contents is None else func(contents)
 
     def value(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator whose result is a value: ``torch.equal``."""
+        """Run an operator whose result is a value: ``torch.equal``."""
         self._mode.waits_for_device()
         self._mode.questions.ask(self._mode.flops)
         contents = self._known.inputs(args)
         return answers.equal() if contents is UNKNOWN else func(*contents, **kwargs)
 
     def shape(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator whose result has a shape that depends on values, as ``nonzero``."""
+        """Run an operator whose result has a shape that depends on values, as ``nonzero``. Raise SimulationError if they are
+        unknown and the program gives no ``output_size``."""
         tensors = [*operators.tensors_in(args), *operators.tensors_in(tuple(kwargs.values()))]
         if not any(t.is_meta or self._mode.is_ghost(t) for t in tensors):
             return self._mode._compute(func, args, kwargs)
@@ -84,7 +87,7 @@ class ByValue:
         return each_tensor(value, self.on_device)
 
     def ctc_loss_backward(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Has no meta kernel."""
+        """Run the backward of CTC loss, which has no meta kernel."""
         log_probabilities = args[1]
         if not log_probabilities.is_meta:
             return self._mode._compute(func, args, kwargs)
@@ -93,14 +96,15 @@ class ByValue:
         return out
 
     def on_device(self, value: torch.Tensor) -> torch.Tensor:
-        """A counted tensor on the device with these contents."""
+        """Return a counted tensor on the device with these contents."""
         out = host.stand_in(value)
         self._mode.ledger.add(out.untyped_storage(), DEVICE)
         self._known.learn(out, value)
         return out
 
     def index(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Masks among the indices become what they stand for: the positions of what is true."""
+        """Index with masks replaced by the positions of their true elements. Raise SimulationError for a mask of unknown
+        values."""
         indices: list[Any] = []
         for index in args[1]:
             if index is None or index.dtype not in (torch.bool, torch.uint8):
@@ -121,6 +125,7 @@ class ByValue:
         return out
 
     def masked_select(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run ``masked_select``: a known mask gives the size even if the source is unknown."""
         source, mask = args[:2]
         known = self._known.contents(mask)
         if not source.is_meta or known is None or self._known.contents(source) is not None:
@@ -132,7 +137,7 @@ class ByValue:
         return out
 
     def choice(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Which of several is the largest, or is drawn."""
+        """Run an operator that returns the largest of several, or a drawn one."""
         out = self._mode.compute_again(func, args, kwargs)
         source = args[0]
         if not source.is_meta or self._mode.following.computed(func, args, kwargs, out):
@@ -151,7 +156,7 @@ class ByValue:
         return out
 
     def truth(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator whose result may be read as a truth value."""
+        """Run an operator whose result may be read as a truth value."""
         out = self._mode.compute_again(func, args, kwargs)
         if (
             self._mode.following.computed(func, args, kwargs, out)
@@ -174,7 +179,7 @@ class ByValue:
         return out
 
     def how_many(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A sum of everything, which of truth values is how many are true."""
+        """Run a sum of all elements; of truth values it counts the true ones."""
         out = self._mode.compute_known(func, args, kwargs)
         if args[0].dtype == torch.bool:
             answers.remember_count(args[0], out)
@@ -182,8 +187,8 @@ class ByValue:
 
 
 def each_tensor(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The same nest of lists and tuples with other tensors. (A function that calls itself from within another would be a
-    cycle that holds the tensors until garbage is collected, and the ledger would count them.)"""
+    """Return the same nest of lists and tuples with other tensors. (A function that calls itself from within another would
+    be a cycle that holds the tensors until garbage is collected, and the ledger would count them.)"""
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, (list, tuple)):

@@ -1,7 +1,7 @@
-"""Operators that torch makes of others, of which others depends on the tensor's device, as they are on a GPU.
+"""Composite operators whose parts depend on the tensor's device, decomposed as on a GPU.
 
-They are taken apart above autograd, by code that asks whether a tensor is on CUDA; on meta they are taken apart as on a CPU,
-which keeps other tensors for backward:
+They are taken apart above autograd, by code that checks for a CUDA tensor; on meta they are taken apart as on a CPU, which
+keeps other tensors for backward:
 
 - *dropout*: one kernel, which keeps a byte for each element; elsewhere noise in the tensor's own dtype, in fp32 four times
   as much (`is_fused_kernel_acceptable` in ``aten/src/ATen/native/Dropout.cpp``). In place it is the same everywhere;
@@ -43,7 +43,7 @@ def _softmax(op: Any, kernel: Any) -> Callable[..., Any]:
 def _normed(
     input: torch.Tensor, normalized_shape: list[int], weight: torch.Tensor | None, eps: float | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Shapes of `_fused_rms_norm`: the output, and one number of each row in the dtype that sums are made in."""
+    """Return the shapes of `_fused_rms_norm`: the output, and one number per row in the dtype of sums."""
     rows = [*input.shape[: input.dim() - len(normalized_shape)], *(1 for _ in normalized_shape)]
     summed = torch.float64 if input.dtype == torch.float64 else torch.float32
     normed = torch.empty_like(input, memory_format=torch.contiguous_format)
@@ -60,7 +60,7 @@ def _on_meta(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def as_on_gpu() -> Iterator[None]:
-    """Within, tensors on meta are treated as those on CUDA."""
+    """Treat tensors on meta as those on CUDA within the block."""
     library: Any = torch.library.Library("aten", "IMPL")
     try:
         library.impl("dropout", _on_meta(_dropout), "AutogradMeta")

@@ -1,4 +1,4 @@
-"""What is replaced in DeepSpeed for a simulation, found by feature and never by version number."""
+"""Patches of DeepSpeed for a simulation, found by feature and never by version number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.probe.loaded import loaded_modules
 from harness.probe.replacing import Patches, attribute
 from harness.probe.sim.accelerator import meta_accelerator
 
-#: Functions that compare values across ranks and have no other effect: what a healthy job finds is that all agree.
+#: Functions that compare values across ranks and have no other effect: in a healthy job all agree.
 _SANITY_CHECKS = ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_other_ranks")
 
 
@@ -20,7 +20,7 @@ _SANITY_CHECKS = ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_oth
 def adapted(
     pin: Callable[[torch.Tensor], torch.Tensor], empty_cache: Callable[[], None], *, has_streams: bool
 ) -> Iterator[None]:
-    """The imported DeepSpeed, on the meta accelerator."""
+    """Put the imported DeepSpeed on the meta accelerator within the block."""
     from deepspeed.accelerator import real_accelerator
 
     accelerator = meta_accelerator(pin, empty_cache, has_streams=has_streams)
@@ -31,7 +31,8 @@ def adapted(
 
 @contextlib.contextmanager
 def ranks_agree() -> Iterator[None]:
-    """Disables comparisons across ranks: in a process group that computes nothing they would compare noise."""
+    """Disable comparisons across ranks within the block: in a process group that computes nothing they would compare
+    noise."""
     answers = {**dict.fromkeys(_SANITY_CHECKS, _agreed), "get_lst_from_rank0": list}
     with Patches() as patches:
         for full_name, module, held in loaded_modules():
@@ -42,4 +43,4 @@ def ranks_agree() -> Iterator[None]:
 
 
 def _agreed(*_: Any, **__: Any) -> None:
-    """Every rank has the same."""
+    """Do nothing: every rank has the same."""

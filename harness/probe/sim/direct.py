@@ -27,10 +27,10 @@ _modes = torch._C._len_torch_dispatch_stack
 
 @contextlib.contextmanager
 def answered(mode: Any) -> Iterator[None]:
-    """Inside, ``narrow``, ``view`` and ``copy_`` of tensors pass by the dispatcher, where they can. ``mode`` is the running
-    `SimulationMode`.
+    """Let ``narrow``, ``view`` and ``copy_`` of tensors bypass the dispatcher within the block, where they can. ``mode`` is
+    the running `SimulationMode`.
 
-    Not so ``tensor[begin:end]``: once a class was given a ``__getitem__`` in Python, Python's C interface takes its objects
+    ``tensor[begin:end]`` cannot: once a class was given a ``__getitem__`` in Python, Python's C interface takes its objects
     for sequences for the rest of the process, and then ``torch.tensor([loss])`` asks for the length of a number.
     """
     plain = torch.Tensor

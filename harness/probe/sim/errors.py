@@ -1,4 +1,4 @@
-"""What cannot be simulated: one line that names the place in the code and the way out."""
+"""Errors of programs that cannot be simulated: one line that names the place in the code and the way out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SimulationError(RuntimeError):
 
 
 def caller() -> FrameType | None:
-    """The innermost frame that is neither the simulation's nor torch's own (``torch.optim``, ``torch.nn.utils`` and
+    """Return the innermost frame that is neither the simulation's nor torch's own (``torch.optim``, ``torch.nn.utils`` and
     ``torch.nn.init`` count as the program's: they read values)."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -32,8 +32,8 @@ def caller() -> FrameType | None:
 
 
 def location(frame: FrameType | None) -> str:
-    """``transformers/models/llama/modeling_llama.py:123 in forward``: as it is imported, so without the folders of this
-    machine."""
+    """Return the place of a frame, ``transformers/models/llama/modeling_llama.py:123 in forward``: the path as it is
+    imported, without the folders of this machine."""
     if frame is None:
         return "an unknown place"
     file = frame.f_code.co_filename
@@ -45,7 +45,7 @@ def location(frame: FrameType | None) -> str:
 
 
 def spells(frame: FrameType, word: str) -> bool:
-    """Whether the statement that a frame executes has the literal ``word`` in the part that has run."""
+    """Return True if the statement that a frame executes has the literal ``word`` in the part that has run."""
     executed = [i for i in dis.get_instructions(frame.f_code) if i.offset <= frame.f_lasti]
     for instruction in reversed(executed):
         if instruction.opname.startswith(("STORE_", "POP_TOP", "RETURN_")):

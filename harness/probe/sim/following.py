@@ -1,6 +1,6 @@
-"""What operators and collectives make of known values (`harness.probe.sim.known`).
+"""The results of operators and collectives on known values (`harness.probe.sim.known`).
 
-Each follows an operator that has run on shapes and was counted; nothing here is counted.
+Each function follows an operator that has run on shapes and was counted; nothing here is counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CPU = torch.device("cpu")
 _LIKE = {"zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full", "empty_like", "new_empty",
          "new_empty_strided", "randint_like"}  # fmt: skip
 
-#: The result is memory as it was found.
+#: The result is uninitialized memory.
 _UNWRITTEN = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
 
 #: In-place operators whose result does not depend on what the first argument held.
@@ -36,13 +36,14 @@ _STRIDE = 7919
 
 
 class Messages(Protocol):
-    """Integers that ranks send each other, by their numbers in the whole job. Those between two ranks keep their order."""
+    """Integers that ranks send each other, by their numbers in the whole job. Messages between two ranks keep their
+    order."""
 
     def send(self, contents: torch.Tensor | None, to: int) -> None:
-        """``contents`` are None where they are unknown."""
+        """Send ``contents``, None if they are unknown."""
 
     def receive(self, like: torch.Tensor, of: int) -> torch.Tensor | None:
-        """The next message, flat. Raises SimulationError where none comes."""
+        """Return the next message, flat. Raise SimulationError if none comes."""
 
 
 class Following:
@@ -50,17 +51,17 @@ class Following:
 
     def __init__(self, known: KnownValues) -> None:
         self.known = known
-        #: What comes from other ranks is unknown without it.
+        #: Without it, messages from other ranks are unknown.
         self.messages: Messages | None = None
         self._random_state: torch.Tensor | None = None
         self._chosen = 0
-        #: What the collective that runs now computes: None where that is not known.
+        #: The reduction of the collective that runs now; None if unknown.
         self.reduction: Any = None
 
     # -- operators ---------------------------------------------------------------------------------------------------
 
     def made(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """A factory has made ``out`` on the device."""
+        """Follow a factory that made ``out`` on the device."""
         name = _name(func)
         if not _fits(out) or not out.numel():
             return
@@ -73,7 +74,7 @@ class Following:
             self.known.learn(out, value)
 
     def computed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> bool:
-        """An operator without side effects returned ``out``. True where that is known now."""
+        """Follow an operator without side effects that returned ``out``. Return True if that is known now."""
         known = self.known
         first = args[0] if args else None
         if isinstance(first, torch.Tensor) and first.is_meta and not known.maybe(first) and _name(func) not in _LIKE:
@@ -100,7 +101,7 @@ class Following:
         return True
 
     def wrote(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """An operator wrote into its first argument, which is on the device."""
+        """Follow an operator that wrote into its first argument, which is on the device."""
         known, target = self.known, args[0]
         name = _name(func)
         held = known.contents(target) if known.maybe(target) else None
@@ -121,7 +122,7 @@ class Following:
             known.forget(target)
 
     def did(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """Any other operator has run: it may have written to several arguments, and returned some of them."""
+        """Follow any other operator: it may have written to several arguments, and returned some of them."""
         what, known = operators.traits(func), self.known
         written = [t for t in operators.tensors_in(_written(what, args, kwargs)) if t.is_meta]
         if not written:
@@ -143,9 +144,9 @@ class Following:
                 known.forget(tensor)
 
     def chose(self, out: torch.Tensor, among: int, name: str) -> None:
-        """Unknown numbers were compared, and ``out`` says which won: any of ``among`` is as true as another. They are
-        spread evenly; tokens come from the middle half of a vocabulary, where no tokenizer has end-of-sequence,
-        padding or another special token."""
+        """Give ``out`` the winners of a comparison of unknown numbers: any of ``among`` is as good as another. They are
+        spread evenly; tokens come from the middle half of a vocabulary, where no tokenizer has end-of-sequence, padding or
+        another special token."""
         if not _fits(out) or not out.numel() or among < 1:
             return
         whole = among < (_EXPERTS if name == "topk" else _CLASSES)
@@ -156,12 +157,12 @@ class Following:
         self.known.learn(out, aten.view(numbers.mul_(step).remainder_(span).add_(start), shape).to(out.dtype))
 
     def filled(self, out: torch.Tensor, value: bool) -> None:
-        """All elements of ``out`` are ``value``."""
+        """Give all elements of ``out`` the value ``value``."""
         if _fits(out):
             self.known.learn(out, aten.full(list(out.shape), value, dtype=out.dtype, device=_CPU))
 
     def _compute(self, func: Any, args: Any, kwargs: dict[str, Any], writes: bool = False) -> Any:
-        """The operator's result on contents; None where the CPU cannot compute it or its value is unknown."""
+        """Return the operator's result on contents; None if the CPU cannot compute it or its value is unknown."""
         if func.namespace not in ("aten", "prims"):
             return None
         random = torch.Tag.nondeterministic_seeded in func.tags
@@ -187,7 +188,7 @@ class Following:
                 torch.set_rng_state(before)
 
     def _seed(self) -> None:
-        """The device's random numbers are not the host's."""
+        """Switch torch's random state to the device's, which is not the host's."""
         if self._random_state is None:
             self._random_state = torch.Generator().manual_seed(0).get_state()
         torch.set_rng_state(self._random_state)
@@ -195,7 +196,7 @@ class Following:
     # -- collectives -------------------------------------------------------------------------------------------------
 
     def communicated(self, func: Any, args: tuple[Any, ...]) -> list[torch.Tensor]:
-        """A collective was counted; its outputs get what they have when every rank holds the same. Returns the outputs
+        """Follow a collective: its outputs get the values that they have when every rank holds the same. Return the outputs
         that are unknown from now on."""
         name = _name(func)
         group = next((g for g in map(_group, args) if g is not None), None)
@@ -289,12 +290,12 @@ def _group(value: Any) -> Any:
 
 
 def _in_the_job(group: Any, rank: int) -> int:
-    """The number in the whole job of a group's rank."""
+    """Return the number in the whole job of a group's rank."""
     return dist.get_global_rank(groups.named(group.group_name), rank)
 
 
 def _decides(tensor: torch.Tensor) -> bool:
-    """Whether a program may read what it holds, to decide by it: floats are unknown."""
+    """Return True if a program may read the tensor's values to decide by them: floats are unknown."""
     return _fits(tensor) and not tensor.is_floating_point() and not tensor.is_complex()
 
 
@@ -311,7 +312,7 @@ def _written(what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _draws_floats(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether random numbers of an operator are floats."""
+    """Return True if the random numbers of an operator are floats."""
     name = _name(func)
     if name in ("randint", "randint_like", "randperm", "multinomial"):
         return False

@@ -1,9 +1,8 @@
-"""A cache of what operators make of the geometry of their arguments.
+"""A cache of operators' results by the geometry of their arguments.
 
-On tensors without contents an operator's result is a function of its arguments' sizes, strides and dtypes and of the
-other arguments' values. torch computes it anew each time, for many operators in Python (`torch._refs`), which takes a
-hundred times as long as making the result, and a model of eighty equal layers needs the same few hundred results
-thousands of times.
+On tensors without contents an operator's result is a function of its arguments' sizes, strides and dtypes and of the other
+arguments' values. torch computes it anew each time, for many operators in Python (`torch._refs`), which takes a hundred
+times as long as making the result, and a model of eighty equal layers needs the same few hundred results thousands of times.
 
 Only such functions are cached: the operator's schema says that it writes nothing and returns none of its arguments, every
 tensor in its arguments and in its result is on the meta device, and the storage of each result is new and as large as its
@@ -17,14 +16,14 @@ from typing import Any
 
 import torch
 
-#: Of one result: sizes, strides, dtype; or a value that is no tensor.
+#: One result: sizes, strides, dtype; or a value other than a tensor.
 _Result = tuple[Any, ...]
 
 _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
 def key(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable | None:
-    """The cache key: all that the result depends on; None where it may depend on more."""
+    """Return the cache key, all that the result depends on; None if it may depend on more."""
     parts: list[Any] = [func]
     if not _describe(args, parts):
         return None
@@ -59,7 +58,7 @@ class ResultCache:
         self._known: dict[Hashable, tuple[tuple[_Result, ...], type | None, int]] = {}
 
     def lookup(self, key: Hashable) -> tuple[Any, int] | None:
-        """(A new result, its FLOPs) as the operator would give it; None where nothing is known."""
+        """Return a new result, as the operator would give it, and its FLOPs; None if it is not cached."""
         known = self._known.get(key)
         if known is None:
             return None
@@ -69,7 +68,7 @@ class ResultCache:
         return kind(_make(result) if len(result) == 3 else result[0] for result in results), flops
 
     def store(self, key: Hashable, arguments: Iterable[torch.Tensor], out: Any, flops: int) -> None:
-        """Notes what the operator returned for these tensors, where it can be made again."""
+        """Cache the operator's result for these tensors, if it can be made again."""
         kind = type(out) if isinstance(out, (list, tuple)) else None
         returned = out if kind else (out,)
         results = [_result(value) for value in returned]
@@ -82,13 +81,13 @@ class ResultCache:
 
 
 def is_pure(func: Any) -> bool:
-    """Whether an operator's schema says that nothing is written and nothing returned is an argument's."""
+    """Return True if an operator's schema says that it writes nothing and returns no argument."""
     schema = func._schema
     return all(each.alias_info is None for each in (*schema.arguments, *schema.returns))
 
 
 def _result(one: Any) -> _Result | None:
-    """How to make it again; None where that is not known."""
+    """Return how to make a result again; None if that is not known."""
     if not isinstance(one, torch.Tensor):
         return (one,) if isinstance(one, _PLAIN) else None
     if not one.is_meta or type(one) is not torch.Tensor or one.storage_offset():

@@ -30,19 +30,19 @@ MAPPED_BYTES = 1 << 16
 
 
 def keeps_contents(tensor: torch.Tensor) -> bool:
-    """Whether a new CPU tensor of this geometry and dtype is real."""
+    """Return True if a new CPU tensor of this geometry and dtype is real."""
     is_float = tensor.is_floating_point() or tensor.is_complex()
     return tensor.untyped_storage().nbytes() < (_LARGEST_FLOATS_BYTES if is_float else _LARGEST_INTEGERS_BYTES)
 
 
 def like(meta: torch.Tensor) -> torch.Tensor:
-    """A CPU tensor of the geometry of a meta tensor, whose contents must not be read."""
+    """Return a CPU tensor of the geometry of a meta tensor, whose contents must not be read."""
     empty = torch.empty(0, dtype=meta.dtype, device="cpu")
     return empty.set_(pages(meta.untyped_storage().nbytes()), meta.storage_offset(), meta.size(), meta.stride())
 
 
 def pages(nbytes: int) -> Any:
-    """A CPU storage of so many bytes that nothing has written to."""
+    """Return a CPU storage of ``nbytes`` bytes that nothing has written to."""
     if nbytes < MAPPED_BYTES:
         return torch.UntypedStorage(nbytes, device="cpu")
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
@@ -50,5 +50,5 @@ def pages(nbytes: int) -> Any:
 
 
 def stand_in(tensor: torch.Tensor) -> torch.Tensor:
-    """A meta tensor of the geometry of a CPU tensor."""
+    """Return a meta tensor of the geometry of a CPU tensor."""
     return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")

@@ -7,7 +7,7 @@ which elements a boolean index takes, how long a batch is, whether a mask can be
    has its true contents; a collective on it has the result that it has when every rank holds the same.
 2. All else is unknown: weights, whatever an unknown tensor took part in, random floats (random integers are drawn),
    floats that were never written (integers that were never written are zeros).
-3. What is made of known values has the bytes, the launches and the shape that it has on a GPU: contents are kept beside
+3. What is made of known values has the bytes, the launches and the shape that it has on a GPU: contents are kept with
    the storages that are counted and are never counted themselves.
 
 Unknown values that a program reads: `harness.probe.sim.answers`.
@@ -27,7 +27,7 @@ aten = torch.ops.aten
 #: more than dispatching does.
 LIMIT_BYTES = 1 << 20
 
-#: Of a mask that is expanded from what is known, as Qwen2-VL's from a flag per token to all of its features.
+#: The limit for a mask expanded from known values, as Qwen2-VL's from a flag per token to all of its features.
 EXPANDED_LIMIT_BYTES = 1 << 28
 
 _CPU = torch.device("cpu")
@@ -45,8 +45,8 @@ class _Contents(weakref.ref):  # type: ignore[type-arg]
 class KnownValues:
     """The contents of the device's storages, as far as they are known.
 
-    They belong to storages, so that a write through any view is seen by all. ``is_ghost`` says of a CPU tensor whether
-    its contents are unknown; a CPU tensor that is none is its own contents.
+    They belong to storages, so that a write through any view is seen by all. ``is_ghost`` returns True if the contents of a
+    CPU tensor are unknown; any other CPU tensor is its own contents.
     """
 
     def __init__(self, is_ghost: Callable[[torch.Tensor], bool]) -> None:
@@ -54,11 +54,11 @@ class KnownValues:
         self._table: dict[int, _Contents] = {}
 
     def maybe(self, tensor: torch.Tensor) -> bool:
-        """False where a tensor on the device is unknown: the question that every operator asks, so a cheap one."""
+        """Return False if a tensor on the device is unknown: every operator needs this, so it is cheap."""
         return tensor.untyped_storage()._cdata in self._table or not tensor.numel()
 
     def contents(self, tensor: torch.Tensor, limit: int = LIMIT_BYTES) -> torch.Tensor | None:
-        """A CPU tensor of the same geometry that shares the contents (writes to it are writes to them); None where they
+        """Return a CPU tensor of the same geometry that shares the contents (writes to it are writes to them); None if they
         are unknown."""
         if not tensor.is_meta:
             return None if tensor.device.type != "cpu" or self._is_ghost(tensor) else tensor
@@ -74,7 +74,7 @@ class KnownValues:
         return _over(known.data, tensor)
 
     def learn(self, tensor: torch.Tensor, value: torch.Tensor) -> None:
-        """Notes what was written to all elements of a tensor on the device."""
+        """Record the values written to all elements of a tensor on the device."""
         if not tensor.is_meta or is_weight(tensor) or value.shape != tensor.shape or value.dtype != tensor.dtype:
             return
         storage = tensor.untyped_storage()
@@ -87,7 +87,8 @@ class KnownValues:
         aten.copy_(_over(known.data, tensor), value)
 
     def blank(self, tensor: torch.Tensor) -> bool:
-        """Contents of zeros for a storage that the tensor covers. False where it does not, or is too large."""
+        """Give a storage that the tensor covers contents of zeros. Return False if the tensor does not cover it, or it is
+        too large."""
         storage = tensor.untyped_storage()
         nbytes = storage.nbytes()
         if not 0 < nbytes <= LIMIT_BYTES or tensor.numel() * tensor.element_size() != nbytes:
@@ -102,15 +103,16 @@ class KnownValues:
         return True
 
     def forget(self, tensor: torch.Tensor) -> None:
-        """Something unknown was written to the tensor."""
+        """Drop the contents of the tensor's storage: something unknown was written to it."""
         if self._table:
             self._table.pop(tensor.untyped_storage()._cdata, None)
 
     def forget_storage(self, storage: Any) -> None:
+        """Drop the contents of a storage, as when it is resized."""
         self._table.pop(storage._cdata, None)
 
     def inputs(self, values: Any) -> Any:
-        """An operator's arguments with contents in the place of tensors; `UNKNOWN` where one of them is unknown."""
+        """Return an operator's arguments with contents in place of tensors; `UNKNOWN` if one of them is unknown."""
         if isinstance(values, torch.Tensor):
             found = self.contents(values)
             return UNKNOWN if found is None else found
@@ -125,12 +127,13 @@ class KnownValues:
         return values
 
 
-#: In the place of contents.
+#: Stands in for contents.
 UNKNOWN: Any = object()
 
 
 def is_weight(tensor: torch.Tensor) -> bool:
-    """What training changes is unknown, wherever it came from."""
+    """Return True for a parameter or a tensor that requires grad: training changes it, so it is unknown wherever it came
+    from."""
     return type(tensor) is torch.nn.Parameter or tensor.requires_grad
 
 

@@ -1,7 +1,7 @@
-"""Shapes that older releases of torch have for its fake tensors only, and not on the meta device.
+"""Meta kernels that older releases of torch have only for fake tensors.
 
-Of attention before 2.5, as `torch._meta_registrations` of 2.5 has them; of what an optimizer does to many tensors at once
-before 2.4.
+Attention before 2.5, as `torch._meta_registrations` of 2.5 has it; the optimizers' operations on many tensors at once before
+2.4.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-#: Alive as long as what it registers.
+#: A library must outlive the kernels that it registers.
 _LIBRARY = torch.library.Library("aten", "IMPL", "Meta")
 
 
@@ -25,7 +25,7 @@ def _flash_attention(
     *,
     scale: float | None = None,
 ) -> tuple[object, ...]:
-    """Output, one fp32 number per row, lengths, the generator's state, no debug mask."""
+    """Return the output, one fp32 number per row, lengths, the generator's state, no debug mask."""
     batch, heads, rows, _ = query.shape
     return (
         torch.empty_like(query.transpose(1, 2)).transpose(1, 2),
@@ -50,7 +50,7 @@ def _efficient_attention(
     *,
     scale: float | None = None,
 ) -> tuple[torch.Tensor, ...]:
-    """Output, one fp32 number for each row, of which there are a multiple of 32, the generator's state."""
+    """Return the output, one fp32 number for each row, rounded up to a multiple of 32, and the generator's state."""
     batch, heads, rows, _ = query.shape
     return (
         query.new_empty((batch, rows, heads, value.shape[3])).transpose(1, 2),
@@ -68,7 +68,7 @@ def _for_each(tensors: list[torch.Tensor], *_: Any, **__: Any) -> list[torch.Ten
 
 
 def _for_each_in_place(*_: Any, **__: Any) -> None:
-    """The tensors stay as they are."""
+    """Do nothing: the tensors keep their shapes."""
 
 
 _OF_MANY = tuple(

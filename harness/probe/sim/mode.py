@@ -1,13 +1,13 @@
 """The dispatch mode of a simulation: runs operators on shapes, answers queries for values, and books storages.
 
-Every operator has a plan, made at its first call and found again by its identity, because a step of a large model
-is a hundred thousand operators, half of them views:
+Every operator has a plan, made at its first call and found again by its identity, because a step of a large model is a
+hundred thousand operators, half of them views:
 
 - a view runs as it is: it touches no element, on any device;
 - an operator that only writes into its first argument has nothing to do;
 - a collective returns its outputs with a finished handle;
-- everything else runs torch's meta kernel, and what it returns is booked. Many of these kernels are Python, so what one
-  made of the geometry of its arguments is remembered and made again (`harness.probe.sim.geometry`).
+- everything else runs torch's meta kernel, and its result is booked. Many of these kernels are Python, so a result is cached
+  by the geometry of the arguments and made again (`harness.probe.sim.geometry`).
 
 After an operator has run on shapes, its known values follow (`harness.probe.sim.following`).
 """
@@ -44,7 +44,7 @@ _NOTHING: dict[str, Any] = {}
 
 
 class SimulationMode(TorchMeter):
-    """One rank's operators. Entered by `harness.probe.sim.Simulation`; see `TorchMeter` for what is counted."""
+    """The operators of one rank. Entered by `harness.probe.sim.Simulation`; see `TorchMeter` for what is counted."""
 
     def __init__(self, allocator: AllocatorSettings) -> None:
         super().__init__("meta", trace=True)
@@ -57,7 +57,7 @@ class SimulationMode(TorchMeter):
         self._says_meta: dict[tuple[int, int], tuple[bool, CodeType]] = {}
         #: The virtual GPU of a program (`harness.probe.virtual_gpu.devices.InDispatch`); None in a scenario.
         self.program: Any = None
-        #: Of which kernels scratch memory is booked (`harness.probe.sim.scratch`).
+        #: Kernels whose scratch memory is booked (`harness.probe.sim.scratch`).
         self.scratch: dict[Any, scratch.Rule] = {}
         self.known = KnownValues(self.is_ghost)
         self.following = Following(self.known)
@@ -88,6 +88,7 @@ class SimulationMode(TorchMeter):
         super().__exit__(*exc)
 
     def begin(self) -> None:
+        """Begin a phase, also for the reads of values and the reserved memory. In a scenario all streams finish first."""
         self._launched_before += self.op_launches
         super().begin()
         if self.program is None:  # nothing waits in a program between its phases
@@ -96,6 +97,7 @@ class SimulationMode(TorchMeter):
         self.reserving.begin()
 
     def end(self) -> PhaseReading:
+        """Return the phase's reading, with the reserved peaks and the smallest card in bytes."""
         reading = super().end()
         if self.program is not None and self.program.allocator != self.reserving.settings:
             assert self.ledger.trace is not None
@@ -108,7 +110,7 @@ class SimulationMode(TorchMeter):
 
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:
-        """Operators inside are the simulation's own and do not count. Nothing that they make may be kept."""
+        """Leave the operators of the block uncounted: they are the simulation's own. Nothing that they make may be kept."""
         launches, moved, copied = self.op_launches, self.moved_bytes, self.copied_bytes
         moves = len(self.ledger.moves)
         try:
@@ -118,6 +120,7 @@ class SimulationMode(TorchMeter):
             del self.ledger.moves[moves:]
 
     def memory_of(self, tensor: Any) -> int:
+        """Return the memory that a tensor's bytes are booked in: by its device, or in a program by the virtual card."""
         kind = tensor.device.type
         if self.program is not None and kind in ("meta", "cuda"):
             return self.program.memory()
@@ -125,7 +128,7 @@ class SimulationMode(TorchMeter):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here, and torch's guard against that would cost a fifth of every operator."""
+        """Return False: nothing is compiled here, and torch's guard against that would cost a fifth of every operator."""
         return False
 
     def __torch_dispatch__(
@@ -149,7 +152,7 @@ class SimulationMode(TorchMeter):
     # -- plans -------------------------------------------------------------------------------------------------------
 
     def _with_scratch(self, plan: Plan, operator: Any) -> Plan:
-        """The plan, and the memory that the operator's kernel takes beside its results."""
+        """Return the plan, with the memory that the operator's kernel takes in addition to its results."""
         rule = self.scratch.get(operator)
         if rule is None:
             return plan
@@ -164,7 +167,7 @@ class SimulationMode(TorchMeter):
         return with_scratch
 
     def _counting(self, plan: Plan, what: operators.Traits) -> Plan:
-        """The plan, and the bytes that the operator's kernel moves."""
+        """Return the plan, with the bytes that the operator's kernel moves."""
         if what.is_composite or not what.moves or plan == self._copy_:
             return plan
 
@@ -198,13 +201,13 @@ class SimulationMode(TorchMeter):
         return self.compute_known if geometry.is_pure(func) else self._compute_and_write
 
     def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator that touches no element."""
+        """Run an operator that touches no element."""
         if args and type(args[0]) is torch.nn.Parameter and args[0].is_meta:
             self.known.forget(args[0])  # a weight is unknown, and so is each view of it
         return func._op(*args, **kwargs) if kwargs else func._op(*args)  # what calling ``func`` does, a frame less
 
     def _write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An in-place operator."""
+        """Run an in-place operator."""
         target = args[0]
         self.op_launches += 1
         if target.is_meta:
@@ -217,7 +220,7 @@ class SimulationMode(TorchMeter):
         return func(*args, **kwargs)
 
     def _make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator that makes a new tensor from no other, or from the shape of one."""
+        """Run an operator that makes a new tensor from no other, or from the shape of one."""
         device = kwargs.get("device")
         what = operators.traits(func)
         if device is not None and device.type == "meta":
@@ -235,7 +238,7 @@ class SimulationMode(TorchMeter):
         return self._as_ghost(shape)
 
     def _compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Any other operator."""
+        """Run any other operator."""
         first = args[0] if args else None
         what = operators.traits(func)
         if not (isinstance(first, torch.Tensor) and first.is_meta):
@@ -259,12 +262,13 @@ class SimulationMode(TorchMeter):
         return out
 
     def compute_known(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator as `compute_again`, and follow its known values."""
         out = self.compute_again(func, args, kwargs)
         self.following.computed(func, args, kwargs, out)
         return out
 
     def compute_again(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """As `_compute`, for an operator whose result may be cached by its arguments' geometry."""
+        """Run an operator as `_compute` does, with its result cached by its arguments' geometry."""
         device = kwargs.get("device")
         if device is not None and device.type != "meta" and isinstance(args[0], torch.Tensor) and args[0].is_meta:
             return self._make(func, args, kwargs)  # in host memory, with the shape of a tensor on the device
@@ -342,12 +346,13 @@ class SimulationMode(TorchMeter):
     # -- operators with a special plan --------------------------------------------------------------------------------
 
     def waits_for_device(self) -> None:
-        """The host reads what the current stream has computed, or waits for a copy on it."""
+        """Record that the host reads a result of the current stream, or waits for a copy on it."""
         self.ledger.streams.finish_stream()
 
     def copied_unknown(self, target: torch.Tensor, source: torch.Tensor) -> bool:
-        """Counts a copy on the device, of values that are unknown and stay so. False where it is another. May be called
-        outside an operator: a partition is gathered, and taken apart, by as many copies as there are ranks."""
+        """Count a copy on the device, of values that are unknown and stay so, and return True; return False for any other
+        copy. May be called outside an operator: a partition is gathered, and taken apart, by as many copies as there are
+        ranks."""
         known = self.known
         if not (target.is_meta and source.is_meta) or known.maybe(source) or known.maybe(target):
             return False
@@ -370,7 +375,7 @@ class SimulationMode(TorchMeter):
         return target
 
     def _copy_between(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """What a copy makes of known values, and of the host's."""
+        """Run a copy of known values, and of the host's."""
         target, source = args[0], args[1]
         non_blocking = kwargs.get("non_blocking", args[2] if len(args) > 2 else False)
         if target.is_meta != source.is_meta and not non_blocking:
@@ -385,8 +390,8 @@ class SimulationMode(TorchMeter):
         self._become_ghost(target)
 
     def _set_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Another storage, or another part of it. Contents are those that the storage has. One on meta that no operator made
-        is the program's own, as of a checkpoint that is loaded lazily: it has no bytes on a GPU either."""
+        """Give a tensor another storage, or another part of it. Contents are those of the storage. A storage on meta that no
+        operator made is the program's own, as of a checkpoint that is loaded lazily: it has no bytes on a GPU either."""
         target = args[0]
         if target.is_meta:
             if self.ledger.find(args[1]) is None:
@@ -436,8 +441,8 @@ class SimulationMode(TorchMeter):
         return self.pinned(args[0])
 
     def _meant(self, kwargs: dict[str, Any]) -> int:
-        """The memory of a tensor that is requested on the meta device: the accelerator's, unless the requesting statement
-        spells the name ``meta`` out. Such a statement wants a tensor without storage on a GPU as well."""
+        """Return the memory of a tensor that is requested on the meta device: the accelerator's, unless the requesting
+        statement spells the name ``meta`` out. Such a statement wants a tensor without storage on a GPU as well."""
         if self.program is not None:
             return self.program.placement()
         if "device" not in kwargs:
@@ -455,7 +460,7 @@ class SimulationMode(TorchMeter):
     # -- host memory without contents --------------------------------------------------------------------------------
 
     def pinned(self, source: torch.Tensor) -> torch.Tensor:
-        """A page-locked copy of a host tensor, with its contents where it has some and keeps them (see
+        """Return a page-locked copy of a host tensor, with its contents if it has some and keeps them (see
         `host.keeps_contents`). May be called outside an operator."""
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             copy = self._as_ghost(host.stand_in(source))
@@ -467,6 +472,7 @@ class SimulationMode(TorchMeter):
         return copy
 
     def is_ghost(self, tensor: torch.Tensor) -> bool:
+        """Return True if the tensor's storage is in host memory without contents (`harness.probe.sim.host`)."""
         return self._is_ghost_storage(tensor.untyped_storage())
 
     def _is_ghost_storage(self, storage: torch.UntypedStorage) -> bool:
@@ -480,7 +486,7 @@ class SimulationMode(TorchMeter):
         return tensor
 
     def _become_ghost(self, tensor: torch.Tensor) -> None:
-        """From now on the contents of the tensor are unknown."""
+        """Make the contents of the tensor unknown from now on."""
         storage = tensor.untyped_storage()
         self.ledger.add(storage, HOST, ghost=True)
         entry = self.ledger.find(storage)
@@ -489,7 +495,7 @@ class SimulationMode(TorchMeter):
         _make_healthy(tensor)
 
     def forget(self, tensor: torch.Tensor) -> None:
-        """What was written to a tensor of the device or of the host is unknown. May be called outside an operator."""
+        """Make the values of a tensor on the device or the host unknown. May be called outside an operator."""
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             if tensor.is_meta:
                 self.known.forget(tensor)
@@ -498,7 +504,7 @@ class SimulationMode(TorchMeter):
 
 
 def _make_healthy(ghost: torch.Tensor) -> None:
-    """Unknown floats on the host may be read without an operator, as by ``numpy()``."""
+    """Fill unknown floats on the host with a healthy value: they may be read without an operator, as by ``numpy()``."""
     if ghost.is_floating_point() and ghost.untyped_storage().nbytes() < host.MAPPED_BYTES:
         ghost.fill_(answers.HEALTHY)
 

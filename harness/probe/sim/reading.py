@@ -1,7 +1,7 @@
-"""What torch does with values behind the dispatcher's back, for the time of a simulation.
+"""Patches for reads of values that bypass torch's dispatcher, for the time of a simulation.
 
-``torch.tensor(data, device="meta")`` never looks at its data, ``tolist()`` and ``numpy()`` read memory as it is, the
-options of a reduction are opaque to the dispatcher, and a storage is resized, and made for a copy, without an operator.
+``torch.tensor(data, device="meta")`` never looks at its data, ``tolist()`` and ``numpy()`` read memory as it is, the options
+of a reduction are opaque to the dispatcher, and a storage is resized, and made for a copy, without an operator.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from harness.probe.sim.known import KnownValues
 
 @contextlib.contextmanager
 def adapted(known: KnownValues, following: Following, is_ghost: Callable[[Any], bool]) -> Iterator[None]:
-    """Inside, values that torch would take from memory come from ``known``. ``is_ghost`` says of a storage of the host
-    whether its contents are unknown."""
+    """Take values from ``known`` that torch would read from memory, within the block. ``is_ghost`` returns True if the
+    contents of a host storage are unknown."""
     with Patches() as patches:
 
         def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
@@ -65,7 +65,7 @@ def _from_data(original: Any, known: KnownValues) -> Any:
 
 
 def _asked(data: Any) -> Any:
-    """Lists with the numbers of the tensors in them, which torch would read past every mode."""
+    """Return the lists with numbers in place of the tensors in them, which torch would read past every mode."""
     if isinstance(data, (list, tuple)):
         return [_asked(value) for value in data]
     if not isinstance(data, torch.Tensor) or data.dim():
@@ -87,21 +87,21 @@ def _new_tensor(original: Any, known: KnownValues) -> Any:
 
 def _learn(out: torch.Tensor, data: Any, known: KnownValues, make: Any) -> None:
     if [*operators.tensors_in(data)]:
-        return  # each of them is asked for its value: the answers are not contents
+        return  # the value of each is read: the answers are not contents
     with _unseen():
         known.learn(out, make(data, dtype=out.dtype, device="cpu"))
 
 
 @contextlib.contextmanager
 def _unseen() -> Iterator[None]:
-    """What is done inside is the simulation's own: no mode sees it."""
+    """Hide the operators of the block, which are the simulation's own, from every mode."""
     with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():  # type: ignore[attr-defined]
         yield
 
 
 def _reads(original: Any, known: KnownValues) -> Any:
     def read(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if hasattr(type(self), "__tensor_flatten__"):  # made of others, which are asked
+        if hasattr(type(self), "__tensor_flatten__"):  # made of others, which answer
             return original(self, *args, **kwargs)
         with _unseen():
             unknown = not self.is_floating_point() and not self.is_complex() and known.contents(self) is None
@@ -133,7 +133,8 @@ def _resize(original: Any, known: KnownValues) -> Any:
 
 
 def _clone(original: Any, is_ghost: Callable[[Any], bool]) -> Any:
-    """Which is how ``copy.deepcopy`` copies a tensor of the host: gigabytes without contents stay untouched."""
+    """Return ``clone`` of storages, by which ``copy.deepcopy`` copies a tensor of the host: gigabytes without contents stay
+    untouched."""
 
     def clone(storage: Any) -> Any:
         if not is_ghost(storage):
@@ -146,8 +147,9 @@ def _clone(original: Any, is_ghost: Callable[[Any], bool]) -> Any:
 
 
 def _share(original: Any, is_ghost: Callable[[Any], bool]) -> Any:
-    """Which copies all of it, into memory that another process sees: gigabytes without contents would be real ones, and what
-    the other process does with them is not simulated. The workers of a data loader are forked, and share their batches."""
+    """Return ``share`` of storages, which raises SimulationError for gigabytes without contents: sharing copies a storage
+    into memory that another process sees, which would make them real, and sim does not follow the other process. The workers
+    of a data loader are forked, and may share their batches."""
     simulating = os.getpid()
 
     def share(storage: Any, *args: Any, **kwargs: Any) -> Any:

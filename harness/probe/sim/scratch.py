@@ -1,4 +1,4 @@
-"""Memory that kernels take from the allocator and give back while they run, where it grows with the tensors.
+"""Memory that kernels take from the allocator and give back while they run, if it grows with the tensors.
 
 A tensor's own bytes are booked by the operators that make it; these are a kernel's own. Read in PyTorch's sources, at the
 functions that each rule names. Kernels of fixed scratch memory, and of less than a row of numbers, are left out.
@@ -35,8 +35,8 @@ _LOCK = 16
 
 
 def _flash_backward(heads_at: int, rows_at: int) -> Rule:
-    """`mha_bwd` in ``aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp``: dQ in fp32 and a number for each
-    row, both for a multiple of 128 rows, and dK and dV of every query's head, where several share one."""
+    """Return the rule of `mha_bwd` in ``aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp``: dQ in fp32 and a
+    number for each row, both for a multiple of 128 rows, and dK and dV of every query's head, if several share one."""
 
     def rule(_: Any, query: torch.Tensor, key: torch.Tensor, *__: Any, **___: Any) -> Sequence[tuple[int, ...]]:
         if query.dim() != 4:
@@ -54,9 +54,9 @@ def _flash_backward(heads_at: int, rows_at: int) -> Rule:
 def _efficient_backward(
     _: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *__: Any, **___: Any
 ) -> Sequence[tuple[int, ...]]:
-    """`_efficient_attention_backward` in ``aten/src/ATen/native/transformers/cuda/attention_backward.cu`` and
-    `workspace_elements_gq`: dQ in fp32 by blocks, and a number for each row. In fp32 that number is made beforehand, of the
-    product of the output and its gradient."""
+    """Return the scratch of `_efficient_attention_backward` in
+    ``aten/src/ATen/native/transformers/cuda/attention_backward.cu`` and `workspace_elements_gq`: dQ in fp32 by blocks, and a
+    number for each row. In fp32 that number is made beforehand, of the product of the output and its gradient."""
     batch, heads, rows, size = query.shape
     numbers = batch * heads * rows * _FP32
     blocks = math.ceil(rows / _BLOCK) * math.ceil(size / _BLOCK)
@@ -69,8 +69,8 @@ def _efficient_backward(
 def _embedding_backward(
     gradient: torch.Tensor, indices: torch.Tensor, num_weights: int, *_: Any, **__: Any
 ) -> Sequence[tuple[int, ...]]:
-    """`embedding_backward_cuda_kernel` in ``aten/src/ATen/native/cuda/EmbeddingBackwardKernel.cu``: sorted indices, where
-    the rows of each begin, and sums in fp32 of up to ten rows each."""
+    """Return the scratch of `embedding_backward_cuda_kernel` in ``aten/src/ATen/native/cuda/EmbeddingBackwardKernel.cu``:
+    sorted indices, the first row of each, and sums in fp32 of up to ten rows each."""
     count = indices.numel()
     if count <= _UNSORTED_INDICES:
         return ()
@@ -86,7 +86,7 @@ def _up(value: int, multiple: int) -> int:
 
 
 def _known(**rules: Rule) -> dict[Any, Rule]:
-    """By operator, of those that this torch has."""
+    """Return the rules by operator, for the operators that this torch has."""
     return {getattr(aten, name).default: rule for name, rule in rules.items() if hasattr(aten, name)}
 
 

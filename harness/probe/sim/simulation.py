@@ -1,4 +1,4 @@
-"""Makes one process one rank of a large job."""
+"""Turns one process into one rank of a large job."""
 
 from __future__ import annotations
 
@@ -23,17 +23,15 @@ from harness.probe.sim.mode import SimulationMode
 
 
 class Simulation:
-    """Inside, this process is rank ``rank`` of ``world_size``, its accelerator is ``meta``, and no operator computes
-    anything.
+    """Makes this process rank ``rank`` of ``world_size`` within the block, with ``meta`` as its accelerator; no operator
+    computes anything.
 
-    Enter it after the framework's modules are imported (with ``DS_ACCELERATOR=cpu`` for DeepSpeed) and before the
-    framework does anything: before ``init_distributed``, before a model is built. One simulation per process at a time.
-    Inside, build the model on whatever device the job would; large CPU tensors cost nothing (see
-    `harness.probe.sim.host`).
+    Enter it after the framework's modules are imported (with ``DS_ACCELERATOR=cpu`` for DeepSpeed) and before the framework
+    does anything: before ``init_distributed``, before a model is built. One simulation per process at a time. Inside, build
+    the model on whatever device the job would; large CPU tensors cost nothing (see `harness.probe.sim.host`).
 
-    ``kernels`` says whose kernels are counted where torch chooses by the device: ``gpu``, or ``cpu`` to compare with ``cpu``
-    mode to the byte.
-    ``allocator`` are the options of the card's caching allocator, whose reserved bytes are modelled.
+    ``kernels`` selects the kernels to count where torch chooses by the device: ``gpu``, or ``cpu`` to compare with ``cpu``
+    mode to the byte. ``allocator`` are the options of the card's caching allocator, whose reserved bytes are modelled.
     """
 
     device = "meta"
@@ -85,7 +83,7 @@ class Simulation:
         return self._exit.__exit__(*exc)
 
     def _pin(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Pinning copies into page-locked host memory, except on CPU, where it returns its input."""
+        """Return a copy in page-locked host memory, except on CPU, where pinning returns its input."""
         if self.kernels == "cpu" or tensor.device.type != "cpu":
             return tensor
         return self.mode.pinned(tensor)
@@ -103,11 +101,12 @@ class SimulationMeter:
         return self._mode.ledger
 
     def allocator(self) -> AllocatorSettings:
-        """The options of the allocator that is modelled."""
+        """Return the options of the allocator that is modelled."""
         return self._mode.reserving.settings
 
     @property
     def working(self) -> Callable[[], None]:
+        """The function that is called with every operator, as a sign of life."""
         return self._mode.working
 
     @working.setter
@@ -131,7 +130,7 @@ class SimulationMeter:
 
 
 def environment(rank: int, world_size: int, ranks_per_node: int) -> AbstractContextManager[None]:
-    """Sets the variables that a launcher would set."""
+    """Set the variables that a launcher would set, within the block."""
     local = rank % ranks_per_node
     values = {
         "RANK": rank, "WORLD_SIZE": world_size, "LOCAL_RANK": local, "LOCAL_SIZE": ranks_per_node,
@@ -143,7 +142,7 @@ def environment(rank: int, world_size: int, ranks_per_node: int) -> AbstractCont
 
 @contextlib.contextmanager
 def process_group(rank: int, world_size: int) -> Iterator[None]:
-    """Within, a `join_fake_group`."""
+    """Join a fake group (`join_fake_group`) within the block. Raise SimulationError if a process group exists already."""
     if dist.is_initialized():
         raise SimulationError("a process group exists already: enter the simulation before anything joins one")
     join_fake_group(dist.init_process_group, rank, world_size)
@@ -154,8 +153,8 @@ def process_group(rank: int, world_size: int) -> Iterator[None]:
 
 
 def join_fake_group(init: Callable[..., None], rank: int, world_size: int) -> None:
-    """torch's ``fake`` process group: it has the ranks and the groups, and its collectives do nothing. ``init`` is torch's
-    own ``init_process_group``."""
+    """Join torch's ``fake`` process group: it has the ranks and the groups, and its collectives do nothing. ``init`` is
+    torch's own ``init_process_group``."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     init("fake", rank=rank, world_size=world_size, store=FakeStore())
@@ -176,8 +175,8 @@ def _attention(kernels: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _autocast() -> Iterator[None]:
-    """``torch.autocast("meta", enabled=False)`` is what models write to keep a part in fp32: it changes nothing. An
-    enabled one would insert casts that the meta device does not have."""
+    """Make ``torch.autocast("meta", enabled=False)``, by which models keep a part in fp32, change nothing within the block.
+    An enabled one would insert casts that the meta device does not have, so it raises SimulationError."""
     autocast: Any = torch.amp.autocast_mode.autocast
     original = autocast.__init__
 
@@ -207,8 +206,8 @@ def _autocast() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _generators() -> Iterator[None]:
-    """The meta device has no generator whose state recomputation must restore. Newer releases of torch know; those of 2.5
-    and before look for one, and those of 2.4 and before for the device's module."""
+    """Skip the meta device's generator within the block: it has no state that recomputation must restore. Newer releases of
+    torch know; those of 2.5 and before look for a generator, and those of 2.4 and before for the device's module."""
     random, checkpoint = torch.random, torch.utils.checkpoint
     fork_rng: Any = random.fork_rng
     module_of: Any = getattr(checkpoint, "_get_device_module", None)
@@ -228,15 +227,15 @@ def _generators() -> Iterator[None]:
 
 
 def _is_meta(tensor: Any) -> bool:
-    """As torch has it, whatever device the tensor shows to a program."""
+    """Return True if torch has the tensor on meta, whatever device it shows to a program."""
     with torch._C.DisableTorchFunction():
         return bool(tensor.is_meta)
 
 
 @contextlib.contextmanager
 def _moved_parameters(mode: SimulationMode) -> Iterator[None]:
-    """Moving a module from CPU to its accelerator keeps its Parameter objects, which optimizers hold. torch takes meta
-    for another kind of tensor and would give the module new ones, so a move is made beneath the object here."""
+    """Keep a module's Parameter objects, which optimizers hold, when it moves from CPU to its accelerator, within the block.
+    torch takes meta for another kind of tensor and would give the module new ones, so a move is made beneath the object."""
     original = torch.nn.Module._apply
 
     def moves(parameter: Any, fn: Any) -> bool:

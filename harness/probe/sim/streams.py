@@ -1,6 +1,8 @@
-"""Streams and events of a card that is not there. There is one order of work, the program's, so nothing waits; but each
-stream has memory of its own, and on a GPU a free waits for the streams that use the memory, so `DeviceStreams` follows
-which one is current and what the host has waited for.
+"""Streams and events of a simulated card.
+
+The program's order is the only order of work, so nothing waits; but each stream has memory of its own, and on a GPU a free
+waits for the streams that use the memory, so `DeviceStreams` follows which stream is current and what the host has waited
+for.
 
 Source of the interface: https://docs.pytorch.org/docs/stable/cuda.html#streams-and-events.
 """
@@ -19,7 +21,7 @@ from harness.probe.meters.ledger import StorageLedger
 from harness.probe.no_stand_in import StandIn
 from harness.probe.replacing import attribute
 
-#: What is between two events, milliseconds: small, and no divisor that is zero.
+#: Time between two events, milliseconds: small, but not 0, as programs divide by it.
 ELAPSED_MS = 0.001
 
 
@@ -45,26 +47,31 @@ class Stream(StandIn):
         return torch.device("cuda", self.device_index)
 
     def wait_event(self, event: Any) -> None:
+        """Make later work of this stream wait for the event."""
         event.wait(self)
 
     def wait_stream(self, stream: Any) -> None:
-        """None is what `torch.nn.parallel` finds to copy on for a device that is not called ``cuda``, as in a simulation."""
+        """Make later work of this stream wait for ``stream``. None is the stream that `torch.nn.parallel` finds to copy on
+        for a device not called ``cuda``, as in a simulation."""
         if stream is not None:
             _order().wait(self.stream_id, _order().mark(stream.stream_id))
 
     def record_event(self, event: Any = None) -> Any:
+        """Record ``event``, or a new one, on this stream and return it."""
         event = event if event is not None else Event()
         event.record(self)
         return event
 
     def query(self) -> bool:
+        """Return True if all work of this stream is done. A second query in a row waits for it (`DeviceStreams.is_done`)."""
         return _order().is_stream_done(self.stream_id)
 
     def is_capturing(self) -> bool:
-        """No graph is ever captured."""
+        """Return False: no graph is ever captured."""
         return False
 
     def synchronize(self) -> None:
+        """Record that the host waited for all work of this stream."""
         _order().finish_stream(self.stream_id)
 
     @staticmethod
@@ -95,19 +102,25 @@ class Event(StandIn):
         self._mark: Mark | None = None  #: what was recorded last
 
     def record(self, stream: Any = None) -> None:
+        """Mark the work so far of ``stream``, or of the current one."""
         self._mark = _order().mark((stream or _card().current).stream_id)
 
     def wait(self, stream: Any = None) -> None:
+        """Make later work of ``stream``, or of the current one, wait for the recorded work."""
         if self._mark is not None:
             _order().wait((stream or _card().current).stream_id, self._mark)
 
     def query(self) -> bool:
+        """Return True if nothing was recorded or the recorded work is done. A second query in a row waits for it
+        (`DeviceStreams.is_done`)."""
         return self._mark is None or _order().is_done(self._mark)
 
     def elapsed_time(self, end_event: Any) -> float:
+        """Return `ELAPSED_MS`, a short time in milliseconds."""
         return ELAPSED_MS
 
     def synchronize(self) -> None:
+        """Record that the host waited for the recorded work."""
         if self._mark is not None:
             _order().finish(self._mark)
 
@@ -143,27 +156,29 @@ class _Card:
         return self._entered[-1]
 
     def enter(self, stream: Any) -> None:
+        """Make ``stream`` current until `leave`."""
         self._entered.append(stream)
         self.order.current = stream.stream_id
 
     def leave(self) -> None:
+        """Restore the stream that was current before `enter`."""
         self._entered.pop()
         self.order.current = self.current.stream_id
 
     def select(self, stream: Any) -> None:
-        """Until the block is left in which this is called, if there is one."""
+        """Make ``stream`` current until the enclosing block, if any, is left."""
         self._entered[-1] = stream
         self.order.current = stream.stream_id
 
     def next_number(self, priority: int) -> int:
-        """From 1 on, as the default stream is 0."""
+        """Return the number of a new stream: from 1 on, as the default stream is 0."""
         if priority not in self._numbers:
             first = 1 + len(self._numbers) * _STREAMS_PER_POOL
             self._numbers[priority] = itertools.cycle(range(first, first + _STREAMS_PER_POOL))
         return next(self._numbers[priority])
 
 
-#: Outside of `followed` a GPU that is never behind.
+#: The innermost followed card is last. Outside of `followed`: a GPU that is never behind.
 _cards = [_Card(DeviceStreams(late=False, settle=lambda: None, passed=lambda number: None))]
 
 
@@ -177,10 +192,12 @@ def _order() -> DeviceStreams:
 
 @contextlib.contextmanager
 def followed(ledger: StorageLedger) -> Iterator[None]:
-    """Inside, the ledger knows which stream is current, which streams use a storage, and what the host waits for."""
+    """Let the ledger follow, within the block, which stream is current, which streams use a storage, and what the host waits
+    for."""
 
     def record_stream(tensor: torch.Tensor, stream: Any) -> None:
-        """The method parses its arguments, of which a stream from here is none, before any mode."""
+        """Record that ``stream`` uses the tensor. torch's method rejects a stream from here as an argument before any mode
+        sees the call."""
         with torch._C.DisableTorchFunction():
             ledger.used_on(tensor.untyped_storage(), stream.stream_id)
 
@@ -195,11 +212,12 @@ def followed(ledger: StorageLedger) -> Iterator[None]:
 
 
 def synchronize(device: Any = None) -> None:
-    """``torch.cuda.synchronize``."""
+    """Record that the host waited for all streams, as ``torch.cuda.synchronize``."""
     _order().finish_all()
 
 
 def current_stream(device: Any = None) -> Any:
+    """Return the current stream of the followed card."""
     return _card().current
 
 
@@ -208,5 +226,6 @@ def default_stream(device: Any = None) -> Stream:
 
 
 def set_stream(stream: Any) -> None:
+    """Make ``stream`` current, unless it is None."""
     if stream is not None:
         _card().select(stream)

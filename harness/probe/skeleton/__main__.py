@@ -20,6 +20,7 @@ def _say(answer: dict[str, Any]) -> None:
 
 
 def main() -> int:
+    """Make the skeleton that the command line names, print the answer, and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m harness.probe.skeleton")
     parser.add_argument("what")
     parser.add_argument("folder", type=Path)

@@ -32,7 +32,7 @@ _FP32 = {"torch_dtype": "float32"}
 
 
 def _decoder(architecture: str, kind: str, *sizes: int, **fields: Any) -> dict[str, Any]:
-    """``sizes`` as `decoder_sizes` has them."""
+    """Return the configuration of a decoder; ``sizes`` are those of `decoder_sizes`."""
     return {
         "architectures": [architecture],
         "model_type": kind,

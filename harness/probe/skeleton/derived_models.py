@@ -2,7 +2,7 @@
 came between two versions. Data, without torch.
 
 Sources: CodeLlama, OpenLLaMA, phi-4 and Mixtral 8x22B as in github.com/Lightning-AI/litgpt (litgpt/config.py, which names
-the ``config.json`` of each); the others by their papers and model cards, written down without the repositories at hand. Of
+the ``config.json`` of each); the others by their papers and model cards, without access to the repositories. Of
 24 the number of parameters is compared with the published one (tests/probe/skeleton/test_derived_models.py).
 """
 
@@ -14,7 +14,7 @@ from harness.probe.skeleton.sizes import BF16, FP16, Table, encoder_sizes, like_
 
 
 def _encoder(kind: str, *sizes: int, **fields: Any) -> dict[str, Any]:
-    """``sizes`` as `encoder_sizes` has them."""
+    """Return the configuration of an encoder; ``sizes`` are those of `encoder_sizes`."""
     return {"model_type": kind, "layer_norm_eps": 1e-12, **encoder_sizes(*sizes), **fields}
 
 

@@ -1,11 +1,11 @@
-"""Known encoders beside those of `harness.probe.skeleton.more_models`: small BERTs, MPNet, DeBERTa-v2, and models that
-sort texts. Data, without torch.
+"""Known encoders in addition to those of `harness.probe.skeleton.more_models`: small BERTs, MPNet, DeBERTa-v2, and text
+classifiers. Data, without torch.
 
 Sources. Small BERTs: the table in github.com/google-research/bert (README.md). MPNet: the ``config.json`` copied in
-github.com/nerdwang/-18- (all-mpnet-base-v2). DeBERTa-v2 XXL: a public notebook that prints its configuration; XL: that
-and the layers of transformers' ``DebertaV2Config``, which names it. The others have the sizes of what their cards say
-that they were trained from, and its labels. The number of parameters is compared with that of keras-hub's presets
-(tests/probe/skeleton/test_encoders.py).
+github.com/nerdwang/-18- (all-mpnet-base-v2). DeBERTa-v2 XXL: a public notebook that prints its configuration; XL: that and
+the layers of transformers' ``DebertaV2Config``, which names it. The others have the sizes of the models that they were
+trained from by their cards, and the labels given there. The number of parameters is compared with that of keras-hub's
+presets (tests/probe/skeleton/test_encoders.py).
 """
 
 from __future__ import annotations

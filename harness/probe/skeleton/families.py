@@ -170,7 +170,7 @@ _PHI_3_NAMES = (
 
 
 def _gemma(tokens: int, turn: int, *, chat: bool) -> Family:
-    """``turn``: the id at which a turn starts; the one after it ends a turn."""
+    """Return a family of Gemma's. ``turn`` is the id that starts a turn; the next id ends one."""
     return Family(
         tokens=tokens,
         special={

@@ -1,4 +1,4 @@
-"""What is published of a family's tokenizer. Without torch."""
+"""The published facts of a family's tokenizer. Without torch."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ class Family:
     unigram: bool = False  #: of a SentencePiece model: not BPE; what it has no piece for is `unk`, not bytes
     spaces_first: bool = True  #: of a SentencePiece model: each text begins with a space
     legacy: bool | None = None  #: as the settings of a Llama tokenizer have it
-    named: tuple[tuple[str, str], ...] = ()  #: what a processor asks for by name, such as ``image_token``: name, text
+    named: tuple[tuple[str, str], ...] = ()  #: tokens that a processor looks up, as ``image_token``: name, text

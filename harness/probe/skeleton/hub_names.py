@@ -1,4 +1,4 @@
-"""Which known model a name on the hub means. Data, without torch."""
+"""Maps names on the hub to known models. Data, without torch."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ _FINE_TUNED = {
 
 
 def known(name: str) -> str | None:
-    """The model of the table that a name means, read without regard to case as the hub does: itself, or the one that it
-    mirrors or was fine-tuned from. None: no known model."""
+    """Return the model of the table that a name means: itself, or the one that it mirrors or was fine-tuned from; None if
+    there is none. Case does not matter, as on the hub."""
     given = name.lower()
     if given in _BY_LOWER:
         return _BY_LOWER[given]

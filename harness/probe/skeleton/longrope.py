@@ -1,4 +1,5 @@
-"""By how much Phi's long-context models stretch each rotated pair: the ``rope_scaling`` of their ``config.json``. Data.
+"""The factors by which Phi's long-context models stretch each rotated pair: the ``rope_scaling`` of their ``config.json``.
+Data.
 
 Sources: Phi-3.5-mini-instruct and Phi-4-mini-instruct as copied, with their tokenizers, in github.com/OpenMOSE/RWKV-LM-RLHF
 (main/tokenizer/phi3.5 and phi4-mini); Phi-3-mini-128k-instruct as copied in github.com/dAppCore/go-inference

@@ -1,7 +1,7 @@
 """Makes a skeleton: a checkpoint's folder of the right names, shapes and sizes, whose weights take no space.
 
-Runs in a measured environment, in a process of its own: transformers itself says what a checkpoint holds, and nothing that a
-program has changed in its process may have a say in that.
+Runs in a measured environment, in a process of its own: transformers itself determines the content of a checkpoint,
+unaffected by changes that a program makes in its own process.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from harness.probe.skeleton import (
 from harness.probe.skeleton.family import Family
 from harness.probe.skeleton.safetensors import StoredTensor
 
-#: Weights with contents are written for models up to this size: with more, a machine's disk is what is measured.
+#: Weights with contents are written for models up to this size: larger ones would measure the machine's disk.
 MOST_CONTENT_BYTES = 8 << 30
 
-#: What is taken along from a folder that a configuration lies in.
+#: Files copied from a configuration's folder.
 _COMPANIONS = (".json", ".txt", ".model", ".jinja", ".py", ".tiktoken")
 _MOST_COMPANION_BYTES = 64 << 20
 _TOKENIZERS = (
@@ -64,7 +64,7 @@ class SkeletonError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class SkeletonSource:
-    """What a skeleton is made of."""
+    """The inputs of a skeleton."""
 
     config: dict[str, Any]
     family: Family | None  #: None: the tokenizer is among ``companions``, or the model reads no text
@@ -74,7 +74,8 @@ class SkeletonSource:
 
 
 def source(what: str) -> SkeletonSource:
-    """A known model's name, a ``config.json``, or a folder with one. Raises SkeletonError."""
+    """Return the source for a known model's name, a ``config.json``, or a folder with one. Raise SkeletonError for anything
+    else."""
     path = Path(what)
     if path.is_dir():
         config = _read(path / "config.json")
@@ -101,8 +102,8 @@ def source(what: str) -> SkeletonSource:
 
 
 def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = False) -> list[SkeletonFile]:
-    """Makes ``folder``, or fills it. ``shrunk``: a tiny model of the same architecture. ``contents``: weights
-    are a function of their names, not zeros. Raises SkeletonError, OSError."""
+    """Make ``folder``, or fill it, and return its files. ``shrunk``: a tiny model of the same architecture. ``contents``:
+    weights are a function of their names, not zeros. Raise SkeletonError or OSError."""
     given = source(what)
     config = loaded(given.config)
     family = given.family
@@ -134,7 +135,7 @@ def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = Fals
 
 
 def loaded(fields: dict[str, Any]) -> Any:
-    """The configuration as the installed transformers reads it. Raises SkeletonError."""
+    """Return the configuration as the installed transformers reads it. Raise SkeletonError if it cannot."""
     import transformers
 
     kind = fields.get("model_type")
@@ -153,7 +154,7 @@ def loaded(fields: dict[str, Any]) -> Any:
 
 
 def family_of(config: dict[str, Any]) -> Family:
-    """The tokenizer for a configuration without one: that of a known family where it fits, else one made up."""
+    """Return the tokenizer for a configuration without one: that of a known family if it fits, else a synthetic one."""
     text = next((config[name] for name in ("text_config", "llm_config") if isinstance(config.get(name), dict)), config)
     rows = text.get("vocab_size", config.get("vocab_size"))
     if not isinstance(rows, int):
@@ -182,8 +183,8 @@ def family_of(config: dict[str, Any]) -> Family:
 
 
 def small(family: Family) -> tuple[Family, dict[int, int]]:
-    """The family with `_TINY_WORDS` words beside its special tokens, and where the ids of those went. Few special tokens
-    with small ids are among the words; as many as Mistral's thousand leave no room for them."""
+    """Return the family with `_TINY_WORDS` words in addition to its special tokens, and the new ids of those by the old
+    ones. A few special tokens with small ids are among the words; as many as Mistral's thousand leave no room for them."""
     ids: dict[int, int] = {}
     first = sum(index < _TINY_WORDS for index in family.special)
     end = _TINY_WORDS + (first if 2 * first > _TINY_WORDS else 0)
@@ -200,8 +201,8 @@ def small(family: Family) -> tuple[Family, dict[int, int]]:
 def weights(
     build: Callable[[Any, str], Any], config: Any, dtype_name: str | None, contents: bool, library: str = "transformers"
 ) -> tuple[list[StoredTensor], Callable[[StoredTensor], bytes] | None]:
-    """The tensors of the model that ``build`` makes of a configuration on a device, and what gives each one's contents.
-    Raises SkeletonError."""
+    """Return the tensors of the model that ``build`` makes of a configuration on a device, and a function for each one's
+    contents, None if they are left out. Raise SkeletonError if the model cannot be built."""
     from harness.probe.skeleton import parameters
 
     try:
@@ -221,14 +222,14 @@ def weights(
 
 
 def built(config: Any, device: str) -> Any:
-    """As `harness.probe.skeleton.parameters.build`, which needs torch."""
+    """Build the model as `harness.probe.skeleton.parameters.build`, which needs torch."""
     from harness.probe.skeleton import parameters
 
     return parameters.build(config, device)
 
 
 def _saved_fields(config: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """A shrunk configuration as JSON."""
+    """Return a shrunk configuration as JSON."""
     fields = json.loads(config.to_json_string(use_diff=False))
     for name in ("architectures", "auto_map", "transformers_version"):
         if given.get(name):
@@ -249,7 +250,7 @@ def _chosen(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def companions(folder: str) -> tuple[Path, ...]:
-    """The files beside a configuration that its skeleton has as they are."""
+    """Return the files next to a configuration that its skeleton copies unchanged."""
     return tuple(file for file in sorted(Path(folder).iterdir()) if _is_companion(file))
 
 
@@ -280,7 +281,7 @@ def _dump(file: Path, fields: dict[str, Any]) -> None:
 
 
 def files_of(folder: Path) -> list[SkeletonFile]:
-    """The files of a skeleton, by their path in it."""
+    """Return the files of a skeleton, by their path in it."""
     return [_measured(file, folder) for file in sorted(folder.rglob("*")) if file.is_file()]
 
 

@@ -1,6 +1,5 @@
-"""Makes the skeleton of a repository of diffusers (`harness.probe.skeleton.pipelines`): as `harness.probe.skeleton.make`, a
-folder per component. diffusers itself says what the checkpoint of its components holds.
-"""
+"""Makes the skeleton of a repository of diffusers (`harness.probe.skeleton.pipelines`): as `harness.probe.skeleton.make`,
+with a folder per component. diffusers itself determines the content of its components' checkpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from harness.probe.border.skeleton_maker import SkeletonFile
 from harness.probe.skeleton import families, make, safetensors, tiny, tokenizer
 from harness.probe.skeleton.pipelines import PIPELINES, Component, Pipeline
 
-#: Of a shrunk component: names that a diffusers class gives to its sizes -> the size. Channels are a multiple of 32, the
+#: Sizes of a shrunk component, by their names in a diffusers class. Channels are a multiple of 32, the
 #: number of groups of its norms.
 _TINY = {
     "UNet2DConditionModel": {"layers_per_block": 1},
@@ -28,7 +27,8 @@ _TINY_TIME = 32
 
 
 def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bool = False) -> list[SkeletonFile]:
-    """Makes ``folder``, or fills it, for a name in `PIPELINES`. Raises SkeletonError, OSError, ImportError."""
+    """Make ``folder``, or fill it, for a name in `PIPELINES`, and return its files. Raise SkeletonError, OSError or
+    ImportError."""
     importlib.import_module("diffusers")
     pipeline = PIPELINES[name]
     texts = {place: _text(part, shrunk) for place, part in pipeline.components.items() if "model_type" in part.fields}
@@ -54,7 +54,8 @@ def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bo
 
 
 def build(kind: str, fields: Mapping[str, Any], device: str) -> Any:
-    """A component of diffusers from its configuration; on ``meta`` it takes no memory. Raises what the class does."""
+    """Build a component of diffusers from its configuration; on ``meta`` it takes no memory. Raise whatever the class
+    raises."""
     import diffusers
     import torch
 
@@ -64,7 +65,7 @@ def build(kind: str, fields: Mapping[str, Any], device: str) -> Any:
 
 
 def _text(part: Component, shrunk: bool) -> Any:
-    """The configuration of a component that reads."""
+    """Return the configuration of a component that reads text."""
     config = make.loaded(dict(part.fields))
     if shrunk:
         words = make.small(families.FAMILIES["clip" if part.kind.startswith("CLIP") else "t5"])[0].tokens
@@ -94,7 +95,7 @@ def _described(part: Component) -> dict[str, Any]:
 
 
 def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dict[str, Any]:
-    """Few layers and channels, and what the shrunk parts that read hand over."""
+    """Return the fields of a component with few layers and channels, with the widths that the shrunk text parts output."""
     fields = {**part.fields, **_TINY[part.kind]}
     if "block_out_channels" in fields:
         fields["block_out_channels"] = list(_TINY_CHANNELS[: len(part.fields["block_out_channels"])])

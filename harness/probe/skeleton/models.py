@@ -2,7 +2,7 @@
 
 Sources, per family: the ``config.json`` of each repository (``https://huggingface.co/NAME/blob/main/config.json``), as
 published there or as quoted in derivatives that name it as their ``_name_or_path``; ids of special tokens: the
-``tokenizer_config.json`` beside it. Read in November 2026: Qwen/Qwen2.5-32B itself; collected configurations of
+``tokenizer_config.json`` next to it. Read in November 2026: Qwen/Qwen2.5-32B itself; collected configurations of
 Llama-3.1-8B, Llama-3.2-3B, Qwen2.5-{3B,7B,14B,32B} and Qwen3-{4B,8B,14B,32B,30B-A3B}
 (github.com/citsjtu2020/LLM-Prof, sglang/Model_Config.md); Llama-3.2-1B (github.com/kevinstephano/thunder_model_blocks);
 Meta-Llama-3-70B, Qwen2.5-{0.5B,3B,7B,32B,72B}(-Instruct), Qwen3-0.6B and facebook/opt-{125m,350m} by copies of their
@@ -99,7 +99,7 @@ _QWEN_2 = {
 }
 _SMALL = {"vocab_size": 151_936, "tie_word_embeddings": True}
 
-#: size -> (sizes, what the base model has of its own)
+#: size -> (sizes, fields of the base model only)
 _QWEN_2_5: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "0.5B": (decoder_sizes(896, 4864, 24, 14, 2), {**_SMALL, "max_position_embeddings": 32_768}),
     "1.5B": (decoder_sizes(1536, 8960, 28, 12, 2), _SMALL),
@@ -275,7 +275,7 @@ _PYTHIA_SIZES = {
 
 
 def _table() -> dict[str, tuple[dict[str, Any], str]]:
-    """name -> (configuration, its tokenizer in `harness.probe.skeleton.families`)."""
+    """Return name -> (configuration, its tokenizer in `harness.probe.skeleton.families`)."""
     table: dict[str, tuple[dict[str, Any], str]] = {}
 
     def add(name: str, family: str, *parts: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Known models of families that `harness.probe.skeleton.models` does not have: encoder-decoders, encoders, other decoders,
 and models that see or hear. Data, without torch.
 
-Sources: sizes of the papers and model cards, written down without the repositories at hand; FLAN-T5 was compared with what
+Sources: sizes of the papers and model cards, without access to the repositories; FLAN-T5 was compared with what
 github.com/tenstorrent/tt-metal prints (FLAN_T5.md), Gemma 2 with github.com/AI-Hypercomputer/maxtext
 (hf_model_configs.py). Of 23 models the number of parameters is compared with the published one
 (tests/probe/skeleton/test_more_models.py), which holds the sizes in place, not rotary bases or dropouts. Fields at the
@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.probe.skeleton.sizes import BF16, FP16, Table, decoder_sizes, encoder_sizes, like_llama
 
-#: In the place of a tokenizer's family: the model reads no text.
+#: Replaces a tokenizer's family if the model reads no text.
 NO_TOKENIZER = ""
 
 
@@ -274,7 +274,7 @@ def _decoders() -> Table:
 
 
 def _llamas() -> Table:
-    """Models of Llama's and Mistral's classes that others trained."""
+    """Return models of Llama's and Mistral's classes that others trained."""
     ids = {"bos_token_id": 1, "eos_token_id": 2}
     first = like_llama(
         "llama",
@@ -440,7 +440,8 @@ def _whisper(width: int, layers: int, heads: int, bins: int, words: int) -> dict
 def _clip(
     text: tuple[int, int, int], vision: tuple[int, int, int], patch: int, projection: int, pixels: int = 224
 ) -> dict[str, Any]:
-    """Of each tower the width, the layers and the heads."""
+    """Return the configuration of a CLIP model; ``text`` and ``vision`` are the width, the layers and the heads of each
+    tower."""
     (hidden, layers, heads), (seen, seen_layers, seen_heads) = text, vision
     return _of(
         "CLIPModel", "clip", projection_dim=projection, vocab_size=49_408, eos_token_id=49_407,
@@ -525,7 +526,7 @@ _QWEN_IMAGES = {
 
 
 def _seeing_and_hearing() -> dict[str, tuple[dict[str, Any], str, dict[str, Any]]]:
-    """name -> (configuration, family of its tokenizer, how it takes images or sounds)."""
+    """Return name -> (configuration, family of its tokenizer, its preprocessor of images or sounds)."""
     table: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {}
 
     def vit(architecture: str, kind: str, hidden: int, layers: int, heads: int, patch: int = 16) -> dict[str, Any]:

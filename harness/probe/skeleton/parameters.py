@@ -1,4 +1,4 @@
-"""What a checkpoint of a configuration holds, as the installed transformers itself names it."""
+"""The content of a configuration's checkpoint, as the installed transformers itself names it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DTYPES = {
 
 
 def build(config: Any, device: str) -> torch.nn.Module:
-    """The model of a configuration, of the class that its ``architectures`` names. Raises what the class does.
+    """Build the model of a configuration, of the class that its ``architectures`` names. Raise whatever the class raises.
 
     On ``meta`` no memory is taken. Parameters keep the default dtype: a checkpoint's is that of the configuration.
     """
@@ -49,7 +49,7 @@ def build(config: Any, device: str) -> torch.nn.Module:
 
 
 def entries(model: Any, dtype: torch.dtype) -> list[StoredTensor]:
-    """The tensors that ``save_pretrained`` would write, in its order: each tied one once."""
+    """Return the tensors that ``save_pretrained`` would write, in its order: each tied one once."""
     return [
         StoredTensor(
             name=name, dtype=_DTYPES[dtype if tensor.is_floating_point() else tensor.dtype], shape=tuple(tensor.shape)
@@ -59,7 +59,8 @@ def entries(model: Any, dtype: torch.dtype) -> list[StoredTensor]:
 
 
 def contents(model: Any, dtype: torch.dtype) -> Callable[[StoredTensor], bytes]:
-    """Values as a function of the parameter's name (`value`); buffers as ``model``, which is on the CPU, has them."""
+    """Return a function for the bytes of a tensor: parameters are a function of their name (`value`), buffers those of
+    ``model``, which is on the CPU."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
     saved = _saved(model)
 
@@ -73,15 +74,16 @@ def contents(model: Any, dtype: torch.dtype) -> Callable[[StoredTensor], bytes]:
 
 
 def value(name: str, shape: tuple[int, ...]) -> torch.Tensor:
-    """As the workloads' `weight`; the scales of norms that are named otherwise are around one too. A vector named
-    ``weight`` is a scale: linear layers have matrices."""
+    """Return a parameter's values, as the workloads' `weight`; the scales of norms under other names are around 1 too. A
+    vector named ``weight`` is a scale: linear layers have matrices."""
     values = weight(name, shape)
     scale = len(shape) == 1 and name.endswith("weight") and not name.endswith("norm.weight")
     return values + 1 if scale else values
 
 
 def torch_dtype(name: str | None) -> torch.dtype:
-    """A configuration's ``torch_dtype``; none means fp32, as transformers reads it. Raises ValueError."""
+    """Return the dtype of a configuration's ``torch_dtype``; None means fp32, as transformers reads it. Raise ValueError for
+    a dtype that no checkpoint has."""
     found = getattr(torch, (name or "float32").removeprefix("torch."), None)
     if not isinstance(found, torch.dtype) or not found.is_floating_point or found not in _DTYPES:
         raise ValueError(f"no dtype of a checkpoint: {name}")
@@ -89,7 +91,8 @@ def torch_dtype(name: str | None) -> torch.dtype:
 
 
 def _saved(model: Any) -> dict[str, torch.Tensor]:
-    """Of tensors that are the same, the one that the class does not name as tied to another."""
+    """Return the tensors to save: of several names of one tensor, the one that the class does not declare tied to
+    another."""
     state = model.state_dict(keep_vars=True)
     tied = getattr(model, "_tied_weights_keys", None) or ()
     by_tensor: dict[int, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Known models of diffusers: name on the hub -> what each folder of its repository holds. Data, without torch.
+"""Known models of diffusers: name on the hub -> the content of each folder of its repository. Data, without torch.
 
 A pipeline's repository has a ``model_index.json`` and a folder per component; a repository of one component has it at the
 top (`TOP`). Sources: the ``config.json`` of each folder (``https://huggingface.co/NAME/blob/main/FOLDER/config.json``).
@@ -40,7 +40,7 @@ _DOWN, _UP = "CrossAttnDownBlock2D", "CrossAttnUpBlock2D"
 
 
 def _unet(cross_attention: int, heads: Any, **fields: Any) -> Component:
-    """The U-Net of Stable Diffusion. diffusers calls the number of heads ``attention_head_dim``."""
+    """Return the U-Net of Stable Diffusion. diffusers calls the number of heads ``attention_head_dim``."""
     given = {
         "block_out_channels": [320, 640, 1280, 1280],
         "down_block_types": [_DOWN, _DOWN, _DOWN, "DownBlock2D"],
@@ -76,7 +76,8 @@ def _vae_of_16_channels(dtype: str, **fields: Any) -> Component:
 def _clip_text(
     sizes: tuple[int, int, int], act: str, projection: int, pooled: bool = False, **fields: Any
 ) -> Component:
-    """``sizes``: width, layers, heads. The ids are those that the repositories give, which are not the tokenizer's."""
+    """Return a text encoder of CLIP's; ``sizes`` are width, layers, heads. The ids are those that the repositories give,
+    which are not the tokenizer's."""
     hidden, layers, heads = sizes
     kind = "CLIPTextModelWithProjection" if pooled else "CLIPTextModel"
     given = {
@@ -96,7 +97,7 @@ def _clip_text(
 
 
 def _t5(dtype: str) -> Component:
-    """The encoder of T5 1.1 XXL."""
+    """Return the encoder of T5 1.1 XXL."""
     given = {
         "architectures": ["T5EncoderModel"],
         "model_type": "t5",
@@ -248,5 +249,5 @@ _BY_LOWER = {name.lower(): name for name in PIPELINES}
 
 
 def known(name: str) -> str | None:
-    """The name in the table that a name on the hub means, read without regard to case; None: none of them."""
+    """Return the name in the table that a name on the hub means, without regard to case; None if there is none."""
     return _BY_LOWER.get(name.lower())

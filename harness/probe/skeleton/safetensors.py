@@ -1,4 +1,4 @@
-"""Safetensors files: true headers, and contents that are given or left out. Standard library only.
+"""Safetensors files: correct headers, and contents that are given or left out. Standard library only.
 
 A file without contents has its full size and no blocks on disk beyond its header: it is read as zeros. Shards are cut as
 transformers' ``save_pretrained`` cuts them, at 5 GB. Format: https://github.com/huggingface/safetensors#format
@@ -29,6 +29,7 @@ class StoredTensor:
 
     @property
     def nbytes(self) -> int:
+        """The size of the tensor's data in bytes."""
         return math.prod(self.shape) * ITEM_BYTES[self.dtype]
 
 
@@ -40,8 +41,8 @@ def write(
     shard_bytes: int = SHARD_BYTES,
     name: str = "model",
 ) -> list[Path]:
-    """Writes ``NAME.safetensors``, or shards and their index. ``contents`` gives each tensor's bytes; None: none are
-    written. Returns the files. Raises OSError."""
+    """Write ``NAME.safetensors``, or shards and their index, and return the files. ``contents`` returns each tensor's bytes;
+    None: none are written. Raise OSError if the disk fails."""
     shards = cut(entries, shard_bytes)
     if len(shards) == 1:
         return [write_file(folder / f"{name}.safetensors", shards[0], contents)]
@@ -57,7 +58,8 @@ def write(
 
 
 def cut(entries: Iterable[StoredTensor], shard_bytes: int) -> list[list[StoredTensor]]:
-    """In their order, each shard as full as it may be; a tensor beyond the limit has one of its own."""
+    """Return the entries in their order, as shards, each as full as possible; a tensor beyond the limit has a shard of its
+    own."""
     shards: list[list[StoredTensor]] = [[]]
     held = 0
     for entry in entries:
@@ -70,7 +72,7 @@ def cut(entries: Iterable[StoredTensor], shard_bytes: int) -> list[list[StoredTe
 
 
 def header(entries: Sequence[StoredTensor]) -> bytes:
-    """The eight bytes of the length, and the JSON, padded so that the data begins at a multiple of eight."""
+    """Return the eight bytes of the length, and the JSON, padded so that the data begins at a multiple of eight."""
     table: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0
     for entry in entries:
@@ -84,8 +86,8 @@ def header(entries: Sequence[StoredTensor]) -> bytes:
 def write_file(
     place: Path, entries: Sequence[StoredTensor], contents: Callable[[StoredTensor], bytes | None] | None
 ) -> Path:
-    """Writes one file. ``contents`` gives each tensor's bytes, or None where they are left out; None: all are. Returns the
-    file. Raises OSError."""
+    """Write one file and return it. ``contents`` returns each tensor's bytes, or None to leave them out; None: all are left
+    out. Raise OSError if the disk fails."""
     entries = sorted(entries, key=lambda entry: -ITEM_BYTES[entry.dtype])  # so that each is aligned to its own elements
     start = header(entries)
     with place.open("wb") as file:

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.probe.skeleton.family import Family
 
-#: What SentencePiece writes for a space.
+#: SentencePiece's character for a space.
 SPACE = "\u2581"
 
 #: Pieces of one character; any other is written as its bytes.
@@ -30,12 +30,12 @@ _NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6
 
 
 def first_texts(family: Family) -> list[str]:
-    """The pieces with which English text, and of BPE any, can be encoded."""
+    """Return the pieces that suffice to encode English text, and with BPE any text."""
     return [*CHARACTERS] if family.unigram else [*sorted(_BYTES), *CHARACTERS]
 
 
 def model(family: Family, vocabulary: Mapping[str, int]) -> bytes:
-    """The protocol buffer. ``vocabulary``: text -> id, in the order of the ids from 0."""
+    """Return the protocol buffer. ``vocabulary`` is text -> id, in the order of the ids from 0."""
     special = set(family.special.values())
     parts = []
     for text, index in vocabulary.items():
@@ -64,7 +64,7 @@ def model(family: Family, vocabulary: Mapping[str, int]) -> bytes:
 
 
 def fast_parts(family: Family, vocabulary: Mapping[str, int]) -> dict[str, Any]:
-    """What ``tokenizer.json`` has of its own for such a vocabulary."""
+    """Return the parts of ``tokenizer.json`` that are specific to such a vocabulary."""
     if family.unigram:
         metaspace = {"type": "Metaspace", "replacement": SPACE, "add_prefix_space": True}
         scores = [[text, _score(family, index)] for text, index in vocabulary.items()]
@@ -95,7 +95,7 @@ def fast_parts(family: Family, vocabulary: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _merges(vocabulary: Mapping[str, int], special: Mapping[int, str]) -> list[tuple[str, str]]:
-    """Every two pieces that give a piece, in the order in which they apply."""
+    """Return every two pieces that give a piece, in the order in which they apply."""
     whole = set(vocabulary) - _BYTES - set(special.values())
     return [
         (text[:at], text[at:])
@@ -107,7 +107,8 @@ def _merges(vocabulary: Mapping[str, int], special: Mapping[int, str]) -> list[t
 
 
 def _score(family: Family, index: int) -> float:
-    """Of frequent pieces, which come first, the highest. By Zipf's law a probability falls with the rank."""
+    """Return the score of a piece: the highest for frequent pieces, which come first. By Zipf's law a probability falls with
+    the rank."""
     return -math.log(index + 2) if family.unigram else -float(index)
 
 
@@ -119,7 +120,7 @@ def _text(field: int, text: str) -> bytes:
     return _message(field, text.encode())
 
 
-# Of a quarter of a million pieces, most repeat what stands before and behind their texts.
+# Most of a quarter of a million pieces repeat the bytes before and after their texts.
 @functools.lru_cache
 def _number(field: int, value: int) -> bytes:
     return _key(field, 0) + _varint(value)
@@ -132,7 +133,7 @@ def _key(field: int, wire_type: int) -> bytes:
 
 @functools.lru_cache
 def _varint(value: int) -> bytes:
-    """As protocol buffers write an integer; a negative one as 64 bits."""
+    """Return an integer as protocol buffers write it; a negative one as 64 bits."""
     return bytes(_groups(value % (1 << 64)))
 
 

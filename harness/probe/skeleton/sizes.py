@@ -1,5 +1,4 @@
-"""Sizes of transformers, by the fields of their ``config.json``: what the tables of known models
-share. Without torch."""
+"""Sizes of transformers, by the fields of their ``config.json``, which the tables of known models share. Without torch."""
 
 from __future__ import annotations
 
@@ -15,6 +14,7 @@ _CLASSES = {"llama": "Llama", "qwen2": "Qwen2", "mixtral": "Mixtral", "phi3": "P
 
 
 def encoder_sizes(hidden: int, intermediate: int, layers: int, heads: int) -> dict[str, Any]:
+    """Return the fields of an encoder's sizes."""
     return {
         "hidden_size": hidden,
         "intermediate_size": intermediate,
@@ -24,11 +24,12 @@ def encoder_sizes(hidden: int, intermediate: int, layers: int, heads: int) -> di
 
 
 def decoder_sizes(hidden: int, intermediate: int, layers: int, heads: int, key_value_heads: int) -> dict[str, Any]:
+    """Return the fields of a decoder's sizes: those of an encoder, and the number of key-value heads."""
     return {**encoder_sizes(hidden, intermediate, layers, heads), "num_key_value_heads": key_value_heads}
 
 
 def like_llama(kind: str, *sizes: int, **fields: Any) -> dict[str, Any]:
-    """Of Llama's kind; ``sizes`` as `decoder_sizes` has them."""
+    """Return the configuration of a decoder of Llama's kind; ``sizes`` are those of `decoder_sizes`."""
     return {
         "architectures": [f"{_CLASSES[kind]}ForCausalLM"],
         "model_type": kind,

@@ -69,13 +69,13 @@ _POSITION_NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_seque
 _ROPE_NAMES = ("rope_scaling", "rope_parameters")
 _ONE_GROUP_NAMES = ("n_group", "topk_group")
 
-#: Of the part that sees or hears: what must be as wide as the part that reads.
+#: Sizes of the part that sees or hears that must equal the width of the part that reads.
 _OUTWARD_NAMES = ("out_hidden_size", "projection_dim", "proj_dim")
 
 
 def shrink(config: Any, *, vocabulary: int | None = None, ids: Mapping[int, int] | None = None) -> bool:
-    """Shrinks a configuration in place; whether anything changed. ``vocabulary``: rows of the embedding. ``ids``: old id ->
-    new id of special tokens."""
+    """Shrink a configuration in place; return True if anything changed. ``vocabulary``: rows of the embedding. ``ids``: old
+    id -> new id of special tokens."""
     before = _sizes(config)
     text_hidden = _first(_text_part(config), _HIDDEN_NAMES)
     outward = [
@@ -114,7 +114,7 @@ def _shrink_part(config: Any) -> None:
 
 
 def _shrink_layers(config: Any) -> None:
-    """Lists with an item per layer keep the items of the layers that stay."""
+    """Keep the items of the remaining layers in lists with an item per layer."""
     if isinstance(getattr(config, "depths", None), (list, tuple)):  # of stages, each of another width: all stay
         config.depths = [min(depth, LAYERS) for depth in config.depths]
         return
@@ -138,7 +138,7 @@ def _shrink_layers(config: Any) -> None:
 
 
 def _shrink_stages(config: Any, count: int, left: int) -> None:
-    """Of a backbone that names each layer a stage: it hands over its last."""
+    """Shrink a backbone that names each layer a stage: it outputs its last."""
     stages = getattr(config, "stage_names", None)
     if isinstance(stages, list) and len(stages) == count + 1 and left < count:
         config.stage_names = stages[: left + 1]
@@ -198,7 +198,7 @@ def _is_scaled(rope: Any) -> bool:
 
 
 def _scaled_rope(scaling: dict[str, Any], ratio: float) -> dict[str, Any]:
-    """Lists with an item per rotated pair get fewer items; sections that divide the pairs get smaller."""
+    """Return the scaling with fewer items in lists with an item per rotated pair, and smaller sections of the pairs."""
     made = dict(scaling)
     for name, value in scaling.items():
         if isinstance(value, dict):
@@ -220,7 +220,7 @@ def _move_ids(config: Any, ids: Mapping[int, int]) -> None:
 
 
 def _parts(config: Any) -> Iterator[Any]:
-    """The configuration, and those within it."""
+    """Yield the configuration, and those within it."""
     yield config
     for value in list(vars(config).values()):
         if hasattr(value, "to_dict") and hasattr(value, "model_type"):
@@ -248,13 +248,14 @@ def _first(config: Any, names: tuple[str, ...]) -> int | None:
 
 
 def _set_all(config: Any, names: tuple[str, ...], new: Any) -> None:
-    """Values are read before one is set: of a name and its alias (``n_embd`` is ``hidden_size``) each is set once."""
+    """Set new values. All are read before one is set: of a name and its alias (``n_embd`` is ``hidden_size``) each is set
+    once."""
     for name, old in [(name, getattr(config, name)) for name in names if _has(config, name)]:
         _put(config, name, new(old))
 
 
 def _put(config: Any, name: str, value: int) -> None:
-    """Unless it is a property that follows from other attributes."""
+    """Set an attribute, unless it is a property that follows from other attributes."""
     try:
         setattr(config, name, value)
     except (AttributeError, NotImplementedError):

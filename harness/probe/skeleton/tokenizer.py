@@ -2,7 +2,7 @@
 network. No torch.
 
 Its first tokens are the 256 bytes, or characters, so that any text can be encoded and decoded. Then come merges for frequent
-English words (`harness.probe.skeleton.words`), which make of English text about as many tokens per word as a trained
+English words (`harness.probe.skeleton.words`), which encode English text in about as many tokens per word as a trained
 vocabulary does. The rest, to the full size, are pronounceable words that hardly any text has: they can be generated and
 decoded.
 """
@@ -19,7 +19,7 @@ from harness.probe.skeleton.family import Family
 from harness.probe.skeleton.translator_families import FAIRSEQ_MODEL
 from harness.probe.skeleton.words import PIECES, WORDS
 
-#: What byte-level BPE writes for a space, as GPT-2 chose it.
+#: Byte-level BPE's character for a space, as GPT-2 chose it.
 SPACE = "\u0120"
 
 _CONSONANTS = "bcdfghjklmnprstvwz"
@@ -27,7 +27,8 @@ _VOWELS = "aeiou"
 
 
 def files(family: Family) -> dict[str, bytes]:
-    """File name -> content: ``tokenizer.json``, its settings, and what tokenizers written in Python read."""
+    """Return file name -> content: ``tokenizer.json``, its settings, and the files that tokenizers written in Python
+    read."""
     vocabulary, merges = _vocabulary(family)
     if family.sentencepiece:
         own = sentencepiece_model.fast_parts(family, vocabulary)
@@ -49,22 +50,23 @@ def files(family: Family) -> dict[str, bytes]:
 
 
 def byte_texts() -> list[str]:
-    """The character that stands for each byte, by byte: itself where it is printable, else one beyond Latin-1."""
+    """Return the character that stands for each byte, by byte: itself if it is printable, else one beyond Latin-1."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = itertools.count(0x100)
     return [chr(byte if byte in printable else next(others)) for byte in range(256)]
 
 
 def byte_tokens(count: int) -> list[bytes]:
-    """The tokens of a byte-level vocabulary of this size without special ones: the bytes, then merges in their order."""
+    """Return the tokens of a byte-level vocabulary of this size without special ones: the bytes, then merges in their
+    order."""
     vocabulary, _ = _vocabulary(Family(tokens=count, special={}, eos=""))
     byte_of = {text: byte for byte, text in enumerate(byte_texts())}
     return [bytes(byte_of[character] for character in text) for text in vocabulary]
 
 
 def _vocabulary(family: Family) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Text -> id, and the merges in the order in which byte-level BPE applies them. Special tokens behind the last word are
-    not in it, but for those that the family's vocabulary has itself."""
+    """Return text -> id, and the merges in the order in which byte-level BPE applies them. Special tokens behind the last
+    word are left out, except those of the family's vocabulary proper."""
     tail = family.tokens  # the ids from here on are special tokens that are added, without a gap
     while tail - 1 in family.special and tail > family.proper:
         tail -= 1
@@ -92,7 +94,8 @@ def _vocabulary(family: Family) -> tuple[dict[str, int], list[tuple[str, str]]]:
 
 
 def _merges(space: str) -> Iterator[tuple[str, str]]:
-    """Each word letter by letter from its beginning. Those with a space before them come first, so that they win."""
+    """Yield the merges of each word, letter by letter from its beginning. Those with a space before them come first, so that
+    they win."""
     for word in WORDS:
         yield from _chain(space + word)
     for word in [*PIECES, *WORDS]:
@@ -114,7 +117,7 @@ def _pronounceable(space: str) -> Iterator[str]:
 
 
 def _byte_level(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> dict[str, Any]:
-    """What ``tokenizer.json`` has of its own for byte-level BPE."""
+    """Return the parts of ``tokenizer.json`` that are specific to byte-level BPE."""
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True}
     return {
         "normalizer": None,
@@ -136,7 +139,7 @@ def _byte_level(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> di
 
 
 def _fast(family: Family, own: dict[str, Any]) -> dict[str, Any]:
-    """``tokenizer.json``, as the tokenizers library writes it."""
+    """Return ``tokenizer.json``, as the tokenizers library writes it."""
     return {
         "version": "1.0",
         "truncation": None,
@@ -149,7 +152,7 @@ def _fast(family: Family, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _template(family: Family) -> dict[str, Any]:
-    """The special tokens around each text, and each pair of them."""
+    """Return the special tokens around each text, and each pair of them."""
     single = (family.template or f"{family.bos} A").split()
     pair = (family.pair_template or f"{family.bos} A B").split()
     ids = {text: index for index, text in family.special.items()}
@@ -197,7 +200,7 @@ def _roles(family: Family) -> dict[str, str]:
 
 
 def _settings(family: Family) -> dict[str, Any]:
-    """``tokenizer_config.json``."""
+    """Return ``tokenizer_config.json``."""
     settings: dict[str, Any] = {
         "tokenizer_class": family.tokenizer_class,
         "model_max_length": family.max_length,

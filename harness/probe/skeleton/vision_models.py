@@ -1,8 +1,8 @@
-"""Known models that see, and read or not: Gemma 3, LLaVA 1.5, PaliGemma and DINOv2. Data, without torch.
+"""Known models that see, and may read: Gemma 3, LLaVA 1.5, PaliGemma and DINOv2. Data, without torch.
 
 Sources. Gemma 3: ``Gemma3Config`` of transformers; github.com/AI-Hypercomputer/maxtext (hf_model_configs.py) and
-github.com/Lightning-AI/litgpt (config.py), the rows of the embedding by TransformerLens (loading_from_pretrained.py).
-LLaVA 1.5 7B: its files as copied in github.com/tung2kg1/AI-Stock-Chart-Analysis (llava-1.5-7b-hf). PaliGemma: transformers'
+github.com/Lightning-AI/litgpt (config.py), the rows of the embedding by TransformerLens (loading_from_pretrained.py). LLaVA
+1.5 7B: its files as copied in github.com/tung2kg1/AI-Stock-Chart-Analysis (llava-1.5-7b-hf). PaliGemma: transformers'
 ``convert_paligemma_weights_to_hf.py`` and ``PaliGemmaProcessor``. DINOv2: ``convert_dinov2_to_hf.py``. The number of
 parameters is compared with that of keras-hub's presets (tests/probe/skeleton/test_vision_models.py).
 """

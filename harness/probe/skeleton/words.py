@@ -1,4 +1,4 @@
-"""Frequent English words, most frequent first: tokens of the synthetic vocabulary, and what synthetic text is made of."""
+"""Frequent English words, most frequent first: tokens of the synthetic vocabulary, and the words of synthetic text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ company market price million percent university research public report program g
 information process history example language
 """.split()  # noqa: SIM905
 
-#: Word ends and beginnings that longer words are made of.
+#: Beginnings and ends of longer words.
 PIECES = """
 ing tion ed er es ly ment ness able ation ity ous ive al ful est ers ions con pre pro com dis re un in sub inter trans
 over

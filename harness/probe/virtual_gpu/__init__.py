@@ -1,6 +1,6 @@
-"""A GPU that is not there: what a program that says ``cuda`` finds in a simulation or on CPU ranks.
+"""Emulates a CUDA device for programs in ``sim`` and on CPU ranks.
 
-``attached`` is the whole of it to a driver of programs::
+Program runners need only ``attached``::
 
     with (
         Simulation(rank, world_size) as simulation,
@@ -49,11 +49,11 @@ def attached(
     world_size: int = 1,
     ranks_per_node: int = 8,
 ) -> Iterator[Books]:
-    """Inside, this process has a CUDA card whose tensors live on ``target``: ``meta`` in a running `Simulation`, ``cpu`` in
-    a running `TorchMeter` on real ranks.
+    """Give this process a CUDA card within the block, whose tensors live on ``target``: ``meta`` in a running `Simulation`,
+    ``cpu`` in a running `TorchMeter` on real ranks.
 
-    ``meter`` is the simulation's ``mode``, or the `TorchMeter`. Yields the card's books. Everything that is replaced is put
-    back at the end. Enter it after the frameworks are imported.
+    ``meter`` is the simulation's ``mode``, or the `TorchMeter`. Yield the card's books. All patches are undone at the end.
+    Import the frameworks before entering the block.
     """
     importlib.import_module("torch._dynamo")  # makes tables of torch's functions, which must be the real ones
 

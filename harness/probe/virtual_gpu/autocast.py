@@ -56,13 +56,14 @@ _PROMOTE = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put
 
 
 class Policy:
-    """The casts of the autocast that is active. ``kind`` is the type of device that the card's tensors have for torch."""
+    """The casts of the active autocast. ``kind`` is the device type that torch reports for the card's tensors."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.casts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  #: of weights, while the outermost autocast lives
 
     def eligible(self, value: Any) -> bool:
+        """Return True if autocast may cast ``value``: a floating-point tensor on the card that is not fp64."""
         return (
             isinstance(value, torch.Tensor)
             and value.device.type == self.kind
@@ -71,7 +72,8 @@ class Policy:
         )
 
     def cast(self, value: Any, dtype: torch.dtype) -> Any:
-        """``cached_cast``, also of the tensors of a list."""
+        """Return ``value`` as torch's ``cached_cast`` casts it, also for the tensors of a list. Casts of fp32 leaf weights
+        to the autocast dtype are cached."""
         if isinstance(value, (list, tuple)):
             return type(value)([self.cast(item, dtype) for item in value])
         if not self.eligible(value) or value.dtype == dtype:
@@ -94,12 +96,15 @@ class Policy:
     # -- the rule of each list ---------------------------------------------------------------------------------------
 
     def lower_precision(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run ``op`` with its eligible tensors cast to the autocast dtype."""
         return self._all(op, args, kwargs, autocast_state.dtype("cuda"))
 
     def fp32(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run ``op`` with its eligible tensors cast to fp32."""
         return self._all(op, args, kwargs, torch.float32)
 
     def fp32_by_dtype(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run ``op`` with ``dtype=torch.float32`` unless the program gave a dtype or the first tensor is not eligible."""
         if not self.eligible(args[0]):
             return op(*args, **kwargs)
         names = [argument.name for argument in op._schema.arguments]
@@ -109,12 +114,16 @@ class Policy:
         return _call(op, given)
 
     def fp32_appended(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the overload of ``norm`` that takes a dtype, with fp32 if the first tensor is eligible, else with its own
+        dtype."""
         dtype = torch.float32 if self.eligible(args[0]) else args[0].dtype
         if op._schema.overload_name == "ScalarOpt_dim" and len(args) == 3:
             args = (*args, False)
         return _operator(_FP32_APPENDED[f"norm.{op._schema.overload_name}"])(*args, **{**kwargs, "dtype": dtype})
 
     def promote(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run ``op`` with its eligible tensors cast to the widest of their dtypes: fp32 if any is fp32, else the autocast
+        dtype."""
         tensors = [value for value in operators.tensors_in((*args, *kwargs.values())) if self.eligible(value)]
         widest = any(tensor.dtype == torch.float32 for tensor in tensors)
         return self._all(op, args, kwargs, torch.float32 if widest else autocast_state.dtype("cuda"))
@@ -124,7 +133,7 @@ class Policy:
 
 
 def _call(op: Any, given: dict[str, Any]) -> Any:
-    """By position, but for arguments that are by keyword only."""
+    """Call ``op`` with positional arguments, except those that are keyword-only."""
     positional, keyword = [], {}
     for argument in op._schema.arguments:
         if argument.kwarg_only:
@@ -142,7 +151,7 @@ def _operator(name: str) -> Any:
 
 @contextlib.contextmanager
 def with_cuda_policy(target: str) -> Iterator[None]:
-    """``torch.autocast("cuda")`` casts tensors of the target."""
+    """Make ``torch.autocast("cuda")`` cast tensors on ``target`` within the block."""
     policy = Policy(target)
     library = torch.library.Library("aten", "IMPL", "AutocastCUDA")
     rules: tuple[tuple[Any, Callable[..., Any]], ...] = (
@@ -197,7 +206,8 @@ def _activate(on: bool) -> None:
 
 
 def _switched(patches: Patches, policy: Policy) -> None:
-    """The key follows ``set_autocast_enabled("cuda", ...)``, which the context manager calls; so does the cache of casts."""
+    """Make the dispatch key follow ``set_autocast_enabled("cuda", ...)``, which the context manager calls, and
+    ``clear_autocast_cache`` drop the cached casts."""
     enable, clear = torch.set_autocast_enabled, torch.clear_autocast_cache
 
     def set_autocast_enabled(*args: Any) -> None:
@@ -213,7 +223,7 @@ def _switched(patches: Patches, policy: Policy) -> None:
 
 
 def _meta_means_cuda(patches: Patches) -> None:
-    """torch's own code sees the target where it looks at a tensor's device."""
+    """Make torch's own code take ``meta`` for ``cuda`` where it queries autocast by a tensor's device."""
     autocast: Any = torch.amp.autocast_mode.autocast
     init = autocast.__init__
 
@@ -233,7 +243,8 @@ def _as_on_cuda(function: Any) -> Any:
 
 
 def _attention(patches: Patches, policy: Policy) -> None:
-    """In sim attention is chosen in Python, before any dispatch key (`harness.probe.sim.attention`)."""
+    """Cast the inputs of attention: in sim its kernel is chosen in Python, before any dispatch key
+    (`harness.probe.sim.attention`)."""
     functional: Any = torch.nn.functional
     attention = functional.scaled_dot_product_attention
 
@@ -249,7 +260,7 @@ def _attention(patches: Patches, policy: Policy) -> None:
 
 
 def _scaler(patches: Patches) -> None:
-    """A healthy job's gradients are finite: the scaler steps, and too few times for its scale to grow."""
+    """Make gradient scalers step: a healthy job's gradients are finite, and its steps are too few for the scale to grow."""
     scaler: Any = getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler)  # torch 2.2 has only the latter
 
     def _maybe_opt_step(self: Any, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:

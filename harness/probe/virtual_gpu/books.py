@@ -1,4 +1,4 @@
-"""What the virtual card holds: the meter's ledger, seen through the caching allocator, with what cuBLAS takes.
+"""The memory books of the virtual card: the meter's ledger, seen through the caching allocator, plus cuBLAS workspaces.
 
 A program that asks ``torch.cuda`` for bytes gets those that the allocator would have handed out for what the ledger has
 booked: rounded to 512 bytes, and with the remainder of a large block that is not worth splitting off (`docs/allocator.md`).
@@ -48,7 +48,8 @@ class Books:
 
     @functools.cached_property
     def allocator_settings(self) -> AllocatorSettings:
-        """As the program has set them when they are first read."""
+        """The allocator's settings, as the program's environment has them when they are first read. Options without a model
+        are noted."""
         settings, unknown = options.read(os.environ)
         for option in unknown:
             self.note(f"the allocator's option {option} is not modelled")
@@ -59,48 +60,55 @@ class Books:
         return TimingRange(self.allocator_settings)
 
     def note(self, text: str) -> None:
-        """What a reader of the figures has to know, once."""
+        """Keep a remark for the reader of the figures, once per text."""
         if text not in self.notes:
             self.notes.append(text)
 
     # -- figures -----------------------------------------------------------------------------------------------------
 
     def allocated(self) -> int:
+        """Return the bytes of live blocks: ``torch.cuda.memory_allocated``."""
         self._follow()
         return self._allocator.prompt.allocated_bytes if self._traced else self.ledger.live[DEVICE]
 
     def max_allocated(self) -> int:
-        """Since the last `reset_peaks` of the program; the meter's phases do not reset it."""
+        """Return the peak of `allocated` since the program last called `reset_peaks`; the meter's phases do not reset it."""
         self._follow()
         return self._allocator.prompt.usage().allocated_peak_bytes if self._traced else self._peak
 
     def reserved(self) -> int:
+        """Return the bytes of segments taken from the card: ``torch.cuda.memory_reserved``, for a GPU that never falls
+        behind the host."""
         self._follow()
         return self._allocator.prompt.reserved_bytes if self._traced else self.ledger.live[DEVICE]
 
     def late_reserved(self) -> int:
-        """At most, whatever the timing of streams."""
+        """Return the upper bound of `reserved`, whatever the timing of streams."""
         self._follow()
         return self._allocator.most_reserved_bytes if self._traced else self.ledger.live[DEVICE]
 
     def max_reserved(self) -> int:
+        """Return the peak of `reserved` since the program last called `reset_peaks`."""
         self._follow()
         return self._allocator.prompt.reserved_peak_bytes if self._traced else self._peak
 
     def free(self) -> int:
+        """Return the bytes of the card that are not reserved, at least 0."""
         return max(0, self.card.memory_bytes - self.reserved())
 
     def reset_peaks(self) -> None:
+        """Start the peaks of allocated and reserved bytes anew, from what is live now."""
         self._follow()
         self._allocator.reset_peak()
         self._peak = self.ledger.live[DEVICE]
 
     def empty_cache(self) -> None:
+        """Record in the ledger that the program emptied the allocator's cache."""
         self.ledger.cache_emptied()
 
     def stats(self) -> dict[str, int]:
-        """The keys of ``torch.cuda.memory_stats`` that programs read. What is freed on a card without events is inactive at
-        once, so active is allocated."""
+        """Return the keys of ``torch.cuda.memory_stats`` that programs read. On a card without events, freed memory is
+        inactive at once, so active equals allocated."""
         allocated, reserved = self.allocated(), self.reserved()
         most, most_reserved = self.max_allocated(), self.max_reserved()
         figures = {"num_alloc_retries": 0, "num_ooms": 0, "num_sync_all_streams": 0}
@@ -117,9 +125,9 @@ class Books:
     # -- cuBLAS ------------------------------------------------------------------------------------------------------
 
     def launched(self, func: Any) -> None:
-        """Called before each operator on device tensors. The first matrix product of a thread on a stream takes a workspace
-        for its cuBLAS handle there, which PyTorch never frees; autograd has a thread of its own for each card, so a stream
-        has up to two."""
+        """Book the cuBLAS workspace that operator ``func`` needs; called before each operator on device tensors. The first
+        matrix product of a thread on a stream takes a workspace for its cuBLAS handle, which PyTorch never frees; autograd
+        has its own thread for each card, so a stream has up to two."""
         if func in _BLAS:
             on_autograd_thread = torch._C._current_graph_task_id() != -1
             handle = on_autograd_thread, self.ledger.streams.current
@@ -129,7 +137,7 @@ class Books:
                 self.ledger.add(workspace.untyped_storage(), DEVICE)
 
     def clear_workspaces(self) -> None:
-        """``torch._C._cuda_clearCublasWorkspaces``: the next matrix product allocates anew."""
+        """Free the workspaces, as ``torch._C._cuda_clearCublasWorkspaces`` does: the next matrix product allocates anew."""
         self._workspaces.clear()
 
     # -- following the ledger ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a program can learn about the card that it runs on. Standard library only.
+"""The facts that a program can query about its card. Standard library only.
 
 The host's catalogue of cards is not importable here, so its facts come as parameters.
 """
@@ -19,6 +19,6 @@ class VirtualCard:
 
     @property
     def blas_workspace_bytes(self) -> int:
-        """What PyTorch allocates for each cuBLAS handle and stream (`parseChosenWorkspaceSize` in
+        """The bytes that PyTorch allocates for each cuBLAS handle and stream (`parseChosenWorkspaceSize` in
         ``aten/src/ATen/cuda/CublasHandlePool.cpp``): 32 MiB on Hopper, 8,519,680 bytes before it and after."""
         return 4096 * 8 * 1024 if self.compute_capability[0] == 9 else 4096 * 1024 * 2 + 16 * 1024 * 8

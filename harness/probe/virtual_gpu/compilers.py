@@ -1,8 +1,8 @@
-"""``torch.compile`` on a GPU that is not there: what is compiled runs eagerly, and the figures say so.
+"""``torch.compile`` on a virtual GPU: compiled code runs eagerly, and the figures say so.
 
-What a compiler makes of a model, its fused kernels and what they keep for the backward, is not known before it has run on a
-GPU; and its code calls no operators that a meter could count. A program still gets what it looks for: torch's own
-``OptimizedModule`` around a model.
+The fused kernels of a compiled model, and the tensors that they keep for backward, are unknown until it has run on a GPU;
+and compiled code calls no operators that a meter could count. A program still gets torch's own ``OptimizedModule`` around a
+model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch._dynamo.eval_frame as eval_frame
 
 from harness.probe.replacing import Patches
 
-#: Said of the figures of a program that called what it had compiled.
+#: Note shown when a program called compiled code.
 NOT_APPLIED = "torch.compile was not applied: memory and work are those of eager code"
 
 #: torch's own switches, of older and of newer releases.
@@ -29,7 +29,8 @@ _Call = Callable[..., Any]
 
 @contextlib.contextmanager
 def eager(note: Callable[[str], None]) -> Iterator[None]:
-    """Inside, nothing is compiled. ``note`` gets `NOT_APPLIED` when something is called that was to be."""
+    """Compile nothing within the block. ``note`` gets `NOT_APPLIED` when the program calls something that it had
+    compiled."""
 
     def noting(call: _Call) -> _Call:
         @functools.wraps(call)
@@ -40,12 +41,13 @@ def eager(note: Callable[[str], None]) -> Iterator[None]:
         return run
 
     class Eager(eval_frame.DisableContext):
-        """What an OptimizedModule calls its model by."""
+        """The decorator by which an OptimizedModule calls its model; it adds the note."""
 
         def __call__(self, call: _Call) -> _Call:
             return noting(call)
 
     def compile(model: Any = None, **options: Any) -> Any:
+        """Stand in for ``torch.compile``: return an OptimizedModule that runs eagerly, or the noted function."""
         if model is None:
             return functools.partial(compile, **options)
         if options.get("disable") or any(os.environ.get(name) == "1" for name in _SWITCHES):
@@ -54,14 +56,15 @@ def eager(note: Callable[[str], None]) -> Iterator[None]:
 
     with Patches() as patches:
         patches.set(torch, "compile", compile)
-        # The module's own warns of global hooks, which here are those that watch for phases.
+        # The module's own ``__call__`` warns of global hooks, which here watch for phases.
         patches.set(eval_frame.OptimizedModule, "__call__", torch.nn.Module.__call__)
         _run_what_was_compiled_before(patches, note)
         yield
 
 
 def _run_what_was_compiled_before(patches: Patches, note: Callable[[str], None]) -> None:
-    """Functions that a library decorated when it was imported: a compiler begins where a callback is set for frames."""
+    """Run functions eagerly that a library compiled by decorator at import: a compiler starts where a frame callback is
+    set."""
 
     def eagerly(set_callback: _Call) -> _Call:
         def set_eval_frame(callback: Any) -> Any:

@@ -1,7 +1,7 @@
 """``torch.cuda`` as a program on a GPU finds it.
 
-Every answer is the card's (`VirtualCard`), the books' (`Books`) or one that has no effect where nothing runs
-asynchronously. What would need a GPU to be true (graphs, IPC, a compiled kernel) is refused.
+Every answer comes from the card (`VirtualCard`), from the books (`Books`), or has no effect because nothing runs
+asynchronously. Requests that need a real GPU (graphs, IPC, a compiled kernel) are refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.probe.virtual_gpu.books import Books
 from harness.probe.virtual_gpu.card import VirtualCard
 from harness.probe.virtual_gpu.devices import _LEGACY, Ordinals
 
-#: A CUDA version for builds of torch that have none: the one that those of its time were made for.
+#: The CUDA version for builds of torch that have none: that of their time.
 _CUDA_VERSION = "12.8"
 _NCCL_VERSION = (2, 27, 3)
 
@@ -37,7 +37,7 @@ _SINCE = {
     **dict.fromkeys(("MemPool", "device_memory_used", "get_per_process_memory_fraction"), "torch 2.6"),
     **dict.fromkeys(("host_memory_stats", "is_tf32_supported", "reset_peak_host_memory_stats"), "torch 2.13"),
 }
-#: The same of ``torch.accelerator``, which is there from 2.6 on.
+#: The same for ``torch.accelerator``, which exists from 2.6 on.
 _ACCELERATOR_SINCE = dict.fromkeys(
     ("device_index", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "empty_cache",
      "memory_stats", "reset_peak_memory_stats", "get_memory_info"),
@@ -46,7 +46,7 @@ _ACCELERATOR_SINCE = dict.fromkeys(
 
 
 class DeviceProperties(StandIn):
-    """What ``torch.cuda.get_device_properties`` gives."""
+    """The result of ``torch.cuda.get_device_properties``."""
 
     def __init__(self, card: VirtualCard) -> None:
         super().__init__("torch.cuda.get_device_properties()")
@@ -73,7 +73,7 @@ class DeviceProperties(StandIn):
 
 
 class _SelectedDevice:
-    """``torch.cuda.device``: selects a card for a while; ``None`` and -1 change nothing."""
+    """``torch.cuda.device``: selects a card within a block; ``None`` and -1 change nothing."""
 
     def __init__(self, ordinals: Ordinals, device: Any) -> None:
         self._ordinals = ordinals
@@ -89,7 +89,7 @@ class _SelectedDevice:
 
 @contextlib.contextmanager
 def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[None]:
-    """``torch.cuda``, and what else a program queries its GPU by."""
+    """Replace ``torch.cuda``, and the other functions by which a program queries its GPU, within the block."""
     with Patches() as patches:
         cuda: Any = torch.cuda
         answers = {
@@ -126,14 +126,15 @@ def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[No
 
 
 def _profiler(patches: Patches) -> None:
-    """It records what the host does, and of the card nothing. Where the card is no activity that it supports, it asks for a
-    CUDA event at each operator, which without CUDA takes half a second of making an error message, or it refuses."""
+    """Declare CUDA a supported activity; the profiler records only the host. If the card's activity is unsupported, the
+    profiler refuses, or asks for a CUDA event at each operator, and without CUDA each error message takes half a second to
+    build."""
     everything = {torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA}
     for module in (torch.autograd, importlib.import_module("torch.autograd.profiler")):
         patches.replace(module, "_supported_activities", lambda: everything)
 
 
-#: What a context or a first small tensor takes is no matter.
+#: Less than this on the wrong card, such as a context or a first small tensor, is not reported.
 _MUCH_BYTES = 64 << 20
 
 
@@ -209,7 +210,7 @@ def _of_the_books(books: Books) -> dict[str, Any]:
         return lambda device=None: figure()
 
     def read(figure: Any) -> Any:
-        """What a program reads to know how much it holds."""
+        """Return a function of ``torch.cuda`` that returns ``figure()`` and records the call as a reading of memory."""
 
         def answer(device: Any = None) -> Any:
             books.readings.called()
@@ -257,7 +258,7 @@ def _nested(stats: dict[str, int]) -> dict[str, Any]:
 
 
 class _CardGenerator(torch.Generator):
-    """Has the seed and state of the card: nothing is drawn in sim, and in cpu mode everything is drawn on the host."""
+    """Holds the seed and state of the card's generator: in sim nothing is drawn, in cpu mode the host draws everything."""
 
     _seed = 0
 
@@ -323,14 +324,15 @@ def _refused() -> dict[str, Any]:
 
 
 def _not_answered(error: BaseException) -> str:
-    """A function of ``torch.cuda`` that has no answer here ends where it calls CUDA's own, which a build for CPUs lacks."""
+    """Return the name of the ``torch._C._cuda...`` function that ``error`` reports as missing, which a CPU build lacks;
+    empty for any other error. So a function of ``torch.cuda`` ends that is not replaced here."""
     name = str(getattr(error, "name", None) or "")
     is_of_torch = isinstance(error, AttributeError) and error.obj is torch._C
     return f"torch._C.{name}" if is_of_torch and name.startswith("_cuda") else ""
 
 
 def _memory_module(patches: Patches, answers: dict[str, Any]) -> None:
-    """``torch.cuda.memory``, ``.random`` and ``.streams`` have the same functions under the same names."""
+    """Replace the functions of the same names in ``torch.cuda.memory``, ``.random`` and ``.streams``."""
     for module in (torch.cuda.memory, torch.cuda.random, torch.cuda.streams):
         for name in vars(module).keys() & answers.keys():
             patches.replace(module, name, answers[name])
@@ -346,7 +348,7 @@ def _memory_module(patches: Patches, answers: dict[str, Any]) -> None:
 
 
 def _legacy_types(patches: Patches) -> None:
-    """``torch.cuda.FloatTensor`` and the like."""
+    """Replace ``torch.cuda.FloatTensor`` and its like."""
 
     def make(name: str, dtype: torch.dtype) -> Any:
         class LegacyTensorType(type):
@@ -373,7 +375,7 @@ def _builds(patches: Patches) -> None:
 
 
 def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, Any]) -> None:
-    """``torch.accelerator`` (2.6 and newer), and what FSDP and process groups ask in its place."""
+    """Replace ``torch.accelerator`` (2.6 and newer), and the query that FSDP and process groups use in its place."""
     patches.replace(torch._C, "_get_accelerator", lambda check=None: torch.device("cuda"), since="torch 2.6")
     accelerator: Any = getattr(torch, "accelerator", None)
     if accelerator is None:
@@ -397,12 +399,13 @@ def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, Any])
         patches.replace(accelerator, name, answer, since=_ACCELERATOR_SINCE.get(name, ""))
 
 
-#: What is imported ahead of a program, and may have asked about the GPU before there was one.
+#: Packages imported ahead of a program, which may have looked for a GPU before it existed.
 _IMPORTED_AHEAD = ("transformers", "accelerate", "trl", "peft", "torch.utils._triton")
 
 
 def _cached_answers() -> None:
-    """Forgets what frameworks remember about the GPU: all that their functions remember, wherever a release has them."""
+    """Clear all `functools.lru_cache` results in frameworks imported ahead of the program: they may remember that there was
+    no GPU."""
     for name, _, held in loaded_modules():
         if f"{name}.".startswith(tuple(f"{package}." for package in _IMPORTED_AHEAD)):
             for function in list(held.values()):
@@ -411,9 +414,9 @@ def _cached_answers() -> None:
 
 
 def _scatter(tensor: torch.Tensor, devices: Any, *_: Any) -> tuple[torch.Tensor, ...]:
-    """DataParallel's, on one card; the cards of other ranks were refused before."""
+    """Stand in for DataParallel's scatter, on one card; the cards of other ranks were refused before."""
     return (tensor.to(f"cuda:{devices[0]}"),)
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """Has no effect here."""
+    """Do nothing."""

@@ -1,5 +1,5 @@
 """DeepSpeed on the virtual card: the release's own CUDA accelerator, on the façade of ``torch.cuda``; in cpu mode its CPU
-accelerator, with CUDA's answers where that one's are none."""
+accelerator, with CUDA's answers where it has none of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from harness.probe.virtual_gpu.books import Books
 
 @contextlib.contextmanager
 def on_cuda(books: Books) -> Iterator[None]:
-    """In sim, where the device's tensors say ``cuda``. (In cpu mode they do not, and its CPU accelerator stays.)"""
+    """Select the release's CUDA accelerator within the block. For sim, where the device's tensors say ``cuda``; in cpu mode
+    they do not, and the CPU accelerator stays."""
     if "deepspeed" not in sys.modules:
         yield
         return
@@ -22,10 +23,10 @@ def on_cuda(books: Books) -> Iterator[None]:
     from deepspeed.accelerator.cuda_accelerator import CUDA_Accelerator
 
     class VirtualAccelerator(CUDA_Accelerator):  # type: ignore[misc, no-any-unimported, unused-ignore]
-        """What NVML would report comes from the books."""
+        """The release's CUDA accelerator; the books replace NVML."""
 
         def _init_pynvml(self) -> None:
-            """There is no driver."""
+            """Do nothing: there is no driver."""
 
         def available_memory(self, device_index: Any = None) -> int:
             return books.free()
@@ -37,9 +38,10 @@ def on_cuda(books: Books) -> Iterator[None]:
 
 @contextlib.contextmanager
 def on_cpu() -> Iterator[None]:
-    """In cpu mode. DeepSpeed's CPU accelerator has no streams, which its activation checkpointing makes; it says its current
-    device as text, which tensor parallelism gives to torch; by the processor it refuses fp16, where torch computes; and its
-    ``FloatTensor(1.5)``, by which norms with experts are made, takes no number."""
+    """Complete DeepSpeed's CPU accelerator within the block, for cpu mode. It lacks the streams that activation
+    checkpointing creates; it names its current device by text, which tensor parallelism passes to torch; on some processors
+    it refuses fp16, which torch can compute; and its ``FloatTensor(1.5)``, which norms with experts call, takes no
+    number."""
     if "deepspeed" not in sys.modules:
         yield
         return

@@ -1,12 +1,12 @@
 """Device arguments: what a program calls ``cuda`` is the target (``meta`` in sim, ``cpu`` in cpu mode).
 
-A torch function mode sees every call of torch's that takes a tensor or makes one, before torch does, and maps the device in
-it. It also answers which device a tensor is on: in sim, tensors whose bytes are booked on the device say ``cuda:0``, so that
-frameworks take the paths that they take on a GPU; those that the program itself put on ``meta`` say so. In cpu mode host and
-device are one memory, and tensors say ``cpu``.
+A torch function mode sees every torch call that takes or creates a tensor, before torch does, and maps its device. It also
+answers which device a tensor is on: in sim, tensors whose bytes are booked on the device say ``cuda:0``, so that frameworks
+take the paths that they take on a GPU; tensors that the program itself put on ``meta`` say ``meta``. In cpu mode host and
+device share one memory, and tensors say ``cpu``.
 
 A torch function mode is off while the function that it handles runs, and code that runs below (hooks in backward) would
-escape it. So `backward` and `grad` are run with the mode on.
+escape it. So `backward` and `grad` run with the mode on.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Plan = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Ordinals:
-    """Which card the program is on. One rank has one card, whatever it calls it."""
+    """The card that the program is on. One rank has one card, whatever the program calls it."""
 
     def __init__(self, local_rank: int, count: int) -> None:
         self.local_rank = local_rank
@@ -50,20 +50,20 @@ class Ordinals:
         )
 
     def set(self, device: Any) -> None:
-        """``torch.cuda.set_device``"""
+        """Select a card, as ``torch.cuda.set_device`` does."""
         self.current = self.index(device)
         self.is_set = True
 
     def place(self, device: Any) -> None:
-        """Something is put on a device. Raises SimulationError for another rank's card."""
+        """Record that the program puts something on ``device``. Raise SimulationError for another rank's card."""
         self.index(device)
         named = torch.device(device) if isinstance(device, str) else device
         if not self.is_set and getattr(named, "index", None) is None and not _is_ordinal(named):
             self.is_first_used = True
 
     def index(self, device: Any) -> int:
-        """The card that ``device`` (None, an index, a name, a ``torch.device``) means. Raises SimulationError for another
-        rank's."""
+        """Return the card that ``device`` (None, an index, a name, a ``torch.device``) means. Raise SimulationError for
+        another rank's, RuntimeError for an ordinal that does not exist."""
         if device is None:
             return self.current
         if isinstance(device, str):
@@ -82,7 +82,7 @@ class Ordinals:
 
 
 class DeviceMapping(TorchFunctionMode):
-    """Maps devices in the calls of the thread that it is entered in."""
+    """Maps devices in the calls of the thread that enters it."""
 
     def __init__(self, target: str, ordinals: Ordinals, books: Books) -> None:
         super().__init__()
@@ -105,24 +105,27 @@ class DeviceMapping(TorchFunctionMode):
     # -- devices -----------------------------------------------------------------------------------------------------
 
     def names_cuda(self, device: Any) -> bool:
+        """Return True if ``device`` is a CUDA device, by name or as a ``torch.device``."""
         if isinstance(device, torch.device):
             return device.type == "cuda"
         return isinstance(device, str) and device.partition(":")[0] == "cuda"
 
     def mapped(self, device: Any) -> Any:
-        """The device that torch gets."""
+        """Return the device to pass to torch: the target for a CUDA device or a card's index, else ``device`` itself."""
         if _is_ordinal(device) or self.names_cuda(device):
             self.ordinals.place(device)
             return self.target
         return device
 
     def memory(self, device: Any) -> int:
-        """Where a tensor is that a program puts on ``device``. A program that says ``meta`` means tensors without bytes."""
+        """Return the memory of a tensor that a program puts on ``device``: NOWHERE for ``meta``, which means tensors without
+        bytes, else DEVICE."""
         said_meta = device.type == "meta" if isinstance(device, torch.device) else device == "meta"
         return NOWHERE if said_meta else DEVICE
 
     @contextlib.contextmanager
     def placing(self, device: Any) -> Iterator[None]:
+        """Book meta tensors created within the block in the memory that ``device`` means (`memory`)."""
         before = self.placement
         self.placement = self.memory(device)
         try:
@@ -131,43 +134,47 @@ class DeviceMapping(TorchFunctionMode):
             self.placement = before
 
     def shown(self, tensor: torch.Tensor) -> torch.device:
-        """The device that the program sees."""
+        """Return the device of ``tensor`` that the program sees."""
         if self.shows_cuda and tensor.is_meta and self.is_on_card(tensor):
             return torch.device("cuda", self.ordinals.current)
         return tensor.device
 
     def is_on_card(self, tensor: torch.Tensor) -> bool:
-        """Of a meta tensor: whether its bytes are the card's. An empty one may be."""
+        """Return True if the bytes of a meta tensor are the card's. An empty tensor counts as the card's."""
         entry = self.books.ledger.find(_storage_of(tensor))
         return entry is None or entry.memory != NOWHERE
 
     # -- pinned memory -----------------------------------------------------------------------------------------------
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A page-locked copy in host memory."""
+        """Return a page-locked copy in host memory, or ``tensor`` itself if it is not on the host, is already pinned, or in
+        cpu mode."""
         if not self.shows_cuda or tensor.device.type != "cpu" or self.is_pinned(tensor):
             return tensor
         return self.pinned(tensor.detach().clone() if host.keeps_contents(tensor) else torch.empty_like(tensor))
 
     def pinned(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The same tensor, known from here on to be in page-locked host memory."""
+        """Record that ``tensor`` is in page-locked host memory, and return it."""
         entry = self.books.ledger.find(tensor.untyped_storage())
         if self.shows_cuda and tensor.device.type == "cpu" and entry is not None:
             self._pinned.add(entry.serial)
         return tensor
 
     def is_pinned(self, tensor: torch.Tensor) -> bool:
+        """Return True if the storage of ``tensor`` was recorded as page-locked (`pinned`)."""
         entry = self.books.ledger.find(tensor.untyped_storage())
         return entry is not None and entry.serial in self._pinned
 
 
 def _is_ordinal(device: Any) -> bool:
-    """Whether it is the number of a card. A bool, which is an int in Python, is the next parameter (``non_blocking``)."""
+    """Return True if ``device`` is the number of a card. A bool, which is an int in Python, is the next parameter
+    (``non_blocking``)."""
     return isinstance(device, int) and not isinstance(device, bool)
 
 
 def _storage_of(tensor: torch.Tensor) -> torch.UntypedStorage:
-    """Its own, or that of the tensor inside: a DTensor's local part, or what vmap maps over."""
+    """Return the storage of ``tensor``, or of the tensor inside: a DTensor's local part, or the tensor that vmap maps
+    over."""
     inner = getattr(tensor, "_local_tensor", tensor)
     wrappers: Any = torch._C._functorch
     while wrappers.is_functorch_wrapped_tensor(inner):
@@ -180,14 +187,14 @@ def _storage_of(tensor: torch.Tensor) -> torch.UntypedStorage:
 
 
 def _plan(func: Any) -> Plan:
-    # What a program's watcher put around a function is torch's own still, and torch finds it under that name.
+    # A function of torch's that a program's watcher wrapped counts as torch's own, found by its name.
     return _SPECIAL.get(func) or _SPECIAL.get(inspect.unwrap(func), _any)
 
 
 def _any(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not kwargs:
         return func(*args)
-    if kwargs.get("pin_memory"):  # torch asks its allocator, of which a machine without a GPU has none
+    if kwargs.get("pin_memory"):  # torch calls its allocator, which a machine without a GPU lacks
         made: torch.Tensor = _any(mode, func, args, {**kwargs, "pin_memory": False})
         return mode.pinned(made)
     device = kwargs.get("device")
@@ -223,7 +230,9 @@ def _to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _moved(mode: DeviceMapping, tensor: torch.Tensor, device: Any, move: Callable[[], torch.Tensor]) -> torch.Tensor:
-    """In sim a card's tensor and one that the program put on meta look the same to torch, which would not copy."""
+    """Return ``tensor`` moved to ``device`` by ``move``. In sim a tensor of the card and one that the program put on meta
+    look the same to torch, which would not copy. Raise NotImplementedError, as torch does, if a meta tensor without data
+    would be copied to the card."""
     with mode.placing(device):
         if not tensor.is_meta:
             return move()
@@ -240,7 +249,7 @@ def _moved(mode: DeviceMapping, tensor: torch.Tensor, device: Any, move: Callabl
 
 
 def _from_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``torch.tensor(data, device="cuda")`` and its like: made on the host and then copied, as torch does for CUDA."""
+    """Run ``torch.tensor(data, device="cuda")`` and its like: create on the host and then copy, as torch does for CUDA."""
     device = kwargs.get("device")
     if device is None or mode.target.type != "meta" or not (mode.names_cuda(device) or _is_ordinal(device)):
         return _any(mode, func, args, kwargs)
@@ -256,7 +265,7 @@ def _from_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: di
 
 
 def _cuda(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``tensor.cuda(device=None, non_blocking=False, memory_format=...)``"""
+    """Run ``tensor.cuda(device=None, non_blocking=False, memory_format=...)``."""
     device = kwargs.pop("device", args[1] if len(args) > 1 else None)
     mode.ordinals.place(device)
     non_blocking = kwargs.pop("non_blocking", args[2] if len(args) > 2 else False)
@@ -264,7 +273,7 @@ def _cuda(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _ctc_loss(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """On a GPU torch reads the lengths on the host, and its kernel gets numbers."""
+    """Pass the lengths as numbers: on a GPU torch reads them on the host before it calls its kernel."""
     if mode.target.type != "meta":
         return func(*args, **kwargs)
 
@@ -276,7 +285,7 @@ def _ctc_loss(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
 
 
 def _type(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``tensor.type("torch.cuda.FloatTensor")``; without an argument the name of the type that it is."""
+    """Run ``tensor.type("torch.cuda.FloatTensor")``; without an argument, return the name of the tensor's type."""
     wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
     if isinstance(wanted, str) and wanted.startswith("torch.cuda."):
         dtype = _LEGACY[wanted.rpartition(".")[2].removesuffix("Tensor")]
@@ -289,7 +298,7 @@ def _type(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _parse_to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The arguments of ``module.to``, which takes an index as well, by position or as ``device``."""
+    """Parse the arguments of ``module.to``, which also takes an index, by position or as ``device``."""
     if args and _is_ordinal(args[0]):
         args = (torch.device("cuda", args[0]), *args[1:])
     if _is_ordinal(kwargs.get("device")):
@@ -298,7 +307,8 @@ def _parse_to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
 
 
 def _device_made(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``torch.device(0)``: torch asks in C++ which accelerator there is. In cpu mode it says ``cpu``, as tensors do."""
+    """Run ``torch.device(0)``, for which torch asks in C++ which accelerator exists. In cpu mode return ``cpu``, as tensors
+    say."""
     number = args[0] if len(args) == 1 else kwargs.get("type")
     if _is_ordinal(number):
         return torch.device("cuda", mode.ordinals.index(number)) if mode.shows_cuda else mode.mapped(number)
@@ -331,9 +341,9 @@ def _is_pinned(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: di
 
 
 def _set_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """``tensor.data = other``. torch takes meta for another kind of tensor, where host and card are of one kind, so a change
-    between them is made beneath the object. As in torch, its gradient accumulator goes (`VariableHooks::set_data`), and a
-    graph that was made before gives its gradient to the object all the same."""
+    """Run ``tensor.data = other``. torch takes meta for another kind of tensor, while host and card are of one kind, so a
+    change between them is made beneath the object. As in torch, its gradient accumulator goes (`VariableHooks::set_data`),
+    and a graph that was made before still gives its gradient to the object."""
     tensor, other = args
     if tensor.is_meta == other.is_meta:
         func(tensor, other)
@@ -345,7 +355,7 @@ def _set_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
     )  # whose version does not change with that of other, as in torch
     torch._C._swap_tensor_impl(tensor, before)
     with torch.no_grad():
-        # A graph may hold what the tensor was, but not its bytes; and it asks for its shape.
+        # A graph may hold the former tensor and read its shape, but must not keep its bytes.
         before.data = before.detach().new_empty(()).expand(before.shape)
         before.untyped_storage().resize_(0)
     if before.requires_grad and before.is_leaf:
@@ -357,7 +367,7 @@ def _set_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
             setattr(tensor, _LEFT_BEHIND, gradient)
 
 
-#: The attribute of a tensor whose data moved and whose gradient did not, which torch allows when the data are set.
+#: The attribute of a tensor whose data moved but whose gradient did not; torch allows that when data are set.
 _LEFT_BEHIND = "_dsregress_gradient"
 
 
@@ -376,7 +386,7 @@ def _set_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs:
 
 
 def _hand_gradient_on(before: torch.Tensor, moved: weakref.ref[torch.Tensor]) -> None:
-    """Gradients that a graph accumulates in ``before`` are ``moved``'s: FSDP's parameters are offloaded between forward and
+    """Give gradients that a graph accumulates in ``before`` to ``moved``: FSDP offloads its parameters between forward and
     backward."""
 
     def hand_on(variable: torch.Tensor) -> None:
@@ -394,7 +404,8 @@ def _hand_gradient_on(before: torch.Tensor, moved: weakref.ref[torch.Tensor]) ->
 
 
 def _with_mode_on(function: Any) -> Plan:
-    """Runs a function of torch's, which itself looks for modes, without looking, so that this one stays on."""
+    """Return a plan that runs ``function``, one of torch's that looks for modes itself, without that lookup, so that this
+    mode stays on."""
     if not isinstance(function, types.FunctionType):
         return _any
     unseen = {"has_torch_function_unary": _none, "has_torch_function": _none, "has_torch_function_variadic": _none}
@@ -455,7 +466,7 @@ _SPECIAL: dict[Any, Plan] = {
 
 
 class InDispatch:
-    """What the virtual card adds to each operator of a simulation (`SimulationMode.program`)."""
+    """The virtual card's part in each operator of a simulation (`SimulationMode.program`)."""
 
     def __init__(self, mapping: DeviceMapping) -> None:
         self._mapping = mapping
@@ -468,7 +479,7 @@ class InDispatch:
         return self._books.allocator_settings
 
     def run(self, plan: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs one operator on what torch sees."""
+        """Run one operator by ``plan``, with the device that torch sees."""
         kwargs = self.mapped(kwargs)
         with torch._C.DisableTorchFunction():
             nowhere = self._nowhere = bool(self._books.ledger.live[NOWHERE]) and self._only_nowhere(args)
@@ -477,18 +488,19 @@ class InDispatch:
             return plan(func, args, kwargs)
 
     def mapped(self, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The arguments with the device that torch sees: those of DTensors' own code, where no mode for functions is on."""
+        """Return the arguments with the device that torch sees: DTensor's own code passes CUDA devices where no function
+        mode is on."""
         device = kwargs.get("device")
         if device is None or device.type != "cuda":
             return kwargs
         return {**kwargs, "device": self._mapping.mapped(device)}
 
     def memory(self) -> int:
-        """Of what an operator made on meta: where its arguments are."""
+        """Return the memory of an operator's result on meta: that of its arguments."""
         return NOWHERE if self._nowhere else DEVICE
 
     def placement(self) -> int:
-        """Of a tensor that is requested on meta."""
+        """Return the memory of a tensor that is requested on meta."""
         wanted = self._mapping.placement
         return wanted if wanted is not None else self.memory()
 
@@ -502,7 +514,7 @@ class InDispatch:
 
 @contextlib.contextmanager
 def mapped_everywhere(mapping: DeviceMapping) -> Iterator[None]:
-    """The mode, and the entry points that take a device without a torch function."""
+    """Enter the mode, and replace the entry points that take a device without a torch function, within the block."""
     with Patches() as patches:
         _generators(patches, mapping)
         _contexts(patches, mapping)
@@ -530,7 +542,7 @@ def _generators(patches: Patches, mapping: DeviceMapping) -> None:
 
 
 def _contexts(patches: Patches, mapping: DeviceMapping) -> None:
-    """``with torch.device("cuda")`` and ``torch.set_default_device``: a mode of torch's, which may lie below ours."""
+    """Map ``with torch.device("cuda")`` and ``torch.set_default_device``: torch's own mode, which may lie below ours."""
     from torch.utils import _device as contexts
 
     context: Any = contexts.DeviceContext
@@ -539,7 +551,7 @@ def _contexts(patches: Patches, mapping: DeviceMapping) -> None:
     def __torch_function__(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in constructors() and kwargs.get("device") is None:
-            if torch._C._len_torch_function_stack():  # ours lies below this one, and maps
+            if torch._C._len_torch_function_stack():  # ours is below this one, and maps
                 return func(*args, **{**kwargs, "device": self.device})
             with mapping.placing(self.device):
                 return func(*args, **{**kwargs, "device": mapping.mapped(self.device)})
@@ -549,7 +561,8 @@ def _contexts(patches: Patches, mapping: DeviceMapping) -> None:
 
 
 def _recomputation(patches: Patches) -> None:
-    """Checkpointing compares what it saved with what it recomputes: in hooks, where a mode is on or off."""
+    """Describe tensors without modes: checkpointing compares saved with recomputed tensors in hooks, where a mode may be on
+    or off."""
     known: dict[str, Any] = getattr(torch.utils.checkpoint, "_allowed_determinism_checks_to_fns", {})
 
     def apart_from_modes(function: Any) -> Any:
@@ -565,7 +578,7 @@ def _recomputation(patches: Patches) -> None:
 
 
 def _pinning_loaders(patches: Patches) -> None:
-    """A batch stays as it is: its page-locked copy would be a few KiB on the host, made by a thread that no mode sees."""
+    """Leave batches unpinned: a page-locked copy would be a few KiB on the host, made by a thread that no mode sees."""
     from torch.utils.data._utils import pin_memory as pinning
 
     def pin_memory(data: Any, device: Any = None) -> Any:

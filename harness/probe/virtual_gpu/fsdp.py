@@ -1,8 +1,7 @@
 """FSDP1's full state dict on CPU ranks.
 
-``offload_to_cpu`` copies the gathered weights to the host, and lets go of what was on the card. On a CPU both are one
-memory, and torch reads what it has freed (a segmentation fault, on gloo ranks in plain Python too). There is nothing to
-move.
+``offload_to_cpu`` copies the gathered weights to the host, and frees them on the card. On a CPU both are one memory, and
+torch reads what it has freed (a segmentation fault, on gloo ranks in plain Python too). Nothing has to move.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from harness.probe.replacing import Patches
 
 @contextlib.contextmanager
 def on_cpu() -> Iterator[None]:
+    """Make FSDP1's move of gathered weights to the host do nothing within the block."""
     handles: Any = importlib.import_module("torch.distributed.fsdp._runtime_utils")
 
     def to_cpu(handle: Any) -> contextlib.AbstractContextManager[None]:

@@ -1,8 +1,8 @@
-"""DeepSpeed's compiled kernels, above all its optimizers': the release's own classes, whose kernels torch computes, or
-nothing does.
+"""DeepSpeed's compiled kernels, above all its optimizers': the release's own classes run, and torch computes their kernels
+in cpu mode; in sim nothing computes them.
 
-A fused kernel reads and writes what it is given and allocates nothing, on the device or on the host. In sim its tensors
-merely change; in cpu mode torch computes the same formula beside the meter. Formulas, in DeepSpeed's ``csrc``:
+A fused kernel reads and writes its arguments and allocates nothing, on the device or on the host. In sim its tensors merely
+change; in cpu mode torch computes the same formula, unmetered. Formulas, in DeepSpeed's ``csrc``:
 ``adam/multi_tensor_adam.cu``, ``lion/multi_tensor_lion.cu``, ``lamb/fused_lamb_cuda_kernel.cu``, ``includes/cpu_adam.h``,
 ``includes/cpu_adagrad.h`` and ``includes/cpu_lion.h``.
 """
@@ -165,7 +165,7 @@ def _adam(
     decoupled: bool,
     correction: tuple[float, float],
 ) -> None:
-    """All in fp32, stored in each tensor's own dtype."""
+    """Take one Adam step: compute in fp32, store in each tensor's own dtype."""
     g, p = gradient.float(), parameter.float()
     if weight_decay and not decoupled:
         g = g + weight_decay * p
@@ -195,7 +195,7 @@ def _lion(
 
 
 def extensions() -> dict[str, Any]:
-    """The stand-ins for compiled extensions, by the names of their builders."""
+    """Return the stand-ins for compiled extensions, by the names of their builders."""
     return {
         "fused_adam": StandIn("DeepSpeed's fused_adam", multi_tensor_adam=_multi_tensor_adam),
         "fused_lion": StandIn("DeepSpeed's fused_lion", multi_tensor_lion=_multi_tensor_lion),
@@ -214,7 +214,7 @@ def extensions() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def stubbed() -> Iterator[None]:
-    """DeepSpeed's op builders, where it is imported, load these kernels in place of compiling theirs."""
+    """Make DeepSpeed's op builders, if it is imported, load these kernels instead of compiling theirs, within the block."""
     builder = sys.modules.get("deepspeed.ops.op_builder.builder")
     with Patches() as patches:
         if builder is not None:
@@ -248,12 +248,14 @@ def _is_not_implemented(builder: type) -> bool:
 
 
 def _not_on_cpu(builder: Any, verbose: bool = True) -> Any:
-    """Of the builder that DeepSpeed's CPU accelerator has for each kernel that a CPU has not."""
+    """Raise NoStandInError. The ``load`` of the builder that DeepSpeed's CPU accelerator has for kernels without a CPU
+    version."""
     raise NoStandInError("DeepSpeed's kernel has no stand-in")
 
 
 def _find_builders_of_cuda(patches: Patches, known: Container[str]) -> None:
-    """On its CPU accelerator DeepSpeed has builders of a few kernels; those of CUDA lie beside them."""
+    """Use CUDA's builders of the known kernels: on its CPU accelerator DeepSpeed offers builders of a few kernels, but keeps
+    CUDA's in its modules."""
     package: Any = sys.modules["deepspeed.ops.op_builder"]
     for module in [module for module in vars(package).values() if isinstance(module, types.ModuleType)]:
         for name, builder in list(vars(module).items()):

@@ -1,6 +1,6 @@
-"""How a stand-in launches what would be one kernel: it counts once, and allocates nothing itself.
+"""Launching a stand-in's kernel: it counts as one launch and allocates nothing itself.
 
-In cpu mode torch computes the kernel's result beside the meter; in sim nothing does, and what the kernel writes is unknown.
+In cpu mode torch computes the kernel's result, unmetered; in sim nothing does, and the written tensors become unknown.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from harness.probe.virtual_gpu.card import VirtualCard
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """Where kernels run: on the card of this rank, whose operators ``meter`` counts. ``note`` gets what a reader of the
-    figures has to know."""
+    """The device that kernels run on: the card of this rank, whose operators ``meter`` counts. ``note`` gets remarks for the
+    reader of the figures."""
 
     meter: Any
     card: VirtualCard
@@ -32,6 +32,7 @@ _attached: list[Device] = []
 
 @contextlib.contextmanager
 def on(device: Device) -> Iterator[None]:
+    """Run stand-ins' kernels on ``device`` within the block."""
     _attached.append(device)
     try:
         yield
@@ -40,12 +41,14 @@ def on(device: Device) -> Iterator[None]:
 
 
 def card() -> VirtualCard:
+    """Return the card that kernels run on now. Raise RuntimeError outside the virtual GPU."""
     return _device().card
 
 
 @contextlib.contextmanager
 def kernel(*written: torch.Tensor, launches: int = 1, flops: int = 0) -> Iterator[bool]:
-    """Yields whether to compute what is ``written``, on the card or on the host; without gradient, and beside the meter."""
+    """Count a kernel that writes ``written``. Yield True if the block must compute them, on the card or on the host; the
+    block runs without gradient and unmetered. Yield False in sim, where they become unknown."""
     device = _device()
     meter = device.meter
     before = meter.op_launches
@@ -66,12 +69,12 @@ def kernel(*written: torch.Tensor, launches: int = 1, flops: int = 0) -> Iterato
         meter.count_moved((*written, *written))
 
 
-#: Said of the figures of a program that launched a kernel of its own.
+#: Note shown when a program launched a kernel of its own.
 UNKNOWN_WORK = "Triton kernels: what they compute is not counted, so FLOPs and the times made of them are without it"
 
 
 def unknown_kernel(*written: torch.Tensor) -> None:
-    """In sim, launches a kernel of which no more is known than what is ``written``."""
+    """Launch, in sim, a kernel of which only the ``written`` tensors are known."""
     device = _device()
     for tensor in written:
         device.meter.forget(tensor)
@@ -80,7 +83,7 @@ def unknown_kernel(*written: torch.Tensor) -> None:
 
 
 def values(tensor: torch.Tensor) -> torch.Tensor | None:
-    """What a tensor on the card holds; None where that is unknown."""
+    """Return the contents of ``tensor``, which is on the card; None if they are unknown."""
     device = _device()
     if device.computes:
         return tensor

@@ -1,6 +1,6 @@
 """``torch.load`` onto the virtual card: each storage of the file is copied there once, as torch does.
 
-In sim a tensor of the card has no contents to save: a file keeps its shape alone, and says that it was on the card.
+In sim a tensor of the card has no contents to save: a file keeps only its shape, and that it was on the card.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Destination = Callable[[str], Any]
 
 
 class MapsDevices(Protocol):
-    """What is needed of the mapping of devices."""
+    """The part of `harness.probe.virtual_gpu.devices.DeviceMapping` that loading needs."""
 
     shows_cuda: bool
     ordinals: Any
@@ -32,6 +32,8 @@ class MapsDevices(Protocol):
 
 
 def mapped(patches: Patches, mapping: MapsDevices) -> None:
+    """Replace ``torch.load``, and in sim ``torch.save``, so that the devices in a file and in ``map_location`` are the
+    card's."""
     real = torch.load
 
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -63,7 +65,7 @@ def mapped(patches: Patches, mapping: MapsDevices) -> None:
 
 
 def _forget_functions() -> None:
-    """The reader of weights alone keeps a table of the functions that it may call."""
+    """Clear the table of allowed functions that torch's weights-only reader caches."""
     reader: Any = getattr(torch, "_weights_only_unpickler", None)
     forget = getattr(getattr(reader, "_get_allowed_globals", None), "cache_clear", None)
     if forget is not None:
@@ -86,8 +88,8 @@ def _destination(map_location: Any) -> _Destination:
 
 
 class _Storage:
-    """What a callable ``map_location`` gets, and returns: it says where it wants the storage, which is on the
-    host when the callable is called."""
+    """The storage that a callable ``map_location`` gets and returns. It records the wanted device; it is on the host when
+    the callable runs."""
 
     def __init__(self, wanted: Any = "cpu") -> None:
         self.wanted = wanted
@@ -103,7 +105,7 @@ class _Storage:
 
 
 def _rebuilt(patches: Patches, mapping: MapsDevices, destination: _Destination) -> None:
-    """Both kinds of tensors in a file: those with contents, and those of the card."""
+    """Replace the rebuilding of both kinds of tensors in a file: those with contents, and those of the card."""
     from_contents: Any = rebuilding._rebuild_tensor
     copies: dict[int, tuple[Any, torch.Tensor]] = {}  #: by storage, which is kept so that its address stays its own
 

@@ -1,5 +1,5 @@
-"""``pynvml`` of the virtual card: the few queries that frameworks make. Where a real ``pynvml`` is installed its functions
-are replaced; where there is none a module stands in for it."""
+"""``pynvml`` of the virtual card: the few queries that frameworks make. The functions of an installed ``pynvml`` are
+replaced; without one, a module stands in for it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from harness.probe.virtual_gpu.card import VirtualCard
 
 @contextlib.contextmanager
 def answered(card: VirtualCard, books: Books, ordinals: Any) -> Iterator[None]:
-    """NVML for this card."""
+    """Answer NVML queries for this card within the block."""
 
     def nothing(*_: Any) -> None:
-        """There is no driver to start."""
+        """Do nothing: there is no driver to start."""
 
     def memory(handle: Any, version: Any = None) -> Any:
         used = books.reserved()

@@ -16,8 +16,8 @@ _OPTIMIZER = importlib.import_module("torch.optim.optimizer")  # `torch.optim` d
 
 @contextlib.contextmanager
 def chosen_as_on_cuda(target: str) -> Iterator[None]:
-    """The lists of devices with ``foreach`` and ``fused`` kernels have the target: torch groups tensors in C++, which sees
-    the target and not ``cuda``."""
+    """Add the target to the lists of devices with ``foreach`` and ``fused`` kernels within the block: torch groups tensors
+    in C++, which sees the target and not ``cuda``."""
     with Patches() as patches:
         for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
             original: Any = getattr(_foreach_utils, name)

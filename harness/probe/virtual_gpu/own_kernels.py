@@ -1,4 +1,4 @@
-"""CUDA code that a program compiles itself: nothing on this machine could compile it, and no card could run it."""
+"""CUDA code that a program compiles itself: this machine can neither compile nor run it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _CUDA_SOURCES = (".cu", ".cuh")
 
 
 def refused(patches: Patches) -> None:
-    """By ``torch.utils.cpp_extension.load`` and ``load_inline``, and by ``torch.cuda._compile_kernel``. Extensions in C++
-    alone are compiled as ever."""
+    """Make ``torch.utils.cpp_extension.load``, ``load_inline`` and ``torch.cuda._compile_kernel`` raise NoStandInError for
+    CUDA code. Pure C++ extensions are compiled as usual."""
 
     def _compile_kernel(kernel_source: str, kernel_name: str, *_: Any, **__: Any) -> Any:
         raise _refusal(kernel_name)

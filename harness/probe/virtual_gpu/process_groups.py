@@ -28,8 +28,8 @@ from harness.probe.sim.simulation import join_fake_group
 
 @contextlib.contextmanager
 def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
-    """The functions of ``torch.distributed`` that a program on GPUs calls. In sim, the simulation's group is left and joined
-    again at the end."""
+    """Replace the functions of ``torch.distributed`` that a program on GPUs calls, within the block. In sim, leave the
+    simulation's group and join it again at the end."""
     simulated = target == "meta"
     if simulated and dist.is_initialized():
         dist.destroy_process_group()
@@ -63,8 +63,8 @@ def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
 
 
 def _everywhere(patches: Patches, c10d: Any, name: str, value: Any) -> None:
-    """In the module that defines it and in those that imported it from there: ``torch.distributed`` and its device mesh,
-    DeepSpeed, accelerate."""
+    """Replace a function in the module that defines it and in those that imported it from there: ``torch.distributed`` and
+    its device mesh, DeepSpeed, accelerate."""
     original = getattr(c10d, name, None)
     if original is not None:
         patches.everywhere(original, value, name)
@@ -122,8 +122,8 @@ def _groups(patches: Patches, c10d: Any, backend: str, rank: int, world_size: in
 
 
 def _own_groups(patches: Patches, c10d: Any, backend: str, named: dict[int, str]) -> None:
-    """Groups that a program makes by torch's internals, as OpenRLHF does of a trainer's rank and of an engine's processes,
-    beside the default one."""
+    """Replace the backend of groups that a program creates by torch's internals, as OpenRLHF does for a trainer's rank and
+    an engine's processes, in addition to the default group."""
     make = c10d._new_process_group_helper
 
     def _new_process_group_helper(size: int, rank: int, ranks: Any, wanted: Any, *args: Any, **kwargs: Any) -> Any:
@@ -136,12 +136,12 @@ def _own_groups(patches: Patches, c10d: Any, backend: str, named: dict[int, str]
     _everywhere(patches, c10d, "_new_process_group_helper", _new_process_group_helper)
 
 
-#: Backends that a group can have as it is, by what stands in for NCCL.
+#: Backends that a group keeps, by the backend that stands in for NCCL.
 _HERE = {"fake": ("fake",), "gloo": ("gloo", "cpu:gloo,cuda:gloo", "fake", "mpi")}
 
 
 def _meetings(patches: Patches, c10d: Any, rank: int, world_size: int) -> None:
-    """``rendezvous``, which waits for processes that are not there: they have come."""
+    """Make ``rendezvous`` return at once: it waits for processes that do not exist in sim."""
 
     def rendezvous(url: str, own_rank: int = -1, size: int = -1, **kwargs: Any) -> Iterator[Any]:
         from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -152,7 +152,7 @@ def _meetings(patches: Patches, c10d: Any, rank: int, world_size: int) -> None:
 
 
 def _meshes(patches: Patches, target: str) -> None:
-    """``init_device_mesh("cuda", ...)``, where tensors say that they are on the target."""
+    """Make ``init_device_mesh("cuda", ...)`` use the target, which tensors name as their device."""
     meshes: Any = sys.modules.get("torch.distributed.device_mesh")
     if meshes is None:
         return
@@ -165,7 +165,7 @@ def _meshes(patches: Patches, target: str) -> None:
 
 
 def _barriers(patches: Patches, c10d: Any) -> None:
-    """``barrier(device_ids=[0])``, for which torch makes a tensor on that card, in C++."""
+    """Drop the devices of ``barrier(device_ids=[0])``, for which torch creates a tensor on that card, in C++."""
     wait = c10d.barrier
 
     @functools.wraps(wait)
@@ -176,8 +176,8 @@ def _barriers(patches: Patches, c10d: Any) -> None:
 
 
 def _gathers(patches: Patches, c10d: Any) -> None:
-    """NCCL takes any shapes that have the elements, and writes where autograd does not look; gloo compares shapes, and
-    copies in front of autograd."""
+    """Make gloo gather as NCCL does: NCCL takes any shapes with the same number of elements and writes unseen by autograd;
+    gloo compares shapes, and copies through autograd."""
 
     def flat(value: Any) -> Any:
         return value.view(-1) if isinstance(value, torch.Tensor) and value.is_contiguous() else value
@@ -196,7 +196,7 @@ def _gathers(patches: Patches, c10d: Any) -> None:
 
 
 def _coalescing(patches: Patches, c10d: Any) -> None:
-    """What NCCL launches together, gloo runs one by one."""
+    """Run collectives one by one with gloo that NCCL launches together."""
 
     @contextlib.contextmanager
     def one_by_one(group: Any = None, device: Any = None, async_ops: bool | None = False) -> Iterator[Any]:
@@ -207,7 +207,8 @@ def _coalescing(patches: Patches, c10d: Any) -> None:
 
 
 def _wrappers(patches: Patches, target: str) -> None:
-    """DDP and FSDP insist on cards for a model that is on one, and compare its device with the one that they are given."""
+    """Let DDP and FSDP wrap models on the target: they require cards for a model that is on one, and compare its device with
+    the one given."""
     parallel: Any = torch.nn.parallel.DistributedDataParallel
     make = parallel.__init__
 
@@ -226,18 +227,18 @@ def _wrappers(patches: Patches, target: str) -> None:
 
 
 def _shown(wanted: Any) -> str:
-    """What `get_backend` says of a group: the part for CUDA of ``cpu:gloo,cuda:nccl``."""
+    """Return the backend that `get_backend` reports for a group: the CUDA part of ``cpu:gloo,cuda:nccl``."""
     parts = _parts(wanted)
     return parts.get("cuda", "nccl" if wanted is None or parts else str(wanted).lower())
 
 
 def _parts(wanted: Any) -> dict[str, str]:
-    """Device -> backend."""
+    """Return the backends by device; empty for a single name."""
     return dict(part.split(":") for part in str(wanted).lower().split(",") if ":" in part)
 
 
 def _objects(patches: Patches, c10d: Any, world_size: int) -> None:
-    """Collectives on Python objects: all ranks have what this one has."""
+    """Replace collectives on Python objects: every rank has this rank's objects."""
 
     def size(group: Any) -> int:
         return int(dist.get_world_size(group))
@@ -277,10 +278,10 @@ def _objects(patches: Patches, c10d: Any, world_size: int) -> None:
 
 
 def _checks(patches: Patches, c10d: Any) -> None:
-    """DDP compares the parameters' shapes across ranks, in C++ and by value: they agree."""
+    """Skip DDP's comparison of parameter shapes across ranks, which is in C++ and by value: the ranks agree."""
 
     def agreed(*_: Any, **__: Any) -> None:
-        """Every rank has the same."""
+        """Do nothing: every rank has the same shapes."""
 
     patches.replace(dist, "_verify_params_across_processes", agreed)
     for owner in (dist.utils, torch.nn.parallel.distributed):

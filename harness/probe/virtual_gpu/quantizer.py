@@ -1,8 +1,8 @@
 """DeepSpeed's quantizer, by which ZeRO++ sends weights in 8 bits and gradients in 4, as its extension ``quantizer``.
 
 Sizes and formulas: ``csrc/quantization/pt_binding.cpp``, ``swizzled_quantize.cu``, ``quant_reduce.cu`` and
-``csrc/includes/quantization_utils.h``. The kernels read any tensor as fp16, and so does this: what is in bf16 comes back as
-the release returns it. Each tensor of groups has an fp32 scale per group, asymmetric ones an offset beside it.
+``csrc/includes/quantization_utils.h``. The kernels read any tensor as fp16, and so does this: bf16 values come back as the
+release returns them. Each tensor of groups has an fp32 scale per group; asymmetric ones also have an offset.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from harness.probe.virtual_gpu.launching import kernel
 
 SYMMETRIC, ASYMMETRIC = "Symmetric", "Asymmetric"
 
-#: What is returned: quantized values, and scales of shape (groups, 1 or 2).
+#: Result of a kernel: quantized values, and scales of shape (groups, 1 or 2).
 _Quantized = tuple[torch.Tensor, torch.Tensor]
 
 
 def extension() -> Any:
-    """What ``QuantizerBuilder().load()`` returns. Without its fake quantization, which is for training with fewer bits."""
+    """Return a stand-in for the result of ``QuantizerBuilder().load()``, without fake quantization, which is for training
+    with fewer bits."""
     return StandIn(
         "DeepSpeed's quantizer",
         Symmetric=SYMMETRIC,
@@ -61,7 +62,7 @@ def _dequantize(
 def _swizzle_quant(
     values: torch.Tensor, groups: int, bits: int, kind: str, pipelines: int, nodes: int, devices_per_node: int
 ) -> _Quantized:
-    """Groups leave in the order in which ranks exchange them: by pipeline, device and node."""
+    """Quantize ``values``; groups leave in the order in which ranks exchange them: by pipeline, device and node."""
     quantized, scales = _empty([values.numel() * bits // 8], groups, kind, values)
     with kernel(quantized, scales) as compute:
         if compute:
@@ -73,7 +74,7 @@ def _swizzle_quant(
 def _quantized_reduction(
     quantized: torch.Tensor, scales: torch.Tensor, groups: int, out_groups: int, bits: int, kind: str, devices: int
 ) -> _Quantized:
-    """The sum of what ``devices`` ranks sent, quantized again."""
+    """Return the sum of the values that ``devices`` ranks sent, quantized again."""
     *outer, last = quantized.shape
     reduced, reduced_scales = _empty([*outer, last // devices], out_groups, kind, quantized)
     with kernel(reduced, reduced_scales) as compute:
@@ -98,7 +99,7 @@ def _loco_quantized_reduction(
 
 
 def _only_simulated(error: torch.Tensor) -> None:
-    """LoCo's errors are written in place, which takes no memory. Raises NoStandInError on real ranks."""
+    """Write LoCo's errors in place, which takes no memory. Raise NoStandInError on real ranks."""
     with kernel(error, launches=0) as compute:
         if compute:
             raise NoStandInError("ZeRO++ with LoCo has no stand-in on cpu ranks", "run it in sim")
@@ -110,7 +111,7 @@ def _empty(shape: list[int], groups: int, kind: str, beside: torch.Tensor) -> _Q
 
 
 def _halves(values: torch.Tensor) -> torch.Tensor:
-    """The bytes as fp16 numbers, as many as there are elements."""
+    """Return the bytes as fp16 numbers, as many as there are elements."""
     return values.contiguous().view(-1).view(torch.float16)[: values.numel()]
 
 
@@ -133,7 +134,7 @@ def _store(quantized: torch.Tensor, scales: torch.Tensor, values: torch.Tensor, 
 
 
 def _values(quantized: torch.Tensor, scales: torch.Tensor, groups: int, bits: int, kind: str) -> torch.Tensor:
-    """Of shape (groups, elements of a group), in fp32."""
+    """Return dequantized fp32 values of shape (groups, elements of a group)."""
     codes = quantized.contiguous().view(-1)
     if bits == 4:
         codes = torch.stack(((codes << 4) >> 4, codes >> 4), dim=1)

@@ -1,5 +1,5 @@
-"""What a program reads of its card: each line that DeepSpeed's ``see_memory_usage`` prints, and each call of
-``torch.cuda.memory_allocated`` and its kin. These are the points at which others have published what their GPUs held."""
+"""A program's readings of its card's memory: each line that DeepSpeed's ``see_memory_usage`` prints, and each call of
+``torch.cuda.memory_allocated`` and its kin. Published GPU figures were read at such points."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.probe.border.wire import MemoryReading
 from harness.probe.replacing import everywhere
 from harness.probe.sim.errors import caller, location
 
-#: A program that reads more often has said enough.
+#: Further readings of one rank are dropped.
 _MOST_READINGS = 1000
 
 
@@ -43,7 +43,7 @@ class Readings:
         self._printing = False  #: inside ``see_memory_usage``, whose own calls are part of it
 
     def called(self) -> None:
-        """The program is about to get a figure."""
+        """Record a reading: the program is about to get a figure."""
         if not self._printing:
             self._take(location(_beyond_accelerators(caller())))
 
@@ -63,8 +63,8 @@ class Readings:
         )
 
     def printed(self, original: Any) -> Any:
-        """DeepSpeed's ``see_memory_usage(message, force=False)``, with a reading of what it prints: after its own
-        collection of garbage, before it resets the peaks."""
+        """Return DeepSpeed's ``see_memory_usage(message, force=False)`` with a reading of what it prints: after its own
+        garbage collection, before it resets the peaks."""
 
         @functools.wraps(original)
         def see_memory_usage(message: Any, force: bool = False, *args: Any, **kwargs: Any) -> Any:
@@ -82,7 +82,7 @@ class Readings:
 
 @contextlib.contextmanager
 def of_deepspeed(readings: Readings) -> Iterator[None]:
-    """Inside, what the imported DeepSpeed prints of its memory is read."""
+    """Record what the imported DeepSpeed prints of its memory within the block."""
     original = getattr(sys.modules.get("deepspeed.runtime.utils"), "see_memory_usage", None)
     if original is None:
         yield
@@ -92,7 +92,7 @@ def of_deepspeed(readings: Readings) -> Iterator[None]:
 
 
 def _beyond_accelerators(frame: FrameType | None) -> FrameType | None:
-    """DeepSpeed's accelerators pass a call on."""
+    """Return the first frame outside DeepSpeed's accelerators, which only pass a call on."""
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("deepspeed.accelerator."):
         frame = frame.f_back
     return frame

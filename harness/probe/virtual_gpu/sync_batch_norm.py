@@ -1,4 +1,4 @@
-"""``SyncBatchNorm`` on the virtual card: its five kernels, which torch has for GPUs alone.
+"""``SyncBatchNorm`` on the virtual card: its five kernels, which torch has only for GPUs.
 
 As ``aten/src/ATen/native/cuda/Normalization.cu``: statistics are fp32, one per channel, whatever the input's dtype; each
 kernel allocates what it returns. On CPU ranks torch computes the same.
@@ -17,7 +17,7 @@ from harness.probe.replacing import Patches
 
 _Tensors = tuple[torch.Tensor, ...]
 
-#: Alive as long as what they register.
+#: A library must outlive the kernels that it registers.
 _LIBRARIES = {device: torch.library.Library("aten", "IMPL", device) for device in ("CPU", "Meta")}
 
 
@@ -30,6 +30,7 @@ def _by_channel(value: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 def batch_norm_stats(x: torch.Tensor, eps: float) -> _Tensors:
+    """Return the mean and the inverse standard deviation of each channel of ``x``, in fp32."""
     variance, mean = torch.var_mean(x.float(), _axes(x), correction=0)
     return mean, (variance + eps).rsqrt()
 
@@ -44,7 +45,8 @@ def batch_norm_gather_stats_with_counts(
     eps: float,
     counts: torch.Tensor,
 ) -> _Tensors:
-    """``(ranks, channels)``, ``(ranks,)`` -> of all rows of all ranks."""
+    """Combine the statistics of all ranks: ``mean`` and ``invstd`` of shape (ranks, channels), ``counts`` of rows of shape
+    (ranks,). Update the running statistics in place; return mean and inverse standard deviation over all rows."""
     share = counts.float()[:, None]
     rows = share.sum()
     whole = (mean * share).sum(0) / rows
@@ -64,6 +66,7 @@ def batch_norm_elemt(
     invstd: torch.Tensor,
     eps: float,
 ) -> torch.Tensor:
+    """Return ``x`` normalized by channel, in the dtype of ``x``."""
     out = (x.float() - _by_channel(mean, x)) * _by_channel(invstd, x)
     if weight is not None:
         out = out * _by_channel(weight, x)
@@ -82,6 +85,8 @@ def batch_norm_backward_reduce(
     weight_g: bool,
     bias_g: bool,
 ) -> tuple[torch.Tensor | None, ...]:
+    """Return the sums by channel that the gradients need: of the gradient, of its product with the centered input, and the
+    gradients of weight and bias; None for each that is not wanted."""
     dy = gradient.float()
     total = dy.sum(_axes(x))
     moment = (dy * (x.float() - _by_channel(mean, x))).sum(_axes(x))
@@ -104,6 +109,7 @@ def batch_norm_backward_elemt(
     moment: torch.Tensor,
     counts: torch.Tensor,
 ) -> torch.Tensor:
+    """Return the gradient of the input, given the sums of all ranks and the row ``counts``."""
     rows = counts.sum()
     centered = x.float() - _by_channel(mean, x)
     shift = _by_channel(total, x) / rows + centered * _by_channel(invstd.square() * moment, x) / rows
@@ -142,8 +148,8 @@ for _computes, _shapes in _SHAPES.items():
 
 @contextlib.contextmanager
 def allowed(target: str) -> Iterator[None]:
-    """Within, the module takes inputs that say ``target`` of themselves, as it takes those of a GPU. In sim no rank's input
-    is empty, so that it need not ask whose are."""
+    """Make the module accept inputs on ``target`` as it accepts a GPU's, within the block. In sim no rank's input is empty,
+    so the module need not drop empty ones."""
     forward = torch.nn.SyncBatchNorm.forward
 
     @functools.wraps(forward)

@@ -1,1 +1,1 @@
-"""The work that is measured: models, data, losses and jobs, whatever the framework."""
+"""The measured work: models, data, losses and jobs, independent of the framework."""

@@ -1,10 +1,10 @@
-"""Data and losses of reinforcement learning from feedback and of preference training: what
-`harness.probe.workloads.losses` is given, and where it comes from in a model.
+"""Data and losses of reinforcement learning from feedback and of preference training: the inputs of
+`harness.probe.workloads.losses`, and how a model produces them.
 
-``data["ids"]`` has a row per sequence, or all samples of the micro-batch end to end in one row (``Workload.packed``),
-without padding, as OpenRLHF packs them; then ``data["positions"]`` begins anew with each sample, which is how
-transformers knows a pack. A single sample in its row is packed already. Everything else has a row per sample, and a column
-per token but the first, which is not predicted.
+``data["ids"]`` has a row per sequence, or all samples of the micro-batch concatenated in one row (``Workload.packed``),
+without padding, as OpenRLHF packs them; then ``data["positions"]`` restarts with each sample, by which transformers
+recognizes a pack. A single sample in its row is packed already. Everything else has a row per sample, and a column per
+token but the first, which is not predicted.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from harness.probe.workloads.workload import Workload
 Data = Mapping[str, torch.Tensor]
 
 _SEED = 7116
-#: Standard deviation of the old policy's log-probabilities from those of one that takes all tokens for equally likely,
-#: which a model of small random weights nearly is: enough that some tokens are clipped and some are not.
+#: Standard deviation of the old policy's log-probabilities from those of a policy for which all tokens are equally likely,
+#: as they nearly are for a model of small random weights: enough that some tokens are clipped and some are not.
 _OLD_POLICY_DEVIATION = 0.3
 #: TRL's default ``beta`` of GRPO at the time of the report (0.17).
 GROUP_KL_COEFFICIENT = 0.04
@@ -33,8 +33,9 @@ GROUP_KL_COEFFICIENT = 0.04
 def samples(
     work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> dict[str, torch.Tensor]:
-    """Experience of PPO's actor: prompts with their answers, the log-probabilities that the answers' tokens had when
-    they were drawn, and an advantage per sample: its reward against those of its prompt's other samples."""
+    """Return the experience of PPO's actor: prompts with their answers, the log-probabilities that the answers' tokens
+    had when they were sampled, and an advantage per sample: its reward relative to those of its prompt's other
+    samples."""
     if work.identical_micro_batches:
         micro_batch = 0
     ids = workload.batch(work, vocabulary, step, rank, micro_batch)
@@ -55,15 +56,15 @@ def samples(
 
 
 def policy_gradient(model: Any, data: Data) -> torch.Tensor:
-    """PPO's clipped loss of one model on `samples`."""
+    """Return PPO's clipped loss of one model on `samples`."""
     return losses.policy_loss(log_probabilities(model, data), data["old"], data["advantages"], data["answers"])
 
 
 def pairs(
     work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> dict[str, torch.Tensor]:
-    """Two answers to each prompt: all the chosen ones, then all the rejected ones, for one forward pass of both, as
-    LLaMA-Factory's and TRL's trainers concatenate them. ``micro_batch_size`` counts pairs."""
+    """Return two answers to each prompt: all the chosen ones, then all the rejected ones, for one forward pass of both,
+    as LLaMA-Factory's and TRL's trainers concatenate them. ``micro_batch_size`` counts pairs."""
     both = dataclasses.replace(work, micro_batch_size=2 * work.micro_batch_size)
     ids = workload.batch(both, vocabulary, step, rank, micro_batch)
     ids[work.micro_batch_size :, : work.prompt_length] = ids[: work.micro_batch_size, : work.prompt_length]
@@ -71,8 +72,8 @@ def pairs(
 
 
 def preference(model: Any, data: Data, reference: Any = None) -> torch.Tensor:
-    """DPO's loss on `pairs`. The reference scores them between the model's forward pass and its backward pass, without
-    gradients: it is a separate model, or, without one, the model with its adapters disabled."""
+    """Return DPO's loss on `pairs`. The reference scores them between the model's forward pass and its backward pass,
+    without gradients: it is a separate model or, without one, the model with its adapters disabled."""
     new = of_answers(model, data)
     with torch.no_grad():
         if reference is not None:
@@ -86,15 +87,15 @@ def preference(model: Any, data: Data, reference: Any = None) -> torch.Tensor:
 def group_samples(
     work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> dict[str, torch.Tensor]:
-    """As `samples`, with the answers' columns alone, so only their logits are computed, as in TRL's GRPO."""
+    """Return `samples` with the answers' columns alone, so that only their logits are computed, as in TRL's GRPO."""
     found = samples(work, vocabulary, step, rank, micro_batch, device)
     first = max(work.prompt_length - 1, 0)
     return {**found, "answers": found["answers"][:, first:], "old": found["old"][:, first:]}
 
 
 def group_policy_gradient(model: Any, data: Data) -> torch.Tensor:
-    """GRPO's loss of a model with adapters on `group_samples`: without them it is the reference, which scores the samples
-    first."""
+    """Return GRPO's loss of a model with adapters on `group_samples`. The model without them is the reference, which
+    scores the samples first."""
     with torch.no_grad(), without_adapters(model):
         reference = log_probabilities(model, data)
     new = log_probabilities(model, data)
@@ -103,7 +104,7 @@ def group_policy_gradient(model: Any, data: Data) -> torch.Tensor:
 
 
 def log_probabilities(model: Any, data: Data) -> torch.Tensor:
-    """Of the samples' tokens, as many columns as ``data["answers"]`` has, up to the last."""
+    """Return the log-probabilities of the samples' last tokens, as many columns as ``data["answers"]`` has."""
     ids, count = data["ids"], data["answers"].shape[1]
     if "positions" in data:
         logits = model(input_ids=ids, position_ids=data["positions"]).logits
@@ -114,12 +115,12 @@ def log_probabilities(model: Any, data: Data) -> torch.Tensor:
 
 
 def of_answers(model: Any, data: Data) -> torch.Tensor:
-    """(samples,): log-probability of each whole answer."""
+    """Return the log-probability of each whole answer: (samples,)."""
     return (log_probabilities(model, data) * data["answers"]).sum(-1)
 
 
 def values(model: Any, data: Data) -> torch.Tensor:
-    """The output of a model with one number per token, for the samples up to each token: (samples, tokens)."""
+    """Return the output of a model with one number per token, for the samples up to each token: (samples, tokens)."""
     ids = data["ids"]
     inputs = {"input_ids": ids} if "positions" not in data else {"input_ids": ids, "position_ids": data["positions"]}
     output: torch.Tensor = model(**inputs).logits.squeeze(-1).float()
@@ -128,7 +129,8 @@ def values(model: Any, data: Data) -> torch.Tensor:
 
 @contextlib.contextmanager
 def without_adapters(model: Any) -> Iterator[None]:
-    """A peft model, in an engine or bare, as it was before it had adapters. Raises ValueError for another model."""
+    """Disable the adapters of a peft model, in an engine or bare, within the block. Raise ValueError for a model without
+    adapters."""
     inner = model if hasattr(model, "disable_adapter") else getattr(model, "module", model)
     if not hasattr(inner, "disable_adapter"):
         raise ValueError("a preference objective needs a reference: a separate model, or adapters (lora_rank)")
@@ -137,7 +139,7 @@ def without_adapters(model: Any) -> Iterator[None]:
 
 
 def draw(*shape: int, of: tuple[int, ...]) -> torch.Tensor:
-    """Normal numbers that depend on ``of`` alone."""
+    """Return normally distributed numbers that depend on ``of`` alone."""
     seed = _SEED
     for number in of:
         seed = (seed * 4099 + number) % (1 << 62)
@@ -158,12 +160,13 @@ def _rows(work: Workload, ids: torch.Tensor, device: torch.device | str) -> dict
 
 
 def _by_sample(columns: torch.Tensor, data: Data) -> torch.Tensor:
-    """Of a pack: (1, all tokens - 1) -> (samples, tokens - 1), without what looks from one sample into the next."""
+    """Reshape the columns of a pack: (1, all tokens - 1) -> (samples, tokens - 1), without predictions of one sample
+    from another."""
     count, predicted = data["answers"].shape
     return torch.nn.functional.pad(columns, (0, 1)).view(count, predicted + 1)[:, :-1]
 
 
 def _answers(work: Workload, count: int) -> torch.Tensor:
-    """1 where a column is about a token of the answer, 0 where it is about the prompt: (samples, tokens - 1)."""
+    """Return a mask, 1 for columns about a token of the answer, 0 for those about the prompt: (samples, tokens - 1)."""
     columns = torch.arange(1, work.sequence_length)
     return (columns >= work.prompt_length).float().repeat(count, 1)

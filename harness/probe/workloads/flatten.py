@@ -1,4 +1,4 @@
-"""An effective configuration as dotted keys and JSON scalars, from whatever objects a release keeps it in."""
+"""An effective configuration as dotted keys and JSON scalars, from any objects in which a release keeps it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from harness.probe.border.encoding import text
 
-#: Keys that identify this run or this machine, and no choice of the framework.
+#: Keys that identify this run or this machine, not a choice of the framework.
 _OWN = ("_param_dict", "global_rank", "mesh_device")
 
 
 def flatten(prefix: str, value: Any, depth: int = 5) -> dict[str, Any]:
-    """``{"deepspeed.zero_config.stage": 3, ...}``; modules, handles and other objects are left out."""
+    """Return ``{"deepspeed.zero_config.stage": 3, ...}``; modules, handles and other objects are left out."""
     found: dict[str, Any] = {}
     _flatten(prefix, value, depth, found)
     return dict(sorted(found.items()))

@@ -1,9 +1,9 @@
-"""Jobs of several models, whatever the framework: their roles, and what each role computes.
+"""Jobs of several models, independent of the framework: their roles, and what each role computes.
 
 The policy and the critic are trained, the reference and the reward model are frozen. A micro-batch is scored first,
-without gradients, by the frozen models and by the trained ones as they are; then each trained role goes forward, backward
-and through its step, the policy first. Frameworks and the truth run the functions here on their own models, which can be
-anything that is called as a transformers model is.
+without gradients, by all models in their current state; then each trained role runs its forward, backward and step, the
+policy first. Frameworks and the truth run the functions here on their own models, which can be anything that is called
+like a transformers model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.probe.workloads.alignment import Data
 from harness.probe.workloads.workload import Workload
 
 POLICY, CRITIC, REFERENCE, REWARD = "policy", "critic", "reference", "reward"
-#: In the order in which models are built, and trained.
+#: In the order in which models are built and trained.
 ROLES = (POLICY, CRITIC, REFERENCE, REWARD)
 TRAINED = (POLICY, CRITIC)
 #: Roles whose model returns one number per token instead of logits.
@@ -28,19 +28,19 @@ _VALUED = (CRITIC, REWARD)
 
 @dataclasses.dataclass(frozen=True)
 class JobParameters:
-    """The part of a scenario's parameters that says what a job is."""
+    """The part of a scenario's parameters that defines a job."""
 
     job: str = "actor_critic"  #: a key of `JOBS`
     roles: str = "policy+critic+reference+reward"  #: the output of a missing role is drawn from a seed
     kl_coefficient: float = 0.0  #: of the divergence from the reference, in the policy's loss
     frozen_offload_param: bool = False  #: parameters of the frozen models on the host
-    gpu_memory_utilization: float = 0.0  #: share of each card that the generation engine beside the job keeps
+    gpu_memory_utilization: float = 0.0  #: share of each card that a generation engine next to the job keeps
 
 
 class Job:
     """One kind of job on one rank. Raises ValueError for roles that this kind of job does not have."""
 
-    #: The roles that it makes sense with; there is always a policy.
+    #: The roles that it can have; a policy is required.
     possible: ClassVar[tuple[str, ...]] = ROLES
 
     def __init__(self, work: Workload, parameters: JobParameters, vocabulary: int) -> None:
@@ -55,16 +55,16 @@ class Job:
         self.trained = tuple(role for role in self.roles if role in TRAINED)
 
     def data(self, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu") -> Data:
-        """The data of one micro-batch of one rank, a function of these numbers alone."""
+        """Return the data of one micro-batch of one rank, a function of these numbers alone."""
         raise NotImplementedError
 
     def scored(self, models: Mapping[str, Any], data: Data) -> Data:
-        """The data with everything that the losses need from the models as they are, before the first update. Call it
-        without gradients."""
+        """Return the data with everything that the losses need from the models before the first update. Call it without
+        gradients."""
         return data
 
     def loss(self, role: str, models: Mapping[str, Any], data: Data) -> torch.Tensor:
-        """The scalar loss of a trained role."""
+        """Return the scalar loss of a trained role."""
         raise NotImplementedError
 
 
@@ -124,7 +124,7 @@ JOBS: dict[str, type[Job]] = {"actor_critic": ActorCritic, "preference": Prefere
 
 
 def job_of(parameters: Mapping[str, Any], vocabulary: int) -> Job:
-    """The job that a scenario's parameters describe. Raises ValueError for an unknown job or unknown roles."""
+    """Return the job that a scenario's parameters describe. Raise ValueError for an unknown job or unknown roles."""
     chosen = workload.pick(JobParameters, parameters)
     if chosen.job not in JOBS:
         raise ValueError(f"no such job: {chosen.job} (known: {', '.join(JOBS)})")
@@ -132,22 +132,22 @@ def job_of(parameters: Mapping[str, Any], vocabulary: int) -> Job:
 
 
 def weights_of(role: str) -> str:
-    """The prefix of the names that weights are made from: the reference begins as the policy, the reward model differs
-    from the critic."""
+    """Return the prefix of the names from which weights are made: the reference begins as the policy, the reward model
+    differs from the critic."""
     return "reward." if role == REWARD else ""
 
 
 def build(role: str, work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
-    """The model of one role, its weights as transformers leaves them. Frozen ones are in evaluation mode, in which
-    transformers checkpoints nothing; adapters are the policy's alone."""
+    """Return the model of one role, its weights as transformers leaves them. Frozen models are in evaluation mode, in
+    which transformers checkpoints nothing; only the policy has adapters."""
     plain = work if role == POLICY else dataclasses.replace(work, lora_rank=0)
     model = _with_values(plain, config, dtype) if role in _VALUED else workload.build(plain, config, dtype)
     return model if role in TRAINED else model.eval()
 
 
 class ValueModel(torch.nn.Module):
-    """A language model's body with one number per token in the place of the next token, as OpenRLHF's critic and reward
-    models are. Not transformers' own ``...ForTokenClassification``: the second one that is built under zero.Init in a
+    """A language model's body with one number per token instead of the next token, like OpenRLHF's critic and reward
+    models. Not transformers' own ``...ForTokenClassification``: the second one that is built under zero.Init in a
     process comes out without a single parameter (observed with transformers 4.57.6 and DeepSpeed 0.16.8)."""
 
     def __init__(self, body: torch.nn.Module, hidden_size: int, dtype: torch.dtype) -> None:

@@ -1,4 +1,4 @@
-"""LoRA by peft itself, as TRL and LLaMA-Factory apply it: adapters beside linear layers, everything else frozen.
+"""LoRA by peft itself, as TRL and LLaMA-Factory apply it: adapters at linear layers, everything else frozen.
 
 The method: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021 (arXiv:2106.09685).
 """
@@ -18,8 +18,8 @@ def with_adapters(
     modules_to_save: list[str],
     autocast: bool,
 ) -> torch.nn.Module:
-    """The model wrapped by peft, in training mode. The names are those of peft's ``LoraConfig``, and ``autocast`` is its
-    ``autocast_adapter_dtype``. Where checkpointing needs inputs that require gradients, peft sees to it."""
+    """Return the model wrapped by peft, in training mode. The names are those of peft's ``LoraConfig``; ``autocast`` is
+    its ``autocast_adapter_dtype``. If checkpointing needs inputs that require gradients, peft provides them."""
     import peft
 
     settings = peft.LoraConfig(
@@ -30,7 +30,7 @@ def with_adapters(
         modules_to_save=modules_to_save or None,
         task_type="CAUSAL_LM",
     )
-    # In fp32, peft's default, DeepSpeed refuses the model where zero.Init made part of it.
+    # In fp32, peft's default, DeepSpeed refuses the model if zero.Init made part of it.
     wrapped: torch.nn.Module = peft.get_peft_model(model, settings, autocast_adapter_dtype=autocast)
     wrapped.train()
     return wrapped

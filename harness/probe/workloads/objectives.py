@@ -1,8 +1,7 @@
-"""What one micro-batch does: its data and its losses, each with its own backward.
+"""The data and the losses of one micro-batch, each loss with its own backward.
 
-Chosen by the scenario's parameter ``objective``, and used alike by the adapters, by the truth
-(`harness.probe.oracles.truth`) and by the plain pass of the memory oracle (`harness.probe.oracles.plain`). A new
-one is a line in `OBJECTIVES`.
+Chosen by the scenario's parameter ``objective``, and shared by the adapters, the truth (`harness.probe.oracles.truth`)
+and the plain pass of the memory oracle (`harness.probe.oracles.plain`). A new one is a line in `OBJECTIVES`.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from harness.probe.workloads.workload import Workload, batch
 #: The tensors of one micro-batch of one rank, by name. Functions of a seed: every stack sees the same.
 Data = Mapping[str, torch.Tensor]
 
-#: A scalar of a model (the framework's engine, or the bare module) and data.
+#: Returns a scalar for a model (the framework's engine, or the bare module) and data.
 Loss = Callable[[Any, Data], torch.Tensor]
 
 
 def token_ids(
     work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> Data:
-    """``ids``, shape (micro_batch_size, sequence_length)."""
+    """Return ``ids``, shape (micro_batch_size, sequence_length)."""
     return {"ids": batch(work, vocabulary, step, rank, micro_batch, device)}
 
 
 def answers(
     work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> Data:
-    """As `token_ids`, with ``labels`` of the same shape: all but the first token, which is never a target. Releases differ
-    in whether they count it, so it is marked as prompt (-100) here."""
+    """Return `token_ids` with ``labels`` of the same shape: all but the first token, which is never a target. Releases
+    differ in whether they count it, so it is marked as prompt (-100) here."""
     ids = batch(work, vocabulary, step, rank, micro_batch, device)
     return {"ids": ids, "labels": _after_prompt(ids, 1)}
 
@@ -42,7 +41,7 @@ def answers(
 def uneven_answers(
     work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> Data:
-    """As `answers`, with a prompt that is longer from micro-batch to micro-batch, and the same on all ranks."""
+    """Return `answers` with a prompt that grows from micro-batch to micro-batch, and is the same on all ranks."""
     ids = batch(work, vocabulary, step, rank, micro_batch, device)
     return {"ids": ids, "labels": _after_prompt(ids, 1 + (work.sequence_length - 2) * (micro_batch % 4) // 4)}
 
@@ -52,19 +51,20 @@ def _after_prompt(ids: torch.Tensor, prompt: int) -> torch.Tensor:
 
 
 def same_for_all(data: Data) -> int:
+    """Return 1: every micro-batch has the same weight."""
     return 1
 
 
 def counted_tokens(data: Data) -> int:
-    """The tokens that a loss over ``labels`` is the mean of."""
+    """Return the number of tokens over which a loss over ``labels`` is the mean."""
     return int((data["labels"] != -100).sum())
 
 
 @dataclass(frozen=True)
 class Objective:
     """``losses`` in their order: each is a forward, followed by its own backward; the micro-batch's loss is their sum.
-    ``data`` is called with (work, vocabulary, step, rank, micro_batch, device). A step's loss is the mean of those of all
-    ranks' micro-batches, each counted by its ``weight``."""
+    ``data`` is called with (work, vocabulary, step, rank, micro_batch, device). A step's loss is the mean over all
+    ranks' micro-batches, each with its ``weight``."""
 
     losses: tuple[Loss, ...]
     data: Callable[..., Data] = token_ids
@@ -72,40 +72,40 @@ class Objective:
     runs: int = 1  #: of the module with gradients, behind each loss
 
     def all_data(self, work: Workload, vocabulary: int, step: int) -> Iterator[Data]:
-        """The data of all ranks in one step."""
+        """Yield the data of all ranks in one step."""
         for rank in range(work.world_size):
             for micro_batch in range(work.gradient_accumulation_steps):
                 yield self.data(work, vocabulary, step, rank, micro_batch)
 
 
 def next_token(model: Any, data: Data) -> torch.Tensor:
-    """The model's own next-token loss."""
+    """Return the model's own next-token loss."""
     return _loss(model(input_ids=data["ids"], labels=data["ids"]))
 
 
 def answer(model: Any, data: Data) -> torch.Tensor:
-    """The model's own loss over the answer's tokens."""
+    """Return the model's own loss over the answer's tokens."""
     return _loss(model(input_ids=data["ids"], labels=data["labels"]))
 
 
 def _loss(output: Any) -> torch.Tensor:
-    """Of a model that returns several tensors, or that one alone (``Workload.model_outputs``)."""
+    """Return the loss of a model that returns several tensors, or the loss alone (``Workload.model_outputs``)."""
     loss: torch.Tensor = output if isinstance(output, torch.Tensor) else output.loss
     return loss
 
 
 def next_token_reversed(model: Any, data: Data) -> torch.Tensor:
-    """The same of the sequence read backwards: other data from the same ids."""
+    """Return the next-token loss of the reversed sequence: other data from the same ids."""
     return next_token(model, {"ids": data["ids"].flip(-1)})
 
 
 def of_two_runs(model: Any, data: Data) -> torch.Tensor:
-    """One loss from the same module run twice, as preference losses do with the chosen and the rejected answer."""
+    """Return one loss from the same module run twice, as preference losses do with the chosen and the rejected answer."""
     return (next_token(model, data) + next_token_reversed(model, data)) / 2
 
 
 def of_several_outputs(model: Any, data: Data) -> torch.Tensor:
-    """One loss from what several layers put out: hidden states from the middle and the end, and the logits."""
+    """Return one loss from the output of several layers: hidden states from the middle and the end, and the logits."""
     out = model(input_ids=data["ids"], labels=data["ids"], output_hidden_states=True)
     middle, last = out.hidden_states[len(out.hidden_states) // 2], out.hidden_states[-1]
     loss: torch.Tensor = out.loss + 0.1 * middle.float().pow(2).mean() + 0.01 * last.float().pow(2).mean()
@@ -113,7 +113,7 @@ def of_several_outputs(model: Any, data: Data) -> torch.Tensor:
 
 
 def without_the_head(model: Any, data: Data) -> torch.Tensor:
-    """A loss that leaves parameters without a gradient: those of the head, and with them those of nothing else."""
+    """Return a loss that leaves only the parameters of the head without a gradient."""
     out = model(input_ids=data["ids"], output_hidden_states=True)
     loss: torch.Tensor = out.hidden_states[-1].float().sin().mean()
     return loss
@@ -134,7 +134,7 @@ OBJECTIVES = {
 
 
 class _Infinite(torch.autograd.Function):
-    """The same value, and an infinite gradient."""
+    """Keeps the value, and makes the gradient infinite."""
 
     @staticmethod
     def forward(ctx: Any, loss: torch.Tensor) -> torch.Tensor:
@@ -146,13 +146,13 @@ class _Infinite(torch.autograd.Function):
 
 
 def with_infinite_gradient(loss: torch.Tensor) -> torch.Tensor:
-    """What an overflow in backward looks like: the loss is unchanged, and no gradient behind it is finite."""
+    """Simulate an overflow in backward: the loss is unchanged, and no gradient behind it is finite."""
     infinite: torch.Tensor = _Infinite.apply(loss)
     return infinite
 
 
 def of(work: Workload) -> Objective:
-    """The objective of a workload. Raises ValueError for an unknown one."""
+    """Return the objective of a workload. Raise ValueError for an unknown one."""
     if work.objective not in OBJECTIVES:
         raise ValueError(f"no such objective: {work.objective} (known: {', '.join(OBJECTIVES)})")
     return OBJECTIVES[work.objective]

@@ -23,7 +23,7 @@ _SEED = 20150
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """The part of a scenario's parameters that says what is computed, whatever the framework."""
+    """The part of a scenario's parameters that defines what is computed, independent of the framework."""
 
     model: str = "llama-tiny"
     objective: str = "next_token"  #: what a micro-batch computes: a name in `harness.probe.workloads.objectives`
@@ -45,17 +45,17 @@ class Workload:
     #: tokens at the start of each sequence that no loss is about (`harness.probe.workloads.alignment`)
     prompt_length: int = 0
     samples_per_prompt: int = 4  #: whose rewards advantages are normalised over
-    #: distance of the old policy's log-probabilities from those of equally likely tokens, to either side; None: drawn.
-    #: Drawn ones lie on the edges of the clipped loss too, where rounding decides whether a token has a gradient. One
+    #: distance of the old policy's log-probabilities from those of equally likely tokens, in either direction; None: drawn.
+    #: Drawn ones may also be at the edges of the clipped loss, and rounding then decides if a token has a gradient. One
     #: nat is so far beyond the edges that sound training has one truth.
     old_policy_displacement: float | None = None
-    packed: bool = False  #: the sequences of a micro-batch end to end in one row
+    packed: bool = False  #: the sequences of a micro-batch concatenated in one row
     frozen: str = ""  #: parameters with this in their names are not trained
     lora_rank: int = 0  #: 0: none; the fields below are peft's own (see `harness.probe.workloads.lora`)
     lora_alpha: int = 32
     lora_dropout: float = 0.0
     lora_targets: str = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj"
-    lora_modules_to_save: str = ""  #: trained whole beside the adapters
+    lora_modules_to_save: str = ""  #: trained whole, in addition to the adapters
     lora_autocast: bool = False  #: peft's default: adapters of a model in half precision are made in fp32
     infinite_gradient_step: int | None = None  #: in this step the last rank's first backward yields infinities
     checkpoint: bool = False  #: saved after the first step, changed by another step, and loaded: nothing may differ
@@ -66,26 +66,26 @@ class Workload:
     evaluate_within: bool = False  #: as ``evaluate``, also behind a step's first micro-batch
     resume: bool = False  #: the ``checkpoint`` is loaded by a new engine, as after a restart
     no_sync: bool = False  #: the caller accumulates: all but the last micro-batch of a step run under ``no_sync``
-    #: what ``backward`` is called on: the engine, the loss, or several losses with a gradient of their own; "divided": the
+    #: the object of ``backward``: the engine, the loss, or several losses with a gradient of their own; "divided": the
     #: engine, with a loss that the caller has divided by the micro-batches of a step
     backward_on: str = "engine"
     second_engine: bool = False  #: another engine of the same kind trains between the steps
-    destroyed_engine: bool = False  #: another engine of the same kind was there before, and was destroyed
-    #: an engine without an optimizer evaluates between the steps ("beside"), or was there before ("destroyed")
+    destroyed_engine: bool = False  #: another engine of the same kind was created before, and destroyed
+    #: an engine without an optimizer evaluates between the steps ("beside"), or existed before ("destroyed")
     reference: str = ""
-    marks_boundary: bool = False  #: the caller accumulates: it says which micro-batch is the last of a step
+    marks_boundary: bool = False  #: the caller accumulates, and marks the last micro-batch of a step
     gather_weights: bool = False  #: every weight is read whole after each step, as for an engine that generates
-    empty_cache: bool = False  #: gathered parameters are given up after each step
-    module_hooks: bool = False  #: the user's own hooks on every layer, which only look
+    empty_cache: bool = False  #: gathered parameters are released after each step
+    module_hooks: bool = False  #: the user's own hooks on every layer, which change nothing
     exported: str = ""  #: how the trained weights are read: from the engine, or from a file of this kind
     universal: bool = False  #: the ``checkpoint`` is converted to a universal one before it is loaded
     uneven_ranks: bool = False  #: sequences are shorter from rank to rank
     group_learning_rates: bool = False  #: the second of two parameter groups learns at a tenth of the rate
     warmup: bool = False  #: the learning rate rises as the configuration's WarmupLR says
-    schedule: str | None = None  #: another one that the configuration names, a key of `SCHEDULES`
+    schedule: str | None = None  #: another schedule that the configuration names, a key of `SCHEDULES`
     zero_grad: bool = False  #: the caller clears gradients before each step, as training loops without DeepSpeed do
     unwrapped: bool = False  #: the framework's hooks are off around a forward before each step, as for a generation
-    grouped_frozen: bool = False  #: what is frozen is in the optimizer's groups as well: `model.parameters()` as it is
+    grouped_frozen: bool = False  #: frozen ones are in the optimizer's groups as well: all of `model.parameters()`
     caller_autocast: bool = False  #: fp32 weights, and torch's autocast around the caller's forward
     #: the caller reads each step's gradients and halves them: whole ("full"), or each rank its share ("local")
     halved_gradients: str = ""
@@ -94,12 +94,12 @@ class Workload:
 
     @property
     def caller_accumulates(self) -> bool:
-        """Whether the framework is configured without accumulation, and does not know of it."""
+        """Return True if the framework is configured without accumulation, and the caller accumulates."""
         return self.no_sync or self.marks_boundary
 
     @property
     def configured_schedule(self) -> str | None:
-        """The learning rate's schedule that the configuration names."""
+        """Return the learning rate's schedule that the configuration names, None if it names none."""
         return "WarmupLR" if self.warmup else self.schedule
 
     @property
@@ -108,22 +108,22 @@ class Workload:
 
 
 def pick(kind: Any, parameters: Mapping[str, Any]) -> Any:
-    """The fields of a dataclass out of a scenario's parameters."""
+    """Return an instance of a dataclass with the fields that a scenario's parameters have."""
     return kind(**{f.name: parameters[f.name] for f in dataclasses.fields(kind) if f.name in parameters})
 
 
 def configuration(work: Workload, shape: Mapping[str, Any]) -> Any:
-    """The model's transformers configuration. ``shape`` is a row of ``scenarios/models.py``."""
+    """Return the model's transformers configuration. ``shape`` is a row of ``scenarios/models.py``."""
     from transformers import AutoConfig
 
     fields = dict(shape)
-    # The attention is set here and not as an argument of from_config: releases differ in which of the two they obey.
+    # The attention is set here and not as an argument of from_config: releases differ in which of the two they respect.
     return AutoConfig.for_model(fields.pop("model_type"), **fields, use_cache=False, attn_implementation=work.attention)
 
 
 def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
-    """A causal language model in training mode, with its adapters, its weights as the libraries leave them; the caller
-    gives each the value that `weight` makes of its name."""
+    """Return a causal language model in training mode, with its adapters, its weights as the libraries leave them; the
+    caller sets each to the value that `weight` makes from its name. Raise ValueError for unknown ``model_outputs``."""
     import transformers
 
     model: torch.nn.Module = transformers.AutoModelForCausalLM.from_config(config, **of_type(dtype))
@@ -151,14 +151,14 @@ def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
 
 
 def checkpointed(work: Workload, model: Any) -> None:
-    """Enables gradient checkpointing by transformers' own switch, where the workload has it."""
+    """Enable gradient checkpointing by transformers' own switch, if the workload has it."""
     if work.gradient_checkpointing != "none":
         reentrant = work.gradient_checkpointing == "reentrant"
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
 
 
 def of_type(dtype: torch.dtype) -> dict[str, Any]:
-    """The dtype as a keyword argument of transformers' ``from_config``; releases differ in its name."""
+    """Return the dtype as a keyword argument of transformers' ``from_config``; releases differ in its name."""
     import transformers
 
     release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
@@ -166,16 +166,17 @@ def of_type(dtype: torch.dtype) -> dict[str, Any]:
 
 
 def weight(name: str, shape: tuple[int, ...]) -> torch.Tensor:
-    """The weight of a parameter, fp32 on CPU: around one for norms, around zero otherwise, always with some noise, so
-    that no two rows train alike and a value lost on the way shows."""
+    """Return the weight of a parameter, fp32 on CPU: around one for norms, around zero otherwise, always with some
+    noise, so that no two rows train alike and a value that gets lost shows."""
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     values = torch.randn(shape, generator=generator) * WEIGHT_SCALE
     return values + 1 if len(shape) == 1 and name.endswith("norm.weight") else values
 
 
 def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, Any]]:
-    """Optimizer groups. Without ``empty_groups`` those that have no parameters are left out: with a schedule torch from 2.10
-    on ends at one, as DeepSpeed drops it (transformers#43692), and nothing else of such a job could be measured."""
+    """Return the optimizer's groups. Without ``empty_groups``, groups without parameters are left out: with a schedule,
+    torch 2.10 and later fails on them, as DeepSpeed drops them (transformers#43692), and nothing else of such a job
+    could be measured."""
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad or work.grouped_frozen]
     if not work.decay_groups:
         return [{"params": [p for _, p in named], "weight_decay": work.weight_decay}]
@@ -191,18 +192,18 @@ def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, A
 
 
 def optimizer(work: Workload, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-    """torch's own AdamW, one tensor at a time: the fused and batched forms allocate differently from release to release
-    of torch, which is not what is compared."""
+    """Return torch's own AdamW, one tensor at a time: the fused and batched forms allocate differently from release to
+    release of torch, which is not what is compared."""
     return torch.optim.AdamW(groups, **adam(work), foreach=False)
 
 
 def adam(work: Workload) -> dict[str, Any]:
-    """The arguments of AdamW that its groups do not have."""
+    """Return the arguments of AdamW that its groups do not have."""
     return {"lr": work.learning_rate, "betas": ADAM_BETAS, "eps": ADAM_EPSILON}
 
 
 def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
-    """The learning rate's schedule, torch's own; None where it is constant."""
+    """Return the learning rate's schedule, torch's own; None if it is constant."""
     if named := work.configured_schedule:
         rates = [functools.partial(SCHEDULES[named].share, group["lr"]) for group in optimizer.param_groups]
         return torch.optim.lr_scheduler.LambdaLR(optimizer, rates)
@@ -213,8 +214,8 @@ def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """One that DeepSpeed's configuration names. Until the second step a rate is the least one: what schedules call
-    iteration 0 is the second step."""
+    """A schedule that DeepSpeed's configuration names. Until the second step a rate is the least one: iteration 0 of
+    schedules is the second step."""
 
     params: Mapping[str, Any]
     share: Callable[[float, int], float]  #: of a group's rate in a step
@@ -224,19 +225,19 @@ _FIRST_RATE = 2e-4
 
 
 def _warming(rate: float, step: int) -> float:
-    """From the first rate to the group's own."""
+    """Return the share of a rate that rises from the first rate to the group's own."""
     return (_FIRST_RATE + (rate - _FIRST_RATE) * _risen(rate, step)) / rate
 
 
 def _risen(rate: float, step: int) -> float:
-    """From nothing, in two steps, which are the fewest."""
+    """Return the share of a rate that rises from zero in two steps, which is the least number."""
     return min(1.0, max(0, step - 1) / 2)
 
 
-#: By DeepSpeed's name. Of those that fall, three steps show the rise alone.
+#: Schedules by DeepSpeed's name. Three steps show only the rise of those that fall later.
 SCHEDULES: Mapping[str, Schedule] = {
     "WarmupLR": Schedule({"warmup_min_lr": _FIRST_RATE, "warmup_num_steps": 2, "warmup_type": "linear"}, _warming),
-    # Without a warm-up, as transformers resolves "auto" where none is asked for.
+    # Without a warm-up, as transformers resolves "auto" if none is requested.
     "WarmupDecayLR": Schedule(
         {"warmup_max_lr": 1e-3, "warmup_num_steps": 0, "warmup_type": "linear", "total_num_steps": 100},
         _risen,
@@ -246,7 +247,7 @@ SCHEDULES: Mapping[str, Schedule] = {
 
 
 ADAM_BETAS = (0.9, 0.95)
-#: Large against the noise of bf16 gradients of the tiny models: with torch's 1e-8, Adam turns the rounding of a
+#: Large compared with the noise of bf16 gradients of the tiny models: with torch's 1e-8, Adam turns the rounding of a
 #: gradient near zero into a full step of either sign, and no tolerance could distinguish a wrong gradient from that.
 ADAM_EPSILON = 1e-3
 
@@ -254,7 +255,7 @@ ADAM_EPSILON = 1e-3
 def batch(
     work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> torch.Tensor:
-    """Token ids, shape (micro_batch_size, sequence_length or less), of one micro-batch of one rank."""
+    """Return the token ids of one micro-batch of one rank, shape (micro_batch_size, sequence_length or less)."""
     if work.identical_micro_batches:
         micro_batch = 0
     seed = ((_SEED + step) * 4099 + rank) * 257 + micro_batch

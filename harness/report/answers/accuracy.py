@@ -93,7 +93,7 @@ that the figures depend on is known. Grade B: a detail is guessed; the last colu
 
 
 def as_text(answers: Sequence[PointAnswer]) -> str:
-    """For a terminal, ending in a newline."""
+    """Return the answer for a terminal, ending in a newline."""
     failed = [
         f"{found.point.name}: {outcome_text(found.outcome)}"
         for found in answers
@@ -118,7 +118,7 @@ def as_text(answers: Sequence[PointAnswer]) -> str:
 
 
 def as_markdown(answers: Sequence[PointAnswer]) -> str:
-    """The page, ending in a newline."""
+    """Return the page docs/accuracy.md, ending in a newline."""
     lines = [
         *_head(answers),
         f"**{markdown(_summary(answers))}**",
@@ -156,7 +156,8 @@ def _head(answers: Sequence[PointAnswer]) -> list[str]:
 
 
 def _chosen_again(answers: Sequence[PointAnswer]) -> list[str]:
-    """The releases that were chosen only after another one had missed, before the figures that rest on them."""
+    """Return the list of releases that were chosen only after another one had missed; it precedes the figures that depend on
+    them."""
     anew = [
         f"- {markdown(found.point.name)}: {markdown(found.point.chosen_again)}"
         for found in answers
@@ -166,7 +167,7 @@ def _chosen_again(answers: Sequence[PointAnswer]) -> list[str]:
 
 
 def as_json(answers: Sequence[PointAnswer]) -> bytes:
-    """Everything, under a schema number, in bytes."""
+    """Return everything as JSON, with a schema number; sizes are in bytes."""
     content = {
         "schema": SCHEMA,
         "points": [_as_dict(found) for found in answers],

@@ -22,7 +22,7 @@ _SINGULAR = {"releases": "release", "commits": "commit"}
 
 
 def as_text(bisection: Bisection) -> str:
-    """For a terminal, ending in a newline."""
+    """Return the answer for a terminal, ending in a newline."""
     blocks = [block for course in bisection.courses for block in _course(course)]
     head = f"{bisection.workload}, good {bisection.good}, bad {bisection.bad}"
     lines = [head, *([f"The question was chosen: {bisection.reason}"] if bisection.reason else [])]
@@ -30,7 +30,7 @@ def as_text(bisection: Bisection) -> str:
 
 
 def as_json(bisection: Bisection, exit_code: int) -> bytes:
-    """Everything, under a schema number."""
+    """Return everything as JSON, with a schema number."""
     content: dict[str, Any] = {
         "schema": SCHEMA,
         "exit_code": exit_code,
@@ -45,7 +45,7 @@ def as_json(bisection: Bisection, exit_code: int) -> bytes:
 
 
 def sentences(course: SearchResult) -> list[str]:
-    """What was found, one sentence per change."""
+    """Return the result of one search, one sentence per change; one sentence if it found none."""
     if course.every:
         return [_sentence(course, change) for change in course.changes] or [_nothing(course)]
     wanted = [change for change in (course.found, course.undone) if change]
@@ -68,7 +68,7 @@ def _sentence(course: SearchResult, change: Transition) -> str:
 
 
 def _is_again(course: SearchResult, change: Transition) -> bool:
-    """Whether it is good as it was before a fault came."""
+    """Return True if a change is back to good, as it was before the fault began."""
     if change.to is Verdict.BAD:
         return False
     return any(probe.answer is Verdict.GOOD for probe in course.probes[: change.before])
@@ -109,7 +109,7 @@ def _course(course: SearchResult) -> list[str]:
 
 
 def _indented(line: str) -> str:
-    """A line of a patch made plain, with its mark and its indentation."""
+    """Return a line of a patch made plain, with its mark and its indentation."""
     mark, code = line[:1], line[1:].expandtabs(4)
     body = code.lstrip(" ")
     return f"{mark if mark.isprintable() else ' '}{' ' * (len(code) - len(body))}{plain(body)}"
@@ -121,7 +121,7 @@ def _span(course: SearchResult) -> str:
 
 
 def _table(course: SearchResult) -> list[str]:
-    """The versions that were tested, in order; the first one after each change is marked."""
+    """Return a line for each version that was tested, in order; the first one after each change is marked."""
     marked = {change.after for change in course.changes if change.is_exact}
     rows = [(at, probe) for at, probe in enumerate(course.probes) if probe.answer is not None]
     width = max((len(probe.name) for _, probe in rows), default=0)
@@ -137,7 +137,7 @@ def _table(course: SearchResult) -> list[str]:
 
 
 def _value(course: SearchResult, at: int) -> str:
-    """The value in words, with what it is away from the one before a change."""
+    """Return the value in words; after a change, with the difference from the version before."""
     probe = course.probes[at]
     change = next((found for found in course.changes if found.after == at), None)
     before = course.probes[change.before] if change else None

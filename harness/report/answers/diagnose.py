@@ -34,7 +34,7 @@ _PHASES = {
 
 
 def as_text(answer: Diagnosis) -> str:
-    """For a terminal, ending in a newline."""
+    """Return the answer for a terminal, ending in a newline."""
     parts = [
         ("", [_heading(answer)]),
         ("the message:", list(_message(answer))),
@@ -50,7 +50,7 @@ def as_text(answer: Diagnosis) -> str:
 
 
 def as_json(answer: Diagnosis) -> bytes:
-    """Everything, under a schema number."""
+    """Return everything as JSON, with a schema number."""
     crash = answer.crash
     content: dict[str, Any] = {
         "schema": SCHEMA,
@@ -74,8 +74,8 @@ def as_json(answer: Diagnosis) -> bytes:
 
 
 def next_command(answer: Diagnosis) -> str:
-    """What to run to be sure: the stored case in the affected release and in the one to use, the remedies of the scenario,
-    or the user's own program."""
+    """Return the command to run to be sure: it measures the stored case in the affected release and in the one to use, the
+    remedies of the scenario, or the user's own program."""
     card = answer.card.name if answer.card is not None else ""
     if answer.problems:
         first = answer.problems[0]

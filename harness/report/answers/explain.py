@@ -17,12 +17,13 @@ from harness.wording.quantities import short_quantity
 #: Of ``--json``. History: 1 first, 2 ``refusal``.
 SCHEMA = 2
 
-#: Rows of a list that a person reads; the rest is counted. All of it is in the JSON.
+#: Rows of a list in the text; the rest is counted. The JSON has all of them.
 _MOST_PLACES, _MOST_MODULES = 8, 6
 
 
 def keys(explanation: Explanation) -> list[str]:
-    """The moments that are worth printing, in order: those of a memory that is never used are left out."""
+    """Return the keys of the moments to print, in order. Moments of a memory (device, host) that is never used are left
+    out."""
     used = {
         memory
         for key, moment in explanation.moments.items()
@@ -34,7 +35,7 @@ def keys(explanation: Explanation) -> list[str]:
 
 
 def as_text(cell: str, explanation: Explanation, wanted: Sequence[str]) -> str:
-    """Who holds the memory of one cell at the moments ``wanted``, for a terminal, ending in a newline."""
+    """Return what holds the memory of one cell at the moments ``wanted``, for a terminal, ending in a newline."""
     blocks = [plain(cell)]
     for key in wanted:
         moment = explanation.moments[key]
@@ -55,7 +56,7 @@ def as_text(cell: str, explanation: Explanation, wanted: Sequence[str]) -> str:
 
 
 def refusal_text(refusal: Refusal) -> str:
-    """As torch's own message, with the place."""
+    """Return a refused allocation in the words of torch's own message, with the place."""
     requested, room, allocated = (
         short_quantity(nbytes, "bytes")
         for nbytes in (refusal.requested_bytes, refusal.room_bytes, refusal.allocated_bytes)
@@ -75,7 +76,7 @@ def refusal_text(refusal: Refusal) -> str:
 def difference_as_text(
     cell: str, explanation: Explanation, against: str, other: Explanation, wanted: Sequence[str]
 ) -> str:
-    """What one cell holds more and less than another, for a terminal, ending in a newline."""
+    """Return what one cell holds more and less than another, for a terminal, ending in a newline."""
     blocks = [f"{plain(cell)}\nagainst {plain(against)}"]
     for key in wanted:
         mine, theirs = explanation.moments[key], other.moments.get(key)
@@ -99,7 +100,7 @@ def as_json(
     against: str = "",
     other: Explanation | None = None,
 ) -> bytes:
-    """Everything, under a schema number. With ``other``, each moment also has its ``difference``."""
+    """Return everything as JSON, with a schema number. With ``other``, each moment also has its ``difference``."""
     moments: dict[str, Any] = {}
     for key in wanted:
         moment = explanation.moments[key]
@@ -134,7 +135,7 @@ def _heading(key: str, moment: Moment) -> str:
 
 
 def _name(key: str) -> str:
-    """``backward.device_peak_bytes`` -> ``backward, at its peak (device_peak_bytes)``."""
+    """Return a moment's name: ``backward.device_peak_bytes`` -> ``backward, at its peak (device_peak_bytes)``."""
     phase, _, metric = key.partition(".")
     return f"{phase}, {'at its end' if BY_NAME[metric].phrase.after else 'at its peak'} ({metric})"
 

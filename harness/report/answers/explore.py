@@ -23,7 +23,7 @@ SCHEMA = 6
 
 
 def as_text(found: Explored) -> str:
-    """For a terminal, ending in a newline."""
+    """Return the answer for a terminal, ending in a newline."""
     older, newer = (_version(found, stack) for stack in found.request.releases)
     apart = _apart(found)
     covered = _covered(found)
@@ -68,12 +68,12 @@ def as_text(found: Explored) -> str:
 
 
 def _apart(found: Explored) -> list[list[Fault]]:
-    """Those that one of the releases has alone, by their cause."""
+    """Return the faults that only one of the releases has, grouped by their cause."""
     return causes.together(fault for fault in found.faults if fault.tells_apart)
 
 
 def _covered(found: Explored) -> str:
-    """How far the search came."""
+    """Return the coverage of the search, in words."""
     share = "every pair" if found.pairs_covered >= 1 else f"{int(100 * found.pairs_covered)} % of all pairs"
     return f"{share} of values among them"
 
@@ -87,7 +87,7 @@ def _minutes(seconds: float) -> str:
 
 
 def _fault(found: Explored, fault: Fault, mark: str) -> list[str]:
-    """``mark``: its number, or that it has the cause of the one above."""
+    """Return the lines of one fault. ``mark``: its number, or a sign that it has the cause of the one above."""
     own = _version(found, fault.stack)
     alone = f", not {_version(found, fault.other)}" if fault.other is not None and fault.is_reduced else ""
     where = f"{found.request.package} {own}{alone}"
@@ -125,7 +125,8 @@ def _followed(found: Explored, fault: Fault) -> list[str]:
 
 
 def needs(fault: Fault) -> str:
-    """``ZeRO stage 1 or 2, gradient accumulation 2``; "nothing" where the simplest training shows it."""
+    """Return a fault's conditions: ``ZeRO stage 1 or 2, gradient accumulation 2``; ``nothing`` if the simplest training
+    shows it."""
     parts = []
     for name in fault.needs:
         values = list({repr(needs[name]): needs[name] for needs in fault.all_needs}.values())
@@ -134,7 +135,7 @@ def needs(fault: Fault) -> str:
 
 
 def as_json(found: Explored) -> bytes:
-    """Everything, under a schema number."""
+    """Return everything as JSON, with a schema number."""
     number_of = {id(fault): number for number, cause in enumerate(_apart(found), start=1) for fault in cause}
     content: dict[str, Any] = {
         "schema": SCHEMA,

@@ -22,7 +22,7 @@ _TITLES = {"layers": "layers", "sequence_length": "sequence", "micro_batch_size"
 
 
 def as_text(answer: FitAnswer) -> str:
-    """For a terminal, ending in a newline. Columns are as wide as they must be, and never cut."""
+    """Return the answer for a terminal, ending in a newline. Columns are as wide as their content, and never cut."""
     blocks = [plain(_heading(answer))]
     for card in answer.question.cards:
         rows = _rows(answer, card.name)
@@ -32,7 +32,7 @@ def as_text(answer: FitAnswer) -> str:
 
 
 def as_markdown(answer: FitAnswer) -> str:
-    """GitHub-flavoured, ending in a newline."""
+    """Return the answer in GitHub-flavored Markdown, ending in a newline."""
     columns = _columns(answer)
     lines = [f"### {markdown(_heading(answer))}"]
     for card in answer.question.cards:
@@ -43,7 +43,8 @@ def as_markdown(answer: FitAnswer) -> str:
 
 
 def as_json(answer: FitAnswer) -> bytes:
-    """Everything, under a schema number. Bytes and seconds; ``least_step_s`` and ``estimated_step_s`` are models."""
+    """Return everything as JSON, with a schema number, in bytes and seconds. ``least_step_s`` and ``estimated_step_s`` are
+    models."""
     question = answer.question
     content: dict[str, Any] = {
         "schema": SCHEMA,
@@ -195,7 +196,7 @@ def _size(size: int) -> str:
 
 
 def _reserves(answer: FitAnswer) -> bool:
-    """Whether there is anything to say of reserved bytes."""
+    """Return True if any line has a range of reserved bytes."""
     return any(line.reserved_bytes is not None for line in answer.lines)
 
 

@@ -1,5 +1,5 @@
-"""The answer to ``fit`` as a curve: the peak of each release and variant over the ranks, or over what is swept, with what
-each card has for tensors."""
+"""The answer to ``fit`` as a curve: the peak of each release and variant over the ranks, or over the swept parameter, with
+the memory that each card has for tensors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _GIB = 1 << 30
 
 
 def as_svg(answer: FitAnswer) -> str:
-    """One picture. The first card's peaks are drawn: they differ between cards only where an allocator is modelled on
-    each. More curves than there are styles repeat the first ones."""
+    """Return one picture. It shows the first card's peaks, which differ from other cards' only if an allocator is modelled
+    on each. If there are more curves than styles, styles repeat."""
     card = answer.question.cards[0].name
     lines = [line for line in answer.lines if line.card == card and line.peak_bytes is not None]
     along = sorted({_at(line) for line in lines})
@@ -23,7 +23,7 @@ def as_svg(answer: FitAnswer) -> str:
     top = max([line.peak_bytes or 0 for line in lines] + [limit for limit, _ in limits], default=1) * 1.08
 
     def across(value: int) -> float:
-        """Equal steps from each value to the next: they are doublings, mostly."""
+        """Return a value's position, from 0 to 1. Steps between values are equal, because most are doublings."""
         return along.index(value) / max(1, len(along) - 1)
 
     def place(line: FitLine) -> svg.Point:
@@ -51,7 +51,7 @@ def as_svg(answer: FitAnswer) -> str:
 
 
 def _curves(answer: FitAnswer, lines: list[FitLine]) -> dict[str, list[FitLine]]:
-    """By name: the release, and what else differs."""
+    """Return the lines of each curve, by its name: the release, and what else differs."""
     names = stack_names(answer.stacks)
     curves: dict[str, list[FitLine]] = {}
     for line in lines:

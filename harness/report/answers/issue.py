@@ -23,20 +23,20 @@ from harness.wording.quantities import listing, plural, shortened
 #: Of a configuration for a tiny model.
 _SIZE_KEYS = [ZERO_KEYS[name] for name in SIZES]
 
-#: Of these a maintainer asks how they were measured.
+#: For these, the issue says how they were measured.
 _BYTES = (DEVICE_RETAINED, DEVICE_EXCESS, DEVICE_PEAK)
 
-#: Of an error in a title, and where its first sentence ends.
+#: The most letters of an error in a title, and the end of its first sentence.
 _LONGEST_ERROR = 100
 _SENTENCE = re.compile(r"(?<=[.;!?])\s|\n")
 
-#: Factors that do not matter, which `--json` has all of.
+#: Factors that are listed as not mattering; `--json` has all of them.
 _MOST_FACTORS = 12
 
 
 def as_issue(found: Reproduction, introduced: str = "") -> str:
-    """Markdown, ending in a newline, after a comment for its sender; without a script where none is confirmed.
-    ``introduced``: in which release and by which change, where a bisection found it."""
+    """Return the issue in Markdown, ending in a newline, after a comment for its sender; without a script unless one is
+    confirmed. ``introduced``: the release and the change that introduced it, if a bisection found them."""
     blocks = [f"<!-- {_for_the_sender(found)} -->", f"# {_title(found)}"]
     if found.is_confirmed and found.script is not None:
         blocks += [*_description(found), *_cause(introduced), *_conditions(found), *_to_reproduce(found, found.script)]
@@ -54,7 +54,7 @@ def _for_the_sender(found: Reproduction) -> str:
 
 
 def _title(found: Reproduction) -> str:
-    """What is wrong, where, and since when."""
+    """Return the title: the symptom, its conditions, and the affected release."""
     conditions = [*_needed(found), *(factor.text(values) for factor, values in _seen_with(found))]
     *first, last = conditions or [""]
     named = f"{', '.join(first)} and {last}" if first else last
@@ -78,19 +78,20 @@ def _symptom(found: Reproduction) -> str:
 
 
 def _short(error: str) -> str:
-    """An error for a title: its class without the module, and its first sentence."""
+    """Return an error for a title: its class without the module, and its first sentence."""
     kind, colon, message = error.partition(": ")
     first = _SENTENCE.split(message, maxsplit=1)[0].rstrip(".:; ")
     return shortened(f"{kind.rpartition('.')[2]}{colon}{first}", _LONGEST_ERROR)
 
 
 def _needed(found: Reproduction) -> list[str]:
-    """Its conditions."""
+    """Return the conditions of the finding, in words."""
     return [one.factor.text(one.shown, one.hidden) for one in found.reduced.needed]
 
 
 def _seen_with(found: Reproduction) -> list[tuple[Factor, tuple[Any, ...]]]:
-    """What else the smallest cell has; all of it where its conditions were not asked for."""
+    """Return the other factors of the smallest cell, with their values; all of its factors if no conditions were
+    determined."""
     if found.reduced.conditions:
         return [(one.factor, one.shown) for one in found.reduced.seen_with]
     named = (name for name in variant_values(found.smallest.variant) if name in BY_PARAMETER)
@@ -132,7 +133,7 @@ def _expected(found: Reproduction) -> str:
 
 
 def _conditions(found: Reproduction) -> Iterator[str]:
-    """What it needs, one factor varied at a time, in the keys that a user configures."""
+    """Yield the conditions of the finding, found by varying one factor at a time, in the keys that a user configures."""
     p = found.reduced.parameters
 
     indifferent = [one.factor.noun for one in found.reduced.indifferent]
@@ -147,7 +148,7 @@ def _conditions(found: Reproduction) -> Iterator[str]:
 
 
 def _not_with(one: Condition) -> str:
-    """Which values were tried that do not show it, where they do not go without saying."""
+    """Return the values that were tried and do not show it; empty if they are obvious."""
     if len(one.shown) + len(one.hidden) < 3 or one.factor.limit(one.shown, one.hidden) is not None:
         return ""
     words = [one.factor.words.get(value, "not configured" if value is None else str(value)) for value in one.hidden]
@@ -167,7 +168,7 @@ def _to_reproduce(found: Reproduction, script: Script) -> Iterator[str]:
 
 
 def _surroundings(found: Reproduction) -> Iterator[str]:
-    """The environment, as far as the script uses it, and public addresses."""
+    """Yield the environment, as far as the script uses it, and public addresses."""
     used = found.cell.stack.versions
     if found.is_confirmed and found.script is not None:
         used = {name: version for name, version in used.items() if f" {name}==" in found.script.text}
@@ -178,7 +179,8 @@ def _surroundings(found: Reproduction) -> Iterator[str]:
 
 
 def _links(found: Reproduction) -> Sequence[str]:
-    """All that changed between the two releases where none is between them; each one's tag, or its page at the index."""
+    """Return links: the changes between the two releases if they are adjacent, and each release's tag, or its page at the
+    index."""
     versions = list(dict.fromkeys([found.good, found.bad, *(run.version for run in found.runs)]))
     links = []
     for version in versions:

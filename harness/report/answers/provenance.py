@@ -1,4 +1,4 @@
-"""Who measured the cells of an answer, in words."""
+"""The provenance of an answer's cells, in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.wording.quantities import plural
 
 
 def sources(found: Sequence[MeasuredBy]) -> list[str]:
-    """One line; none where nothing was measured."""
+    """Return one line that names the sources of the figures; no line if nothing was measured."""
     if not found:
         return []
     if len(found) == 1:

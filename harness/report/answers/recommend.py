@@ -17,7 +17,7 @@ SCHEMA = 1
 
 
 def as_text(advice: Advice, commands: Sequence[str]) -> str:
-    """For a terminal, ending in a newline. ``commands`` measure what is missing."""
+    """Return the answer for a terminal, ending in a newline. ``commands`` measure what is missing."""
     lines = [plain(_heading(advice)), "", plain(_pick(advice))]
     for title, releases in (
         ("newer, not recommended:" if advice.pick else "why not:", advice.newer),
@@ -38,7 +38,7 @@ def as_text(advice: Advice, commands: Sequence[str]) -> str:
 
 
 def as_json(advice: Advice, commands: Sequence[str]) -> bytes:
-    """Everything, under a schema number."""
+    """Return everything as JSON, with a schema number."""
     question = advice.question
     content: dict[str, Any] = {
         "schema": SCHEMA,
@@ -88,7 +88,7 @@ def _room(room: FitVerdict) -> str:
 
 
 def _reasons(release: ReleaseAdvice) -> list[str]:
-    """Why it is not recommended, a line each."""
+    """Return the reasons not to recommend a release, one line each; for a clean one, a line that says so."""
     if release.is_clean:
         return [f"no known problem ({_standing(release)})"]
     lines = list(dict.fromkeys(found.message for found in release.findings))  # one workload may have several names
@@ -100,7 +100,7 @@ def _reasons(release: ReleaseAdvice) -> list[str]:
 
 
 def _ways(release: ReleaseAdvice) -> list[str]:
-    """What to set in order to use it anyway."""
+    """Return the variants with which the release can be used anyway, one line each."""
     if release.unknown:
         return []
     if not release.ways:

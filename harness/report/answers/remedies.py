@@ -19,28 +19,28 @@ from harness.wording.quantities import plural, quantity, share
 #: Of ``--json``. History: 1 first.
 SCHEMA = 1
 
-#: A share of the unmodified work below which a difference is only called small.
+#: A share of the unmodified work; a smaller difference is not quantified.
 _TOLD = 0.0001
 
 
 def as_text(answers: Sequence[RemediesAnswer]) -> str:
-    """For a terminal, ending in a newline. Columns are as wide as they must be, and never cut."""
+    """Return the answers for a terminal, ending in a newline. Columns are as wide as their content, and never cut."""
     return "\n".join(_text(answer) for answer in answers)
 
 
 def as_markdown(answers: Sequence[RemediesAnswer]) -> str:
-    """GitHub-flavoured, ending in a newline."""
+    """Return the answers in GitHub-flavored Markdown, ending in a newline."""
     return "\n".join(_as_markdown(answer) for answer in answers)
 
 
 def as_json(answers: Sequence[RemediesAnswer]) -> bytes:
-    """Everything, under a schema number. Bytes and seconds; ``least_step_s`` is a model."""
+    """Return everything as JSON, with a schema number, in bytes and seconds. ``least_step_s`` is a model."""
     content = {"schema": SCHEMA, "answers": [_as_dict(answer) for answer in answers]}
     return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
 
 
 def does(base: Case, case: Case) -> str:
-    """What a remedy does to the peak, in words."""
+    """Return the effect of a remedy on the peak, in words."""
     if not isinstance(case.outcome, Passed):
         return outcome_text(case.outcome)
     saved, gained = saved_bytes(base, case), gained_bytes(base, case)
@@ -137,7 +137,7 @@ def _columns(answer: RemediesAnswer) -> list[str]:
 
 
 def _judged(answer: RemediesAnswer) -> bool:
-    """Whether anything is said about a card."""
+    """Return True if the cases are judged against a card."""
     return answer.question.card is not None and answer.question.device != "cpu"
 
 
@@ -177,7 +177,7 @@ def _row(answer: RemediesAnswer, case: Case) -> list[str]:
 
 
 def _against(value: int, base: int, unit: str) -> str:
-    """Against the unmodified case, or by itself where that has no figure: it did not run."""
+    """Return a figure relative to the unmodified case's; the figure itself if that case did not run and has none."""
     if value == base:
         return "same"
     if base and abs(value - base) < _TOLD * base:
@@ -192,7 +192,7 @@ def _time(answer: RemediesAnswer, case: Case) -> str:
 
 
 def _by_phase(answer: RemediesAnswer) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows."""
+    """Return the columns and rows of the table of bytes by phase."""
     cases = [case for case in _cases(answer) if case.phases]
     shown = [p for p in PHASES if p in REGULAR_PHASES or any(p in case.phases for case in cases)]
     columns = ["remedy", *(f"device {phase}" for phase in shown), "held bwd", *(f"host {phase}" for phase in shown)]

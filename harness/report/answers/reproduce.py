@@ -21,7 +21,7 @@ SCHEMA = 3
 
 
 def as_text(found: Reproduction) -> str:
-    """For a terminal, ending in a newline."""
+    """Return the answer for a terminal, ending in a newline."""
     lines = [
         plain(f"{found.question.title}: {found.package} {found.bad}, not in {found.good}"),
         *(f"{label}: {plain(text)}" for label, text in needs(found)),
@@ -40,7 +40,7 @@ def as_text(found: Reproduction) -> str:
 
 
 def as_json(found: Reproduction) -> bytes:
-    """Everything, under a schema number."""
+    """Return everything as JSON, with a schema number."""
     content: dict[str, Any] = {
         "schema": SCHEMA,
         "cell": found.cell.id,
@@ -66,7 +66,8 @@ def as_json(found: Reproduction) -> bytes:
 
 
 def needs(found: Reproduction) -> list[tuple[str, str]]:
-    """(label, text) of what the finding needs, what does not matter to it, and of which values neither is known."""
+    """Return (label, text) of the finding's conditions, what it was seen with, the factors that do not matter to it, and the
+    values whose effect is unknown."""
     named = [
         ("needs", "; ".join(_needed(found.reduced.needed))),
         ("seen with", "; ".join(one.factor.text(one.shown) for one in found.reduced.seen_with)),
@@ -77,8 +78,8 @@ def needs(found: Reproduction) -> list[tuple[str, str]]:
 
 
 def spans(found: Reproduction) -> list[tuple[str, str]]:
-    """The releases that have it, of the two that were compared and those with stored results, with the nearest that do not,
-    and those between of which neither is known."""
+    """Return (label, text) of the affected releases, among the two that were compared and those with stored results, with
+    the nearest unaffected ones, and those in between that are unknown; empty without any."""
     compared = {found.bad: Verdict.BAD, found.good: Verdict.GOOD}
     known = {version: ReleaseAnswer(version=version, answer=answer, text="") for version, answer in compared.items()}
     known |= {one.version: one for one in found.history}
@@ -99,7 +100,7 @@ def _upstream(found: Reproduction) -> upstream.UpstreamProblem | None:
 
 
 def known_upstream(found: Reproduction) -> str:
-    """What was looked up about it, with addresses."""
+    """Return what was looked up about the finding upstream, with addresses."""
     problem = _upstream(found)
     if problem is None:
         return "not looked up, or not found"
@@ -113,7 +114,7 @@ def known_upstream(found: Reproduction) -> str:
 
 
 class _AffectedSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """Bad releases between two good ones; an end that is not known is empty."""
+    """Bad releases between two good ones; an end is empty if it is unknown."""
 
     before: str
     bad: tuple[str, ...]
@@ -160,6 +161,6 @@ def _run(run: ScriptRun) -> dict[str, Any]:
 
 
 def output(run: ScriptRun) -> str:
-    """A run of the script on one line."""
+    """Return a run of the script as one line."""
     code = "" if run.exit_code is None else f", exit code {run.exit_code}"
     return f"{run.version}{code}: {run.line}"

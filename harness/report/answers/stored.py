@@ -1,4 +1,4 @@
-"""Answers of `reproduce` and `bisect` that were stored by ``--json``, read again."""
+"""Stored answers of `reproduce` and `bisect`, as their ``--json`` writes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.system.decoding import Damaged, decoded
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a script did in one release."""
+    """The result of a script in one release."""
 
     version: str
     answer: Verdict
@@ -34,7 +34,7 @@ class StoredRemedy(StoredRun, frozen=True, kw_only=True):
 
 
 class FurtherRuns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a script that was run by hand did alike in several releases."""
+    """The result of a script that was run by hand, the same in several releases."""
 
     releases: tuple[str, ...]
     exit_code: int
@@ -42,11 +42,12 @@ class FurtherRuns(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def answer(self) -> Verdict:
+        """Return BAD if the script failed, else GOOD."""
         return Verdict.BAD if self.exit_code else Verdict.GOOD
 
 
 class StoredCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """What one factor does to a finding: values that show it, that do not, and of which that cannot be said."""
+    """The effect of one factor on a finding: values that show it, that hide it, and that are undetermined."""
 
     factor: str
     shown: tuple[Any, ...]
@@ -55,7 +56,7 @@ class StoredCondition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredRelease(msgspec.Struct, frozen=True, kw_only=True):
-    """What stored results said of one release."""
+    """The answer of stored results for one release."""
 
     version: str
     answer: Verdict
@@ -80,14 +81,14 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
     remedies: tuple[StoredRemedy, ...]
     not_known: tuple[StoredCondition, ...] = ()  #: before schema 2, its factors are among the others
     releases: tuple[StoredRelease, ...] = ()  #: of the stored results, oldest first
-    trials: int = 0  #: cells whose results were looked at; schema 1 has ``cells_measured``
+    trials: int = 0  #: cells whose results were examined; schema 1 has ``cells_measured``
     script: str | None
     name: str = ""  #: of its file, without the ending
     further: tuple[FurtherRuns, ...] = ()  #: in other releases, which the file does not have
 
     @property
     def question(self) -> Question:
-        """Raises UsageError where there is no such metric any more."""
+        """Return the question that the metric names. Raise UsageError if the metric no longer exists."""
         return questions.parse(self.metric)
 
     @property
@@ -96,11 +97,11 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def smallest(self) -> WorkloadParts:
-        """The workload of the smallest cell."""
+        """Return the workload of the smallest cell."""
         return _workload_of(self.smallest_cell)
 
     def setting_of(self, remedy: StoredRemedy) -> tuple[str, Any] | None:
-        """The factor and the value that a remedy is, by its words."""
+        """Return the factor and the value that a remedy sets, found by its words; None if no condition has it."""
         return next(
             ((one.factor, value) for one in self.needs for value in one.hidden if _words(one, (value,)) == remedy.text),
             None,
@@ -108,33 +109,35 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def answers(self) -> dict[str, Verdict]:
-        """What the script showed in each release that it was run in."""
+        """Return the script's answer in each release that it was run in, also by hand."""
         by_hand = {release: one.answer for one in self.further for release in one.releases}
         return {**{run.version: run.answer for run in self.runs}, **by_hand}
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """In words, one for each factor."""
+        """Return the conditions in words, one for each factor."""
         return tuple(_words(one, one.shown, one.hidden) for one in self.needs)
 
     @property
     def seen_with(self) -> tuple[str, ...]:
-        """What the smallest cell has of which it cannot be said whether it is needed, in words."""
+        """Return, in words, the values of the smallest cell that are not known to be needed."""
         unsure = [one for one in self.not_known if not one.hidden and one.factor in BY_NAME]
         return tuple(_words(one, one.shown) for one in unsure if not among(BY_NAME[one.factor].values[0], one.shown))
 
     @property
     def does_not_matter(self) -> tuple[str, ...]:
+        """Return the factors, in words, of which every tried value shows the finding."""
         return tuple(BY_NAME[one.factor].noun for one in self.indifferent if one.factor in BY_NAME and not one.unknown)
 
     @property
     def reduced_to(self) -> tuple[str, ...]:
-        """What the smallest cell has that is not simplest, in words: without any of it the finding was not seen."""
+        """Return, in words, the values of the smallest cell that are not the simplest: without any of them the finding was
+        not seen."""
         return reduced_words(self.smallest.variant)
 
     @property
     def open(self) -> tuple[str, ...]:
-        """Values of which it cannot be said, in words."""
+        """Return the undetermined values, in words."""
         left = {one.factor: one for one in (*self.needs, *self.indifferent, *self.not_known) if one.unknown}
         return tuple(_words(one, one.unknown) for one in left.values())
 
@@ -170,10 +173,11 @@ class StoredSearch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def found(self) -> StoredTransition | None:
-        """The change that was sought, where it is known which version it is."""
+        """Return the change that was sought; None unless its exact version is known."""
         return next((change for change in self.changes if change.to is self.to and change.exact), None)
 
     def about(self, name: str) -> str:
+        """Return the description of a tested version; empty if it has none."""
         return next((probe.about for probe in self.probes if probe.name == name), "")
 
 
@@ -186,14 +190,14 @@ class StoredBisection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredAnswers(msgspec.Struct, frozen=True, kw_only=True):
-    """All that were read."""
+    """All answers that were read."""
 
     reproductions: tuple[StoredReproduction, ...] = ()
     bisections: tuple[StoredBisection, ...] = ()
 
 
 class _Kind(msgspec.Struct, frozen=True):
-    """Tells one kind of answer from the other, and both from any other JSON."""
+    """The fields that distinguish the two kinds of answers from each other, and from any other JSON."""
 
     schema: int = 0
     smallest_cell: str = ""
@@ -206,8 +210,8 @@ _bisection_decoder = msgspec.json.Decoder(StoredBisection)
 
 
 def read(files: Iterable[tuple[str, bytes]], problem: ProblemHandler = silent) -> StoredAnswers:
-    """The answers among these files: ``(path, content)``. Other files are passed over; what is damaged, or newer than this
-    version, is given to ``problem``."""
+    """Return the answers among these files: ``(path, content)``. Other files are skipped. Answers that are damaged, or
+    written by a newer version, are reported to ``problem``."""
     reproductions: list[StoredReproduction] = []
     bisections: list[StoredBisection] = []
     for path, content in files:
@@ -233,7 +237,7 @@ def _is_known(kind: _Kind, newest: int, path: str, problem: ProblemHandler) -> b
 
 
 def _current(found: StoredReproduction, name: str) -> StoredReproduction:
-    """As it would be written today. The first schema has a model's outputs as None where they are all."""
+    """Return an answer as this version would write it. In schema 1, ``model_outputs`` is None where it now is ``all``."""
 
     def conditions(of: Sequence[StoredCondition]) -> tuple[StoredCondition, ...]:
         return tuple(_renamed(one) if found.schema == 1 and one.factor == "model_outputs" else one for one in of)
@@ -257,12 +261,12 @@ def _words(condition: StoredCondition, shown: Sequence[Any], hidden: Sequence[An
 
 
 def reduced_words(variant: str) -> tuple[str, ...]:
-    """What a variant of a simplest scenario has that is not simplest, in words."""
+    """Return, in words, the values that a variant of a simplest scenario changes."""
     return tuple(_worded(name, text) for name, text in variant_values(variant).items())
 
 
 def _worded(name: str, text: str) -> str:
-    """A parameter and its value, which are as a variant's name has them."""
+    """Return in words a parameter and its value, given as in a variant's name."""
     if name not in BY_NAME:
         return f"{name}={text}"
     factor = BY_NAME[name]

@@ -16,8 +16,8 @@ from harness.wording.quantities import listing, plural
 def as_text(
     upgrades: Sequence[Upgrade], commands: Mapping[str, str], pins: Mapping[str, str], unchecked: Sequence[str]
 ) -> str:
-    """Ends in a newline. ``commands``, by package, measure what is missing; ``pins`` are the releases that are installed;
-    ``unchecked`` is what this does not answer."""
+    """Return the answer for a terminal, ending in a newline. ``commands``, by package, measure what is missing; ``pins`` are
+    the installed releases; ``unchecked`` lists what the answer does not cover."""
     blocks = [[_plain(line) for line in _block(one, commands.get(one.package, ""), pins)] for one in upgrades]
     if unchecked:
         blocks.append([plain(f"not checked: {'; '.join(unchecked)}")])
@@ -25,7 +25,7 @@ def as_text(
 
 
 def _plain(line: str) -> str:
-    """With its indentation, which `plain` would drop."""
+    """Return a line made plain, with its indentation, which `plain` would drop."""
     text = line.lstrip(" ")
     return " " * (len(line) - len(text)) + plain(text)
 
@@ -63,7 +63,7 @@ def _verdict(upgrade: Upgrade) -> str:
 
 
 def _listed(settings: Sequence[str]) -> str:
-    """``gradient_clipping``, of ``config.gradient_clipping``."""
+    """Return the names of settings without their prefix: ``gradient_clipping`` for ``config.gradient_clipping``."""
     return " and ".join(setting.partition(".")[2] or setting for setting in settings)
 
 
@@ -81,13 +81,13 @@ def _problems(comparison: Comparison, stack: str, judgement: UpgradeJudgement) -
 
 
 def _when(line: ProblemLine) -> str:
-    """``since 0.16.0 (not in 0.15.4), until 0.16.7 (not in 0.16.8)``."""
+    """Return the span of a problem: ``since 0.16.0 (not in 0.15.4), until 0.16.7 (not in 0.16.8)``."""
     (since, before), (until, after) = (text.split("; ", 1) for text in (line.since, line.until))
     return f"since {since} ({before}), until {until} ({after})"
 
 
 def _basis(upgrade: Upgrade, comparison: Comparison, pins: Mapping[str, str]) -> str:
-    """On what the answer rests, and where that is not what the reader has."""
+    """Return the basis of the answer, and the installed packages that differ from it."""
     judgement = upgrade.judgement
     of = f"{judgement.compared} of {plural(judgement.workloads, 'workload')} compared"
     measured = next(stack.versions for stack in comparison.stacks if stack.id == upgrade.stack)

@@ -1,1 +1,1 @@
-"""A comparison in every text format, one file per format."""
+"""Reports of a comparison, one file per text format."""

@@ -27,7 +27,7 @@ from harness.report.plain import plain
 from harness.report.rows import is_worse
 from harness.wording.names import outcome_text
 
-#: What others keep a history of: a handful of series for each cell, not everything.
+#: The few series of each cell whose history other tools keep.
 _TRACKED = (
     (DEVICE_PEAK, "backward", "peak-memory-backward"),
     (DEVICE_RETAINED, "backward", "held-memory-backward"),
@@ -38,7 +38,8 @@ _TRACKED = (
 
 
 def junit(comparison: Comparison) -> str:
-    """One suite for each stack, one test case for each cell: what is worse fails it, what did not run is skipped."""
+    """Return one suite for each stack, and one test case for each cell. A worse cell is a failure, one that did not run is
+    skipped."""
     worse = _worse(comparison)
     root = ElementTree.Element("testsuites", name="dsregress")
     suites: dict[str, ElementTree.Element] = {}
@@ -80,12 +81,12 @@ def _ending(case: ElementTree.Element, cell: ResultSummary, worse: list[Group]) 
 
 
 def _xml(text: str) -> str:
-    """Without what XML 1.0 has no way to write; ElementTree escapes the rest."""
+    """Return text without the characters that XML 1.0 cannot represent; ElementTree escapes the rest."""
     return "".join(char for char in plain(text) if char >= " " and not "\ud800" <= char <= "\udfff" and char < "\ufffe")
 
 
 def pytest_benchmark(comparison: Comparison) -> str:
-    """One benchmark for each cell that was timed, grouped by workload, so that ``compare`` sets stacks beside another."""
+    """Return one benchmark for each cell that was timed, grouped by workload, so that ``compare`` compares stacks."""
     benchmarks: list[dict[str, Any]] = []
     newest = ""
     for cell in comparison.cells:
@@ -116,7 +117,7 @@ def pytest_benchmark(comparison: Comparison) -> str:
 
 
 def github_action_benchmark(comparison: Comparison) -> str:
-    """For ``tool: customSmallerIsBetter``."""
+    """Return the content for ``tool: customSmallerIsBetter``."""
     content = [
         {"name": f"{name} / {measure}", "unit": unit, "value": value, "extra": extra}
         for name, measure, unit, value, extra in _tracked(comparison)
@@ -125,7 +126,7 @@ def github_action_benchmark(comparison: Comparison) -> str:
 
 
 def bmf(comparison: Comparison) -> str:
-    """Bencher Metric Format. A step time has the interval of its rounds as limits."""
+    """Return Bencher Metric Format. The limits of a step time are its fastest and slowest rounds."""
     content: dict[str, dict[str, dict[str, float]]] = {}
     rounds = {
         f"{c.result.cell.workload} {comparison.names[c.result.cell.stack.id]}": c.round_s for c in comparison.cells
@@ -163,7 +164,7 @@ def _json(content: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(content), indent=1).decode() + "\n"
 
 
-#: Name -> what writes it.
+#: Name -> the function that formats a comparison.
 FORMATS: dict[str, Callable[[Comparison], str]] = {
     "junit": junit,
     "pytest-benchmark": pytest_benchmark,
@@ -174,7 +175,7 @@ FORMATS: dict[str, Callable[[Comparison], str]] = {
 
 
 def round_statistics(round_s: Sequence[float]) -> dict[str, object]:
-    """What pytest-benchmark keeps of a benchmark's rounds, in seconds, under its own names."""
+    """Return the statistics that pytest-benchmark stores of a benchmark's rounds, in seconds, under its names."""
     ordered = sorted(round_s)
     quarters = statistics.quantiles(ordered, n=4, method="inclusive") if len(ordered) > 1 else [ordered[0]] * 3
     spread = quarters[2] - quarters[0]

@@ -34,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[bytes]:
-    """The report in pieces, one per line: cells are many, and never all held as text."""
+    """Yield the report in pieces, so that the text of its many cells is never held in memory at once."""
     report = view(comparison)
     lines = report.screen.problems
     head = {
@@ -71,12 +71,12 @@ def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[byt
 
 
 def as_json(comparison: Comparison, exit_code: int | None = None) -> bytes:
-    """The whole report at once."""
+    """Return the whole report at once."""
     return b"".join(chunks(comparison, exit_code))
 
 
 def write(comparison: Comparison, file: Path, exit_code: int | None = None) -> None:
-    """The report into a file, whole or not at all. Raises ResultsError."""
+    """Write the report into a file, whole or not at all. Raise ResultsError if the file cannot be written."""
     try:
         write_requested(file, chunks(comparison, exit_code))
     except OSError as error:
@@ -94,7 +94,7 @@ def _listed(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
 
 
 def _cell(cell: ResultSummary, known: dict[Exact, dict[str, Any]]) -> dict[str, Any]:
-    """``known`` holds what follows from exact values alone, which cells share."""
+    """Return a cell as JSON. ``known`` caches what follows from exact values alone, which cells share."""
     result = cell.result
     shared = known.get(cell.exact)
     if shared is None:
@@ -122,7 +122,7 @@ def _cell(cell: ResultSummary, known: dict[Exact, dict[str, Any]]) -> dict[str, 
 
 
 def _collectives(cell: ResultSummary) -> dict[str, dict[str, dict[str, int]]]:
-    """phase -> kind -> count and bytes, of the first rank."""
+    """Return phase -> kind -> count and bytes, of the first rank."""
     exact = cell.exact
     first = exact[0].rank if exact else 0
     found = {row.phase: collectives_by_kind(exact, row.phase, first) for row in exact if row.rank == first}
@@ -174,7 +174,7 @@ def _times(times: Sequence[StepTime]) -> list[dict[str, Any]]:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinity and no NaN: they are spelled. Text is made printable."""
+    """Return a value for JSON, which has no infinity and no NaN: they become text. Text is made printable."""
     if isinstance(value, str):
         return plain(value)
     if isinstance(value, float) and not math.isfinite(value):

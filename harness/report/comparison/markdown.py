@@ -13,13 +13,13 @@ from harness.report.tables import Table
 from harness.report.view import view
 from harness.wording.quantities import plural
 
-#: Problems on top, and lines of evidence of each.
+#: Problems in the answer, and lines of evidence of each.
 MOST_PROBLEMS = 30
 _MOST_EVIDENCE = 3
 
 
 def as_markdown(comparison: Comparison) -> str:
-    """The report as GitHub-flavoured Markdown, ending in a newline: the answer, and its details folded."""
+    """Return the report as GitHub-flavored Markdown, ending in a newline: the answer, and its details folded."""
     report = view(comparison)
     lines = [*first_screen(report.screen), "<details><summary>Details</summary>", "", f"{markdown(report.measured)}."]
     for table in report.compatibility:
@@ -38,7 +38,7 @@ def as_markdown(comparison: Comparison) -> str:
 
 
 def first_screen(screen: FirstScreen, most: int = MOST_PROBLEMS) -> list[str]:
-    """The answer, of at most so many problems, ending in an empty line."""
+    """Return the lines of the answer, with at most ``most`` problems, ending in an empty line."""
     lines = [f"### {markdown(screen.headline)}", "", markdown(screen.basis), ""]
     if screen.overview.rows:
         first, *others = ((one.label, *one.texts) for one in screen.overview.headings)
@@ -81,7 +81,7 @@ def _table(table: Table) -> list[str]:
 
 
 def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Between the first column and the last one are numbers, or single words."""
+    """Return a table. Columns between the first and the last hold numbers, or single words."""
     return markdown_table(columns, rows, numbers=range(1, len(columns) - 1))
 
 

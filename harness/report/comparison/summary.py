@@ -17,13 +17,13 @@ from harness.wording.quantities import plural
 #: GitHub cuts a comment at 65,536 characters.
 _MOST_PROBLEMS, _MOST_FOLDED = 12, 25
 
-#: Written into a comment, to find it again; and what a site's address is put in for.
+#: A marker by which the comment is found again, and the placeholder for a site's address.
 MARKER = "<!-- dsregress -->"
 SITE = "{site}"
 
 
 def as_markdown(comparison: Comparison, site: str = "") -> str:
-    """GitHub-flavoured Markdown, ending in a newline. ``site`` is the address of the published report, if there is one."""
+    """Return GitHub-flavored Markdown, ending in a newline. ``site`` is the address of the published report, if any."""
     report = view(comparison)
     rows = all_rows(comparison)
     worse = [row for row in rows if row.section == WORSE]

@@ -38,10 +38,10 @@ _STYLES = {
 }
 _WORD_STYLES = {**dict.fromkeys(GRAVE, "bold red"), **dict.fromkeys(SERIOUS, "yellow")}
 
-#: Columns of a row's label: at least where all releases fit then, and at most where not. Columns of a problem's releases.
+#: Columns of a row's label: the fewest if all releases fit then, else the most. Columns of a problem's releases.
 _LEAST_LABEL, _MOST_LABEL, _MOST_RELEASES = 24, 40, 18
 
-#: Lines of a problem: as many as it takes where all problems fit, else so few.
+#: The most lines of a problem if all problems fit then, else the second number.
 _MOST_BLOCK, _CUT_BLOCK = 8, 3
 
 _ERRORS = (ProblemKind.CRASH, ProblemKind.OUT_OF_MEMORY, ProblemKind.UNTESTABLE)
@@ -50,7 +50,7 @@ _SEE_MORE = "tables, evidence, commands: --details, or --html DIR"
 
 
 def show(comparison: Comparison, console: Console, *, details: bool = False, language: str = ENGLISH) -> None:
-    """Prints the answer, in a language, and its details."""
+    """Print the answer in a language; with ``details``, also its details."""
     report = view(comparison)
     for line in first_lines(report.screen, console.width, saying(language)):
         console.print(line, no_wrap=True, overflow=line.overflow or "crop", crop=line.overflow != "ignore")
@@ -59,7 +59,7 @@ def show(comparison: Comparison, console: Console, *, details: bool = False, lan
 
 
 def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
-    """The first screen, of at most `MOST_LINES` lines."""
+    """Return the first screen, of at most `MOST_LINES` lines."""
     lines = [
         *_wrapped(say(screen.headline), width, style="bold"),
         *_wrapped(say(screen.basis), width),
@@ -88,8 +88,8 @@ def _see_more(left: int) -> str:
 
 
 def _shown(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]], room: int) -> set[int]:
-    """The numbers of the problems that there is room for: the first of each section before any second, and none of a section
-    where a graver one has none."""
+    """Return the numbers of the problems that fit: the first of each section before any second, and none of a section if a
+    graver section has none."""
     numbers = [[line.number for line in section.problems] for section in screen.sections]
     shown: set[int] = set()
     for own in numbers:
@@ -106,12 +106,12 @@ def _shown(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]], room: int)
 
 
 def _size(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]]) -> int:
-    """Lines of all problems and of their titles."""
+    """Return the number of lines of all problems and of their sections' titles."""
     return len(screen.sections) + sum(map(len, blocks.values()))
 
 
 def _problem(line: ProblemLine, column: int, width: int, most: int, say: Say) -> Iterator[Text]:
-    """``2 0.16.0 to 0.16.7  backward holds ...``, in at most so many lines."""
+    """Yield the lines of a problem, at most ``most``: ``2 0.16.0 to 0.16.7  backward holds ...``."""
     number = f"{line.number:>2} "
     names = _cut_lines(say(line.releases), "", column, _CUT_BLOCK) or [""]
     words = _sentences(line, max(20, width - len(number) - column - 2), most, say) or [""]
@@ -121,8 +121,8 @@ def _problem(line: ProblemLine, column: int, width: int, most: int, say: Say) ->
 
 
 def _sentences(line: ProblemLine, width: int, most: int, say: Say) -> list[str]:
-    """At most so many lines, without what their title says. Where it is too long, who is affected is cut before what
-    happens; of an error its own end, which says least."""
+    """Return at most ``most`` lines, without what the section's title says. If the text is too long, the affected workloads
+    are cut before the symptom; an error is cut at its own end, which is least informative."""
     whole = line.text
     if line.kind.has_no_right_side:
         whole = whole.replace(TRAINS_OTHERWISE, "", 1).replace(SAVES_OTHERWISE, "", 1)
@@ -135,7 +135,7 @@ def _sentences(line: ProblemLine, width: int, most: int, say: Say) -> list[str]:
 
 
 def _cut_lines(text: str, end: str, width: int, most: int) -> list[str]:
-    """At most so many lines: the text, cut where it is too long, and its end."""
+    """Return at most ``most`` lines: the text, shortened if it is too long, followed by ``end``."""
     end = end if text.endswith("。") else f" {end}"
     lines, words = _lines(f"{text}{end}", width), text.split()
     while len(lines) > most and words:
@@ -147,7 +147,7 @@ def _cut_lines(text: str, end: str, width: int, most: int) -> list[str]:
 
 
 def _overview(screen: FirstScreen, width: int, say: Say) -> list[Text]:
-    """The rows, with as many of the newest columns as fit; nothing where none fits."""
+    """Return the rows, with as many of the newest columns as fit; empty if none fits."""
     overview = screen.overview
     headings = [(plain(one.label), [plain(text) for text in one.texts]) for one in overview.headings]
     labels = [plain(say(row.label)) for row in overview.rows]
@@ -176,7 +176,7 @@ def _overview(screen: FirstScreen, width: int, say: Say) -> list[Text]:
 
 
 def _cells(label: str, column: int, cells: Sequence[tuple[str, int, str]]) -> Text:
-    """A row: its label, and words with their widths and styles."""
+    """Return a row: its label, and words with their widths and styles."""
     line = Text(_padded(label, column))
     for text, size, style in cells:
         line.append(" ").append(text, style).append(" " * (size - cell_len(text)))
@@ -197,7 +197,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _cut_apart(texts: Sequence[str], most: int) -> list[str]:
-    """Each cut at its end; in the middle, where another one would read the same."""
+    """Return each text cut at its end, or in the middle if another one would read the same."""
     cut = [_cut(text, most) for text in texts]
     return [
         _cut(text, most // 2) + _end(text, most - most // 2) if cut.count(short) > 1 else short
@@ -211,13 +211,13 @@ def _end(text: str, most: int) -> str:
     return text
 
 
-#: Follows each character that fills two columns while lines are wrapped: it makes them as long as they are wide. Text that
-#: is measured has none: `plain` takes it out.
+#: Follows each character that fills two columns while lines are wrapped, so that a text's length is its width. Measured text
+#: has none: `plain` removes it.
 _FILLER = "\u2060"
 
 
 class _Wrapper(textwrap.TextWrapper):
-    """Breaks lines between words, and after any character that fills two columns."""
+    """A wrapper that breaks lines between words, and after any character that fills two columns."""
 
     wordsep_simple_re = re.compile(rf"([\t\n ]+|(?<={_FILLER})(?![，。；：、）])(?=\S))")
 
@@ -232,7 +232,7 @@ def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
 
 
 def render(report: View) -> Group:
-    """The details as one renderable. Nothing measured is ever read as markup."""
+    """Return the details as one renderable. Measured text is never parsed as markup."""
     parts: list[RenderableType] = [Text(), _line(report.measured)]
     for kind in report.screen.sections:
         parts += _section(kind.title, [_problem_in_full(line) for line in kind.problems])
@@ -251,7 +251,7 @@ def render(report: View) -> Group:
 
 
 def _problem_in_full(line: ProblemLine) -> RenderableType:
-    """Everything of a problem, also where the first screen had no room for it."""
+    """Return all about a problem, including what the first screen has no room for."""
     text = Text(plain(f"{line.number}. {line.releases}: {line.sentences}"), style="bold", overflow="fold")
     for about in (f"since {line.since}", f"until {line.until}", *line.evidence):
         text.append(f"\n  {plain(about)}", "not bold dim")

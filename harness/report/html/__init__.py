@@ -1,4 +1,4 @@
 """The report as a static site: plain files that work from ``file://``, without a network and without scripts.
 
-`harness.report.html.site.build` makes it.
+`harness.report.html.site.build` writes it.
 """

@@ -1,4 +1,4 @@
-"""One badge for each scenario and pin: a picture, and JSON for shields.io's endpoint badge."""
+"""Badges, one for each scenario and stack: a picture, and JSON for shields.io's endpoint badge."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class BadgePicture(Page, frozen=True, kw_only=True):
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How a stack stands on all measured workloads of one scenario."""
+    """The standing of a stack on all measured workloads of one scenario."""
 
     scenario: str
     stack: str
@@ -41,7 +41,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def standings(comparison: Comparison, sound: Soundness) -> Iterator[Standing]:
-    """Of every scenario and stack that were measured together. ``sound`` says which releases are without any finding."""
+    """Yield the standing of every stack on every scenario that it was measured on. ``sound`` is the rule that a release
+    without any finding is sound."""
     measured: dict[tuple[str, str], list[str]] = {}
     for workload in comparison.cells.workloads:
         for stack in comparison.cells.stacks_of(workload):
@@ -64,13 +65,13 @@ def standings(comparison: Comparison, sound: Soundness) -> Iterator[Standing]:
 
 
 def endpoint(standing: Standing) -> bytes:
-    """As https://shields.io/badges/endpoint-badge reads it."""
+    """Return the JSON that https://shields.io/badges/endpoint-badge reads."""
     content = {"schemaVersion": 1, "label": standing.label, "message": standing.message, "color": standing.colour}
     return msgspec.json.encode(content) + b"\n"
 
 
 def picture(standing: Standing) -> BadgePicture:
-    """As wide as its text, at 6.6 pixels a letter."""
+    """Return the picture of a badge, as wide as its text at 6.6 pixels a letter."""
     return BadgePicture(
         title=f"{standing.label}: {standing.message}",
         label=standing.label,
@@ -82,5 +83,5 @@ def picture(standing: Standing) -> BadgePicture:
 
 
 def path(standing: Standing) -> str:
-    """Of its files, without their endings."""
+    """Return the path of a badge's files, without their endings."""
     return urls.badge(standing.scenario, standing.stack)

@@ -1,4 +1,4 @@
-"""Where a series over the releases changes, by ruptures' exact kernel search (PELT on a linear kernel).
+"""Change points of a series over the releases, by ruptures' exact kernel search (PELT on a linear kernel).
 
 Killick, Fearnhead, Eckley: Optimal detection of changepoints with a linear computational cost, 2012.
 """
@@ -22,10 +22,10 @@ _NOISY_PENALTY = 4.0
 
 
 def change_points(values: Sequence[float | None], limit: float, *, exact: bool = True) -> tuple[int, ...]:
-    """Places of the first value after each change; values that were not measured are passed over.
+    """Return the index of the first value after each change; values that were not measured are skipped.
 
-    ``limit`` is the size of a difference that matters, in the values' own unit. Noisy values must differ by more than
-    their noise (from the differences of neighbours) as well.
+    ``limit`` is the smallest difference that matters, in the values' own unit. Noisy values must also differ by more than
+    their noise, estimated from the differences of neighbors.
     """
     places = [at for at, value in enumerate(values) if value is not None]
     known = [float(value) for value in values if value is not None]
@@ -49,6 +49,6 @@ def change_points(values: Sequence[float | None], limit: float, *, exact: bool =
 
 
 def _noise(known: Sequence[float]) -> float:
-    """Standard deviation of one value, from the median difference of neighbours: a step among them does not matter."""
+    """Return the standard deviation of one value, from the median difference of neighbors, which a step does not affect."""
     steps = [abs(after - before) for before, after in itertools.pairwise(known)]
     return 1.4826 * statistics.median(steps) / math.sqrt(2)

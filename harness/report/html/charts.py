@@ -1,7 +1,7 @@
 """Charts of the site's pages, drawn when the site is built: they show without scripts.
 
-Their style is the stylesheet's, so that light, dark and print have their own colours. A chart says nothing that the
-table beside it does not.
+The stylesheet sets their style, so that light, dark and print have their own colors. A chart says nothing that the table
+next to it does not.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ Points = tuple[float | None, ...]
 def line_chart(
     title: str, labels: tuple[str, ...], series: tuple[Points, ...], unit: str, marks: tuple[int, ...] = ()
 ) -> Markup:
-    """One line over ``labels`` for each of at most four series; ``marks`` are places before which something changed.
+    """Return a chart with one line over ``labels`` for each of at most four series. ``marks`` are the indices before which
+    something changed.
 
-    Empty where nothing was measured. A missing value leaves a gap. ``title`` is what a screen reader says.
+    The chart is empty if nothing was measured. A missing value leaves a gap. A screen reader reads ``title``.
     """
     known = [value for values in series for value in values if value is not None and math.isfinite(value)]
     if not known:
@@ -60,7 +61,7 @@ def line_chart(
 
 @functools.lru_cache(maxsize=2048)
 def _axes(labels: tuple[str, ...], ticks: tuple[float, ...], unit: str) -> tuple[svg.PlotArea, str]:
-    """The room for the lines, and the grid with its labels, which many charts share."""
+    """Return the area for the lines, and the grid with its labels, which many charts share."""
     words = [_label(tick, unit) for tick in ticks]
     area = svg.PlotArea(left=15 + _LETTER * max(map(len, words)), top=15, right=_WIDTH - 15, bottom=_HEIGHT - 33)
     stride = math.ceil(len(labels) / max(2, min(_MOST_LABELS, 110 // max(map(len, labels)))))
@@ -71,8 +72,8 @@ def _axes(labels: tuple[str, ...], ticks: tuple[float, ...], unit: str) -> tuple
 
 
 def y_ticks(low: float, high: float, unit: str) -> tuple[float, ...]:
-    """Three to seven round values from ``low`` or below to ``high`` or above: round in the unit's own base."""
-    resolved = 16 * math.ulp(max(abs(low), abs(high)))  # below it, neighbouring ticks would be the same double
+    """Return three to seven values from ``low`` or below to ``high`` or above, round in the unit's own base."""
+    resolved = 16 * math.ulp(max(abs(low), abs(high)))  # below it, neighboring ticks would be the same double
     span = max((high - low) or 1.0, resolved)
     base = {"bytes": 1024.0, "operations": 1000.0}.get(unit)
     scale = base ** math.floor(math.log(span, base)) if base and span >= 1 else 1.0

@@ -34,12 +34,12 @@ _PHRASES: dict[str, Callable[[Any], str]] = {
 
 
 def configuration(parameters: Mapping[str, Any], device: str) -> tuple[str, list[tuple[str, str]]]:
-    """A workload in words, and the parameters that the words leave out."""
+    """Return a workload in words, and the names and values of the parameters that the words leave out."""
     phrases = [text for name, say in _PHRASES.items() if name in parameters and (text := say(parameters[name]))]
     rest = [(name, _spelled(value)) for name, value in sorted(parameters.items()) if name not in _PHRASES]
     return ", ".join([*phrases, _DEVICES.get(device, device)]), rest
 
 
 def _spelled(value: Any) -> str:
-    """A model's shape as its fields, everything else as it is."""
+    """Return a value as text; a model's shape as its fields."""
     return ", ".join(f"{name} {field}" for name, field in value.items()) if isinstance(value, dict) else str(value)

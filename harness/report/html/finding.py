@@ -23,13 +23,13 @@ from harness.report.problems import ProblemLine
 from harness.report.rows import IMPROVED, WORSE, Row
 from harness.wording.quantities import quantity
 
-#: What a page lists of one kind of thing.
+#: Entries of each list of a page.
 _MOST = 30
 
 #: As in the tables of the other reports.
 _SHORT = {"forward": "fwd", "backward": "bwd"}
 
-#: What is charted of each phase.
+#: The metrics that are charted for each phase.
 _MARKS = (DEVICE_PEAK, DEVICE_RETAINED)
 
 _KIND = {"wrong": "it fails a check that needs no baseline", "failed": "it does not complete"}
@@ -44,7 +44,7 @@ class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
     value: str
     baseline: str
     ratio: str
-    interval: str  #: empty where the metric is exact
+    interval: str  #: empty if the metric is exact
     rank: str
 
 
@@ -72,7 +72,7 @@ class FindingPage(Page, frozen=True, kw_only=True):
     worst: str  #: the stack that the message, and what follows from it, are of
     section: str
     relevant: bool
-    problem: str  #: the page of the problem that it belongs to; empty where it belongs to none
+    problem: str  #: the page of the problem that it belongs to; empty if it belongs to none
     history: History
     metric: str
     phase: str
@@ -86,7 +86,7 @@ class FindingPage(Page, frozen=True, kw_only=True):
     evidence: tuple[str, ...]
     related: tuple[str, ...]
     detail: str  #: the end of the log of what failed
-    versions: tuple[tuple[str, str, str], ...]  #: package, the baseline's version, this one's: where they differ
+    versions: tuple[tuple[str, str, str], ...]  #: package, the baseline's version, this one's, if they differ
     defaults: tuple[str, ...]
     reproduce: str
     next_steps: tuple[tuple[str, str], ...]  #: what it is for, and the command
@@ -102,8 +102,8 @@ def finding_page(
     problem: ProblemLine | None,
     problem_pages: Mapping[int, str],
 ) -> FindingPage:
-    """The finding belongs to ``problem``, whose page is that of its number; ``beside`` are the rows of the same workload,
-    ``times`` the step times by stack."""
+    """Return the page of a row of findings. ``problem`` is the one that it belongs to, with its page in ``problem_pages``;
+    ``beside`` are the rows of the same workload, ``times`` the step times by stack."""
     found = row.headline
     with_it = {group.headline.stack for group in row.groups}
     having = [stack for stack in comparison.names if stack in with_it]
@@ -176,7 +176,7 @@ def _text(value: Any, unit: str) -> str:
 
 
 def _memory(comparison: Comparison, found: Finding) -> MemoryMarks | None:
-    """Of both stacks. None where the finding is not about memory, or nothing was recorded."""
+    """Return the memory of both stacks; None if the finding is not about memory, or nothing was recorded."""
     if BY_NAME[found.metric].fails != "memory":
         return None
     cells = {
@@ -196,7 +196,7 @@ def _memory(comparison: Comparison, found: Finding) -> MemoryMarks | None:
 
 
 def _defaults(found: Finding, beside: Sequence[Row]) -> list[str]:
-    """The changed defaults of the same stack on the same workload, which may be the cause."""
+    """Return the changed defaults of the same stack on the same workload, which may be the cause."""
     if found.kind == "changed":
         return []
     return [

@@ -22,7 +22,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     first: str = ""  #: stack ids: the first with it,
     last: str = ""  #: the last,
     before: str = ""  #: the one measured before the first,
-    after: str = ""  #: and after the last; empty where there is none
+    after: str = ""  #: and after the last; empty if there is none
 
 
 def history(
@@ -32,8 +32,8 @@ def history(
     names: Mapping[str, str],
     problem: ProblemLine | None = None,
 ) -> History:
-    """``having`` and ``measured`` are stack ids in version order; all of ``having`` were measured. The finding belongs
-    to ``problem``."""
+    """Return the history of a finding. ``having`` and ``measured`` are stack ids in version order; all of ``having`` were
+    measured. The finding belongs to ``problem``."""
     with_it = [stack for stack in measured if stack in set(having)]
     free = [stack for stack in measured if stack not in set(having)]
     if not with_it:
@@ -63,7 +63,8 @@ def history(
 
 
 def _advice(found: Finding, problem: ProblemLine | None, names: Mapping[str, str]) -> str:
-    """The same release that the problem names: one that trains the same workloads right, to the end, on their card."""
+    """Return the advice in one or two sentences. It names the same release as the problem: one that trains the same
+    workloads correctly, to the end, on their card."""
     if found.kind == "improvement":
         return "Nothing: it got better."
     if found.kind == "changed":

@@ -1,4 +1,4 @@
-"""What holds the memory that a finding is about, where both cells were explained: their timelines, and the places."""
+"""Holders of the memory that a finding is about, if both cells were explained: timelines, and places in the code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.probe.border.wire import Explanation, Stretch
 from harness.wording.addresses import place_url
 from harness.wording.quantities import short_quantity
 
-#: Finds the stored explanation of a result; None where it was not explained.
+#: Finds the stored explanation of a result; None if it was not explained.
 ExplanationOf = Callable[[Result], Explanation | None]
 
 #: Places that a page lists.
@@ -30,31 +30,31 @@ class SiteRow(msgspec.Struct, frozen=True, kw_only=True):
     site: str
     modules: str
     via: tuple[str, ...]
-    url: str  #: of the released file; empty where it is not known
+    url: str  #: of the released file; empty if it is unknown
 
 
 class Holders(msgspec.Struct, frozen=True, kw_only=True):
-    """What two explanations say about a finding."""
+    """A finding, explained by both cells' explanations."""
 
     stack: str  #: short names
     baseline: str
     workload: str
-    timeline: dict[str, list[Stretch]]  #: by stack, the baseline first; empty where there is none of both
+    timeline: dict[str, list[Stretch]]  #: by stack, the baseline first; empty unless both have one
     when: str  #: the moment of the finding: ``held after backward``
-    total: str  #: the difference that the places add up to; empty where the finding's metric is not explained
+    total: str  #: the difference that the places add up to; empty if the finding's metric is not explained
     places: tuple[SiteRow, ...]
-    rest: str  #: what the other places come to; empty where there are none
+    rest: str  #: the sum of the other places; empty if there are none
     lines: tuple[str, ...]  #: the evidence that the places repeat
 
 
 def nothing_explained(result: Result) -> Explanation | None:
-    """For a site without explanations."""
+    """Return None, for a site without explanations."""
     return None
 
 
 def holders_of(comparison: Comparison, groups: Sequence[Group], explained: ExplanationOf) -> Holders | None:
-    """Of the first of these findings (the worst first) whose cell was explained. None where the finding is not about
-    memory, or the baseline's cell was not explained."""
+    """Return the holders for the first of these findings (the worst first) whose cell was explained; None if the finding is
+    not about memory, or the cells were not explained."""
     if BY_NAME[groups[0].headline.metric].fails != "memory":
         return None
     theirs = _of(comparison, comparison.baseline, groups[0].headline, explained)
@@ -102,7 +102,7 @@ def _holders(comparison: Comparison, found: Finding, mine: Explanation, theirs: 
 
 
 def _is_drawable(stretches: Sequence[Stretch]) -> bool:
-    """A damaged file of explanations is treated as if it were missing."""
+    """Return True if a timeline can be drawn. A damaged file of explanations counts as missing."""
     return bool(stretches) and all(
         stretch.points and all(len(point) == 2 for point in stretch.points) for stretch in stretches
     )

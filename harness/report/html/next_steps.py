@@ -20,7 +20,8 @@ from harness.wording.names import varied_axes
 def next_steps(
     comparison: Comparison, groups: Sequence[Group], history: History, parameters: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
-    """``(what it is for, the command)``; none for a finding that calls for no action. ``parameters`` are the workload's."""
+    """Return ``(purpose, command)`` of each step; none for a finding that needs no action. ``parameters`` are those of the
+    workload."""
     found = groups[0].headline
     if not is_worse(found):
         return []
@@ -48,7 +49,7 @@ def next_steps(
 
 
 def _bisect(found: Finding, good: Stack, bad: Stack, *, fixed: bool) -> str:
-    """Empty where there is none: the stacks differ in more than one package, or the metric is no question."""
+    """Return the command; empty unless the stacks differ in one package only and the metric can be bisected."""
     axes = varied_axes([good, bad])
     if len(axes) != 1 or axes[0] == "python" or good.named != bad.named:
         return ""

@@ -1,4 +1,4 @@
-"""The pages about all workloads: the matrix, the findings, how two stacks compare, and the method."""
+"""The pages about all workloads: the matrix, the findings, the comparison of two stacks, and the method."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.report.html.upgrade import UpgradeForm
 from harness.report.html.workload_facts import MatrixCell, WorkloadSummary
 from harness.report.plain import plain
 
-#: Cells on one page of the matrix, which is below 100 kB then; the first page has much else.
+#: Cells on one page of the matrix, which keep it below 100 kB; the first page has other content as well.
 _MOST_CELLS, _MOST_CELLS_FIRST = 240, 70
 
 #: Findings on the first page of the matrix, and on each page that lists them.
@@ -26,7 +26,7 @@ _MOST_WORST, _MOST_LINES = 8, 150
 class Span(msgspec.Struct, frozen=True):
     """Adjacent releases with the same verdict, for the same reason."""
 
-    cell: MatrixCell | None  #: of the newest of them; None where they were not run
+    cell: MatrixCell | None  #: that of the newest of them; None if they were not run
     releases: int
 
 
@@ -45,7 +45,7 @@ class MatrixPage(Page, frozen=True, kw_only=True):
     template: ClassVar[str] = "matrix.html"
     number: int
     pages: tuple[str, ...]  #: the addresses of all pages of the matrix
-    search: str  #: the address of what is on all of them; empty where this is the only one
+    search: str  #: the address of what is on all of them; empty if this is the only one
     rows: tuple[WorkloadRow, ...]
     devices: tuple[str, ...]
     workloads: int  #: on all pages
@@ -61,7 +61,7 @@ class FindingsPage(Page, frozen=True, kw_only=True):
     template: ClassVar[str] = "findings.html"
     number: int
     pages: tuple[str, ...]  #: the addresses of all pages of the list
-    search: str  #: the address of what is on all of them; empty where this is the only one
+    search: str  #: the address of what is on all of them; empty if this is the only one
     report: Conclusions
     lines: tuple[FindingLine, ...]
     kinds_found: tuple[str, ...]  #: on all pages, and so are the devices
@@ -98,7 +98,7 @@ class MetricRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MethodPage(Page, frozen=True, kw_only=True):
-    """How it was measured."""
+    """The page about the method of measurement."""
 
     template: ClassVar[str] = "method.html"
     report: Conclusions
@@ -112,8 +112,8 @@ def matrix_pages(
     problem_pages: dict[int, str],
     upgrade: UpgradeForm,
 ) -> Iterator[tuple[str, MatrixPage]]:
-    """``(path, page)``. ``paged`` are the `matrix_rows`, ``lines`` all findings, worst first, ``problem_pages`` those of the
-    problems by their numbers."""
+    """Yield ``(path, page)`` of the matrix. ``paged`` are the `matrix_rows`, ``lines`` all findings, worst first,
+    ``problem_pages`` the addresses of the problems' pages by their numbers."""
     rows = [row for page in paged for row in page]
     addresses = tuple(urls.matrix_page(at) for at in range(len(paged)))
     for number, own in enumerate(paged):
@@ -134,7 +134,7 @@ def matrix_pages(
 
 
 def matrix_rows(frame: PageFrame, summaries: Sequence[WorkloadSummary]) -> list[tuple[WorkloadRow, ...]]:
-    """Those of each page of the matrix; at least one."""
+    """Return the rows of each page of the matrix; there is at least one page."""
     pages: list[list[WorkloadRow]] = [[]]
     left = _MOST_CELLS_FIRST
     for row in (_row(frame, summary) for summary in summaries):
@@ -147,7 +147,7 @@ def matrix_rows(frame: PageFrame, summaries: Sequence[WorkloadSummary]) -> list[
 
 
 def findings_pages(report: Conclusions, lines: Sequence[FindingLine]) -> Iterator[tuple[str, FindingsPage]]:
-    """``(path, page)``."""
+    """Yield ``(path, page)`` of the list of findings; at least one."""
     starts = range(0, max(1, len(lines)), _MOST_LINES)
     addresses = tuple(urls.findings_page(number) for number in range(len(starts)))
     for number, start in enumerate(starts):
@@ -167,8 +167,8 @@ def findings_pages(report: Conclusions, lines: Sequence[FindingLine]) -> Iterato
 
 
 def search_data(paged: Sequence[tuple[WorkloadRow, ...]], lines: Sequence[FindingLine]) -> bytes:
-    """A script that hands all workloads and findings to the pages that show a part of them: for each its text, what is shown
-    beside it, its page, its kinds, its device, and the number of the page of the list that has it."""
+    """Return a script that passes all workloads and findings to the pages that show a part of them: for each its text, the
+    text shown next to it, its page, its kinds, its device, and the number of the page of the list that has it."""
     workloads = [
         (
             plain(row.workload),
@@ -196,6 +196,7 @@ def search_data(paged: Sequence[tuple[WorkloadRow, ...]], lines: Sequence[Findin
 
 
 def compare_page(frame: PageFrame, thresholds: Thresholds) -> ComparePage:
+    """Return the page that compares two stacks. ``thresholds`` decide which differences matter."""
     return ComparePage(
         title="Compare two stacks",
         files=tuple((release.name, urls.stack_data(release.id)) for release in frame.releases),
@@ -214,7 +215,8 @@ def compare_page(frame: PageFrame, thresholds: Thresholds) -> ComparePage:
 
 
 def stack_data(stack: str, summaries: Sequence[WorkloadSummary]) -> bytes:
-    """A script that hands one stack's metrics to the page that compares: files may not be read from ``file://``."""
+    """Return a script that passes one stack's metrics to the page that compares: on ``file://`` pages, scripts cannot read
+    files."""
     parts = [
         msgspec.json.encode(plain(summary.workload)) + b":" + summary.figures.of(stack)
         for summary in summaries
@@ -225,6 +227,7 @@ def stack_data(stack: str, summaries: Sequence[WorkloadSummary]) -> bytes:
 
 
 def method_page(report: Conclusions) -> MethodPage:
+    """Return the page about the method, with a table of all metrics."""
     metrics = [
         MetricRow(
             title=metric.title,
@@ -250,7 +253,7 @@ def _row(frame: PageFrame, summary: WorkloadSummary) -> WorkloadRow:
 
 
 def _verdict(cell: MatrixCell | None) -> tuple[str, str, str] | None:
-    """What adjacent cells that are shown as one have in common."""
+    """Return the key by which adjacent cells are merged into one span."""
     return None if cell is None else (cell.kind, cell.text, cell.page)
 
 

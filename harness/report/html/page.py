@@ -1,4 +1,4 @@
-"""What pages are rendered from: the variables of a template, and the frame that all pages share."""
+"""The data that pages are rendered from: the variables of a template, and the frame that all pages share."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from harness.wording.names import varied_axes, version
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """The variables of one template are the fields of its page. A page is rendered again only when one of them, or the
-    frame, has changed."""
+    """A page, whose fields are the variables of its template. It is rendered again only if a field, or the frame, has
+    changed."""
 
     template: ClassVar[str]
     title: str
@@ -36,7 +36,7 @@ class ReleaseColumn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PageFrame(msgspec.Struct, frozen=True, kw_only=True):
-    """What every page shows: a change of it renders every page again."""
+    """The content that every page shows. If it changes, every page is rendered again."""
 
     measured: str
     baseline: str
@@ -45,6 +45,7 @@ class PageFrame(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, comparison: Comparison, view: View) -> PageFrame:
+        """Return the frame of a comparison's pages."""
         axes = varied_axes(comparison.stacks)
         return cls(
             measured=view.measured,
@@ -66,7 +67,7 @@ def _column(comparison: Comparison, stack: Stack, axes: tuple[str, ...]) -> Rele
 
 
 class Conclusions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pages about all workloads take from the view, which has much more."""
+    """The part of the view that the pages about all workloads use."""
 
     screen: FirstScreen
     below: str
@@ -80,6 +81,7 @@ class Conclusions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, view: View) -> Conclusions:
+        """Return the view's fields of the same names."""
         return cls(**{name: getattr(view, name) for name in cls.__struct_fields__})
 
 
@@ -96,6 +98,7 @@ class FindingLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, row: Row) -> FindingLine:
+        """Return the line of a row, which links to the page of its worst finding."""
         return cls(
             page=urls.finding_page(row.headline),
             kind=row.kind,

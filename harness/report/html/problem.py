@@ -1,4 +1,4 @@
-"""The page of one problem: who has it, since and until when, why, what to do, and the script that shows it."""
+"""The page of one problem: its workloads, since and until when, why, what to do, and the script that shows it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.reproduce.upstream import UpstreamProblem
 from harness.wording import addresses, commands
 from harness.wording.names import varied_axes
 
-#: What a page lists of one kind of thing.
+#: Entries of each list of a page.
 _MOST = 30
 
 
@@ -35,7 +35,7 @@ class ScriptRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScriptText(msgspec.Struct, frozen=True, kw_only=True):
-    """The script, and what it did."""
+    """The script, and its runs."""
 
     name: str
     confirmed: bool
@@ -50,16 +50,16 @@ class ProblemPage(Page, frozen=True, kw_only=True):
     line: ProblemLine
     heading: str
     kind: str
-    what: str  #: a sentence on what happens; empty where the heading says it
-    conditions: tuple[tuple[str, str], ...]  #: label and text; empty where they were not determined
+    what: str  #: a sentence on what happens; empty if the heading says it
+    conditions: tuple[tuple[str, str], ...]  #: label and text; empty if they were not determined
     workloads: tuple[tuple[str, str], ...]  #: name and page
     more_workloads: int
-    changes: tuple[tuple[str, UpstreamChange], ...]  #: what the change did, and which it is
+    changes: tuple[tuple[str, UpstreamChange], ...]  #: ``introduced`` or ``ended``, and the change
     script: ScriptText | None
-    in_part: str  #: why the script confirms a part of it; empty where it confirms all
+    in_part: str  #: why the script confirms only a part of it; empty if it confirms all
     why_no_script: str
     by_hand: str
-    make_script: str  #: the command that writes one; empty where there is one, or a reason
+    make_script: str  #: the command that writes one; empty if there is a script, or a reason for none
     upstream: UpstreamProblem | None
     use_url: str  #: of the release to use, at the index
     findings: tuple[FindingLine, ...]
@@ -73,7 +73,8 @@ def problem_page(
     facts: ProblemFacts,
     findings: Sequence[FindingLine],
 ) -> ProblemPage:
-    """``line`` is the problem's in the report; ``findings`` are the rows that it is known by, worst first."""
+    """Return the page of a problem. ``line`` is its line in the report; ``findings`` are the rows of its findings, worst
+    first."""
     heading = facts.title.title if facts.title is not None else line.text
     changes = [(what, one) for what, found in (("introduced", facts.began), ("ended", facts.ended)) for one in found]
     return ProblemPage(
@@ -121,7 +122,8 @@ def _script(facts: ProblemFacts) -> ScriptText | None:
 
 
 def _make_script(comparison: Comparison, problem: Problem) -> str:
-    """Empty where `reproduce` writes none: it trains at a small size on a processor, by DeepSpeed's own engine."""
+    """Return the command that writes a script; empty if `reproduce` cannot write one: it needs a small size, CPU ranks and
+    DeepSpeed's own engine."""
     found = problem.worst
     cell = comparison.cells.of(found.stack, found.workload)
     metric = BY_NAME[found.metric].flat_name(found.phase)
@@ -135,7 +137,7 @@ def _make_script(comparison: Comparison, problem: Problem) -> str:
 
 
 def _release_url(comparison: Comparison, stack: str) -> str:
-    """Where the stacks differ in one package."""
+    """Return the address of a stack's release at the index; empty unless the stacks differ in one package only."""
     axes = varied_axes(comparison.stacks)
     if not stack or len(axes) != 1 or axes[0] == "python":
         return ""

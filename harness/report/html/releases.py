@@ -45,7 +45,7 @@ class FamilyChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReleaseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """How a release stands on one workload."""
+    """The standing of a release on one workload."""
 
     workload: str
     page: str
@@ -60,10 +60,10 @@ class ReleasePage(Page, frozen=True, kw_only=True):
     before: ReleaseColumn | None
     after: ReleaseColumn | None
     verdict: str
-    kind: str  #: whose sign and colour the verdict has
-    worse: dict[str, list[str]]  #: what a regression fails as -> workloads
+    kind: str  #: whose sign and color the verdict has
+    worse: dict[str, list[str]]  #: the word by which a regression fails -> workloads
     steps: tuple[FamilyChanges, ...]  #: against the release before
-    new: tuple[tuple[str, str], ...]  #: message and page of what the release before did not have: defaults, numerics
+    new: tuple[tuple[str, str], ...]  #: message and page of findings that the release before lacks: defaults, numerics
     lines: tuple[FindingLine, ...]
     more: int
     rows: tuple[ReleaseRow, ...]
@@ -82,7 +82,7 @@ class TrendsPage(Page, frozen=True, kw_only=True):
 def release_pages(
     comparison: Comparison, frame: PageFrame, rows: Sequence[Row], summaries: Sequence[WorkloadSummary]
 ) -> Iterator[tuple[str, ReleasePage]]:
-    """``(path, page)``."""
+    """Yield ``(path, page)`` of each release."""
     lines: dict[str, list[FindingLine]] = defaultdict(list)
     worse: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     messages: dict[str, dict[str, str]] = defaultdict(dict)  # stack -> message -> page, of defaults and numerics
@@ -128,6 +128,7 @@ def release_pages(
 
 
 def trends_page(comparison: Comparison, summaries: Sequence[WorkloadSummary]) -> TrendsPage:
+    """Return the page with the largest changes of all workloads, in version order."""
     changes = sorted((change for summary in summaries for change in summary.changes), key=lambda change: -change.size)
     order = {stack: at for at, stack in enumerate(comparison.names)}
     largest = sorted(changes[:_MOST_CHANGES], key=lambda change: (order[change.stack], -change.size))
@@ -140,7 +141,7 @@ def trends_page(comparison: Comparison, summaries: Sequence[WorkloadSummary]) ->
 
 
 def _safety(worse: Mapping[str, set[str]], measured: int, baseline: bool) -> tuple[str, str]:
-    """One sentence, and the kind whose sign and colour it has."""
+    """Return one sentence, and the kind whose sign and color it has."""
     grave = set().union(*(worse.get(word, set()) for word in ("memory", "numerics", "crash")))
     if not measured:
         return "Nothing was measured with it.", "unjudged"

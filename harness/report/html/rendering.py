@@ -28,7 +28,7 @@ TEMPLATES = _HERE / "templates"
 
 
 class Renderer:
-    """The templates, with what they all may use."""
+    """The templates, with the variables and filters that all of them share."""
 
     def __init__(self, frame: PageFrame) -> None:
         self._frame_digest = digest(msgspec.msgpack.encode(frame), sources_digest().encode())
@@ -36,11 +36,12 @@ class Renderer:
         self._environment.globals["frame"] = frame
 
     def digest(self, page: Page) -> str:
-        """The same for a page that would be rendered the same."""
+        """Return a digest of a page, its template, the frame and the sources, which is equal if the page would be rendered
+        the same."""
         return digest(self._frame_digest.encode(), page.template.encode(), msgspec.msgpack.encode(page))
 
     def render(self, path: str, page: Page) -> str:
-        """``path`` is the page's address in the site."""
+        """Return a page as HTML. ``path`` is its address in the site."""
         variables = msgspec.structs.asdict(page)
         return self._environment.get_template(page.template).render(
             root="../" * path.count("/"), path=path, **variables
@@ -48,7 +49,7 @@ class Renderer:
 
 
 class _CompiledTemplates(jinja2.BytecodeCache):
-    """What jinja2 compiled in this process, for every site that it builds."""
+    """A cache of the templates compiled in this process, for every site that it builds."""
 
     def __init__(self) -> None:
         self._by_key: dict[str, bytes] = {}
@@ -65,7 +66,7 @@ _COMPILED = _CompiledTemplates()
 
 
 def environment() -> jinja2.Environment:
-    """Of all templates; their ``frame`` is given by `Renderer`."""
+    """Return the environment of all templates, without their ``frame``, which `Renderer` adds."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -95,12 +96,13 @@ def environment() -> jinja2.Environment:
 
 @functools.cache
 def sources_digest() -> str:
-    """Of templates and code: another version of them renders every page again."""
+    """Return a digest of templates and code. If they change, every page is rendered again."""
     files = sorted([*_HERE.glob("*.py"), *TEMPLATES.glob("*"), Path(timeline.__file__), Path(svg.__file__)])
     return digest(*(file.read_bytes() for file in files if file.is_file()))
 
 
 def digest(*parts: bytes) -> str:
+    """Return 24 hex digits of SHA-256 over the parts and their lengths."""
     whole = hashlib.sha256()
     for part in parts:
         whole.update(len(part).to_bytes(8, "big"))
@@ -109,31 +111,31 @@ def digest(*parts: bytes) -> str:
 
 
 def _printable(value: Any) -> Any:
-    """Text without control and bidirectional characters; what jinja2 has escaped, or a chart, as it is."""
+    """Return text without control and bidirectional characters; markup (escaped text, a chart) unchanged."""
     return plain(value) if type(value) is str else value
 
 
 def _code(text: str) -> Markup:
-    """Text whose lines and columns count, escaped."""
+    """Return text escaped, with its lines and columns."""
     return escape(plain_lines(text))
 
 
 @functools.lru_cache(maxsize=10_000)
 def _name_parts(name: str) -> tuple[str, ...]:
-    """The parts of a name, between which a line may break."""
+    """Return the parts of a name, between which a line may break."""
     return tuple(re.split(r"(?<=[/=,])", plain(name)))
 
 
 def _chart(
     title: str, labels: Sequence[str], series: Sequence[charts.Points], unit: str, marks: Sequence[int] = ()
 ) -> Markup:
-    """`charts.line_chart` for lists, which templates have."""
+    """Return `charts.line_chart` for lists, which templates pass."""
     return charts.line_chart(plain(title), tuple(map(plain, labels)), tuple(map(tuple, series)), unit, tuple(marks))
 
 
 def _timeline(lines: Mapping[str, Sequence[Stretch]], workload: str) -> Markup:
-    """`timeline.as_svg` as part of a page, drawn by the page's stylesheet: the content security policy allows no other.
-    It has escaped what it was given."""
+    """Return `timeline.as_svg` as part of a page, styled by the page's stylesheet: the content security policy allows no
+    other. `timeline.as_svg` escapes its input."""
     named = {
         plain(name): [Stretch(plain(stretch.phase), stretch.points) for stretch in stretches]
         for name, stretches in lines.items()

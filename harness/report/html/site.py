@@ -1,4 +1,5 @@
-"""From a comparison to a folder of pages. What did not change since the last build is not rendered or written again."""
+"""Build a folder of pages from a comparison. Pages that did not change since the last build are not rendered or written
+again."""
 
 from __future__ import annotations
 
@@ -37,25 +38,25 @@ _T = TypeVar("_T")
 
 
 class Spread(Protocol):
-    """Does ``work`` of some families of workloads (or files) at a time, perhaps on all processors, and gives what it
-    returned in their order: `harness.store.bulk.in_order`."""
+    """Calls ``work`` for some families of workloads (or files) at a time, perhaps on all processors, and returns the results
+    in their order: `harness.store.bulk.in_order`."""
 
     def __call__(self, work: Callable[[list[str]], _T], families: Iterable[Sequence[str]]) -> Iterable[_T]: ...
 
 
-#: Up to this many cells, the site has the JSON report (2 kB each) beside its pages.
+#: Up to this many cells, the site also has the JSON report (2 kB each).
 _MOST_IN_JSON = 5_000
 
-#: Changes of one workload that travel to the pages about all workloads: the largest.
+#: The largest changes of one workload, for the pages about all workloads.
 _MOST_CHANGES = 40
 
 
 def no_detail(result: Result) -> None:
-    """Where no details are stored."""
+    """Return None, for results without stored details."""
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True):
-    """What a build did."""
+    """The result of a build."""
 
     pages: int  #: files of the site
     written: int  #: of them, in this build
@@ -63,7 +64,7 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def one_after_another(work: Callable[[list[str]], _T], families: Iterable[Sequence[str]]) -> Iterator[_T]:
-    """The simplest `Spread`."""
+    """Work on one family after another: the simplest `Spread`."""
     for family in families:
         yield work(list(family))
 
@@ -79,8 +80,8 @@ def build(
     known: KnownAnswers = NOTHING_KNOWN,
     detail_of: DetailOf = no_detail,
 ) -> Built:
-    """Write the site into ``folder``. Other files there stay. ``known`` are answers to join with its problems; ``detail_of``
-    reads the details of programs. Raises ResultsError."""
+    """Write the site into ``folder``. Other files in it stay. ``known`` are answers to join with its problems; ``detail_of``
+    reads the details of programs. Raise ResultsError if the site cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return _SiteBuilder(comparison, folder, thresholds, explained, known, detail_of).run(exit_code, spread)
@@ -139,6 +140,7 @@ class _SiteBuilder:
         self._unjudged = {(left.stack, left.workload) for left in comparison.not_compared if left.what == EVERYTHING}
 
     def run(self, exit_code: int, spread: Spread) -> Built:
+        """Write all files, and remove those that only an earlier build had."""
         self._files.begin()
         with _Inherited(self) as inherited:
             parts = spread(partial(_workloads, inherited), [[workload] for workload in self._order()])
@@ -155,7 +157,7 @@ class _SiteBuilder:
         return Built(pages=len(self._files.digests), removed=removed, written=self._files.written)
 
     def write_workload(self, workload: str) -> WorkloadSummary:
-        """Every page that is about one workload alone."""
+        """Write every page about one workload alone; return what the other pages need of it."""
         files = self._files.part()
         comparison, times, rows = self._comparison, self._times.get(workload, {}), self._rows_of.get(workload, [])
         ratios = {stack: time.ratio for stack, time in times.items()}
@@ -180,14 +182,14 @@ class _SiteBuilder:
         )
 
     def write_general(self, paths: Sequence[str]) -> SiteFiles:
-        """Some of the files that are about all workloads."""
+        """Write some of the files about all workloads; return the part of the site with their digests and count."""
         files = self._files.part()
         for path in paths:
             self._general[path](files)
         return files
 
     def _general_files(self, summaries: Sequence[WorkloadSummary]) -> Iterator[tuple[str, Callable[[SiteFiles], None]]]:
-        """``(path, what writes it)``."""
+        """Yield ``(path, the function that writes it)``."""
         comparison, frame, conclusions, rows = self._comparison, self._frame, self._conclusions, self._rows
         paged = overview.matrix_rows(frame, summaries)
         lines = [FindingLine.of(row) for row in rows]
@@ -213,7 +215,7 @@ class _SiteBuilder:
             yield endpoint, partial(SiteFiles.file, path=endpoint, content=badges.endpoint(standing))
 
     def _pages_of_problems(self, lines: Sequence[FindingLine]) -> Iterator[tuple[str, ProblemPage]]:
-        """``(path, page)``; ``lines`` are those of the rows."""
+        """Yield ``(path, page)`` of each problem. ``lines`` are those of the rows."""
         places: dict[tuple[str, ...], int] = {}
         for place, row in enumerate(self._rows):
             places |= {found.key: place for group in row.groups for found in group.findings}
@@ -227,7 +229,7 @@ class _SiteBuilder:
         files.file(urls.UPGRADE_DATA, data)
 
     def _matrix_cells(self, workload: str) -> dict[str, MatrixCell]:
-        """By stack."""
+        """Return the matrix cells of a workload, by stack."""
         found = {}
         for stack, cell in self._comparison.cells.of_workload(workload).items():
             groups = self._groups.get((stack, workload), [])
@@ -242,7 +244,7 @@ class _SiteBuilder:
         return found
 
     def _order(self) -> list[str]:
-        """Workloads with findings first, the worst first."""
+        """Return all workloads: those with findings first, the worst first."""
         relevant = [group.headline for group in self._comparison.groups if group.headline.relevant]
         return list(dict.fromkeys([*(found.workload for found in relevant), *self._comparison.cells.workloads]))
 
@@ -256,8 +258,8 @@ def _write_search(files: SiteFiles, paged: Sequence[tuple[WorkloadRow, ...]], li
 
 
 class _Inherited:
-    """A builder that forked processes have in their memory: pickled as its number, since a comparison is too large to be
-    sent to them."""
+    """A builder in the memory of forked processes: pickled as its number, because a comparison is too large to send to
+    them."""
 
     _builders: ClassVar[dict[int, _SiteBuilder]] = {}
     _numbers = itertools.count()

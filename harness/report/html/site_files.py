@@ -1,4 +1,4 @@
-"""The files of a site: written only where what they say has changed since the last build."""
+"""The files of a site, written only if their content has changed since the last build."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from harness.system.files import write_atomically
 
 _HERE = Path(__file__).parent
 
-#: Where the files of a build and their digests are noted, for the next one.
+#: Records the files of a build and their digests, for the next build.
 MANIFEST = ".dsregress-site.json"
 
 #: In the place of a digest, while a build may be writing the file. No content has it.
 _UNKNOWN = ""
 
-#: What a build may remove: files of the names that `harness.report.urls` gives.
+#: Names of files that a build may remove: those that `harness.report.urls` returns.
 _OURS = re.compile(
     r"(?:[a-z]+/){0,1}[A-Za-z0-9_=.,-]{1,80}\.(?:html|js|json|svg|css)|badge/[\w=.-]{1,80}/[\w=.-]{1,80}\.(?:svg|json)"
 )
@@ -44,41 +44,43 @@ class SiteFiles:
         self._before = _read_manifest(folder / MANIFEST)
 
     def begin(self) -> None:
-        """Note that a build is under way: should it not end, the next one knows of no file what it holds, and makes all of
-        them anew. Raises OSError."""
+        """Record that a build has begun. If it does not finish, the next one trusts no digest and writes every file again.
+
+        Raise OSError if the record cannot be written.
+        """
         self._note(dict.fromkeys(self._before, _UNKNOWN))
 
     def page(self, path: str, page: Page) -> None:
-        """Render a page, unless the last build rendered it from the same."""
+        """Render and write a page, unless the last build rendered it from the same data."""
         known = self._renderer.digest(page)
         if not self._is_unchanged(path, known):
             self._write(path, [self._renderer.render(path, page).encode()])
 
     def file(self, path: str, content: bytes | Iterable[bytes]) -> None:
-        """Write a file, unless it is there with this content."""
+        """Write a file, unless it exists with this content."""
         chunks = [content] if isinstance(content, bytes) else list(content)
         if not self._is_unchanged(path, digest(*chunks)):
             self._write(path, chunks)
 
     def static(self) -> None:
-        """Styles and scripts, stored once for all pages."""
+        """Write styles and scripts, once for all pages."""
         for name in STATIC:
             self.file(f"static/{name}", (_HERE / "static" / name).read_bytes())
 
     def part(self) -> SiteFiles:
-        """The same site with a count of its own, for a process that makes a part of it."""
+        """Return the same site with its own digests and count, for a process that writes a part of it."""
         part = copy.copy(self)
         part.digests, part.written = {}, 0
         return part
 
     def add(self, digests: Mapping[str, str], written: int) -> None:
-        """Counts what a part made, perhaps in another process."""
+        """Add the digests and the count of a part, perhaps written by another process."""
         self.digests.update(digests)
         self.written += written
 
     def finish(self) -> int:
-        """Remove files of the last build that this one does not have, and note those that it has. Returns how many were
-        removed."""
+        """Remove files of the last build that this one does not have, and record those that it has. Return the number of
+        removed files."""
         stale = [path for path in self._before if path not in self.digests and _OURS.fullmatch(path)]
         for path in stale:
             (self.folder / path).unlink(missing_ok=True)

@@ -1,5 +1,5 @@
-"""The question on the first page: may I go from one release to another? A script answers it in the reader's browser, from
-this data and by the rule of `harness.advice.upgrade`, for the reader's kind of training and card."""
+"""Data for the question on the first page: may I upgrade from one release to another? A script answers it in the reader's
+browser by the rule of `harness.advice.upgrade`, for the reader's kind of training and card."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.report.problems import TITLES, ProblemLine
 from harness.wording import commands
 from harness.wording.names import stored_name, varied_axes
 
-#: How the effective configuration of a program says what the parameters of other workloads do: the end of a key.
+#: Parameter of other workloads -> the end of the key by which a program's effective configuration has the same.
 _CONFIGURED: Mapping[str, str] = {
     "model": "model.model_type",
     "zero_stage": "deepspeed.zero_optimization_stage",
@@ -29,7 +29,7 @@ _CONFIGURED: Mapping[str, str] = {
     "offload_param": "deepspeed.zero_config.offload_param.device",
 }
 
-#: What tells one kind of training from another, and how a workload's parameters say it; None where they do not.
+#: The factors that distinguish kinds of training, each with a function of a workload's parameters; None if they lack it.
 _FACTORS: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = {
     "Model": lambda own: _text(own, "model"),
     "ZeRO stage": lambda own: _text(own, "zero_stage"),
@@ -40,14 +40,14 @@ _FACTORS: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = {
 
 
 class FormField(msgspec.Struct, frozen=True):
-    """A choice of the reader's."""
+    """A field of the form, in which the reader chooses a value."""
 
     title: str
     values: tuple[str, ...]
 
 
 class UpgradeForm(msgspec.Struct, frozen=True, kw_only=True):
-    """What the reader can choose besides the two releases. Empty where there is one release alone."""
+    """The reader's choices besides the two releases. Empty if there is only one release."""
 
     data: str = ""  #: the address of the script with the data
     factors: tuple[FormField, ...] = ()  #: those in which workloads differ
@@ -59,8 +59,8 @@ Kinds = Mapping[str, Mapping[str, str]]
 
 
 def kinds_of_training(comparison: Comparison, detail_of: DetailOf) -> Kinds:
-    """By the parameters of each workload, which in a program have names of its own; there by what its engines were
-    configured with, as far as they agree."""
+    """Return the kind of training of each workload, by its parameters. A program's parameters have other names; its kind
+    follows from the configuration of its engines, as far as they agree."""
     found = {}
     for workload in comparison.cells.workloads:
         own = comparison.parameters[workload]
@@ -71,7 +71,7 @@ def kinds_of_training(comparison: Comparison, detail_of: DetailOf) -> Kinds:
 
 
 def _configured(comparison: Comparison, workload: str, detail_of: DetailOf) -> dict[str, Any]:
-    """Of the first run that has a configuration."""
+    """Return the parameters that the first run with a stored configuration had."""
     for stack in comparison.cells.stacks_of(workload):
         cell = comparison.cells.of(stack, workload)
         detail = detail_of(cell.result) if cell is not None else None
@@ -91,7 +91,8 @@ def _configured(comparison: Comparison, workload: str, detail_of: DetailOf) -> d
 
 
 def form(comparison: Comparison, kinds: Kinds) -> UpgradeForm:
-    """``kinds`` are the `kinds_of_training`."""
+    """Return the form: factors with several values, and cards if anything was simulated. ``kinds`` are the
+    `kinds_of_training`."""
     if len(comparison.stacks) < 2:
         return UpgradeForm()
     said = kinds.values()
@@ -110,8 +111,8 @@ def data(
     pages: Mapping[int, str],
     rooms: CardRooms,
 ) -> bytes:
-    """The script. ``kinds`` are the `kinds_of_training`, ``lines`` the report's problems, ``pages`` theirs by number,
-    ``rooms`` those of the comparison. Raises ResultsError as they do."""
+    """Return the script with the data. ``kinds`` are the `kinds_of_training`, ``lines`` the report's problems, ``pages`` the
+    problems' pages by number, ``rooms`` those of the comparison. Raise ResultsError as they do."""
     order = {stack.id: at for at, stack in enumerate(comparison.stacks)}
     place = {workload: at for at, workload in enumerate(comparison.cells.workloads)}
     unjudged = {(left.stack, left.workload) for left in comparison.not_compared if left.what == EVERYTHING}
@@ -189,5 +190,5 @@ def _offload(own: Mapping[str, Any]) -> str | None:
 
 
 def _in_order(value: str) -> tuple[bool, int, str]:
-    """Numbers by their size, before words."""
+    """Return a key that sorts numbers by size, before words."""
     return not value.isdecimal(), int(value) if value.isdecimal() else 0, value

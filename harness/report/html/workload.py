@@ -1,4 +1,4 @@
-"""The pages of one workload: what it holds, where it fits, which release to pin; and its metrics over the releases."""
+"""The pages of one workload: its memory, the cards that it fits, the releases to pin, and its metrics over the releases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.report.html.workload_facts import MatrixCell, MetricSeries, Workloa
 from harness.report.rows import Row, is_worse
 from harness.wording.quantities import short_quantity
 
-#: What is said of a release to pin that has nothing worse than the baseline; see `soundness_by_pin`.
+#: The standing of a release to pin that has nothing worse than the baseline; see `soundness_by_pin`.
 WITHOUT_FINDING = "without any finding"
 
 #: Charts of one page; the other series are in its tables.
@@ -30,7 +30,7 @@ class PinAdvice(msgspec.Struct, frozen=True, kw_only=True):
     """The newest release of some standing."""
 
     what: str
-    name: str  #: empty where there is none
+    name: str  #: empty if there is none
     page: str
 
 
@@ -100,7 +100,8 @@ def workload_page(
     times: Mapping[str, StepTime],
     sound: Mapping[str, Soundness],
 ) -> WorkloadPage:
-    """``cells``, ``findings`` and ``times`` (by stack) are those of this workload, ``sound`` is `soundness_by_pin`."""
+    """Return the page of a workload. ``cells``, ``findings`` and ``times`` (by stack) are those of this workload; ``sound``
+    is `soundness_by_pin`."""
     words, rest = configuration(facts.parameters, facts.device)
     rows = [
         StackRow(
@@ -130,7 +131,7 @@ def workload_page(
 
 
 def trend_page(comparison: Comparison, facts: WorkloadFacts) -> TrendPage:
-    """The series that changed, charted up to a limit; then the others."""
+    """Return the page of a workload's metrics: the series that changed, charted up to a limit, then the others."""
     return TrendPage(
         title=f"Trend of {facts.workload}",
         workload=facts.workload,
@@ -156,7 +157,7 @@ def _chart(comparison: Comparison, facts: WorkloadFacts, series: MetricSeries) -
 
 
 def _first(series: MetricSeries) -> str:
-    """The value of the oldest release that was measured."""
+    """Return, in words, the value of the oldest release that was measured."""
     return next((series.text(at) for at, value in enumerate(series.values) if value is not None), "-")
 
 
@@ -165,7 +166,7 @@ def _bytes(value: float | None) -> str:
 
 
 def soundness_by_pin(comparison: Comparison, rooms: CardRooms) -> dict[str, Soundness]:
-    """What is said of a release to pin -> which releases it is said of: the first is the rule of the problems' advice."""
+    """Return the standing of a release to pin -> the rule for it. The first is the rule of the problems' advice."""
     return {
         "without wrong training, crashes, leaks or out of memory": soundness(comparison, rooms),
         WITHOUT_FINDING: Soundness(comparison, rooms, is_worse),
@@ -173,7 +174,7 @@ def soundness_by_pin(comparison: Comparison, rooms: CardRooms) -> dict[str, Soun
 
 
 def _pins(comparison: Comparison, workload: str, sound: Mapping[str, Soundness]) -> Iterator[PinAdvice]:
-    """The newest release of each standing."""
+    """Yield the newest release of each standing."""
     newest_first = list(reversed(comparison.names))
     for what, rule in sound.items():
         newest = rule.first(newest_first, [workload])

@@ -1,4 +1,4 @@
-"""What the pages of one workload say, computed once: series over the releases, their changes, how each cell ended."""
+"""Facts for the pages of one workload, computed once: series over the releases, their changes, how each cell ended."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ChangePoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """``34.9 GiB -> 162 GiB (4.6x)``."""
+        """Return the change in words: ``34.9 GiB -> 162 GiB (4.6x)``."""
         return f"{reading(self.old, self.unit)} -> {reading(self.new, self.unit)} ({share(self.new, self.old)})"
 
 
@@ -55,12 +55,13 @@ class MetricSeries(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[int, ...]  #: places of the first value after each
 
     def text(self, at: int) -> str:
+        """Return the value at an index in words; ``-`` if it was not measured."""
         value = self.values[at]
         return "-" if value is None else reading(value, self.unit)
 
 
 class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell of the matrix: how it stands, by a sign and a word."""
+    """One cell of the matrix: its standing, as a sign and a word."""
 
     kind: str  #: ok, wrong, failed, regression, changed, improvement, none, unjudged, baseline
     text: str  #: short: the worst finding's size, or the reason
@@ -69,19 +70,19 @@ class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StackFigures(msgspec.Struct, frozen=True):
-    """Every metric of one workload as JSON, for the page that compares two stacks. Most stacks share what is exact."""
+    """Every metric of one workload as JSON, for the page that compares two stacks. Most stacks share their exact values."""
 
     exact: tuple[bytes, ...]
     cells: dict[str, tuple[int, bytes]]  #: stack -> its place in ``exact``, and its outcome with what is noisy
 
     def of(self, stack: str) -> bytes:
-        """``{"exact": {METRIC: VALUE, ...}, "noisy": {METRIC: VALUE, ...}, "outcome": TEXT}``."""
+        """Return ``{"exact": {METRIC: VALUE, ...}, "noisy": {METRIC: VALUE, ...}, "outcome": TEXT}`` of a stack."""
         place, own = self.cells[stack]
         return b'{"exact":' + self.exact[place] + b"," + own[1:]
 
 
 class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pages about all workloads need of one, and the files that were made for it."""
+    """The part of one workload that the pages about all workloads need, and the files that were written for it."""
 
     workload: str
     cells: dict[str, MatrixCell]  #: by stack
@@ -101,20 +102,21 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     moved: tuple[MetricSeries, ...]  #: the series with a change, the largest first
     still: tuple[MetricSeries, ...]  #: the others
     memory: tuple[tuple[str, tuple[float | None, ...]], ...]  #: phase -> peak of device memory over the stacks
-    cards: tuple[tuple[str, tuple[str, ...]], ...]  #: card -> verdict for each stack; empty where it is no real size
+    cards: tuple[tuple[str, tuple[str, ...]], ...]  #: card -> verdict for each stack; empty unless it was simulated
     changes: tuple[ChangePoint, ...]
     figures: StackFigures
 
 
 def reading(value: float, unit: str) -> str:
-    """As `quantity`, and a ratio as ``1.21``."""
+    """Return a value as `quantity` does, and a ratio as ``1.21``."""
     return f"{value:.2f}" if unit == "ratio" else quantity(value, unit)
 
 
 def workload_facts(
     comparison: Comparison, workload: str, thresholds: Thresholds, ratios: Mapping[str, float]
 ) -> WorkloadFacts:
-    """Reads every cell of one workload. ``ratios``: stack -> its step time over the baseline's, where it was measured."""
+    """Read every cell of one workload and return its facts. ``ratios``: stack -> its step time over the baseline's, if it
+    was measured."""
     cells = comparison.cells.of_workload(workload)
     first = next(iter(cells.values())).result.cell
     flat: dict[str, dict[str, float]] = {}
@@ -150,14 +152,14 @@ def _peaks(order: Sequence[str], flat: Mapping[str, Mapping[str, float]], phase:
 
 
 def _is_shown(phase: str, values: Sequence[float | None]) -> bool:
-    """Whether a phase has a place: few programs have occasions."""
+    """Return True if a phase is shown: a regular one, or an occasion that was measured, which few programs have."""
     return phase in REGULAR_PHASES or any(value is not None for value in values)
 
 
 def matrix_cell(
     cell: ResultSummary | None, groups: Sequence[Group], page: str, *, baseline: bool, judged: bool
 ) -> MatrixCell:
-    """How one cell stands: its worst finding, or why there is none."""
+    """Return one cell of the matrix by its worst finding, or by the reason for having none."""
     if cell is None:
         return MatrixCell(kind="none", text="", title="not measured")
     ended = outcome_text(cell.result.outcome)
@@ -184,7 +186,7 @@ def matrix_cell(
 
 
 def _size(found: Any) -> str:
-    """How much, in as few letters as a cell of the matrix has room for."""
+    """Return the size of a finding, short enough for a cell of the matrix; empty if it has none."""
     if not isinstance(found.value, (int, float)) or isinstance(found.value, bool):
         return ""
     if found.unit == "tolerances":
@@ -204,7 +206,7 @@ def _series(
     ratios: Mapping[str, float],
     thresholds: Thresholds,
 ) -> tuple[list[MetricSeries], list[ChangePoint]]:
-    """One series per metric that some release measured, over the releases in ``order``, and where those series change.
+    """Return one series per metric that some release measured, over the releases in ``order``, and the series' changes.
 
     ``flat`` holds the worst rank's exact values by stack, ``ratios`` the step times over the baseline's.
     """
@@ -249,7 +251,7 @@ def _series(
 
 
 def _limit(metric: Metric, known: Sequence[float], thresholds: Thresholds) -> float:
-    """From which size on a step matters: that of a difference from the smallest value."""
+    """Return the smallest step that matters: the limit of a difference from the smallest value."""
     if not metric.exact:  # a ratio
         return thresholds.time_share
     return max(metric.limit(min(known), thresholds), 1e-12)
@@ -261,7 +263,7 @@ def _largest(series: MetricSeries) -> float:
 
 
 def _judged(values: dict[str, float]) -> dict[str, float | str]:
-    """Of what is measured, what two stacks can be compared by; JSON has no infinity."""
+    """Return the measured values by which two stacks can be compared. Infinity becomes text, because JSON has none."""
     return {
         name: value if math.isfinite(value) else str(value)
         for name, value in values.items()

@@ -95,6 +95,14 @@ def test_the_folders_of_the_run_are_written_for_good(kind: str, run: Path, tmp_p
 
 
 @here
+def test_nothing_is_made_beside_the_devices(kind: str, run: Path) -> None:
+    isolation.make(run, [], (kind,))
+    made = Path("/dev/dsregress-test")
+    assert shielded(run, made.mkdir).startswith(("PermissionError", "OSError"))
+    assert not made.exists()
+
+
+@here
 def test_devices_and_temporary_files_are_there(kind: str, run: Path) -> None:
     isolation.make(run, [], (kind,))
 

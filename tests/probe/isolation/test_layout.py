@@ -33,7 +33,7 @@ def test_a_folder_below_which_something_is_mounted_is_made_entry_by_entry(
     steps = [Step(step.path.replace(str(tmp_path), ""), step.how) for step in layout.plan_view(mounts)]
     assert steps == [
         Step("/bin", How.LINK),
-        Step("/dev", How.SHARED),
+        Step("/dev", How.READ_ONLY),
         Step("/home", How.FOLDER),
         Step("/home/mine", How.OVERLAY),
         Step("/home/notes", How.READ_ONLY),

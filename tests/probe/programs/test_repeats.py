@@ -20,7 +20,7 @@ from harness.probe.programs.plain_settings import NoTruth
 
 def test_it_ends_though_a_process_that_the_program_forked_lives_on(tmp_path: Path) -> None:
     began = time.monotonic()
-    with repeats.at_hand(tmp_path, 0, "", lambda order, rank: None, lambda: None):
+    with repeats.at_hand(tmp_path, 0, lambda order, rank: None, lambda folder: None, lambda: None):
         worker = os.fork()  # as a data loader's, which has what its parent has opened
         if not worker:
             time.sleep(30)
@@ -32,8 +32,7 @@ def test_it_ends_though_a_process_that_the_program_forked_lives_on(tmp_path: Pat
 
 def repeated(run: Path, body: repeats.Run) -> None:
     """One repeat by one rank, of a program without files."""
-    (run / "source").mkdir()
-    with repeats.at_hand(run, 0, str(run / "source"), body, lambda: None) as at_hand:
+    with repeats.at_hand(run, 0, body, lambda folder: None, lambda: None) as at_hand:
         at_hand.order(30.0)
 
 

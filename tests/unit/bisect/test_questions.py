@@ -55,7 +55,10 @@ def test_a_question_is_read_and_written_alike(written: str, meant: Question) -> 
     ("written", "line"),
     [
         ("init_s", "--metric: init_s is reported, not judged; use step_time_s"),
-        ("configuration", "--metric: configuration of what?; write e.g. configuration:zero_optimization.overlap_comm"),
+        (
+            "configuration",
+            "--metric: configuration needs a key; write e.g. configuration:zero_optimization.overlap_comm",
+        ),
         ("backward.loss_error", "--metric: loss_error has no phases; write loss_error"),
         ("loss_error:x", "--metric: loss_error has nothing behind a colon; write loss_error"),
     ],

@@ -228,7 +228,7 @@ def test_an_interruption_is_exit_code_130_and_says_how_to_go_on(
     monkeypatch.setattr("harness.cli.options.load_settings", interrupted)
     told = say("scenarios")
     assert told.code == 130
-    assert "the same command goes on from there" in told.err
+    assert "run the same command to continue" in told.err
 
 
 def test_scenarios_are_listed_with_their_variants(say: RunCommand) -> None:
@@ -319,7 +319,7 @@ def test_a_folder_becomes_a_bundle_that_reports_the_same(say: RunCommand, projec
     from_bundle, from_folder = (say("report", name, "--json", "-") for name in ("mine.jsonl.gz", "mine"))
     assert (from_bundle.code, from_bundle.out) == (from_folder.code, from_folder.out)
     again = say("bundle", "mine")
-    assert (again.code, "mine.jsonl.gz: there already; move it away" in again.err) == (2, True)
+    assert (again.code, "mine.jsonl.gz: already exists; move it away" in again.err) == (2, True)
     assert say("compare", "0.15.0", "0.16.4", "--results", "absent.jsonl.gz").code == 2
 
 

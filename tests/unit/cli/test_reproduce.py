@@ -131,7 +131,7 @@ def test_a_file_that_is_no_finding_is_refused(
         cli.main(["reproduce", str(tmp_path / file)])
     assert caught.value.code == 2
     said = capsys.readouterr().err
-    assert f"error: {tmp_path / file}: no finding, but a file; " in said
+    assert f"error: {tmp_path / file}: not a finding: this is a file; " in said
     assert hint.format(folder=tmp_path) in said
 
 

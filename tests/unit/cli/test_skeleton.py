@@ -29,7 +29,7 @@ def test_a_folder_that_holds_something_is_left_alone(capsys: pytest.CaptureFixtu
     (tmp_path / "mine.txt").write_text("mine")
     code, line = run(capsys, "gpt2", "--out", str(tmp_path))
     assert code == 2
-    assert line.endswith("is there already, and not empty; name another folder\n")
+    assert line.endswith("already exists, and is not empty; name another folder\n")
 
 
 @pytest.mark.parametrize(

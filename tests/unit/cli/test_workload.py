@@ -43,7 +43,7 @@ def test_of_several_sets_of_packages_each_is_said() -> None:
     several = cell("0.16.4", trl="0.24.0"), cell("0.16.4", trl="0.23.0")
     with pytest.raises(UsageError) as raised:
         named(f"0.16.4/{WORKLOAD}", *several)
-    assert "means 2 stored cells" in str(raised.value)
+    assert "matches 2 stored cells" in str(raised.value)
     assert all(one.id in str(raised.value) for one in several)
 
 

@@ -53,7 +53,7 @@ def test_other_tensors_are_a_changed_checkpoint(saved: list[SavedTensors], messa
     comparison = judged(run(EMBEDDING, LAYERS), run(*saved))
     (problem,) = comparison.problems
     assert problem.kind is ProblemKind.SAVES
-    assert comparison.findings[0].message.startswith("it saves otherwise than the baseline: ")
+    assert comparison.findings[0].message.startswith("saved checkpoint differs from the baseline: ")
     assert comparison.findings[0].message.endswith(message)
 
 

@@ -174,7 +174,7 @@ def test_without_a_truth_training_is_compared_with_the_baselines(
         run.ranks[0].numerics = Numerics(losses=[*losses], gradient_norms=[*norms])
 
     comparison = judged(result(run=changed_run(untold)), result("0.16.4", run=changed_run(other)))
-    said = [f"it trains otherwise than the baseline: {difference}" for difference in found]
+    said = [f"training differs from the baseline: {difference}" for difference in found]
     assert [finding.message for finding in comparison.findings] == said
     assert exit_code(comparison, ["numerics"]) == bool(found)
 
@@ -189,7 +189,7 @@ def test_where_plain_pytorch_trains_otherwise_the_program_asks_for_something_els
     runs = [changed_run(lambda run, norm=norm: asked(run, norm)) for norm in (5.9, 1.5)]
     found = only(judged(result(run=runs[0]), result("0.16.4", run=runs[1])).findings)
     assert found.message == (
-        "it trains otherwise than the baseline: the gradient norm of step 1 is 1.5 in plain PyTorch, was 5.9 "
+        "training differs from the baseline: the gradient norm of step 1 is 1.5 in plain PyTorch, was 5.9 "
         "(14.9 tolerances), rank 0"
     )
 
@@ -225,7 +225,7 @@ def test_weights_that_are_trained_in_another_precision_train_otherwise(
     ]
     found = judged(result(run=runs[0]), result("0.16.4", run=runs[1])).findings
     message = (
-        "it trains otherwise than the baseline: the number of bits of a trained weight of step 2 is 16, was 32 "
+        "training differs from the baseline: the number of bits of a trained weight of step 2 is 16, was 32 "
         "(10.0 tolerances), rank 0"
     )
     assert [one.message for one in found] == ([message] if is_found else [])
@@ -238,7 +238,7 @@ def test_each_of_several_models_is_compared_with_its_own_in_the_baseline() -> No
 
     runs = [changed_run(lambda run, loss=loss: trained(run, loss)) for loss in (1.0, 1.1)]
     comparison = judged(result(run=runs[0]), result("0.16.4", run=runs[1]))
-    message = "critic: it trains otherwise than the baseline: the loss of step 1 is 1.1, was 1 (4.5 tolerances), rank 0"
+    message = "critic: training differs from the baseline: the loss of step 1 is 1.1, was 1 (4.5 tolerances), rank 0"
     assert [finding.message for finding in comparison.findings] == [message]
 
 

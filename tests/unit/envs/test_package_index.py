@@ -57,7 +57,9 @@ def test_an_index_lists_the_releases_of_a_package_and_knows_no_other(tmp_path: P
     assert installer.published("mine==1.5") == ()
     with pytest.raises(UsageError) as refused:
         installer.published("yours")
-    assert str(refused.value) == "package index: no index knows 'yours'; check the name and pip config list"
+    assert str(refused.value) == (
+        "package index: no configured index has a package 'yours'; check the name and pip config list"
+    )
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_equal_folders_make_equal_bytes(folder: Path, bundled: Path) -> None:
 
 def test_it_never_replaces_a_file(folder: Path, bundled: Path) -> None:
     before = bundled.read_bytes()
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="already exists"):
         publish(str(folder), str(bundled))
     assert bundled.read_bytes() == before
 
@@ -195,7 +195,7 @@ def test_a_line_without_end_is_not_held(bundled: Path, monkeypatch: pytest.Monke
 def test_a_path_that_leads_out_of_a_folder_is_damage(bundled: Path, path: str) -> None:
     line = json.dumps({"kind": "other", "path": path, "content": {}}).encode() + b"\n"
     edited(bundled, lambda found: [*found, line])
-    assert "is no path in a results folder" in Store(str(bundled)).load().problems[0]
+    assert "is not a path in a results folder" in Store(str(bundled)).load().problems[0]
 
 
 def test_a_file_that_stands_twice_counts_once(bundled: Path) -> None:

@@ -240,7 +240,7 @@ def test_offline_the_named_releases_that_the_installer_has_are_enough() -> None:
 
 
 def test_a_baseline_that_means_several_releases_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"baseline '0.16.\*' means 10 releases; name exactly one"):
+    with pytest.raises(UsageError, match=r"baseline '0.16.\*' matches 10 releases; name exactly one"):
         planned(chosen="0.16.*")
 
 

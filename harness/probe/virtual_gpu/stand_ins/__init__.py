@@ -1,8 +1,8 @@
 """Packages of kernels that cannot run without a GPU: flash_attn, bitsandbytes, liger_kernel, triton.
 
-Where a program imports one that is not installed, a stand-in holds what the kernels hold (sim), or computes it with torch
-(cpu). Triton's kernels are the program's own, which torch cannot compute: in cpu there is no Triton, as in torch for CPUs.
-What is installed is the program's own; but in sim no kernel of Triton's runs.
+If a program imports one that is not installed, a stand-in allocates what the kernels allocate (sim), or computes it with
+torch (cpu). Triton's kernels are the program's own, which torch cannot compute: in cpu there is no Triton, as in torch for
+CPUs. An installed package is used as it is; but in sim no kernel of Triton's runs.
 """
 
 from __future__ import annotations
@@ -100,15 +100,16 @@ TRITON = Package(
 
 @contextlib.contextmanager
 def there_at_import() -> Iterator[None]:
-    """Around imports that are made ahead of a program's. peft up to 0.7 asks for bitsandbytes at the top of its modules, and
-    nothing asks again."""
+    """Provide bitsandbytes within the block, for imports made ahead of a program's: peft up to 0.7 looks for it once, at the
+    top of its modules."""
     with finder.found([package for package in PACKAGES if package.name == "bitsandbytes"]):
         yield
 
 
 @contextlib.contextmanager
 def provided(target: str) -> Iterator[None]:
-    """Inside, the packages that are not installed have stand-ins, for kernels that run on ``target``: ``meta`` in sim."""
+    """Provide stand-ins for packages that are not installed within the block, for kernels that run on ``target``: ``meta``
+    in sim."""
     simulated = target == "meta"
     with contextlib.ExitStack() as stack:
         missing = stack.enter_context(finder.found((*PACKAGES, TRITON) if simulated else PACKAGES))

@@ -1,4 +1,4 @@
-"""Attention sequence by sequence in fp32, with its gradients by hand: what a flash kernel computes."""
+"""Attention by sequence in fp32, with hand-written gradients: the computation of a flash kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Cuts = list[tuple[int, int, int, int]] | None
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """``window``: how many keys before and after its own a query sees; -1: all. Causal masks end at the last key."""
+    """The options of an attention. ``window``: how many keys before and after its own a query sees; -1: all. Causal masks
+    end at the last key."""
 
     dropout: float
     scale: float
@@ -34,7 +35,7 @@ def forward(
     cuts: Cuts,
     seed: int,
 ) -> None:
-    """Writes ``out`` and ``lse``."""
+    """Compute attention into ``out``, and the log-sum-exp of each row into ``lse``. ``seed`` draws the dropout."""
     drawn = torch.Generator().manual_seed(seed)
     for index, (at_q, at_k) in enumerate(_sequences(q, k, cuts)):
         scores, _ = _scores(q[at_q], k[at_k], rule, index)
@@ -57,7 +58,7 @@ def backward(
     cuts: Cuts,
     seed: int,
 ) -> None:
-    """Writes the gradients of queries, keys and values."""
+    """Compute the gradients of queries, keys and values into ``gradients``, with the dropout that ``seed`` draws."""
     drawn = torch.Generator().manual_seed(seed)
     dq, dk, dv = gradients
     for index, (at_q, at_k) in enumerate(_sequences(q, k, cuts)):
@@ -84,12 +85,12 @@ def _sequences(q: torch.Tensor, k: torch.Tensor, cuts: Cuts) -> Iterator[tuple[i
 
 
 def _heads(tensor: torch.Tensor, heads: int) -> torch.Tensor:
-    """``(heads, length, size)`` in fp32, those of a group repeated."""
+    """Return the heads as ``(heads, length, size)`` in fp32, those of a group repeated."""
     return tensor.float().transpose(0, 1).repeat_interleave(heads // tensor.shape[-2], 0)
 
 
 def _scores(q: torch.Tensor, k: torch.Tensor, rule: Rule, index: int) -> tuple[torch.Tensor, torch.Tensor | float]:
-    """Before the softmax, and their derivative by the scaled products."""
+    """Return the scores before the softmax, and their derivative by the scaled products."""
     heads = q.shape[-2]
     scores = _heads(q, heads) @ _heads(k, heads).transpose(-1, -2) * rule.scale
     slope: torch.Tensor | float = 1.0
@@ -110,7 +111,7 @@ def _scores(q: torch.Tensor, k: torch.Tensor, rule: Rule, index: int) -> tuple[t
 
 
 def _softmax(scores: torch.Tensor) -> torch.Tensor:
-    """A row that sees nothing is zero."""
+    """Return the softmax; a row that sees nothing is zero."""
     return scores.softmax(-1).nan_to_num(0.0)
 
 

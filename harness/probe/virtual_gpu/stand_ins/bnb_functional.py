@@ -1,4 +1,4 @@
-"""``bitsandbytes.functional``: weights in 4 and 8 bits, and what undoes it.
+"""``bitsandbytes.functional``: quantization of weights in 4 and 8 bits, and its inverse.
 
 Sizes: ``bitsandbytes/functional.py`` and ``backends/cuda/ops.py`` of 0.48. In 4 bits two elements share a byte, and each
 block of 64 has an fp32 number, its largest absolute value; with compressed statistics (*double quantization*) these are
@@ -40,7 +40,7 @@ __all__ = [
 
 _Quantized = tuple[torch.Tensor, "QuantState"]
 
-#: What the 16 values of 4 bits stand for, in parts of a block's largest: a normal distribution's quantiles (Dettmers et al.,
+#: The 16 values of 4 bits, as fractions of a block's largest: a normal distribution's quantiles (Dettmers et al.,
 #: QLoRA, 2023, appendix E), and floats of two bits of exponent.
 _VALUES = {
     "nf4": (
@@ -55,7 +55,7 @@ _KEY = "quant_state.bitsandbytes__"
 
 @dataclasses.dataclass(eq=False)
 class QuantState:
-    """What undoes a quantization. ``offset`` and ``state2`` are those of compressed statistics."""
+    """The state that dequantization needs. ``offset`` and ``state2`` are those of compressed statistics."""
 
     absmax: torch.Tensor
     shape: Any = None
@@ -68,9 +68,11 @@ class QuantState:
 
     @property
     def nested(self) -> bool:
+        """True with compressed statistics."""
         return self.state2 is not None
 
     def to(self, device: Any) -> None:
+        """Move the state's tensors to ``device``, in place."""
         self.code = self.code.to(device)
         self.absmax = self.absmax.to(device)
         if self.state2 is not None and self.offset is not None:
@@ -78,7 +80,7 @@ class QuantState:
             self.state2.to(device)
 
     def as_dict(self, packed: bool = False) -> dict[str, Any]:
-        """As checkpoints have it. ``packed``: tensors alone, of which one is the rest as JSON."""
+        """Return the state as checkpoints have it. ``packed``: only tensors, one of which holds the rest as JSON."""
         fields: dict[str, Any] = {
             "quant_type": self.quant_type,
             "absmax": self.absmax,
@@ -103,7 +105,7 @@ class QuantState:
 
     @classmethod
     def from_dict(cls, qs_dict: dict[str, Any], device: Any) -> QuantState:
-        """Raises ValueError where the part that is JSON is missing."""
+        """Return the state of a checkpoint. Raise ValueError if the JSON part is missing."""
         fields = {name.rpartition(".")[2]: value for name, value in qs_dict.items()}
         packed = [name for name in fields if name.startswith("bitsandbytes__")]
         if not packed and "quant_type" not in fields:
@@ -135,7 +137,7 @@ class QuantState:
 
 
 def get_4bit_type(typename: str, device: Any = None, blocksize: int = 64) -> torch.Tensor:
-    """``(16,)``, fp32."""
+    """Return the 16 values of a 4-bit type, ``(16,)`` in fp32. Raise NotImplementedError for an unknown type."""
     if typename not in _VALUES:
         raise NotImplementedError(f"Typename {typename} not supported")
     values = torch.tensor(_VALUES[typename], device="cuda" if device is None else device)
@@ -152,7 +154,7 @@ def quantize_4bit(
     quant_type: str = "fp4",
     quant_storage: torch.dtype = torch.uint8,
 ) -> _Quantized:
-    """``(bytes / size of quant_storage, 1)``, two elements to a byte."""
+    """Quantize to ``(bytes / size of quant_storage, 1)``, two elements to a byte; return it with its state."""
     _only_new(out, absmax)
     blocksize = blocksize or 64
     n = A.numel()
@@ -189,7 +191,7 @@ def dequantize_4bit(
     blocksize: int | None = None,
     quant_type: str = "fp4",
 ) -> torch.Tensor:
-    """The weight in the dtype that it was quantized from; transposed, where ``A`` is."""
+    """Return the weight in the dtype that it was quantized from; transposed if ``A`` is."""
     if quant_state is None:
         if absmax is None or out is None:
             raise ValueError("dequantize_4bit needs a quant_state, or absmax and out")
@@ -208,7 +210,7 @@ def dequantize_4bit(
 def gemv_4bit(
     A: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None, *_: Any, state: QuantState, **__: Any
 ) -> torch.Tensor:
-    """A row times a weight, as generation has it: one kernel, which holds no weight of full size."""
+    """Multiply a row by a weight, as generation does: one kernel, which holds no weight of full size."""
     scales = _scales(state)
     rows, columns = state.shape
     made = torch.empty((*A.shape[:-1], rows), device=A.device, dtype=A.dtype) if out is None else out
@@ -238,6 +240,7 @@ dequantize_fp4 = functools.partial(dequantize_4bit, quant_type="fp4")
 
 
 def create_dynamic_map(signed: bool = True, max_exponent_bits: int = 7, total_bits: int = 8) -> torch.Tensor:
+    """Return the 256 values of a byte, in fp32. Raise NoStandInError for any other size."""
     if (max_exponent_bits, total_bits) != (7, 8):
         raise NoStandInError("bitsandbytes.functional.create_dynamic_map has a stand-in for 8 bits")
     return dynamic_map(signed).clone()
@@ -251,6 +254,7 @@ def quantize_blockwise(
     blocksize: int = 4096,
     nested: bool = False,
 ) -> _Quantized:
+    """Quantize to a byte per element, with an fp32 number per block; return it with its state."""
     _only_new(out, absmax)
     if nested:
         raise NoStandInError("bitsandbytes.functional.quantize_blockwise has no stand-in for nested=True")
@@ -275,6 +279,7 @@ def dequantize_blockwise(
     blocksize: int = 4096,
     nested: bool = False,
 ) -> torch.Tensor:
+    """Return the elements in the dtype that they were quantized from."""
     if quant_state is None:
         if absmax is None:
             raise ValueError("dequantize_blockwise needs a quant_state or absmax")
@@ -295,8 +300,8 @@ def dequantize_blockwise(
 def int8_vectorwise_quant(
     A: torch.Tensor, threshold: float = 0.0
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Bytes, fp32 numbers per row, and the columns with elements beyond ``threshold``: which those are is not known in sim,
-    where there are none."""
+    """Return bytes, fp32 numbers per row, and the columns with elements beyond ``threshold``: in sim these are unknown, and
+    taken as none."""
     rows = A.numel() // A.shape[-1]
     largest = torch.empty(rows, device=A.device, dtype=torch.float32)
     made = torch.empty(A.shape, device=A.device, dtype=torch.int8)
@@ -323,13 +328,14 @@ def _outlier_columns(A: torch.Tensor, threshold: float) -> torch.Tensor:
 
 
 def int8_vectorwise_dequant(A: torch.Tensor, stats: torch.Tensor) -> torch.Tensor:
+    """Return the elements of a matrix quantized by rows, in fp32."""
     return A * stats.view(-1, 1) * (1.0 / 127.0)
 
 
 def int8_double_quant(
     A: torch.Tensor, *_: Any, threshold: float = 0.0, **__: Any
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """By rows, and by columns as well."""
+    """Quantize by rows, and by columns as well."""
     by_row, rows, columns = int8_vectorwise_quant(A, threshold=threshold)
     absolute = A.abs().view(-1, A.shape[-1])
     if threshold > 0.0:
@@ -351,7 +357,7 @@ def _table(quant_type: str) -> torch.Tensor:
 
 
 def _in_blocks(A: torch.Tensor, blocksize: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """All elements in parts of their block's largest, with zeros behind the last; and the largest of each block."""
+    """Return all elements as fractions of their block's largest, padded with zeros; and the largest of each block."""
     flat = A.detach().float().flatten()
     blocks = torch.nn.functional.pad(flat, (0, -flat.numel() % blocksize)).view(-1, blocksize)
     scales = blocks.abs().amax(1)

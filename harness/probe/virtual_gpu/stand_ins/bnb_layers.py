@@ -27,7 +27,7 @@ _Device: Any = torch._C._nn
 
 
 class _Quantized(torch.nn.Parameter):
-    """A weight that may be quantized. ``_options``: what another one is made with."""
+    """A weight that may be quantized. ``_options`` are the attributes that a copy is made with."""
 
     _options: tuple[str, ...] = ()
 
@@ -93,6 +93,7 @@ class Params4bit(_Quantized):
         module: Any = None,
         **_: Any,
     ) -> Any:
+        """Return the weight of a checkpoint's bytes and statistics, on ``device``."""
         state = functional.QuantState.from_dict(quantized_stats, device)
         if module is not None:
             module.quant_state = state
@@ -109,6 +110,7 @@ class Params4bit(_Quantized):
         )
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Move the weight; the first move to a device other than ``meta`` quantizes it."""
         device, dtype, non_blocking, _ = _Device._parse_to(*args, **kwargs)
         mine: Any = self
         if device is not None and device.type != "meta" and not mine.bnb_quantized:
@@ -191,7 +193,7 @@ class Linear4bit(torch.nn.Linear):
         return bnb_matmul.matmul_4bit(x, weight.t(), bias=bias, quant_state=weight.quant_state).to(given)
 
     def _find_quant_state(self) -> None:
-        """A sharding framework may have made another parameter of the weight."""
+        """Restore the weight's quantization state: a sharding framework may have made another parameter of the weight."""
         weight: Any = self.weight
         if getattr(weight, "quant_state", None) is not None or self.quant_state is None:
             return
@@ -201,7 +203,7 @@ class Linear4bit(torch.nn.Linear):
 
 
 class _LinearOfType(Linear4bit):
-    """Its type is the class's, and no argument."""
+    """A linear layer whose quantization type is fixed by its class."""
 
     _quant_type: str
 
@@ -245,6 +247,7 @@ class Int8Params(_Quantized):
         return made
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Move the weight; the first move from the CPU to a device quantizes it, unless it has fp16 weights."""
         device, dtype, non_blocking, _ = _Device._parse_to(*args, **kwargs)
         mine: Any = self
         is_quantized = mine.data.dtype == torch.int8
@@ -299,6 +302,7 @@ class Linear8bitLt(torch.nn.Linear):
             destination[f"{prefix}weight_format"] = torch.tensor(0, dtype=torch.uint8)
 
     def init_8bit_state(self) -> None:
+        """Move the weight's bytes and fp32 numbers into the layer's state."""
         weight: Any = self.weight
         self.state.CB, self.state.SCB = weight.CB, weight.SCB
         weight.CB = weight.SCB = None
@@ -317,7 +321,7 @@ class Linear8bitLt(torch.nn.Linear):
 
 
 class Embedding(torch.nn.Embedding):
-    """The optimizer keeps its states in 32 bits."""
+    """An embedding whose optimizer states stay in 32 bits."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -329,7 +333,7 @@ class Embedding(torch.nn.Embedding):
 
 
 class StableEmbedding(Embedding):
-    """With a layer norm behind it, in full precision."""
+    """An embedding followed by a layer norm, in full precision."""
 
     def __init__(self, num_embeddings: int, embedding_dim: int, *args: Any, device: Any = None, **options: Any) -> None:
         super().__init__(num_embeddings, embedding_dim, *args, device=device, **options)

@@ -1,7 +1,7 @@
 """``bitsandbytes``: the products of quantized layers (``bitsandbytes/autograd/_functions.py`` and ``backends`` of 0.48).
 
-In 4 bits the weight is made whole for each product, forward and backward, and only its bytes are kept between. In 8 bits the
-product of bytes is int32, then fp16, then the input's dtype, and the input is kept.
+In 4 bits the whole weight is rebuilt for each product, forward and backward, and only its bytes are kept between. In 8 bits
+the product of bytes is int32, then fp16, then the input's dtype, and the input is kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ supported_torch_devices = {"cpu", "cuda"}
 
 
 class MatMul4Bit(torch.autograd.Function):
-    """``(..., in)`` times the weight that ``B`` and ``quant_state`` make, transposed."""
+    """The product of ``(..., in)`` and the weight that ``B`` and ``quant_state`` give, transposed."""
 
     @staticmethod
     def forward(
@@ -62,6 +62,7 @@ def matmul_4bit(
     out: torch.Tensor | None = None,
     bias: torch.Tensor | None = None,
 ) -> Any:
+    """Multiply by a weight in 4 bits: a single row without gradient by one kernel, any other input by the rebuilt weight."""
     is_row = A.numel() == A.shape[-1] and not A.requires_grad
     if is_row and A.shape[-1] % (quant_state.blocksize or 64) == 0:
         out = functional.gemv_4bit(A, B.t(), out, state=quant_state)
@@ -73,7 +74,7 @@ def matmul_4bit(
 
 @dataclasses.dataclass
 class MatmulLtState:
-    """What a layer keeps beside its weight: the weight in bytes (``CB``), and its rows' fp32 numbers (``SCB``)."""
+    """A layer's state in addition to its weight: the weight in bytes (``CB``), and its rows' fp32 numbers (``SCB``)."""
 
     CB: torch.Tensor | None = None
     SCB: torch.Tensor | None = None
@@ -81,15 +82,16 @@ class MatmulLtState:
     idx: torch.Tensor | None = None
     is_training: bool = True
     has_fp16_weights: bool = True
-    memory_efficient_backward: bool = False  #: of older releases, for which peft 0.8 asks
+    memory_efficient_backward: bool = False  #: of older releases; peft 0.8 reads it
     use_pool: bool = False
 
     def reset_grads(self) -> None:
+        """Drop the bytes and their fp32 numbers: the next product quantizes anew."""
         self.CB = self.SCB = None
 
 
 class MatMul8bitLt(torch.autograd.Function):
-    """``(..., in)`` times ``(out, in)``, transposed."""
+    """The product of ``(..., in)`` and ``(out, in)``, transposed."""
 
     @staticmethod
     def forward(
@@ -152,7 +154,7 @@ class MatMul8bitLt(torch.autograd.Function):
 def _beyond(
     A: torch.Tensor, CB: torch.Tensor, SCB: torch.Tensor, columns: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Input and weight of the columns with elements beyond the threshold, which are multiplied as they are."""
+    """Return input and weight of the columns with elements beyond the threshold, which are multiplied unquantized."""
     if columns is None or not columns.numel():
         return torch.empty(0, device=A.device, dtype=A.dtype), None
     weight = functional.int8_vectorwise_dequant(CB[:, columns].contiguous(), SCB).to(A.dtype).t()
@@ -162,7 +164,7 @@ def _beyond(
 def _int8_product(
     A: torch.Tensor, B: torch.Tensor, rows: torch.Tensor, columns: torch.Tensor, bias: Any, dtype: torch.dtype
 ) -> torch.Tensor:
-    """``(m, k)`` times ``(n, k)``, transposed."""
+    """Return ``(m, k)`` times ``(n, k)``, transposed."""
     m, n = A.shape[0], B.shape[0]
     whole = torch.empty((m, n), device=A.device, dtype=torch.int32)
     with launching.kernel(whole, flops=2 * m * n * A.shape[1]) as compute:
@@ -187,6 +189,7 @@ def matmul(
     threshold: float = 0.0,
     bias: torch.Tensor | None = None,
 ) -> Any:
+    """Multiply by a weight in 8 bits; columns with elements beyond ``threshold`` are multiplied unquantized."""
     state = state or MatmulLtState()
     if threshold > 0.0:
         state.threshold = threshold

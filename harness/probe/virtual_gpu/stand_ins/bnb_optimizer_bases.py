@@ -1,4 +1,4 @@
-"""``bitsandbytes.optim.optimizer``: what optimizers of other packages are made of."""
+"""``bitsandbytes.optim.optimizer``: the base classes of other packages' optimizers."""
 
 from harness.probe.virtual_gpu.stand_ins.bnb_optimizers import GlobalOptimManager, Optimizer1State, Optimizer2State
 

@@ -34,6 +34,7 @@ class GlobalOptimManager:
 
     @classmethod
     def get_instance(cls) -> GlobalOptimManager:
+        """Return the only instance of the process."""
         if cls._instance is None:
             cls._instance = cls()
         return cls._instance
@@ -42,13 +43,16 @@ class GlobalOptimManager:
         pass  # overrides go by identity
 
     def override_config(self, parameters: Any, key: Any = None, value: Any = None, key_value_dict: Any = None) -> None:
+        """Override settings of parameters: one by ``key`` and ``value``, or those of ``key_value_dict``."""
         for parameter in [parameters] if isinstance(parameters, torch.Tensor) else parameters:
             self.overrides.setdefault(id(parameter), {}).update(key_value_dict or {key: value})
 
     def register_module_override(self, module: Any, param_name: str, config: dict[str, Any]) -> None:
+        """Override settings of a module's parameter, which may become another object before training."""
         self.by_module.append((module, param_name, config))
 
     def of(self, parameter: torch.Tensor) -> dict[str, Any]:
+        """Return the overridden settings of a parameter; empty without any."""
         for module, name, config in self.by_module:
             if getattr(module, name) is parameter:
                 return config
@@ -56,7 +60,8 @@ class GlobalOptimManager:
 
 
 class _AdamRule(torch.optim.Optimizer):
-    """``states``: 2 of Adam, 1 of Lion."""
+    """Optimizers by Adam's formula, and the base of the other rules. ``states`` is the number of states per parameter: 2 of
+    Adam, 1 of Lion."""
 
     states = 2
 
@@ -79,6 +84,7 @@ class _AdamRule(torch.optim.Optimizer):
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Take one step, and return the loss of ``closure``. States are created at a parameter's first step."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -140,7 +146,7 @@ class _AdamRule(torch.optim.Optimizer):
     def _formula(
         self, group: dict[str, Any], parameter: torch.Tensor, gradient: Any, values: list[torch.Tensor], step: int
     ) -> list[torch.Tensor]:
-        """Moves the parameter; returns the new states, in fp32."""
+        """Update the parameter; return the new states, in fp32."""
         g, (first, second), (beta1, beta2) = gradient.float(), values, group["betas"]
         first = beta1 * first + (1 - beta1) * g
         second = beta2 * second + (1 - beta2) * g * g
@@ -189,8 +195,8 @@ class _AdagradRule(_AdamRule):
 
 
 class _Base(_AdamRule):
-    """What optimizers of other packages (GaLore's) are made of: a loop of their own over `init_state`, `prefetch_state` and
-    `update_step`, with an update of the package's by its name."""
+    """The base of other packages' optimizers (GaLore's): they loop themselves over `init_state`, `prefetch_state` and
+    `update_step`, with one of the package's updates by its name."""
 
     _rules: ClassVar[dict[str, type[_AdamRule]]] = {}
 
@@ -257,7 +263,8 @@ class Optimizer1State(_Base):
 
 @functools.cache
 def dynamic_map(signed: bool) -> torch.Tensor:
-    """``(256,)``: the values that a byte stands for. Ever fewer exponents leave ever more bits to the fraction."""
+    """Return the values that a byte stands for, ``(256,)``. The fewer the exponents, the more bits are left to the
+    fraction."""
     values = [0.0, 1.0]
     with _disable_current_modes():
         for exponent in range(7):
@@ -283,7 +290,7 @@ def _write(value: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor, value
 
 
 def _named(name: str, rule: type[_AdamRule], bits: int | None, paged: bool) -> Any:
-    """A class of the package. ``bits``: fixed, or None for the caller's ``optim_bits``."""
+    """Return a class of the package. ``bits``: fixed, or None for the caller's ``optim_bits``."""
     decay = 1e-2 if "AdamW" in name else 0.0
 
     def begin(
@@ -352,7 +359,7 @@ def _named(name: str, rule: type[_AdamRule], bits: int | None, paged: bool) -> A
 
 
 def _family(name: str, rule: type[_AdamRule], *, paged: bool = True) -> dict[str, Any]:
-    """The optimizer in 32 or 8 bits or as asked for, each also paged."""
+    """Return the optimizer in 32 or 8 bits or as requested, each also paged."""
     return {
         f"{prefix}{name}{suffix}": _named(f"{prefix}{name}{suffix}", rule, bits, prefix == "Paged")
         for prefix in (("", "Paged") if paged else ("",))

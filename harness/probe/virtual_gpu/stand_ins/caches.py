@@ -1,4 +1,5 @@
-"""Frameworks cache whether a package is installed. Those imported before a stand-in was there have cached that it is not."""
+"""Refreshes the caches in which frameworks keep whether a package is installed: those imported before a stand-in existed
+have cached that it is not."""
 
 from __future__ import annotations
 
@@ -13,18 +14,18 @@ from harness.probe.loaded import loaded_modules
 from harness.probe.replacing import Patches
 from harness.probe.virtual_gpu.stand_ins.finder import Package
 
-#: Words in the names of functions that ask for a package.
+#: Words in the names of functions that look for a package.
 _WORDS = {
     "flash_attn": ("flash_attn",), "bitsandbytes": ("bitsandbytes", "bnb"), "liger_kernel": ("liger",),
     "triton": ("triton",),
 }  # fmt: skip
-#: Asks for flash_attn while it is imported, in releases of transformers from 4.43 to 4.52.
+#: Looks for flash_attn while it is imported, in releases of transformers from 4.43 to 4.52.
 _ASK_AT_THE_TOP = "transformers.modeling_flash_attention_utils"
 
 
 @contextlib.contextmanager
 def refreshed(packages: Sequence[Package]) -> Iterator[None]:
-    """Inside, frameworks find the packages: their cached answers are dropped, here and at the end."""
+    """Make frameworks find the packages within the block: their cached answers are dropped, here and at the end."""
     with Patches() as patches:
         patches.callback(_forget, packages)  # once the rest is put back
         for module in _import_utils():
@@ -44,8 +45,8 @@ def refreshed(packages: Sequence[Package]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _imported_again(module: ModuleType) -> Iterator[None]:
-    """All names that the release defines where the package is installed, which its models import by the same answer. What
-    others took of the module before shares its names."""
+    """Reload a module within the block, for all names that the release defines if the package is installed, which its models
+    import by the same answer. Objects that others imported from the module before share its names."""
     before = dict(vars(module))
     try:
         importlib.reload(module)
@@ -56,7 +57,7 @@ def _imported_again(module: ModuleType) -> Iterator[None]:
 
 
 def _import_utils() -> list[Any]:
-    """The modules of frameworks that say which packages are installed."""
+    """Return the modules of frameworks that check which packages are installed."""
     named = ("import_utils", "imports")
     return [m for _, m, names in loaded_modules() if str(names.get("__name__")).rpartition(".")[2] in named]
 

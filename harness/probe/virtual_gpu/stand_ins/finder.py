@@ -1,4 +1,4 @@
-"""Packages of kernels that are not installed are found all the same: their stand-ins, with metadata as of a release."""
+"""Makes packages of kernels importable that are not installed: their stand-ins, with metadata as of a release."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from typing import Any
 from harness.probe import no_stand_in
 from harness.probe.loaded import loaded_modules
 
-#: Named by Python where a program imports something from a stand-in that it lacks.
+#: The ``__file__`` of stand-ins: Python's message has it if a program imports something that a stand-in lacks.
 PLACE = "the harness's stand-in: see 'Kernels that are not here' in docs/programs.md"
 
 
 @dataclasses.dataclass(frozen=True)
 class Package:
-    """A package and the release that its stand-in is like. ``modules``: by full name, the modules of the harness whose
+    """A package and the release that its stand-in resembles. ``modules``: by full name, the modules of the harness whose
     public names it has."""
 
     name: str
@@ -36,7 +36,7 @@ class Package:
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Comes last, so that what is installed is found first."""
+    """Finds and loads stand-ins. It comes last on the path, so that installed packages are found first."""
 
     def __init__(self, packages: Sequence[Package]) -> None:
         self._packages = tuple(packages)
@@ -94,7 +94,8 @@ class _Distribution(importlib.metadata.Distribution):
 
 
 def _not_imported(error: BaseException) -> str:
-    """What a program imports of a stand-in that it lacks: a module or a name. Python raises an ImportError for both."""
+    """Return the module or name that a program imports from a stand-in that lacks it; empty for another error. Python raises
+    an ImportError for both."""
     if not isinstance(error, ImportError) or not error.name:
         return ""
     top = sys.modules.get(error.name.partition(".")[0])
@@ -114,7 +115,7 @@ def _normalized(name: str) -> str:
 
 @contextlib.contextmanager
 def found(packages: Sequence[Package]) -> Iterator[tuple[Package, ...]]:
-    """Inside, those of the packages that are not installed have stand-ins; yields these."""
+    """Provide stand-ins for those of the packages that are not installed within the block, and yield them."""
     missing = tuple(package for package in packages if importlib.util.find_spec(package.name) is None)
     finder = Finder(missing)
     sys.meta_path.append(finder)

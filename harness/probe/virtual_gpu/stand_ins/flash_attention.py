@@ -1,9 +1,9 @@
-"""``flash_attn``'s attention: what its kernels hold, allocated as their C++ allocates it.
+"""``flash_attn``'s attention: the memory of its kernels, allocated as their C++ allocates it.
 
-Sizes and rounding: ``csrc/flash_attn/flash_api.cpp`` of flash-attention 2.8 (``mha_fwd``, ``mha_varlen_fwd``,
-``mha_bwd``, ``mha_varlen_bwd``, ``set_params_splitkv``), and ``flash_attn/flash_attn_interface.py`` for what is saved for
-backward. Shapes: queries ``(batch, length, heads, head size)``, or ``(tokens, heads, head size)`` for sequences of
-several lengths, whose bounds ``cu_seqlens`` has.
+Sizes and rounding: ``csrc/flash_attn/flash_api.cpp`` of flash-attention 2.8 (``mha_fwd``, ``mha_varlen_fwd``, ``mha_bwd``,
+``mha_varlen_bwd``, ``set_params_splitkv``), and ``flash_attn/flash_attn_interface.py`` for the tensors saved for backward.
+Shapes: queries ``(batch, length, heads, head size)``, or ``(tokens, heads, head size)`` for sequences of several lengths,
+whose bounds are in ``cu_seqlens``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class _Bounds:
-    """Of sequences that lie one behind the other. ``queries`` and ``keys`` are the two ``cu_seqlens``."""
+    """The bounds of concatenated sequences. ``queries`` and ``keys`` are the two ``cu_seqlens``."""
 
     queries: torch.Tensor
     keys: torch.Tensor
@@ -41,11 +41,13 @@ class _Bounds:
 
     @property
     def batch(self) -> int:
+        """The number of sequences."""
         return self.queries.numel() - 1
 
 
 class _Attention(torch.autograd.Function):
-    """``packed``: how many of queries, keys and values come as one tensor; its gradient is one tensor too."""
+    """Attention with gradients. ``packed`` is the number of queries, keys and values that come as one tensor; its gradient
+    is one tensor too."""
 
     @staticmethod
     def forward(
@@ -160,7 +162,7 @@ def _backward(
 
 
 def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
-    """What the kernels refuse, in their words."""
+    """Raise RuntimeError for inputs that the kernels refuse, with their messages."""
     if q.dtype not in (torch.float16, torch.bfloat16):
         raise RuntimeError("FlashAttention only support fp16 and bf16 data type")
     if k.dtype != q.dtype or v.dtype != q.dtype:
@@ -178,8 +180,8 @@ def _lengths(q: torch.Tensor, k: torch.Tensor, bounds: _Bounds | None) -> tuple[
 
 
 def _matrix_products(q: torch.Tensor, k: torch.Tensor, bounds: _Bounds | None) -> int:
-    """FLOPs of one product of queries and keys, as torch's counter of FLOPs has them: masked scores count, and sequences
-    whose lengths are not known are the longest."""
+    """Return the FLOPs of one product of queries and keys, as torch's counter of FLOPs has them: masked scores count, and
+    sequences of unknown lengths count as the longest."""
     batch, longest_q, longest_k = _lengths(q, k, bounds)
     pairs = batch * longest_q * longest_k
     if bounds is not None:
@@ -190,7 +192,7 @@ def _matrix_products(q: torch.Tensor, k: torch.Tensor, bounds: _Bounds | None) -
 
 
 def _cuts(bounds: _Bounds | None) -> list[tuple[int, int, int, int]] | None:
-    """(first query, end, first key, end) of each sequence."""
+    """Return (first query, end, first key, end) of each sequence; None for a plain batch."""
     if bounds is None:
         return None
     queries, keys = bounds.queries.tolist(), bounds.keys.tolist()
@@ -210,8 +212,8 @@ def _rounded_size(size: int) -> int:
 
 
 def _splits(blocks: int, keys: int, size: int) -> int:
-    """In how many parts the keys are worked on where there are too few queries to fill the card (``num_splits_heuristic``):
-    the fewest whose last wave is within 15 % of the best filled."""
+    """Return the number of parts in which the keys are processed if there are too few queries to fill the card
+    (``num_splits_heuristic``): the fewest whose last wave is within 15 % of the best filled."""
     processors = launching.card().multiprocessors * 2
     if blocks >= 0.8 * processors:
         return 1
@@ -255,6 +257,7 @@ def flash_attn_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
+    """Return the attention of ``q``, ``k`` and ``v``, each ``(batch, length, heads, head size)``."""
     rule = _rule(q.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     return _Attention.apply(1, rule, None, return_attn_probs, torch.is_grad_enabled(), q, k, v)
 
@@ -271,6 +274,7 @@ def flash_attn_kvpacked_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
+    """Return the attention of ``q`` and ``kv``, which is ``(batch, length, 2, heads, head size)``."""
     rule = _rule(q.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     return _Attention.apply(2, rule, None, return_attn_probs, torch.is_grad_enabled(), q, kv)
 
@@ -286,6 +290,7 @@ def flash_attn_qkvpacked_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
+    """Return the attention of ``qkv``, which is ``(batch, length, 3, heads, head size)``."""
     rule = _rule(qkv.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     return _Attention.apply(3, rule, None, return_attn_probs, torch.is_grad_enabled(), qkv)
 
@@ -308,6 +313,8 @@ def flash_attn_varlen_func(
     return_attn_probs: bool = False,
     block_table: torch.Tensor | None = None,
 ) -> Any:
+    """Return the attention within concatenated sequences: ``q``, ``k`` and ``v`` are each ``(tokens, heads, head size)``.
+    Raise NoStandInError for ``block_table``."""
     if block_table is not None:
         raise NoStandInError("flash_attn_varlen_func has no stand-in for block_table, a paged cache of keys")
     rule = _rule(q.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
@@ -331,6 +338,7 @@ def flash_attn_varlen_kvpacked_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
+    """Return the attention within concatenated sequences: ``kv`` is ``(tokens, 2, heads, head size)``."""
     rule = _rule(q.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     bounds = _Bounds(cu_seqlens_q, cu_seqlens_k, int(max_seqlen_q), int(max_seqlen_k))
     return _Attention.apply(2, rule, bounds, return_attn_probs, torch.is_grad_enabled(), q, kv)
@@ -349,11 +357,12 @@ def flash_attn_varlen_qkvpacked_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
+    """Return the attention within concatenated sequences: ``qkv`` is ``(tokens, 3, heads, head size)``."""
     rule = _rule(qkv.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     bounds = _Bounds(cu_seqlens, cu_seqlens, int(max_seqlen), int(max_seqlen))
     return _Attention.apply(3, rule, bounds, return_attn_probs, torch.is_grad_enabled(), qkv)
 
 
 def flash_attn_with_kvcache(*_: Any, **__: Any) -> Any:
-    """transformers imports it with the others."""
+    """Raise NoStandInError; transformers imports this with the others."""
     raise NoStandInError("flash_attn_with_kvcache has no stand-in", "generate with attn_implementation='sdpa' here")

@@ -1,4 +1,4 @@
-"""``flash_attn``'s cross entropy: keeps the logits and the log-sum-exp of each row, and makes their gradient in backward
+"""``flash_attn``'s cross entropy: keeps the logits and the log-sum-exp of each row, and computes their gradient in backward
 (``flash_attn/ops/triton/cross_entropy.py``)."""
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def cross_entropy_loss(
     inplace_backward: bool = False,
     process_group: Any = None,
 ) -> Any:
-    """``(rows, vocabulary)``, ``(rows,)`` -> the losses and their part for the log-sum-exp, ``(rows,)`` in fp32."""
+    """Return the losses of ``(rows, vocabulary)`` logits and ``(rows,)`` labels, and their part for the log-sum-exp, each
+    ``(rows,)`` in fp32. Raise NoStandInError for ``process_group`` and ``precomputed_lse``."""
     if precomputed_lse is not None or process_group is not None:
         raise NoStandInError("flash_attn's cross entropy has no stand-in for process_group and precomputed_lse")
     options = (label_smoothing, logit_scale, lse_square_scale, ignore_index, inplace_backward)

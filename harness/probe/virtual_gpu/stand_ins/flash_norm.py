@@ -1,8 +1,8 @@
 """``flash_attn.ops.triton.layer_norm``: layer norm and RMS norm, with the sum of the residual stream before them.
 
-Sizes: ``flash_attn/ops/triton/layer_norm.py`` of flash-attention 2.8. Kept for backward are the sum, or the input where
-nothing is added, and an fp32 number per row (two of a layer norm); backward makes an fp32 row of the weight's gradient, and
-of the bias's, for each of eight blocks per multiprocessor.
+Sizes: ``flash_attn/ops/triton/layer_norm.py`` of flash-attention 2.8. Kept for backward are the sum, or the input if nothing
+is added, and an fp32 number per row (two for a layer norm); backward makes an fp32 row of the weight's gradient, and of the
+bias's, for each of eight blocks per multiprocessor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BLOCKS_PER_MULTIPROCESSOR = 8
 
 
 class _Norm(torch.autograd.Function):
-    """``(..., size)``, ``(size,)``; with ``prenorm`` also the sum."""
+    """The norm of ``(..., size)`` with a ``(size,)`` weight; with ``prenorm`` it also returns the sum."""
 
     @staticmethod
     def forward(
@@ -112,6 +112,8 @@ def layer_norm_fn(
     residual_out: Any = None,
     **more: Any,
 ) -> Any:
+    """Return the layer norm, or RMS norm, of ``x`` plus ``residual``; with ``prenorm`` also the sum. Raise
+    NotImplementedError for dropout, a second input and given outputs."""
     refused = (x1, weight1, bias1, rowscale, out, residual_out, *more.values())
     if dropout_p or return_dropout_mask or any(value is not None for value in refused):
         raise NotImplementedError(
@@ -123,6 +125,7 @@ def layer_norm_fn(
 def rms_norm_fn(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: Any = None, **options: Any
 ) -> Any:
+    """Return the RMS norm, as `layer_norm_fn`."""
     return layer_norm_fn(x, weight, bias, residual, **options, is_rms_norm=True)
 
 

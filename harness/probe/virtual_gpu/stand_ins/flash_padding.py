@@ -1,7 +1,7 @@
-"""``flash_attn.bert_padding``: between padded batches and sequences one behind the other.
+"""``flash_attn.bert_padding``: conversion between padded batches and concatenated sequences.
 
-These are torch operators in the package too; what they hold follows from gather, scatter and index_put
-(``flash_attn/bert_padding.py``: each saves the indices alone).
+These are torch operators in the package too; the memory that they hold follows from gather, scatter and index_put
+(``flash_attn/bert_padding.py``: each saves only the indices).
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ class _Put(torch.autograd.Function):
 
 
 def index_first_axis(values: torch.Tensor, indices: torch.Tensor) -> Any:
-    """``(rows, ...)`` -> ``(len(indices), ...)``."""
+    """Return the rows of ``(rows, ...)`` at the indices, as ``(len(indices), ...)``."""
     return _Take.apply(values, indices)
 
 
 def index_put_first_axis(values: torch.Tensor, indices: torch.Tensor, first_axis_dim: int) -> Any:
-    """``(len(indices), ...)`` -> ``(first_axis_dim, ...)``, zero elsewhere."""
+    """Return ``(first_axis_dim, ...)`` with ``(len(indices), ...)`` at the indices, zero elsewhere."""
     return _Put.apply(values, indices, first_axis_dim)
 
 
 def unpad_input(hidden_states: torch.Tensor, attention_mask: torch.Tensor, unused_mask: Any = None) -> Any:
-    """``(batch, length, ...)`` -> the tokens under the mask, their indices, ``cu_seqlens``, the longest length, and from
-    flash-attention 2.7.0 on how many of each sequence are used."""
+    """Return the tokens of ``(batch, length, ...)`` under the mask, their indices, ``cu_seqlens``, the longest length, and
+    from flash-attention 2.7.0 on how many of each sequence are used."""
     mask = attention_mask if unused_mask is None else attention_mask + unused_mask
     lengths = mask.sum(dim=-1, dtype=torch.int32)
     used = attention_mask.sum(dim=-1, dtype=torch.int32)
@@ -76,5 +76,5 @@ def unpad_input(hidden_states: torch.Tensor, attention_mask: torch.Tensor, unuse
 
 
 def pad_input(hidden_states: torch.Tensor, indices: torch.Tensor, batch: int, seqlen: int) -> Any:
-    """``(tokens, ...)`` -> ``(batch, seqlen, ...)``."""
+    """Return ``(tokens, ...)`` padded to ``(batch, seqlen, ...)``."""
     return index_put_first_axis(hidden_states, indices, batch * seqlen).unflatten(0, (batch, seqlen))

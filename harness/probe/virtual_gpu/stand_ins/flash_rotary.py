@@ -1,4 +1,4 @@
-"""``flash_attn.layers.rotary``: one kernel writes the rotated tensor, and cos and sin are all that is kept
+"""``flash_attn.layers.rotary``: one kernel writes the rotated tensor, and only cos and sin are kept
 (``flash_attn/ops/triton/rotary.py``, ``flash_attn/layers/rotary.py``)."""
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def apply_rotary(
     inplace: bool = False,
     conjugate: bool = False,
 ) -> torch.Tensor:
-    """``x``: ``(batch, length, heads, size)``, or ``(tokens, heads, size)`` with ``cu_seqlens``; ``cos`` and ``sin``:
-    ``(positions, rotated size / 2)``."""
+    """Return ``x`` rotated: ``x`` is ``(batch, length, heads, size)``, or ``(tokens, heads, size)`` with ``cu_seqlens``;
+    ``cos`` and ``sin`` are ``(positions, rotated size / 2)``."""
     out = x if inplace else torch.empty_like(x)
     rotated = 2 * cos.shape[-1]
     copies = int(not inplace and rotated < x.shape[-1])
@@ -80,6 +80,7 @@ def apply_rotary_emb(
     cu_seqlens: torch.Tensor | None = None,
     max_seqlen: int | None = None,
 ) -> Any:
+    """Return ``x`` rotated as by `apply_rotary`, with its gradient."""
     options = {"max_seqlen": max_seqlen, "interleaved": interleaved, "inplace": inplace}
     return _Rotary.apply(x, cos, sin, seqlen_offsets, cu_seqlens, options)
 
@@ -88,7 +89,7 @@ apply_rotary_emb_func = apply_rotary_emb
 
 
 class RotaryEmbedding(torch.nn.Module):
-    """The cache of cos and sin; what models of transformers derive theirs from."""
+    """The cache of cos and sin; models of transformers derive their own class from it."""
 
     def __init__(
         self, dim: int, base: float = 10000.0, interleaved: bool = False, scale_base: Any = None, device: Any = None

@@ -1,7 +1,7 @@
 """``liger_kernel.transformers``: modules, and models of transformers that are made to use them.
 
-As ``liger_kernel/transformers/monkey_patch.py`` does it for Llama and the families that are built like it; other families
-that the package knows are refused.
+As ``liger_kernel/transformers/monkey_patch.py`` does for Llama and the families built like it; other families that the
+package knows are refused.
 """
 
 from __future__ import annotations
@@ -108,6 +108,8 @@ def LigerForCausalLMLoss(
     final_logit_softcapping: float | None = None,
     **kwargs: Any,
 ) -> Any:
+    """Return the loss of a causal language model from its hidden states: the mean over tokens, or the sum divided by
+    ``num_items_in_batch``."""
     if shift_labels is None:
         shift_labels = torch.nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:].contiguous()
     reduction = "mean" if num_items_in_batch is None else "sum"
@@ -133,7 +135,7 @@ def lce_forward(
     skip_logits: bool | None = None,
     **kwargs: Any,
 ) -> Any:
-    """A causal language model whose loss is made from the hidden states; in training there are no logits."""
+    """Run a causal language model whose loss is computed from the hidden states; in training there are no logits."""
     from transformers.modeling_outputs import CausalLMOutputWithPast
 
     given = kwargs.pop("return_dict", None)
@@ -214,7 +216,7 @@ def _apply(
 
 
 def _patch(model: Any, rms_norm: bool, swiglu: bool) -> None:
-    """Modules that exist already."""
+    """Patch the modules of an existing model."""
     for name, module in getattr(model, model.base_model_prefix, model).named_modules():
         last = name.rpartition(".")[2]
         if rms_norm and type(module).__name__.endswith("RMSNorm"):
@@ -255,6 +257,7 @@ def _apply_liger_kernel_to_instance(model: Any, **kwargs: Any) -> None:
 class AutoLigerKernelForCausalLM:
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Any:
+        """Load a model of transformers with the kernels applied to its family; their options are taken from ``kwargs``."""
         from transformers import AutoConfig, AutoModelForCausalLM
 
         known = set(inspect.signature(_apply).parameters) - {"family", "model"}

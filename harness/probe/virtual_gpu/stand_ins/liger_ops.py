@@ -1,7 +1,7 @@
-"""``liger_kernel``'s operations: what its Triton kernels hold.
+"""``liger_kernel``'s operations: the memory of its Triton kernels.
 
 Sizes: ``liger_kernel/ops/rms_norm.py``, ``swiglu.py``, ``rope.py`` and ``fused_linear_cross_entropy.py`` of Liger-Kernel 0.6
-to 0.8. Most backward kernels write the gradient over what they read.
+to 0.8. Most backward kernels overwrite their inputs with the gradient.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.probe.virtual_gpu import launching
 
 
 class LigerRMSNormFunction(torch.autograd.Function):
-    """``(..., size)``, ``(size,)``. Keeps its input and an fp32 number per row."""
+    """The RMS norm of ``(..., size)`` with a ``(size,)`` weight. Keeps its input and an fp32 number per row."""
 
     @staticmethod
     def forward(
@@ -69,7 +69,7 @@ def _normed(
 
 
 class LigerSiLUMulFunction(torch.autograd.Function):
-    """silu(a) b. The gradients are written over a and b."""
+    """The product silu(a) b. The gradients overwrite a and b."""
 
     @staticmethod
     def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -96,7 +96,7 @@ class LigerSiLUMulFunction(torch.autograd.Function):
 
 
 class LigerRopeFunction(torch.autograd.Function):
-    """``(batch, heads, length, size)``: rotated in place where the layout is the projection's, which it is in a model."""
+    """Rotates ``(batch, heads, length, size)``, in place if the layout is the projection's, as in a model."""
 
     @staticmethod
     def forward(
@@ -127,8 +127,8 @@ def _rotated(
 
 
 class LigerFusedLinearCrossEntropyFunction(torch.autograd.Function):
-    """``(tokens, size)``, ``(vocabulary, size)``, ``(tokens,)``: the logits of a part of the tokens at a time, whose
-    gradient is written over them; the gradients of input and weight are made in forward and kept.
+    """The loss of ``(tokens, size)``, ``(vocabulary, size)`` and ``(tokens,)``: the logits of a part of the tokens at a
+    time, overwritten by their gradient; the gradients of input and weight are computed in forward and kept.
 
     A part has the power of two of tokens from tokens / (vocabulary / size) on.
     """
@@ -202,7 +202,7 @@ class LigerFusedLinearCrossEntropyFunction(torch.autograd.Function):
 
 
 def part_of(tokens: int, vocabulary: int, size: int) -> int:
-    """How many tokens' logits are made at a time."""
+    """Return the number of tokens whose logits are computed at a time."""
     share = -(-tokens // -(-vocabulary // size))
     return 1 << max(0, share - 1).bit_length()
 
@@ -216,7 +216,7 @@ def _entropy(
     softcap: float | None,
     divisor: int,
 ) -> torch.Tensor:
-    """The losses; their gradient is written over the logits."""
+    """Return the losses; their gradient overwrites the logits."""
     x, slope = logits.float(), None
     if softcap is not None:
         bent = (x / softcap).tanh()

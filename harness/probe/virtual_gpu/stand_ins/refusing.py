@@ -1,4 +1,4 @@
-"""Classes that frameworks import, or ask a module's type for, before they need one. None can be made here."""
+"""Classes that frameworks import, or compare a module's type with, before they need one. None can be instantiated here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.probe.no_stand_in import NoStandInError
 
 
 def refusing(name: str, base: type, remedy: str) -> Any:
-    """The class of that full name, a ``base``. Making one raises NoStandInError, which says ``remedy``."""
+    """Return the class of that full name, a subclass of ``base``. Instantiating it raises NoStandInError with ``remedy``."""
 
     def __new__(cls: Any, *_: Any, **__: Any) -> Any:
         raise NoStandInError(f"{name} has no stand-in", remedy)

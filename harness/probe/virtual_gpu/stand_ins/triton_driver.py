@@ -1,4 +1,4 @@
-"""What Triton says of the card that it is on."""
+"""Triton's driver: the properties of the card that Triton runs on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["active", "driver"]
 
 
 class _Utils(StandIn):
-    """Answers questions about a card by its number."""
+    """The properties of a card by its number."""
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         found: Any = torch.cuda.get_device_properties(device)
@@ -32,6 +32,7 @@ class _Active(StandIn):
     utils = _Utils("triton.runtime.driver.active.utils")
 
     def get_current_target(self) -> Any:
+        """Return the backend, the architecture (90 for compute capability 9.0) and the warp size of the card."""
         major, minor = launching.card().compute_capability
         return types.SimpleNamespace(backend="cuda", arch=10 * major + minor, warp_size=32)
 
@@ -48,7 +49,7 @@ class _Active(StandIn):
         return torch.cuda
 
     def get_benchmarker(self) -> Any:
-        """Triton 3.2 asks for it where a kernel is defined, and calls it where one is tuned."""
+        """Return the benchmark function, which Triton 3.2 fetches when a kernel is defined, and calls when one is tuned."""
         return _benchmark
 
 

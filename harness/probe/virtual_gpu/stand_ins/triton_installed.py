@@ -1,4 +1,4 @@
-"""Triton that is installed, in a simulation: its compiler and its driver need a GPU, so kernels end where they launch."""
+"""An installed Triton in a simulation: its compiler and its driver need a GPU, so kernels end at their launch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.probe.virtual_gpu.stand_ins.triton_kernels import launch
 
 @contextlib.contextmanager
 def launching() -> Iterator[None]:
-    """Inside, Triton's kernels are launched as those of its stand-in are."""
+    """Launch Triton's kernels as those of its stand-in within the block."""
     jit, tuning = importlib.import_module("triton.runtime.jit"), importlib.import_module("triton.runtime.autotuner")
     driver: Any = importlib.import_module("triton.runtime").driver
     with Patches() as patches:

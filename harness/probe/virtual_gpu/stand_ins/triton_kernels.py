@@ -1,8 +1,8 @@
-"""Triton in a simulation: a kernel of the program's own is launched, writes what it is given, and is not run.
+"""Triton in a simulation: a kernel of the program's own is launched and writes its outputs, but does not run.
 
-A Triton kernel allocates nothing: its outputs are tensors that the program made before, so memory is exact. What it
-computes is unknown, and so are its FLOPs, which are in no figure. What Triton's tuning measures on a card, with a buffer of
-its own, is not modelled either: the first configuration is taken.
+A Triton kernel allocates nothing: its outputs are tensors that the program made before, so memory is exact. Its results are
+unknown, and so are its FLOPs, which are in no figure. Triton's tuning on a card, with a buffer of its own, is not modelled
+either: the first configuration is taken.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def launch(function: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Launches the kernel that is written as a Python function. Arguments that it lacks are options of the launch."""
+    """Launch the kernel that is written as a Python function. Arguments that it lacks are options of the launch."""
     into = triton_stores.written(function)
     given = {**dict(zip(inspect.signature(function).parameters, args)), **kwargs}
     unknown_kernel(*[tensor for name, value in given.items() if name in into for tensor in _tensors(value)])
@@ -45,7 +45,7 @@ def _tensors(value: Any) -> Iterable[torch.Tensor]:
 
 
 class KernelInterface:
-    """What is launched by ``kernel[grid](...)``; ``fn`` is what it is made of."""
+    """An object that ``kernel[grid](...)`` launches; ``fn`` is the function or kernel inside."""
 
     def __init__(self, fn: Any) -> None:
         self.fn = fn
@@ -60,7 +60,7 @@ class KernelInterface:
         return launched
 
     def run(self, *args: Any, grid: Any = None, warmup: bool = False, **kwargs: Any) -> None:
-        """``warmup`` compiles, and launches nothing."""
+        """Launch the kernel; with ``warmup`` only compile, which launches nothing."""
         fn: Any = self
         while isinstance(fn, KernelInterface):
             fn = fn.fn
@@ -139,27 +139,29 @@ class Config:
 
 
 def jit(fn: Any = None, **options: Any) -> Any:
-    """``@triton.jit``, with options or without."""
+    """Return the kernel of a function: ``@triton.jit``, with options or without."""
     return (lambda fn: jit(fn)) if fn is None else JITFunction(getattr(fn, "fn", fn))
 
 
 def autotune(configs: Sequence[Config] = (), key: Any = None, **options: Any) -> Callable[[Any], Autotuner]:
+    """Return ``@triton.autotune``'s decorator."""
     return lambda fn: Autotuner(fn, getattr(fn, "arg_names", ()), configs, key)
 
 
 def heuristics(values: Mapping[str, Any]) -> Callable[[Any], Heuristics]:
+    """Return ``@triton.heuristics``'s decorator; the constants are not computed, as no kernel runs."""
     return lambda fn: Heuristics(fn)
 
 
 def cdiv(x: int, y: int) -> int:
-    """x / y, rounded up."""
+    """Return x / y, rounded up."""
     return -(-x // y)
 
 
 def next_power_of_2(n: int) -> int:
-    """The smallest power of two that is not below n."""
+    """Return the smallest power of two that is not below n."""
     return 1 << max(n - 1, 0).bit_length()
 
 
 def set_allocator(allocator: Any) -> None:
-    """Sets what gives kernels scratch memory of their own, which is not modelled."""
+    """Do nothing: kernels' own scratch memory, which the allocator provides, is not modelled."""

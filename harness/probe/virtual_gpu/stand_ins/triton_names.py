@@ -1,4 +1,4 @@
-"""Triton's other names, which programs import, annotate with and compare. Kernels alone can use them, and none runs here."""
+"""Triton's other names, which programs import, annotate with and compare. Only kernels can use them, and none runs here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class constexpr:
 
 
 class _Name(type):
-    """A class that stands for a name, so that it can be imported, be a default or an annotation, and be asked for by
+    """A class that stands for a name, which can be imported, be a default or an annotation, and be an argument of
     ``isinstance``."""
 
     def __call__(cls, *_: Any, **__: Any) -> Any:

@@ -1,7 +1,7 @@
-"""What a Triton kernel writes, by its source: the parameters from which the addresses of its stores are made.
+"""Finds what a Triton kernel writes, by its source: the parameters from which the addresses of its stores are computed.
 
-A kernel cannot allocate, so its outputs are among its arguments. Which of its arguments they are matters where a program
-knows what the others hold, as lengths of packed sequences, which many kernels read and Python reads again.
+A kernel cannot allocate, so its outputs are among its arguments. The distinction matters if a program knows the values of
+the other arguments, as lengths of packed sequences, which many kernels read and Python reads again.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
-#: Their first argument is an address; where it is a tensor descriptor's method, the address is the descriptor.
+#: Their first argument is an address; of a tensor descriptor's method, the address is the descriptor.
 _WRITES = ("store", "atomic_", "scatter")
-#: What they return was read from memory, and is no address of their argument.
+#: Their results were read from memory, and are no addresses derived from the argument.
 _READS = ("load", "gather", "atomic_")
 
 
 @functools.cache
 def written(function: FunctionType) -> frozenset[str]:
-    """Names of the parameters that a kernel, or a function that kernels call, writes through: all where its source cannot
-    be read."""
+    """Return the names of the parameters that a kernel, or a function that kernels call, writes through: all if its source
+    cannot be read."""
     return _written(function, ())
 
 
@@ -56,7 +56,7 @@ def _body(function: FunctionType) -> list[ast.AST] | None:
 
 
 def _addresses(node: ast.AST, function: FunctionType, callers: tuple[FunctionType, ...]) -> Iterator[ast.expr]:
-    """Expressions through which a node of a kernel's source writes."""
+    """Yield the expressions through which a node of a kernel's source writes."""
     if not isinstance(node, ast.Call):
         return
     target, keywords = node.func, node.keywords
@@ -78,7 +78,7 @@ def _addresses(node: ast.AST, function: FunctionType, callers: tuple[FunctionTyp
 
 
 def _called(function: FunctionType, target: ast.expr) -> Any:
-    """What a call in a kernel calls; None where that is not known, as of a function that is a parameter."""
+    """Return the object that a call in a kernel calls; None if it is unknown, as for a function that is a parameter."""
     if isinstance(target, ast.Attribute):
         owner = _called(function, target.value)
         return getattr(owner, target.attr, target) if isinstance(owner, ModuleType) else target  # or a value's method
@@ -89,7 +89,7 @@ def _called(function: FunctionType, target: ast.expr) -> Any:
 
 
 def _function_of(value: Any) -> FunctionType | None:
-    """Of a function that Triton compiles, the one in Python."""
+    """Return the Python function inside one that Triton compiles; None for any other value."""
     inner = getattr(value, "fn", None)
     while inner is not None and not isinstance(inner, FunctionType):
         inner = getattr(inner, "fn", None)
@@ -97,7 +97,7 @@ def _function_of(value: Any) -> FunctionType | None:
 
 
 def _assignments(body: list[ast.AST]) -> dict[str, list[ast.expr]]:
-    """By name, every expression that it is made of, in whatever order."""
+    """Return, by name, every expression that the name is assigned from, in any order."""
     made_of: dict[str, list[ast.expr]] = {}
     for node in body:
         targets: list[ast.expr] = []
@@ -116,7 +116,7 @@ def _assignments(body: list[ast.AST]) -> dict[str, list[ast.expr]]:
 
 
 def _names(expression: ast.AST) -> Iterator[str]:
-    """Names in an expression, without those in what it loads from memory."""
+    """Yield the names in an expression, without those in the arguments of loads from memory."""
     if isinstance(expression, ast.Call):
         target = expression.func
         if (target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")).startswith(_READS):
