@@ -1,4 +1,5 @@
-"""`kill -9` at random moments of a real run or search: no result is lost or half, no process is left, and the next run completes it.
+"""`kill -9` at random moments of a real run or search: no result is lost or half, no process is left, and the same command
+goes on.
 
 ``DSREGRESS_KILLS`` is how many of each kind (default 1); for a campaign::
 
@@ -31,11 +32,10 @@ SEARCHES = {
         *("bisect", f"{BEFORE}..{FAULTY}", "--scenario", "llama_zero3_backward"),
         *("--variant", NON_REENTRANT, "--device", "cpu"),
     ),
-    "explore": ("explore", "--deepspeed", f"{BEFORE},{FAULTY}", "--budget", "90s"),
+    "explore": ("explore", "--deepspeed", f"{BEFORE},{FAULTY}", "--budget", "45s"),
 }
 
-#: What is killed -> exit codes of the search: -9 of the host; a search for one answer stops at a machine's fault (3), and one
-#: that tries much goes on, or ends before the kill (0, 1).
+#: What is killed -> exit codes of the search: `bisect` stops at a machine's fault (3), `explore` goes on (0, 1).
 CODES = {"host": (-signal.SIGKILL,), "keeper": (0, 1, 3), "server": (0, 1, 3)}
 
 #: Longest time from the moment that a process is there to its end by us: cells of this workload take about as long.
@@ -121,9 +121,7 @@ class Campaign:
     def files(self) -> dict[str, bytes]:
         """Return what is stored, by its path."""
         return {
-            str(file.relative_to(self.results)): file.read_bytes()
-            for file in self.results.rglob("*")
-            if file.is_file()
+            str(file.relative_to(self.results)): file.read_bytes() for file in self.results.rglob("*") if file.is_file()
         }
 
     def assert_nothing_is_lost_or_left(self) -> int:

@@ -226,7 +226,9 @@ def host_refuses_memory(error: BaseException, message: str) -> bool:
 
 def _lost_its_exception(error: BaseException, message: str) -> bool:
     """Return whether C code failed without saying why, as much of it does that gets no memory."""
-    return isinstance(error, SystemError) and bool(re.search(r"without (?:exception set|setting an exception)", message))
+    return isinstance(error, SystemError) and bool(
+        re.search(r"without (?:exception set|setting an exception)", message)
+    )
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
