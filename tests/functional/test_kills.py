@@ -1,4 +1,5 @@
-"""`kill -9` at random moments of a real run: no result is lost or half, no process is left, and the next run completes it.
+"""`kill -9` at random moments of a real run or search: no result is lost or half, no process is left, and the same command
+goes on.
 
 ``DSREGRESS_KILLS`` is how many of each kind (default 1); for a campaign::
 
@@ -21,10 +22,21 @@ from pathlib import Path
 import pytest
 
 from harness.store import Store
-from tests.functional.releases import ENVIRONMENTS, FAULTY, LIMIT_S
+from tests.functional.releases import BEFORE, ENVIRONMENTS, FAULTY, LIMIT_S, NON_REENTRANT
 from tests.paths import ROOT
 
 KILLS = int(os.environ.get("DSREGRESS_KILLS", "1"))
+
+SEARCHES = {
+    "bisect": (
+        *("bisect", f"{BEFORE}..{FAULTY}", "--scenario", "llama_zero3_backward"),
+        *("--variant", NON_REENTRANT, "--device", "cpu"),
+    ),
+    "explore": ("explore", "--deepspeed", f"{BEFORE},{FAULTY}", "--budget", "45s"),
+}
+
+#: What is killed -> exit codes of the search: `bisect` stops at a machine's fault (3), `explore` goes on (0, 1).
+CODES = {"host": (-signal.SIGKILL,), "keeper": (0, 1, 3), "server": (0, 1, 3)}
 
 #: Longest time from the moment that a process is there to its end by us: cells of this workload take about as long.
 _LATEST_S = 2.0
@@ -34,6 +46,7 @@ _LATEST_S = 2.0
 class Running:
     """The processes of a run, by what they are."""
 
+    keeper: int
     server: int
     cell: int
     rank: int
@@ -57,16 +70,16 @@ def processes() -> dict[int, tuple[int, str]]:
 def running() -> Running | None:
     """None where no cell runs."""
     found = processes()
-    servers = [
-        pid
+    servers = {
+        pid: parent
         for pid, (parent, command) in found.items()
         if "harness.system.keeper" not in command and "harness.system.keeper" in found.get(parent, (0, ""))[1]
-    ]
-    for server in servers:
+    }
+    for server, keeper in servers.items():
         for cell in (pid for pid, (parent, _) in found.items() if parent == server):
             ranks = [pid for pid, (parent, _) in found.items() if parent == cell]
             if ranks:
-                return Running(server, cell, random.choice(ranks))
+                return Running(keeper, server, cell, random.choice(ranks))
     return None
 
 
@@ -80,12 +93,17 @@ class Campaign:
         self.log = folder / "log"
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "harness", "regress", "--deepspeed", FAULTY, "--baseline", FAULTY]
-        command += ["--scenario", "llama_zero3_backward", "--device", "cpu", "--rounds", "2"]
+        """Start ``regress`` of one release on the CPU."""
+        return self.start_command(
+            *("regress", "--deepspeed", FAULTY, "--baseline", FAULTY),
+            *("--scenario", "llama_zero3_backward", "--device", "cpu", "--rounds", "2", *arguments),
+        )
+
+    def start_command(self, *arguments: str) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "DSREGRESS_RESULTS": str(self.results), "DSREGRESS_ENVIRONMENTS": ENVIRONMENTS}
         with self.log.open("wb") as log:
             return subprocess.Popen(
-                [*command, "--json", str(self.report), *arguments],
+                [sys.executable, "-m", "harness", *arguments, "--json", str(self.report)],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -99,6 +117,12 @@ class Campaign:
         loaded = Store(str(self.results)).load()
         assert loaded.problems == ()
         return {result.cell.id: type(result.outcome).__name__ for result in loaded.results}
+
+    def files(self) -> dict[str, bytes]:
+        """Return what is stored, by its path."""
+        return {
+            str(file.relative_to(self.results)): file.read_bytes() for file in self.results.rglob("*") if file.is_file()
+        }
 
     def assert_nothing_is_lost_or_left(self) -> int:
         """After a run has ended, however. Returns how many cells it had reported as passed."""
@@ -167,3 +191,24 @@ def test_nothing_is_lost_or_left_by_kill_9(tmp_path: Path, kinds: tuple[str, ...
     assert {cell["outcome"] for cell in report["cells"]} == {"passed"}
     campaign.assert_nothing_is_lost_or_left()
     print(f"{kills} kills of {', '.join(kinds)} in {runs} runs: {kept} results reported, all stored; no process left")  # noqa: T201 (what a campaign is run for)
+
+
+@pytest.mark.timeout(3 * LIMIT_S)
+@pytest.mark.parametrize("who", CODES)
+@pytest.mark.parametrize("search", SEARCHES)
+def test_the_same_search_goes_on_where_kill_9_ended_it(tmp_path: Path, search: str, who: str) -> None:
+    random.seed(f"{search} {who}")
+    campaign = Campaign(tmp_path / "search")
+    killed = campaign.start_command(*SEARCHES[search])
+    assert _kill_at_random(who, killed, set(), passing=1), campaign.log.read_text()
+    assert killed.wait(LIMIT_S) in CODES[who], campaign.log.read_text()
+    campaign.assert_nothing_is_lost_or_left()
+    kept = campaign.files()
+
+    again = campaign.start_command(*SEARCHES[search])
+    assert again.wait(LIMIT_S) in (0, 1), campaign.log.read_text()
+    campaign.assert_nothing_is_lost_or_left()
+    assert {name: campaign.files().get(name) for name in kept} == kept
+    if search == "bisect":
+        course = json.loads(campaign.report.read_bytes())["courses"][0]
+        assert [(one["before"], one["after"]) for one in course["changes"] if one["exact"]] == [("0.15.4", "0.16.0")]

@@ -28,6 +28,7 @@ OPEN_FILES = "too many files are open"
 PROCESSES = "too many processes or threads run"
 FILE_SIZE = "a file is larger than allowed"
 MEMORY = "the machine is out of memory"
+UNMAPPED = "a library cannot be mapped into memory"
 NETWORK = "the network is lost"
 DAMAGED = "an installed or downloaded file is damaged"
 KILLED = "it was killed from outside"
@@ -47,6 +48,7 @@ REMEDIES = {
     PROCESSES: "end other programs, or raise the limit (ulimit -u)",
     FILE_SIZE: "raise the limit (ulimit -f)",
     MEMORY: "end other programs; if it comes back for one release alone, that release needs more memory",
+    UNMAPPED: "raise the limit (ulimit -v), or mount the environments folder without noexec",
     NETWORK: "check the network",
     DAMAGED: "run the same command again, which replaces damaged bytecode; if it comes back, move the environment's folder "
     "in .dsregress/envs away, and take the damaged package out of uv's cache (uv cache clean)",
@@ -99,6 +101,8 @@ _BY_TEXT = tuple(
             r"(?<!Error code 12 \()Cannot allocate memory|virtual memory exhausted|Killed signal terminated program"
             r"|killed by the kernel",
         ),
+        # The C library's, without the kernel's reason: a limit, or a file system without programs.
+        (UNMAPPED, r"failed to map segment from shared object"),
         (
             KILLED,
             r"killed by (?:SIGKILL|SIGTERM|SIGINT|SIGHUP|SIGXCPU)\b|killed by signal: (?:Killed|Terminated)"
@@ -142,7 +146,7 @@ def _of_one(error: BaseException) -> str:
     if type(error).__name__ == "OutOfMemoryError":  # torch's, of a device
         return ""
     message = encoding.text(error, _LONGEST_MESSAGE)  # the framework's own class may not print it
-    if host_refuses_memory(error, message):
+    if host_refuses_memory(error, message) or _lost_its_exception(error, message):
         return MEMORY if memory_is_short() else ""
     if isinstance(error, OverflowError) and "PyTime_t" in message:
         return CLOCK
@@ -221,6 +225,13 @@ def kernel_out_of_memory_kills() -> int:
 def host_refuses_memory(error: BaseException, message: str) -> bool:
     """Return True if Python or torch's allocator of the host could not get memory."""
     return isinstance(error, MemoryError) or "can't allocate memory" in message or "not enough memory" in message
+
+
+def _lost_its_exception(error: BaseException, message: str) -> bool:
+    """Return whether C code failed without saying why, as much of it does that gets no memory."""
+    return isinstance(error, SystemError) and bool(
+        re.search(r"without (?:exception set|setting an exception)", message)
+    )
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:

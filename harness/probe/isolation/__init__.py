@@ -17,6 +17,7 @@ import errno
 import json
 import os
 import pwd
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -32,6 +33,13 @@ VIEW, LANDLOCK, NONE = KINDS = ("view", "landlock", "none")
 
 #: The shield of a run, as JSON, in its folder.
 _FILE = "shield.json"
+
+#: A program of its own, as the processes that measure are: the host is hidden (`processes.hide`), and so are its forks, for
+#: which only root can then map the ids of a view.
+_TRIAL = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from harness.probe.isolation import say_what_works; "
+    "say_what_works(sys.argv[2])"
+)
 
 #: Name of the folder, below a run's, in which its view keeps changes.
 _CHANGED = "changed"
@@ -155,19 +163,24 @@ def refused_path(run: Path, error: OSError) -> str:
 def strongest(folder: Path) -> str:
     """Return the kind that a run in ``folder`` will have on this machine. Raise OSError if nothing can be written."""
     with tempfile.TemporaryDirectory(dir=folder) as made:
-        pid = os.fork()
-        if not pid:
-            code = 1
-            try:
-                processes.give_up_prying()  # as the processes that measure
-                code = 0 if _made(Path(made), [made], (VIEW, NONE)).kind == VIEW else 1
-            finally:
-                os._exit(code)
-        _, status = os.waitpid(pid, 0)
+        tried = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _TRIAL, str(Path(__file__).parents[3]), made],
+            env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         remove_tree(Path(made) / _CHANGED)
-    if not status:
-        return VIEW
-    return LANDLOCK if landlock.version() > 0 else NONE
+    if tried.stdout not in KINDS:
+        raise OSError(f"what keeps a program from your files could not be tried: {tried.stderr.strip()[-500:]}")
+    return tried.stdout
+
+
+def say_what_works(folder: str) -> None:
+    """Print the kind of a shield that works for a process that measures, in an empty folder."""
+    processes.give_up_prying()  # as the processes that measure
+    sys.stdout.write(_made(Path(folder), [folder], KINDS).kind)
 
 
 def _shield(run: Path) -> Shield:

@@ -2,8 +2,10 @@
 the same memory.
 
 A file is named by the hash of all that decides what is in it: the workload, the model's shape, the releases of torch and of
-the libraries that build the model, the processor's kind, and the source of the oracle. What is measured could write there
-as well, as it could to everything of the same user; a file that cannot be read is made anew.
+the libraries that build the model, the processor's kind, and the source of the oracle. It begins with a digest of its
+content: a flipped bit would make a wrong oracle, which neither JSON nor `torch.load` notices. A file that cannot be read, or
+does not match its digest, is made anew. What is measured could write there as well, as it could to everything of the same
+user; the digest is no signature.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import Any, TypeVar
 import torch
 
 from harness.probe.border.surroundings import TRUTHS
-from harness.probe.border.untrusted import write_whole
+from harness.probe.border.untrusted import read_regular, write_whole
 from harness.probe.oracles.ideal import PlainMemory
 from harness.probe.oracles.references import References
 from harness.probe.workloads.workload import Workload
@@ -67,18 +69,20 @@ _INSTRUCTION_SETS = (
 
 _T = TypeVar("_T")
 
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
 _SOURCES = (Path(__file__).parent, Path(__file__).parents[1] / "workloads")
 
 
 def file_of(work: Workload, shape: Mapping[str, Any], steps: int, job: Any = None) -> Path | None:
     """Where the truth of a workload, or of a job of several models with it, is kept; None where none is. ``job`` is what
     tells such jobs apart, as JSON has it."""
-    return _file("pt", dataclasses.replace(work, **_INDIFFERENT), shape, steps=steps, job=job)
+    return _file("truth", dataclasses.replace(work, **_INDIFFERENT), shape, steps=steps, job=job)
 
 
 def memory_file_of(work: Workload, shape: Mapping[str, Any], device: str) -> Path | None:
     """Where what plain PyTorch takes for a micro-batch of a workload is kept; None where nothing is."""
-    return _file("json", work, shape, device=device)
+    return _file("memory", work, shape, device=device)
 
 
 def _file(ending: str, work: Workload, shape: Mapping[str, Any], **more: Any) -> Path | None:
@@ -99,19 +103,23 @@ def _file(ending: str, work: Workload, shape: Mapping[str, Any], **more: Any) ->
 
 def read(file: Path) -> References | None:
     """None where there is nothing that can be read."""
-    return _read(file, lambda: References.from_plain(torch.load(file, weights_only=True)))
+    return _read(file, lambda content: References.from_plain(torch.load(io.BytesIO(content), weights_only=True)))
 
 
 def read_memory(file: Path) -> PlainMemory | None:
     """As `read`."""
-    return _read(file, lambda: PlainMemory(**{name: int(size) for name, size in json.loads(file.read_text()).items()}))
+    return _read(file, lambda content: PlainMemory(**{name: int(size) for name, size in json.loads(content).items()}))
 
 
-def _read(file: Path, load: Callable[[], _T]) -> _T | None:
+def _read(file: Path, load: Callable[[bytes], _T]) -> _T | None:
     try:
-        kept = load()
+        written = read_regular(file, MOST_BYTES)
+        content = written[_DIGEST_BYTES:]
+        if written[:_DIGEST_BYTES] != hashlib.sha256(content).digest():
+            return None
+        kept = load(content)
         os.utime(file)
-    except Exception:  # torch raises whatever the bytes of a broken file lead to
+    except Exception:  # torch raises whatever the bytes of a file that others wrote lead to
         return None
     return kept
 
@@ -125,13 +133,13 @@ def write(file: Path, references: References) -> None:
 
 def write_memory(file: Path, taken: PlainMemory) -> None:
     """As `write`."""
-    _write(file, json.dumps(dataclasses.asdict(taken)))
+    _write(file, json.dumps(dataclasses.asdict(taken)).encode())
 
 
-def _write(file: Path, content: str | bytes) -> None:
+def _write(file: Path, content: bytes) -> None:
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, content)
+        write_whole(file, hashlib.sha256(content).digest() + content)
         _drop_oldest(file.parent)
 
 

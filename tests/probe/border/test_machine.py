@@ -89,6 +89,8 @@ def test_a_circle_of_causes_ends() -> None:
         (FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"), machine.NO_TEMPORARY),
         (ImportError("/x/site-packages/tinyframe/_C.so: file too short"), machine.DAMAGED),
         (EOFError("marshal data too short"), machine.DAMAGED),
+        (ImportError("libtorch_cpu.so: failed to map segment from shared object"), machine.UNMAPPED),
+        (ImportError("/x/_C.so: cannot open shared object file: No such file or directory"), ""),
         (OSError("Max retries exceeded with url: /api (Caused by NameResolutionError)"), machine.NETWORK),
         (RuntimeError("tensor has no attribute 'ds_grads_remaining'"), ""),
         (RuntimeError("Connection reset by peer"), ""),
@@ -112,6 +114,8 @@ class OutOfMemoryError(RuntimeError):
             "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
             "allocate 400 bytes. Error code 12 (Cannot allocate memory)"
         ),
+        SystemError("error return without exception set"),
+        SystemError("<built-in function exec> returned NULL without setting an exception"),
     ],
 )
 def test_a_refused_request_is_the_machines_where_it_has_no_memory_to_spare(

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.probe import isolation
 from harness.probe.isolation import landlock, view
+from tests.paths import ROOT
 from tests.probe.isolation import ways
 
 here = pytest.mark.parametrize("kind", [isolation.VIEW, isolation.LANDLOCK])
@@ -64,6 +71,34 @@ def shielded(run: Path, do: Callable[[], object]) -> str:
         text = heard.read()
     os.waitpid(child, 0)
     return text
+
+
+@pytest.fixture
+def as_no_root(tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Return what a program of Python prints, in a folder of its own, of a user without privileges."""
+    options: dict[str, Any] = {"cwd": ROOT, "text": True, "capture_output": True, "check": True}
+    python, folder = sys.executable, tmp_path
+    if not os.geteuid():
+        nobody = pwd.getpwnam("nobody")
+        python = "/usr/bin/python3"  # ours may lie where only root may look
+        if not Path(python).exists():
+            pytest.skip(f"no {python}")
+        folder = Path(tempfile.mkdtemp())
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+        options |= {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+    yield lambda program: subprocess.run([python, "-c", program, str(folder)], **options).stdout
+    shutil.rmtree(folder)
+
+
+def test_a_hidden_process_of_a_user_without_privileges_finds_the_shield_that_others_find(
+    as_no_root: Callable[[str], str],
+) -> None:
+    program = (
+        "import pathlib, sys; from harness.probe import isolation; from harness.probe.border import processes; {}; "
+        "print(isolation.strongest(pathlib.Path(sys.argv[1])))"
+    )
+    assert as_no_root(program.format("processes.hide()")) == as_no_root(program.format("pass"))
 
 
 @here

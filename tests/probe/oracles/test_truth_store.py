@@ -102,7 +102,12 @@ def test_another_workload_has_a_truth_of_its_own(changes: dict[str, Any]) -> Non
     assert truth_store.file_of(changed, LLAMA, STEPS) != truth_store.file_of(WORK, LLAMA, STEPS)
 
 
-def test_a_broken_file_is_made_anew() -> None:
+def flipped(content: bytes, at: int) -> bytes:
+    """Return the content with one bit of one byte flipped."""
+    return content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :]
+
+
+def test_a_file_that_was_cut_off_is_made_anew() -> None:
     made = judged(WORK)
     file = truth_store.file_of(WORK, LLAMA, STEPS)
     assert file is not None
@@ -111,12 +116,34 @@ def test_a_broken_file_is_made_anew() -> None:
     assert truth_store.read(file) is not None
 
 
+def test_a_truth_with_a_flipped_bit_is_made_anew() -> None:
+    made = judged(WORK)
+    file = truth_store.file_of(WORK, LLAMA, STEPS)
+    assert file is not None
+    kept = file.read_bytes()
+    for at in range(0, len(kept), len(kept) // 100):
+        file.write_bytes(flipped(kept, at))
+        assert truth_store.read(file) is None, at
+    assert judged(WORK) == made
+    assert truth_store.read(file) is not None
+
+
+def test_a_flipped_bit_in_what_plain_pytorch_takes_is_seen_wherever_it_is() -> None:
+    file = truth_store.memory_file_of(WORK, LLAMA, "cpu")
+    assert file is not None
+    truth_store.write_memory(file, PlainMemory(batch=1, forward_peak=2, forward_retained=3, backward_peak=4))
+    kept = file.read_bytes()
+    for at in range(len(kept)):
+        file.write_bytes(flipped(kept, at))
+        assert truth_store.read_memory(file) is None, at
+
+
 def test_those_not_read_for_longest_go_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged(WORK)
-    monkeypatch.setattr(truth_store, "MOST_BYTES", 1.5 * next(folder.glob("*.pt")).stat().st_size)
+    monkeypatch.setattr(truth_store, "MOST_BYTES", 1.5 * next(folder.glob("*.truth")).stat().st_size)
     other = dataclasses.replace(WORK, dtype="fp32")
     judged(other)
-    assert list(folder.glob("*.pt")) == [truth_store.file_of(other, LLAMA, STEPS)]
+    assert list(folder.glob("*.truth")) == [truth_store.file_of(other, LLAMA, STEPS)]
 
 
 def test_what_is_read_is_kept_and_what_is_written_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
