@@ -6,6 +6,7 @@ nox -s "stack(deepspeed='0.16.4')"                one release against the baseli
 nox -s lint typing unit                           before each commit
 nox -s tests                                      the project's own tests
 nox -s tests -- --accept                          rewrite the golden files of tests/golden
+nox -s changelog dist                             before a release, see CONTRIBUTING.md
 """
 
 from __future__ import annotations
@@ -31,6 +32,17 @@ EXIT_HARNESS = 3  # see harness/errors.py, which is not importable before the in
 
 #: The tests of a file in one process, the files in the order of tests/conftest.py.
 IN_PARALLEL = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
+
+#: Schema of check-jsonschema -> the files that follow it.
+SCHEMAS = {
+    "github-workflows": ".github/workflows/*.yml",
+    "github-issue-forms": ".github/ISSUE_TEMPLATE/[!c]*.yml",
+    "github-issue-config": ".github/ISSUE_TEMPLATE/config.yml",
+    "dependabot": ".github/dependabot.yml",
+    "citation-file-format": "CITATION.cff",
+}
+
+DIST = HERE / "dist"
 
 #: As it stands in pyproject.toml; what "latest" means is found out when the session runs.
 DEEPSPEED: Sequence[str] = PROJECT["tool"]["dsregress"]["stack"]["deepspeed"]
@@ -102,14 +114,16 @@ def instruction_sets(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style (ruff), the direction of imports (import-linter), workflows (zizmor, their schema, actionlint if there)."""
-    install(session, "lint", project=False)
+    """Style (ruff), the direction of imports (import-linter), workflows (zizmor, actionlint if there), files for GitHub
+    (their schemas)."""
+    install(session, "lint", project=())
     session.run("ruff", "check", *session.posargs, ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports", "--no-cache")
+    for schema, pattern in SCHEMAS.items():
+        session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *map(str, sorted(HERE.glob(pattern))))
     workflows = sorted(str(file) for file in (HERE / ".github" / "workflows").glob("*.yml"))
-    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
-    session.run("zizmor", "--offline", "--quiet", *workflows)
+    session.run("zizmor", "--offline", "--quiet", *workflows, str(HERE / ".github" / "dependabot.yml"))
     if shutil.which("actionlint"):  # no package index has its binary
         session.run("actionlint", *workflows, external=True)
 
@@ -136,13 +150,33 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def dist(session: nox.Session) -> None:
+    """Build what is published into dist/, and check it: its description, and that the installed command starts."""
+    install(session, "release", project=())
+    shutil.rmtree(DIST, ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", str(DIST), str(HERE))
+    session.run("twine", "check", "--strict", *map(str, sorted(DIST.iterdir())))
+    (wheel,) = DIST.glob("*.whl")
+    install(session, project=(str(wheel),))
+    session.chdir(session.create_tmp())  # and not the checkout's package
+    session.run("dsregress", "--version")
+
+
+@nox.session
+def changelog(session: nox.Session) -> None:
+    """Move the files of changes/ into CHANGELOG.md; after --, options of `towncrier build`, e.g. --draft."""
+    install(session, "release", project=())
+    session.run("towncrier", "build", "--version", PROJECT["project"]["version"], *(session.posargs or ["--yes"]))
+
+
+@nox.session
 def update_pins(session: nox.Session) -> None:
     """Refresh the committed releases and locks; look at the diff before you commit it."""
     install(session)
     session.run("python", "-m", "harness.cli.update_pins", *session.posargs)
 
 
-def install(session: nox.Session, *groups: str, project: bool = True) -> None:
+def install(session: nox.Session, *groups: str, project: Sequence[str] = ("-e", str(HERE))) -> None:
     """The project (editable) and dependency groups, from wherever the user's pip is configured to look."""
     wanted = [requirement for group in groups for requirement in PROJECT["dependency-groups"][group]]
     options: list[str] = []
@@ -154,7 +188,7 @@ def install(session: nox.Session, *groups: str, project: bool = True) -> None:
         configured = pip_config.read()
         options, variables = configured.uv_options(), configured.uv_environment(os.environ)
     try:
-        session.install(*options, *(["-e", str(HERE)] if project else []), *wanted, env=variables)
+        session.install(*options, *project, *wanted, env=variables)
     except CommandFailed:
         sys.exit(EXIT_HARNESS)  # and not nox's 1, which is a regression
 

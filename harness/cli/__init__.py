@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import click
 
-from harness.cli import signals, streams
+from harness.cli import debug_log, signals, streams
 from harness.cli.lines import note
 from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError, UsageError
 from harness.probe.border import machine, processes
@@ -63,8 +63,23 @@ def _show_tracebacks(ctx: click.Context, parameter: click.Parameter, value: bool
     ctx.ensure_object(_Invocation).debug |= value
 
 
-_DEBUG = click.Option(
-    ["--debug"], is_flag=True, is_eager=True, expose_value=False, callback=_show_tracebacks, hidden=True
+def _begin_debug_log(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        debug_log.start_debug_log()
+        ctx.call_on_close(debug_log.stop_debug_log)
+
+
+#: Options of the group that each command takes too: people add them to the end of a command that failed.
+_LATE = (
+    click.Option(["--debug"], is_flag=True, is_eager=True, expose_value=False, callback=_show_tracebacks, hidden=True),
+    click.Option(
+        ["-v", "--verbose"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_begin_debug_log,
+        hidden=True,
+    ),
 )
 
 
@@ -77,8 +92,7 @@ class _Commands(click.Group):
             return None
         module = importlib.import_module(f"harness.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
-        if _DEBUG not in command.params:
-            command.params.append(_DEBUG)  # people add it to the end of a command that failed
+        command.params += [option for option in _LATE if option not in command.params]
         return command
 
     def resolve_command(
@@ -103,6 +117,15 @@ class _Commands(click.Group):
     expose_value=False,
     callback=_show_tracebacks,
     help="Show a traceback when something goes wrong. May also follow the command.",
+)
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_begin_debug_log,
+    help="Log each step to stderr: locks, environments, servers, cells, files. May also follow the command.",
 )
 def cli() -> None:
     """Find out whether a release of DeepSpeed, torch or transformers is worse than another for your kind of training.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import logging
 import os
 import re
 import secrets
@@ -35,6 +36,8 @@ from harness.system.scratch import scratch_folder
 if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.images import Image
+
+_LOG = logging.getLogger(__package__)
 
 _DOCKERFILES = Path(__file__).with_name("docker")
 
@@ -154,15 +157,20 @@ class ImageBuilder:
         cpu_builds = CpuBuilds() if self._gpu else self._installer.cpu_builds(locked.requirements, locked.stack.python)
         of = parts(locked, self._framework, self._limits, gpu=self._gpu, cpu_builds=cpu_builds)
         if (image := find(client, of.tag)) is not None:
+            _LOG.debug("%s: reuse image %s", locked.stack.id, of.tag)
             return self._describe(client, image, locked)
+        _LOG.debug("%s: build image %s", locked.stack.id, of.tag)
         began = time.monotonic()
         failed = self._ensure_stack(client, of, locked, waiting)
+        build_s = round(time.monotonic() - began, 3)
         image = find(client, of.tag)
         if failed is not None or image is None:
             failed = failed or Failed(stage="harness", signature="its image has vanished")
+            _LOG.debug("%s: not built, %.1f s: %s", locked.stack.id, build_s, failed.signature)
             return Environment(stack=locked.stack, lock_sha256=locked.sha256, failure=failed)
+        _LOG.debug("%s: built in %.1f s", locked.stack.id, build_s)
         environment = self._describe(client, image, locked)
-        return msgspec.structs.replace(environment, build_s=round(time.monotonic() - began, 3), notes=of.notes)
+        return msgspec.structs.replace(environment, build_s=build_s, notes=of.notes)
 
     def hardware(self) -> Hardware:
         """Return the hardware that containers run on, within their limits; known once an environment has been built. Raise

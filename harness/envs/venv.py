@@ -12,6 +12,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import importlib.metadata
+import logging
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -34,6 +35,8 @@ from harness.system.decoding import Damaged, decoded
 from harness.system.files import write_atomically
 from harness.system.locks import held
 from harness.system.obstacles import refused
+
+_LOG = logging.getLogger(__package__)
 
 #: Environments built at once. Ten stacks on two cores with a warm cache: one at a time 19 s, two 13 s, three 28 s.
 _AT_ONCE = 2
@@ -88,6 +91,7 @@ def build(
             marker = _whole(place, locked)
             build_s = 0.0
             if marker is None:
+                _LOG.debug("%s: build %s", locked.stack.id, place)
                 began = time.monotonic()
                 _clear(place)
                 try:
@@ -97,11 +101,15 @@ def build(
                     raise
                 if isinstance(made, NotInstalled):
                     remove_tree(place)
+                    took_s = time.monotonic() - began
+                    _LOG.debug("%s: not built, %.1f s: %s", locked.stack.id, took_s, made.signature)
                     return Environment(stack=locked.stack, lock_sha256=locked.sha256, failure=made)
                 marker, notes = made
                 build_s = round(time.monotonic() - began, 3)
+                _LOG.debug("%s: built in %.1f s", locked.stack.id, build_s)
                 edited = inside.edited(site_packages(place), marker.stamps)
             else:
+                _LOG.debug("%s: reuse %s", locked.stack.id, place)
                 edited, notes = undo_shared_edits(
                     place, folder, installer, locked.stack.python, stamps=marker.stamps, shared=marker.shared
                 )

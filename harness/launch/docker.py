@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import os
 import socket
 import struct
@@ -34,6 +35,8 @@ from harness.system import docker
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
+_LOG = logging.getLogger(__package__)
 
 #: Seconds that a server may take to exit once its stdin is closed.
 _GRACE_S = 5.0
@@ -113,6 +116,7 @@ class DockerExecutor:
         command = ["python", "-m", "harness.probe.process.server", "--framework", framework, "--device", device]
 
         def start_server(home: Path, log: Path) -> ServerContainer:
+            _LOG.debug("%s: start in a container, for %s of %s", home.name, framework, environment.stack.id)
             self._stage()
             return ServerContainer(client, {**options, "command": [*command, "--log", str(log)]}, host)
 

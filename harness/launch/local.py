@@ -6,6 +6,7 @@ process, even after SIGKILL.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ from harness.launch.worker import ServerWorker
 from harness.model import Environment, Hardware
 from harness.probe.border.surroundings import ENVIRONMENT, SKELETONS
 from harness.wording.quantities import left_text
+
+_LOG = logging.getLogger(__package__)
 
 
 def caches_of(environment: Environment, folder: Path) -> Path:
@@ -102,6 +105,7 @@ class LocalExecutor:
         ]
 
         def start_server(home: Path, log: Path) -> ServerProcess:
+            _LOG.debug("%s: start, for %s of %s", home.name, framework, environment.stack.id)
             probe = staging.copy(self._files, home / "probe")  # its own: a release can write to what it imports
 
             def ended() -> None:

@@ -7,6 +7,7 @@ Workers are opened a few ahead, because importing a framework takes seconds and 
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import queue
 import threading
@@ -18,6 +19,9 @@ import msgspec
 
 from harness.launch.contract import Ended, Lost, RunPlan, Waiting, Worker
 from harness.model import Cell, Failed
+from harness.wording.names import outcome_text
+
+_LOG = logging.getLogger(__package__)
 
 
 class Started(msgspec.Struct, frozen=True):
@@ -56,6 +60,17 @@ MOST_LANES = 1000
 Event = Started | RoundStarted | Finished | Rerun
 
 T = TypeVar("T")
+
+
+def log_event(event: Event) -> None:
+    """Write the start and the end of a cell to the debug log."""
+    match event:
+        case Started(cell):
+            _LOG.debug("%s: started", cell.id)
+        case Rerun(cell, why):
+            _LOG.debug("%s: started again: %s", cell.id, why)
+        case Finished(cell, ended):
+            _LOG.debug("%s: %s, %.1f s", cell.id, outcome_text(ended.outcome), ended.duration_s)
 
 
 def given_up(lost: Lost) -> Ended:

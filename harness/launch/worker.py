@@ -8,6 +8,7 @@ noticed: that is a `Server`.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import tempfile
@@ -33,6 +34,8 @@ from harness.probe.border.untrusted import read_tail
 from harness.probe.border.wire import CellRequest
 from harness.system import clock
 from harness.system.obstacles import refused
+
+_LOG = logging.getLogger(__package__)
 
 #: Seconds beyond the cell's own timeout in which its server must act on it.
 _OUTER_GRACE_S = 30.0
@@ -116,6 +119,7 @@ class ServerWorker:
             late = isinstance(error, TimeoutError)
             fault = machine.of_error(error) or (machine.BUSY if late else machine.NO_START)
             self._unusable = MachineFault("import", fault, f"its interpreter does not start: {error.strerror}")
+            _LOG.debug("%s: does not start: %s", self._home.name, error)
 
     def wait_until_open(self) -> None:
         self.open()
@@ -133,6 +137,7 @@ class ServerWorker:
                     self._shut()
                     return
                 self._ready = event.get("event") == "ready"
+            _LOG.debug("%s: ready, its framework is imported", self._home.name)
         except Gone as gone:
             self._unusable = _death("import", "the import", gone, self._log_tail(), self._home)
             self._shut()
@@ -189,6 +194,7 @@ class ServerWorker:
         server, self._server, self._ready = self._server, None, False
         if server is not None:
             server.close()
+            _LOG.debug("%s: ended", self._home.name)
             if server.left:
                 self._report(server.left)
             if self._unusable is None:

@@ -14,7 +14,7 @@ from harness.advice import attribution, gpus
 from harness.advice.capacity import available_bytes
 from harness.compare import Comparison, Group
 from harness.launch.contract import Cluster, Ended, RunPlan
-from harness.launch.schedule import Finished
+from harness.launch.schedule import Finished, log_event
 from harness.launch.untimed import run_parallel
 from harness.model import AXES, Cell, Environment, Failed, Finding, Hardware, MachineFault, Passed, Result
 from harness.probe.border.wire import Explanation
@@ -214,6 +214,7 @@ def _run(cells: Sequence[Cell], context: ExplainContext) -> Iterator[Explained]:
             yield Explained(cell=cell, explanation=None, why_not=failure.signature)
     try:
         for event in run_parallel(context.cluster, runnable, context.environment, _plan):
+            log_event(event)
             if isinstance(event, Finished):
                 yield _explained(event.cell, event.ended, context)
     finally:

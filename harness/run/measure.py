@@ -5,6 +5,7 @@ A workload is timed on all its stacks in one session, in turns; exact measuremen
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.config.settings import Settings
@@ -19,8 +20,12 @@ from harness.run.matrix import CellMatrix
 from harness.run.pace import Budget, least_rounds, run_plan
 from harness.run.watch import Watch
 from harness.store import SCHEMA, Store, detail_hashes, key_in, measuring_version, newest
+from harness.store.reuse import why_not_reused
+from harness.store.schema import key_parts_in
 from harness.system import clock
 from harness.wording.quantities import left_text
+
+_LOG = logging.getLogger(__package__)
 
 
 def measure(
@@ -55,6 +60,10 @@ def measure(
     keys = {cell.id: running.key(cell) for cell in cells.cells}
     todo = decide(cells, keys, baseline, least_rounds(settings), store, watch, fresh=fresh)
     wanted = [cell for members in todo.run.values() for cell in members]
+    if _LOG.isEnabledFor(logging.DEBUG):
+        for cell in wanted:
+            why = "all is measured again" if fresh else running.why_not_reused(cell)
+            _LOG.debug("%s: run: %s", cell.id, why or "the step times of its workload are compared with it")
     known_s = expected_s(wanted, store)
     watch.measuring(wanted, len(newest(todo.reused)), {**guessed_s(wanted, known_s, store), **known_s})
     results = list(todo.reused)
@@ -101,6 +110,11 @@ class _Measurement:
         environment = self._environment(cell)
         return key_in(environment, cell, hardware=self._hardware)
 
+    def why_not_reused(self, cell: Cell) -> str:
+        """Say why no stored result of the cell is reused; empty where one could be."""
+        parts = key_parts_in(self._environment(cell), cell, hardware=self._hardware)
+        return why_not_reused(self._store.runs(cell), parts, least_rounds(self._settings) if is_timed(cell) else 0)
+
     def run(self, workloads: Mapping[str, Sequence[Cell]]) -> Iterator[Result]:
         """Run timed workloads first, each on all its stacks; then exact ones, whatever else runs. Yield their results."""
         runnable: dict[str, list[Cell]] = {}
@@ -139,6 +153,7 @@ class _Measurement:
             yield self._keep(event, session)
             if event.ended.left:
                 self._watch.note(f"{event.cell.id} {left_text(event.ended.left)}")
+        schedule.log_event(event)
         self._watch.event(event)
 
     def _keep(self, event: schedule.Finished, session: str) -> Result:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import logging
 import os
 from collections.abc import Mapping
 
@@ -17,6 +18,8 @@ from harness.store import contents, schema
 from harness.store.contents import ProblemHandler, silent
 from harness.system.decoding import Damaged
 from harness.system.files import write_atomically
+
+_LOG = logging.getLogger(__package__)
 
 #: The name of the folder within the results.
 FOLDER = "details"
@@ -37,7 +40,9 @@ class Details:
         for part in schema.encode_parts(detail).values():
             sha256 = hashlib.sha256(part).hexdigest()
             if self._part(sha256) is None:
-                write_atomically(self._file(sha256), gzip.compress(part, mtime=0))
+                file = self._file(sha256)
+                write_atomically(file, gzip.compress(part, mtime=0))
+                _LOG.debug("wrote %s", file)
 
     def read(self, hashes: Mapping[str, str], problem: ProblemHandler = silent) -> Detail | None:
         """Return the detail whose parts have these hashes; None if one of them is missing or damaged. ``problem`` gets those

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import gzip
+import logging
 import os
 from collections.abc import Callable, Iterable
 
@@ -24,6 +25,8 @@ from harness.store.schema import former_key_of, key_of
 from harness.system.decoding import Damaged, decoded
 from harness.system.files import write_atomically
 from harness.system.obstacles import refused
+
+_LOG = logging.getLogger(__package__)
 
 #: Letters of a content key in a file's name, as many as `harness.store.details` takes.
 _NAME_LENGTH = 16
@@ -61,6 +64,7 @@ class Explanations:
             os.makedirs(self._folder, exist_ok=True)
             data = _encoder.encode(_File(_FORMAT, key, cell, explanation))
             write_atomically(file, gzip.compress(data, mtime=0))
+            _LOG.debug("wrote %s", file)
         except OSError as error:
             hint = "choose another folder with --results"
             raise refused(ResultsError, "cannot be written", error, where=file, hint=hint) from None

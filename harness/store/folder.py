@@ -17,6 +17,7 @@ import contextlib
 import errno
 import itertools
 import json
+import logging
 import os
 import re
 import tempfile
@@ -33,6 +34,8 @@ from harness.store.contents import ProblemHandler, silent
 from harness.store.details import Details
 from harness.system.files import create_atomically
 from harness.system.obstacles import refused
+
+_LOG = logging.getLogger(__package__)
 
 #: One part of a path: no separator, no leading dot, nothing that a shell or another system would trip over.
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._,=+@!-]{0,179}")
@@ -93,6 +96,7 @@ class Store:
             for file in (first, later):
                 if self._create(file, result, benchmark):
                     self._listed.pop(os.path.dirname(file), None)
+                    _LOG.debug("wrote %s", file)
                     return file
         raise ResultsError("already exists, and results are never overwritten", where=later, hint="move it away")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import logging
 import os
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from harness.system.decoding import Damaged, decoded
 from harness.system.files import create_atomically
 from harness.system.obstacles import refused
 from harness.wording import commands
+
+_LOG = logging.getLogger(__package__)
 
 _ANY = msgspec.json.Decoder()
 
@@ -53,6 +56,7 @@ def publish(folder: str, output: str) -> WrittenBundle:
             raise NothingMeasured("no results", where=folder, hint=f"`{commands.regress()}` measures some")
         data = bundle.pack(entries)
         create_atomically(output, data)
+        _LOG.debug("wrote %s", output)
     except FileExistsError:  # made while this one was
         raise _there_already(output) from None
     except OSError as error:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from harness.model import Failed, OutOfMemory, Passed, Result, is_measurement
 from harness.probe.adapters import PROGRAM
+from harness.store.schema import changed_key_parts
+from harness.wording.names import outcome_text
 
 
 def reusable(results: Sequence[Result], rounds: int) -> Result | None:
@@ -25,3 +28,20 @@ def reusable(results: Sequence[Result], rounds: int) -> Result | None:
             case Failed() | OutOfMemory() if is_measurement(result.outcome):
                 return result
     return None
+
+
+def why_not_reused(runs: Sequence[Result], parts: Mapping[str, Any], rounds: int) -> str:
+    """Say why none of a cell's stored runs (oldest first) stands for a run with these key parts and ``rounds``; empty where
+    one does."""
+    if not runs:
+        return "nothing is stored of it"
+    same = [run for run in runs if not changed_key_parts(run, parts)]
+    if not same:
+        changed = ", ".join(changed_key_parts(runs[-1], parts))
+        return f"changed since its last run, of {runs[-1].started_at}: {changed}"
+    if reusable(same, rounds) is not None:
+        return ""
+    last = same[-1]
+    if isinstance(last.outcome, Passed):
+        return f"its last run, of {last.started_at}, has fewer timed rounds than {rounds}"
+    return f"its last run, of {last.started_at}, is tried again: {outcome_text(last.outcome)}"

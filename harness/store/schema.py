@@ -136,12 +136,11 @@ def content_key(
 
     Memory counts in whole GiB, because kernels of the same machine differ in the memory that they reserve.
     """
-    return _hash_parts(
-        cell, cell.framework, {"measuring": measuring_version}, lock_sha256, code_sha256, hardware, image
-    )
+    measured_by = {"measuring": measuring_version}
+    return _hash_parts(_key_parts(cell, cell.framework, measured_by, lock_sha256, code_sha256, hardware, image))
 
 
-def _hash_parts(
+def _key_parts(
     cell: Cell,
     framework: str,
     measured_by: Mapping[str, str],
@@ -149,8 +148,8 @@ def _hash_parts(
     code_sha256: str,
     hardware: Hardware,
     image: str,
-) -> str:
-    parts: Mapping[str, Any] = {
+) -> dict[str, Any]:
+    parts: dict[str, Any] = {
         "schema": _KEY_SCHEMA,
         "cell": cell.id,
         "scenario_version": cell.scenario_version,
@@ -168,32 +167,43 @@ def _hash_parts(
         ],
     }
     if image:  # absent from the keys of all that ran in none
-        parts = {**parts, "image": image}
+        parts["image"] = image
+    return parts
+
+
+def _hash_parts(parts: Mapping[str, Any]) -> str:
     return hashlib.sha256(_encoder.encode(parts)).hexdigest()
+
+
+def key_parts_in(environment: Environment, cell: Cell, *, hardware: Hardware) -> dict[str, Any]:
+    """Return what the content key of a cell's runs in an environment is made of, as they are measured now."""
+    measured_by = {"measuring": measuring_version(cell.device)}
+    lock, code = environment.lock_sha256, environment.code_sha256
+    return _key_parts(cell, cell.framework, measured_by, lock, code, hardware, environment.image)
 
 
 def key_in(environment: Environment, cell: Cell, *, hardware: Hardware) -> str:
     """Return the content key of a cell's runs in an environment, as they are measured now."""
-    return content_key(
-        cell,
-        lock_sha256=environment.lock_sha256,
-        code_sha256=environment.code_sha256,
-        measuring_version=measuring_version(cell.device),
-        hardware=hardware,
-        image=environment.image,
-    )
+    return _hash_parts(key_parts_in(environment, cell, hardware=hardware))
+
+
+def key_parts_of(result: Result) -> dict[str, Any]:
+    """Return what the content key of a stored result is made of."""
+    measured_by = {"measuring": result.measuring_version}
+    lock, code = result.lock_sha256, result.code_sha256
+    return _key_parts(result.cell, result.cell.framework, measured_by, lock, code, result.hardware, result.image)
 
 
 def key_of(result: Result) -> str:
     """Return the content key of a stored result."""
-    return content_key(
-        result.cell,
-        lock_sha256=result.lock_sha256,
-        code_sha256=result.code_sha256,
-        measuring_version=result.measuring_version,
-        hardware=result.hardware,
-        image=result.image,
-    )
+    return _hash_parts(key_parts_of(result))
+
+
+def changed_key_parts(result: Result, parts: Mapping[str, Any]) -> list[str]:
+    """Return the names of the key parts in which a stored result differs from a run with ``parts``."""
+    before = key_parts_of(result)
+    names = [*parts, *(before.keys() - parts.keys())]
+    return [name for name in names if _encoder.encode(before.get(name)) != _encoder.encode(parts.get(name))]
 
 
 def former_key_of(result: Result) -> str:
@@ -201,7 +211,7 @@ def former_key_of(result: Result) -> str:
     framework = _FORMER_PATH_OF.get(result.cell.framework, result.cell.framework)
     measured_by = {"probe": result.probe_sha256}
     lock, code = result.lock_sha256, result.code_sha256
-    return _hash_parts(result.cell, framework, measured_by, lock, code, result.hardware, result.image)
+    return _hash_parts(_key_parts(result.cell, framework, measured_by, lock, code, result.hardware, result.image))
 
 
 def _load_1(data: bytes) -> Result:

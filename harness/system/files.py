@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import os
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness.probe.border.trees import remove_tree
+
+_LOG = logging.getLogger(__package__)
 
 #: Of new files, before the user's umask.
 _MODE = 0o666
@@ -76,6 +79,7 @@ def write_requested(file: str | Path, data: bytes | Iterable[bytes]) -> None:
             stream.writelines(pieces)
     else:
         write_atomically(os.path.realpath(file), pieces)
+    _LOG.debug("wrote %s", file)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import hashlib
+import logging
 import re
+import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
@@ -29,6 +31,8 @@ from harness.system.files import write_atomically
 from harness.system.obstacles import refused
 from harness.system.scratch import scratch_folder
 from harness.versions import undeclared
+
+_LOG = logging.getLogger(__package__)
 
 FOLDER = Path(__file__).with_name("locks")
 BASE = FOLDER / "base.txt"
@@ -71,6 +75,7 @@ def known(stack: Stack, *, cache: Path, tools: Sequence[str] = TOOLS) -> LockedS
     for file in (FOLDER / file_name(stack), _cached(stack, cache, requirements)):
         pins = read(file, requirements)
         if pins is not None:
+            _LOG.debug("%s: locked by %s, %d packages", stack.id, file, len(pins))
             return _locked(stack, pins)
     return None
 
@@ -85,14 +90,18 @@ def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = 
     requirements = wanted(stack, tools)
     base, cached = base_pins(), _cached(stack, cache, requirements)
     left_out = [_pin(name, version) for name, version in stack.versions.items() if version == ABSENT]
+    began = time.monotonic()
     resolved = resolve(requirements, base=base, compile=compile, python=stack.python, overrides=left_out)
     if isinstance(resolved, Failed) and (own := _without_added(stack)) is not None:
         alone = resolve(wanted(own, tools), base=base, compile=compile, python=stack.python)
         if not isinstance(alone, NotInstalled):  # else it is the stack itself that cannot be had
             pins = [*left_out, *(_pin(name, version) for name, version in own.versions.items())]
             resolved = resolve(requirements, base=base, compile=compile, python=stack.python, overrides=pins)
+    took_s = time.monotonic() - began
     if isinstance(resolved, NotInstalled):
+        _LOG.debug("%s: not resolved, %.1f s: %s", stack.id, took_s, resolved.signature)
         return resolved
+    _LOG.debug("%s: resolved in %.1f s, %d packages, kept in %s", stack.id, took_s, len(resolved), cached)
     try:
         write(cached, requirements, resolved)
     except OSError as error:

@@ -25,6 +25,7 @@ HOSTILE = "[bold red]x[/] \x1b[2J\u202e::error::boom"
 PRINTS = {
     "output.py": "it is its job",
     "__init__.py": "a line for every error, through `plain`",
+    "debug_log.py": "a log on stderr, through `plain`",
     "lines.py": "it is its job",
     "progress.py": "a log on stderr, through `plain`",
     "env.py": "a path for $(...), which nothing may change",

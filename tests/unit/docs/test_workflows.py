@@ -21,6 +21,7 @@ MAY_WRITE = {
     "Regress": ("pages: write", "id-token: write"),
     "Nightly": ("pages: write", "id-token: write"),
     "Comment": ("actions: read", "pull-requests: write"),
+    "Release": ("id-token: write",),
 }
 
 
@@ -91,6 +92,12 @@ def scripts(text: str) -> list[str]:
     return found
 
 
+def built(folder: Path, version: str) -> None:
+    """What `nox -s dist` leaves."""
+    (folder / "dist").mkdir()
+    (folder / "dist" / f"dsregress-{version}.tar.gz").touch()
+
+
 def run_step(script: str, failing: str, folder: Path, **variables: str) -> int:
     """Run a step as GitHub does where it names no shell, with programs that all succeed but one; its exit code."""
     bin_folder = folder / "bin"
@@ -131,10 +138,34 @@ def test_a_step_fails_with_any_program_it_calls(script: str, program: str, tmp_p
 def test_a_step_whose_programs_succeed_succeeds(tmp_path: Path, text: str) -> None:
     for number, script in enumerate(scripts(text)):
         (folder := tmp_path / str(number)).mkdir()
-        assert run_step(script, "", folder, RESULTS="success success") == 0, script
+        built(folder, "0.1.0")
+        assert run_step(script, "", folder, RESULTS="success success", GITHUB_REF_NAME="v0.1.0") == 0, script
 
 
 @pytest.mark.parametrize("result", ["failure", "cancelled", "skipped"])
 def test_the_gate_is_shut_by_any_job_that_did_not_succeed(result: str, tmp_path: Path) -> None:
     (gate,) = scripts((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8").partition("  gate:")[2])
     assert run_step(gate, "", tmp_path, RESULTS=f"success {result}") == 1
+
+
+RELEASE = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("tag", ["v0.1", "v0.1.1", "v", "v0.1.0rc1"])
+def test_a_tag_of_another_version_than_the_one_built_publishes_nothing(tag: str, tmp_path: Path) -> None:
+    (check_tag,) = [script for script in scripts(RELEASE) if "GITHUB_REF_NAME" in script]
+    built(tmp_path, "0.1.0")
+    assert run_step(check_tag, "", tmp_path, GITHUB_REF_NAME=tag) == 1
+
+
+def test_what_may_publish_runs_nothing_of_the_project_and_waits_for_its_tests() -> None:
+    before, publish = RELEASE.split("\n  publish:\n")
+    assert "id-token" not in before
+    assert scripts(publish) == []
+    assert [action.partition("@")[0] for action in re.findall(r"uses: (.*)", publish)] == [
+        "actions/download-artifact",
+        "pypa/gh-action-pypi-publish",
+    ]
+    assert "needs: build" in publish
+    assert "needs: ci" in before
+    assert "uses: ./.github/workflows/ci.yml " in before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import logging
 import multiprocessing
 import os
 import re
@@ -285,3 +286,20 @@ def test_a_truncated_wheel_leaves_no_half_environment_and_the_next_run_recovers(
     assert [place for place in (tmp_path / "work" / "envs").iterdir() if place.is_dir()] == []
     wheel.write_bytes(whole)
     assert built(tmp_path, locked).failure is None
+
+
+def test_the_debug_log_says_what_is_built_and_what_is_reused(
+    tmp_path: Path, index: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    locked = tiny_packages.locked(PYTHON, "mine==1.0")
+    with caplog.at_level(logging.DEBUG, logger="harness.envs"):
+        built(tmp_path, locked)
+        built(tmp_path, locked)
+        built(tmp_path, tiny_packages.locked(PYTHON, "broken==1.0"))
+    said = [re.sub(r"\d+\.\d s|[^ ]*/envs/[^ ]+", "X", record.getMessage()) for record in caplog.records]
+    stack = locked.stack.id
+    assert said == [
+        *(f"{stack}: build X", f"{stack}: built in X", f"{stack}: reuse X"),
+        f"py{PYTHON}-mine0: build X",
+        f"py{PYTHON}-mine0: not built, X: build of broken: RuntimeError: nvcc of bin is missing",
+    ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -301,3 +303,14 @@ def test_a_stored_line_whose_secret_is_not_known_does_not_run(tmp_path: Path) ->
 def program_cell(line: str) -> Cell:
     plain = cell("A")
     return msgspec.structs.replace(plain, scenario="s", parameters={**plain.parameters, "program": line})
+
+
+def test_the_debug_log_names_a_server_when_it_is_ready_and_when_it_ends(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = worker(tmp_path, GOOD)
+    with caplog.at_level(logging.DEBUG, logger="harness.launch"):
+        one.wait_until_open()
+        one.close()
+    said = [re.sub(r"^server-\w+", "SERVER", record.getMessage()) for record in caplog.records]
+    assert said == ["SERVER: ready, its framework is imported", "SERVER: ended"]

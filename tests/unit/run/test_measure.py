@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -264,3 +266,40 @@ def test_a_pipe_where_the_lock_notes_its_process_blocks_no_run(tmp_path: Path) -
     os.mkfifo(tmp_path / "run.pid")  # what is measured can write here
     with run_lock(tmp_path):
         assert (tmp_path / "run.pid").read_text() == f"{os.getpid()}\n"
+
+
+def reasons(lab: Lab, caplog: pytest.LogCaptureFixture, *versions: str, **options: object) -> list[str]:
+    """What the debug log says of why cells are run, without times."""
+    caplog.clear()
+    with caplog.at_level(logging.DEBUG, logger="harness.run"):
+        lab.run(*versions, **options)  # type: ignore[arg-type]
+    lines = [record.getMessage() for record in caplog.records if record.name == "harness.run"]
+    return [re.sub(r"20\d\d-[^ ,]+Z", "DATE", line.partition(": run: ")[2]) for line in lines]
+
+
+def test_the_debug_log_says_why_a_stored_result_is_not_reused(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    assert reasons(lab, caplog, "A") == ["nothing is stored of it"]
+    assert reasons(lab, caplog, "A") == []
+    assert reasons(lab, caplog, "A", fresh=True) == ["all is measured again"]
+    assert reasons(lab, caplog, "A", rounds=30) == ["its last run, of DATE, has fewer timed rounds than 30"]
+    assert reasons(lab, caplog, "A", memory=48 << 30) == ["changed since its last run, of DATE: hardware"]
+    assert reasons(lab, caplog, "A", "B") == [
+        "the step times of its workload are compared with it",
+        "nothing is stored of it",
+    ]
+
+
+def test_the_debug_log_says_that_a_timeout_is_tried_again(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    lab.executor.behaviour = lambda cell: Ended(outcome=TimedOut("step", 5.0))
+    lab.run("A")
+    assert reasons(lab, caplog, "A") == [
+        "its last run, of DATE, is tried again: no sign of life for 5 s, last seen in step"
+    ]
+
+
+def test_the_debug_log_says_when_cells_start_and_how_they_end(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, logger="harness.launch"):
+        lab.run("A", select="llama/base/sim")
+    said = [record.getMessage() for record in caplog.records if record.name == "harness.launch"]
+    cell = lab.store.load().results[0].cell.id
+    assert said == [f"{cell}: started", f"{cell}: passed, 0.1 s"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -233,3 +235,24 @@ def test_drift_tells_what_else_moved_on_this_python() -> None:
     b = locked("mine==2.0", "tokenizers==0.22.2", "torch==2.6.0", "triton==3.2", "new==1 ; python_version >= '3.11'")
     assert locking.drift(a, b, ("mine", "torch")) == ("new absent -> 1", "tokenizers 0.21.4 -> 0.22.2")
     assert "triton 3.1 -> 3.2" in locking.drift(a, b, ("mine",))
+
+
+def test_the_debug_log_says_where_a_lock_is_from(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    resolver = Resolver(["mine==1.0\nother==2.0\n"])
+    with caplog.at_level(logging.DEBUG, logger="harness.versions"):
+        for _ in range(2):
+            locking.lock(MINE, cache=tmp_path, compile=resolver)
+    (kept,) = tmp_path.glob("*.txt")
+    assert [re.sub(r"\d+\.\d s", "TIME", record.getMessage()) for record in caplog.records] == [
+        f"py3.11-mine1.0: resolved in TIME, 2 packages, kept in {kept}",
+        f"py3.11-mine1.0: locked by {kept}, 2 packages",
+    ]
+
+
+def test_the_debug_log_says_why_a_stack_is_not_locked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    resolver = Resolver([Failed("resolve", "no such release")] * 3)
+    with caplog.at_level(logging.DEBUG, logger="harness.versions"):
+        locking.lock(MINE, cache=tmp_path, compile=resolver)
+    assert [re.sub(r"\d+\.\d s", "TIME", record.getMessage()) for record in caplog.records] == [
+        "py3.11-mine1.0: not resolved, TIME: no such release"
+    ]
