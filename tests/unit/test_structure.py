@@ -1,4 +1,5 @@
-"""How the tests are laid out: nobody imports a test, unit tests lie where their module does, no golden file is left over."""
+"""The layout of the tests: nobody imports a test, unit tests lie where their module does, no golden file is left over. And
+the docstrings of the code."""
 
 from __future__ import annotations
 
@@ -49,3 +50,16 @@ def test_every_golden_file_is_compared_with_something() -> None:
     for file in (TESTS / "golden").iterdir():
         stem = file.name.replace("80", "{width}").replace("120", "{width}")
         assert f'"{file.name}"' in tests or f'f"{stem}"' in tests, f"no test compares {file.name}"
+
+
+def test_docstrings_say_what_a_thing_does_or_is() -> None:
+    """PEP 257: "Return ...", and no noun phrase that only its function's name completes."""
+    phrases = ("What", "Whether", "Of", "Where", "Who", "How")
+    found = [
+        f"{file.relative_to(ROOT)}:{node.body[0].lineno}"
+        for file in sorted((ROOT / "harness").rglob("*.py"))
+        for node in ast.walk(parsed(file))
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        and (ast.get_docstring(node) or "").partition(" ")[0] in phrases
+    ]
+    assert found == []

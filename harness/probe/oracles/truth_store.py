@@ -75,13 +75,13 @@ _SOURCES = (Path(__file__).parent, Path(__file__).parents[1] / "workloads")
 
 
 def file_of(work: Workload, shape: Mapping[str, Any], steps: int, job: Any = None) -> Path | None:
-    """Where the truth of a workload, or of a job of several models with it, is kept; None where none is. ``job`` is what
-    tells such jobs apart, as JSON has it."""
+    """Return the file of the truth of a workload, or of a job of several models with it; None if no truths are kept.
+    ``job`` tells such jobs apart, as JSON has it."""
     return _file("truth", dataclasses.replace(work, **_INDIFFERENT), shape, steps=steps, job=job)
 
 
 def memory_file_of(work: Workload, shape: Mapping[str, Any], device: str) -> Path | None:
-    """Where what plain PyTorch takes for a micro-batch of a workload is kept; None where nothing is."""
+    """Return the file of the memory that plain PyTorch takes for a micro-batch of a workload; None if none is kept."""
     return _file("memory", work, shape, device=device)
 
 
@@ -161,7 +161,7 @@ def _releases() -> dict[str, str]:
 
 
 def _processor() -> list[Any]:
-    """What decides which instructions torch and its libraries compute with, and in which order they add."""
+    """Return what decides which instructions torch and its libraries compute with, and in which order they add."""
     limits = {name: os.environ.get(name, "") for name in _INSTRUCTION_SETS}
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
