@@ -37,7 +37,7 @@ def remove_runs():
     shutil.rmtree("..", ignore_errors=True)
 """
 
-#: Release -> what it does, and what its result may say; it may also have passed before it is seen.
+#: Release -> what it does, and what its result says.
 SPOILS = {
     "13.0.0": ("fill", "the disk is full"),
     "13.1.0": ("fork", "too many processes or threads run"),

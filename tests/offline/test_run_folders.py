@@ -8,6 +8,7 @@ from tests.offline.project import GOOD, Project, cell, stack
 from tests.packages import build
 
 NESTING_RUN, NESTING_HOME, REMOVING, FORKING = "11.0.0", "11.1.0", "11.4.0", "12.6.0"
+LEAVING, LEAVING_AND_DYING = "12.7.0", "12.8.0"
 
 #: At the end of a release: runs once, in the first step of rank 0, in the folder of the run.
 ONCE = """
@@ -48,8 +49,19 @@ def fork_and_exit():
                 os._exit(0)
             time.sleep(0.0005)
         os._exit(0)
+
+def leave_a_fork():
+    if os.fork() == 0:
+        os.setsid()  # and keeps all files of its rank open, as no daemon does
+        time.sleep(600)
+        os._exit(0)
+
+def leave_a_fork_and_die():
+    leave_a_fork()
+    os.kill(os.getpid(), 11)
 """
 SPOILS = {NESTING_RUN: "nest_run", NESTING_HOME: "nest_home", REMOVING: "remove_runs", FORKING: "fork_and_exit"}
+SPOILS |= {LEAVING: "leave_a_fork", LEAVING_AND_DYING: "leave_a_fork_and_die"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -87,4 +99,14 @@ def test_what_forks_and_exits_at_once_is_ended_with_its_cell_and_named(project: 
     assert report.cell(FORKING)["outcome"] == "passed"
     assert f"{cell(FORKING)} left " in report.said.err
     assert stack(GOOD) not in report.said.err
+    assert project.processes() == []
+
+
+def test_a_fork_of_a_rank_that_outlives_it_delays_no_cell_and_changes_no_outcome(project: Project) -> None:
+    project.configure(GOOD, LEAVING, LEAVING_AND_DYING)
+    report = project.regress()
+    assert report.cell(LEAVING)["outcome"] == "passed"
+    assert f"{cell(LEAVING)} left 1 process running, which was ended: python" in report.said.err
+    assert report.cell(LEAVING_AND_DYING)["outcome"] == "failed"
+    assert f"{LEAVING_AND_DYING}  fit/base/cpu: failed in step: killed by SIGSEGV" in report.said.err
     assert project.processes() == []

@@ -148,6 +148,7 @@ class Ranks:
         code = 1
         try:
             processes.die_with_parent(parent)
+            os.register_at_fork(after_in_child=theirs.close)  # what a rank leaves running does not hide its end
             for number_of_signal in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number_of_signal, signal.SIG_DFL)  # the parent may handle them
             ours.close()

@@ -148,6 +148,7 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
             processes.die_with_parent(parent)
             ours.close()
             host.close()
+            os.register_at_fork(after_in_child=theirs.close)  # else the cell ends only when the last fork of a rank has
             code = _cell_process(folder, theirs)
         finally:
             os._exit(code)
