@@ -110,3 +110,8 @@ def configure(project: Project, cluster: Nodes, *versions: str, ray: str = "", *
     text = f'[tool.dsregress.ray]\naddress = "{cluster.address}"\n{ray}'
     environments = str(project.folder / "environments")  # of the driver; the nodes have their own
     project.configure(*versions, text=text, **{"executor": "ray", "environments": environments, **values})  # type: ignore[arg-type]
+
+
+def servers(project: Project) -> list[str]:
+    """What runs in the nodes' environments: servers, and the cells and ranks that are forked from them."""
+    return [command for command in project.processes() if "harness.probe.process.server" in command]

@@ -11,17 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.ray_cluster import LIMIT_S, Nodes, configure, running
+from tests.cluster.ray_cluster import LIMIT_S, Nodes, configure, running, servers
 from tests.offline.project import GOOD, VERSION, Project, stored, without_times
 from tests.offline.waiting import heard, until
 
 SEVERAL = tuple(VERSION[behaviour] for behaviour in ("good", "hungry", "wrong", "crashing", "busy", "new-default"))
 TWO_WORKLOADS = ["fit/base/cpu", "fit/gradient_accumulation_steps=3/cpu"]
-
-
-def servers(project: Project) -> list[str]:
-    """What runs in the nodes' environments: servers, and the cells and ranks that are forked from them."""
-    return [command for command in project.processes() if "harness.probe.process.server" in command]
 
 
 def built(cluster: Nodes) -> dict[str, float]:

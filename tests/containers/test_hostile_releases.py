@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.builders.spoiling import spoiling
 from tests.containers.projects import Engine, configure
 from tests.offline.project import GOOD, Project
 from tests.packages import build
@@ -11,31 +12,6 @@ from tests.packages import build
 #: What a container has of each; small, so that little is enough.
 LIMITS = "scratch_bytes = 16777216\npids = 200\n"
 
-#: At the end of a release: runs once, in the first step of rank 0, in the folder of the run.
-ONCE = """
-import os, shutil, time
-
-class Engine(Engine):
-    def step(self):
-        if self.rank == 0 and not hasattr(self, "spoiled"):
-            self.spoiled = True
-            {spoil}()
-        return super().step()
-
-def fill():
-    with open("/tmp/filling", "wb") as file:
-        while True:
-            file.write(bytes(1 << 20))
-
-def fork():
-    while True:
-        if os.fork() == 0:
-            os.setsid()
-            time.sleep(600)
-
-def remove_runs():
-    shutil.rmtree("..", ignore_errors=True)
-"""
 
 #: Release -> what it does, and what its result says.
 SPOILS = {
@@ -48,7 +24,7 @@ SPOILS = {
 @pytest.fixture(scope="module", autouse=True)
 def releases(shared: Project) -> None:
     for version, (spoil, _) in SPOILS.items():
-        build.build(shared.folder / "index", version, more=ONCE.replace("{spoil}", spoil))
+        build.build(shared.folder / "index", version, more=spoiling(spoil))
 
 
 def test_what_a_release_does_to_its_container_is_no_verdict_and_costs_no_other_release(

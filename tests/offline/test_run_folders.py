@@ -4,62 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.builders.spoiling import spoiling
 from tests.offline.project import GOOD, Project, cell, stack
 from tests.packages import build
 
 NESTING_RUN, NESTING_HOME, REMOVING, FORKING = "11.0.0", "11.1.0", "11.4.0", "12.6.0"
 LEAVING, LEAVING_AND_DYING = "12.7.0", "12.8.0"
 
-#: At the end of a release: runs once, in the first step of rank 0, in the folder of the run.
-ONCE = """
-import os, shutil, time
-
-class Engine(Engine):
-    def step(self):
-        if self.rank == 0 and not hasattr(self, "spoiled"):
-            self.spoiled = True
-            {spoil}()
-        return super().step()
-
-def nest(folder):
-    at = os.open(folder, os.O_RDONLY)
-    for _ in range(1500):
-        os.mkdir("d", dir_fd=at)
-        below = os.open("d", os.O_RDONLY, dir_fd=at)
-        os.close(at)
-        at = below
-    os.close(at)
-
-def nest_run():
-    nest(".")
-
-def nest_home():
-    nest(os.environ["HOME"])
-
-def remove_runs():
-    shutil.rmtree("..", ignore_errors=True)
-
-def fork_and_exit():
-    if os.fork() == 0:
-        os.setsid()
-        os.closerange(3, 1024)  # as a daemon does
-        end = time.monotonic() + 20
-        while time.monotonic() < end:
-            if os.fork():
-                os._exit(0)
-            time.sleep(0.0005)
-        os._exit(0)
-
-def leave_a_fork():
-    if os.fork() == 0:
-        os.setsid()  # and keeps all files of its rank open, as no daemon does
-        time.sleep(600)
-        os._exit(0)
-
-def leave_a_fork_and_die():
-    leave_a_fork()
-    os.kill(os.getpid(), 11)
-"""
 SPOILS = {NESTING_RUN: "nest_run", NESTING_HOME: "nest_home", REMOVING: "remove_runs", FORKING: "fork_and_exit"}
 SPOILS |= {LEAVING: "leave_a_fork", LEAVING_AND_DYING: "leave_a_fork_and_die"}
 
@@ -67,7 +18,7 @@ SPOILS |= {LEAVING: "leave_a_fork", LEAVING_AND_DYING: "leave_a_fork_and_die"}
 @pytest.fixture(scope="module", autouse=True)
 def releases(shared: Project) -> None:
     for version, spoil in SPOILS.items():
-        build.build(shared.folder / "index", version, more=ONCE.replace("{spoil}", spoil))
+        build.build(shared.folder / "index", version, more=spoiling(spoil))
 
 
 @pytest.mark.parametrize("version", [NESTING_RUN, NESTING_HOME])
