@@ -103,7 +103,9 @@ def test_a_message_keeps_its_words() -> None:
     assert without_secrets(text) == text.replace("--api_key X", "--api_key ***")
 
 
-@pytest.mark.parametrize("part", ["key", "-", "'", "key=", "sk-", "://", "--key ", "a_key:", "/home/", "eyJ", ":", "\\", "Authorization: "])
+@pytest.mark.parametrize(
+    "part", ["key", "-", "'", "key=", "sk-", "://", "--key ", "a_key:", "/home/", "eyJ", ":", "\\", "Authorization: "]
+)
 def test_a_long_text_takes_no_longer_than_its_length(part: str) -> None:
     begun = time.perf_counter()
     published(part * (100_000 // len(part)))
