@@ -11,6 +11,7 @@ import pytest
 from harness.envs import cleaning, venv
 from harness.model import Environment
 from tests.builders import tiny_packages
+from tests.nesting import nested
 
 pytestmark = pytest.mark.slow  # environments are built
 
@@ -87,3 +88,27 @@ def test_all_of_them_go_with_all_that_serves_them_and_nothing_else(work: Path) -
     assert left == sorted(kept)
     shutil.rmtree(work / "edited")
     assert cleaning.everything(work) == cleaning.unused(work, ()) == ()
+
+
+def test_folders_nested_without_end_are_removed(tmp_path: Path) -> None:
+    nested(tmp_path / "caches" / "one", 3000)
+    (found,) = cleaning.everything(tmp_path)
+    cleaning.remove(found)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_that_a_killed_run_left_without_permissions_are_removed(tmp_path: Path) -> None:
+    shut = tmp_path / "caches" / "one" / "work"
+    shut.mkdir(parents=True)
+    shut.chmod(0)
+    (found,) = cleaning.everything(tmp_path)
+    cleaning.remove(found)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_removed_says_why(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "caches").symlink_to(tmp_path / "elsewhere")
+    (found,) = cleaning.everything(tmp_path)
+    with pytest.raises(OSError, match="symbolic link"):
+        cleaning.remove(found)
