@@ -85,7 +85,7 @@ def _sized(places: list[Path], going: Counter[tuple[int, int]]) -> tuple[Removab
 
 
 def _inodes(place: Path) -> Iterator[tuple[tuple[int, int], os.stat_result]]:
-    """Yield device and inode of all but folders and links to them, however deep they are nested, as far as this user may look."""
+    """Yield device and inode of all but folders and links to them, however deep, as far as this user may look."""
     left = [os.fspath(place)]
     while left:
         try:
