@@ -16,7 +16,9 @@ import msgspec
 
 from harness.envs.places import BYTECODE, SHARED
 from harness.envs.venv import read_marker
+from harness.errors import EnvironmentUnavailable
 from harness.probe.border.trees import remove_tree
+from harness.system.locks import try_lock
 
 #: All that the harness makes in the folder, and can make again: not ``edited``, which holds a user's edits.
 _ALL = ("envs", SHARED, BYTECODE, "locks", "probe", "caches", "skeletons", "truths", "runs")
@@ -50,6 +52,18 @@ def unused(folder: Path, used: Collection[str]) -> tuple[Removable, ...]:
     caches = [place for place in _folders(folder / "caches") if place.name not in stems]
     going += Counter(inode for place in (*bytecode, *caches) for inode, _ in _inodes(place))
     return _sized([*superfluous, *shared, *bytecode, *caches], going)
+
+
+def check_idle(folder: Path) -> None:
+    """Raise EnvironmentUnavailable if another process builds an environment in ``folder``: what serves it would be taken
+    for unused. Runs are not looked for. Raise OSError."""
+    for file in sorted((folder / "envs").glob("*.lock")):
+        lock = try_lock(file)
+        if lock is None:
+            raise EnvironmentUnavailable(
+                "another process builds it", where=str(file.with_suffix("")), hint="wait for its end"
+            )
+        lock.release()
 
 
 def remove(removable: Removable) -> None:

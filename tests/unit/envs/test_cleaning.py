@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.envs import cleaning, venv
+from harness.errors import EnvironmentUnavailable
 from harness.model import Environment
+from harness.system import locks
 from tests.builders import tiny_packages
 from tests.nesting import nested
 
@@ -88,6 +90,14 @@ def test_all_of_them_go_with_all_that_serves_them_and_nothing_else(work: Path) -
     assert left == sorted(kept)
     shutil.rmtree(work / "edited")
     assert cleaning.everything(work) == cleaning.unused(work, ()) == ()
+
+
+def test_while_an_environment_is_built_nothing_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "envs" / "one").mkdir(parents=True)
+    file = tmp_path / "envs" / "one.lock"
+    with locks.held(file, lambda: None), pytest.raises(EnvironmentUnavailable, match="another process builds it"):
+        cleaning.check_idle(tmp_path)
+    cleaning.check_idle(tmp_path)
 
 
 def test_folders_nested_without_end_are_removed(tmp_path: Path) -> None:
