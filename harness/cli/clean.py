@@ -42,6 +42,8 @@ def command(everything: bool, dry_run: bool) -> None:
         return
     try:
         with contextlib.nullcontext() if dry_run else run_lock(folder):
+            if not dry_run:
+                cleaning.check_idle(folder)
             found = cleaning.everything(folder) if everything else cleaning.unused(folder, _used(settings))
             for removable in found:
                 if not dry_run:

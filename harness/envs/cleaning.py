@@ -16,6 +16,9 @@ import msgspec
 
 from harness.envs.places import BYTECODE, SHARED
 from harness.envs.venv import read_marker
+from harness.errors import EnvironmentUnavailable
+from harness.probe.border.trees import remove_tree
+from harness.system.locks import try_lock
 
 #: All that the harness makes in the folder, and can make again: not ``edited``, which holds a user's edits.
 _ALL = ("envs", SHARED, BYTECODE, "locks", "probe", "caches", "skeletons", "truths", "runs")
@@ -51,9 +54,23 @@ def unused(folder: Path, used: Collection[str]) -> tuple[Removable, ...]:
     return _sized([*superfluous, *shared, *bytecode, *caches], going)
 
 
+def check_idle(folder: Path) -> None:
+    """Raise EnvironmentUnavailable if another process builds an environment in ``folder``: what serves it would be taken
+    for unused. Runs are not looked for. Raise OSError."""
+    for file in sorted((folder / "envs").glob("*.lock")):
+        lock = try_lock(file)
+        if lock is None:
+            raise EnvironmentUnavailable(
+                "another process builds it", where=str(file.with_suffix("")), hint="wait for its end"
+            )
+        lock.release()
+
+
 def remove(removable: Removable) -> None:
     """Remove a folder, and the lock of an environment next to it. Raise OSError."""
-    shutil.rmtree(removable.place)
+    remove_tree(removable.place)
+    if removable.place.exists():
+        shutil.rmtree(removable.place)  # says why it stays
     if removable.place.parent.name == "envs":
         removable.place.with_name(f"{removable.place.name}.lock").unlink(missing_ok=True)
 
@@ -82,7 +99,17 @@ def _sized(places: list[Path], going: Counter[tuple[int, int]]) -> tuple[Removab
 
 
 def _inodes(place: Path) -> Iterator[tuple[tuple[int, int], os.stat_result]]:
-    for folder, _, names in os.walk(place):
-        for name in names:
-            status = os.lstat(os.path.join(folder, name))
-            yield (status.st_dev, status.st_ino), status
+    """Yield device and inode of all but folders and links to them, however deep, as far as this user may look."""
+    left = [os.fspath(place)]
+    while left:
+        try:
+            with os.scandir(left.pop()) as found:
+                entries = list(found)
+        except OSError:  # it is gone, or nested deeper than a path is long
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                left.append(entry.path)
+            elif not entry.is_dir():
+                status = os.lstat(entry.path)
+                yield (status.st_dev, status.st_ino), status

@@ -2,6 +2,7 @@
 
 History of the schema
     2  2026-11  Ends with a checksum, ``sha256`` (`harness.store.checksum`). A file that does not match its own is not read.
+                Failures are as they were judged, and no longer read by their texts.
     1  2026-11  First. The file is `harness.model.Result` on one line; the parts of its detail
                 (`harness.probe.border.wire.Detail`) are in files of their own, named by the hashes in ``detail_sha256``
                 (see `harness.store.details`). Optional, and absent from older files: ``image``, the ``shape`` of the model
@@ -51,6 +52,9 @@ from harness.system import clock
 from harness.system.decoding import Damaged, decoded
 
 SCHEMA = 2
+
+#: The schema from which on every failure is stored as whose it is: it is no longer read by its text.
+_JUDGED_SINCE = 2
 
 #: Schema of the content key, which does not depend on the format of a file.
 _KEY_SCHEMA = 1
@@ -250,6 +254,8 @@ def _true_outcome(result: Result) -> Outcome:
     """Return the outcome of a result that was written before outcomes distinguished whether the release, the machine or the
     harness ended a run."""
     outcome = result.outcome
+    if isinstance(outcome, Failed | OutOfMemory) and result.schema >= _JUDGED_SINCE:
+        return outcome  # a log may speak of faults that ended nothing
     match outcome:
         case Passed() if not has_figures(result.record):
             return Failed("harness", NO_FIGURES)

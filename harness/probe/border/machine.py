@@ -132,12 +132,13 @@ _LONGEST_TEXT = 20_000
 
 
 def of_error(error: BaseException) -> str:
-    """Return the fault of the machine that an exception, or one that it was raised from, reports; empty without one. A
-    network that we refuse a program is not lost, whatever a library reports."""
+    """Return the fault of the machine that an exception, or one that it was raised from, reports; empty without one.
+    What we refuse a program, as the error says by its ``refuses``, is no fault: a network is not lost then, whatever a
+    library reports."""
     chain = list(_with_causes(error))
-    is_refused = any(getattr(each, "refuses_network", False) for each in chain)
+    refused = {getattr(each, "refuses", "") for each in chain}
     for each in chain:
-        if (fault := _of_one(each)) and not (is_refused and fault == NETWORK):
+        if (fault := _of_one(each)) and fault not in refused:
             return fault
     return ""
 

@@ -41,6 +41,9 @@ _TRIAL = (
     "say_what_works(sys.argv[2])"
 )
 
+#: What the kernel answers a write that it refuses: a view has files without changes of their own.
+_REFUSALS = {VIEW: errno.EROFS, LANDLOCK: errno.EACCES}
+
 #: Name of the folder, below a run's, in which its view keeps changes.
 _CHANGED = "changed"
 
@@ -151,11 +154,14 @@ def discard(run: Path) -> None:
 
 def refused_path(run: Path, error: OSError) -> str:
     """Return the path that a program could not write because of its shield; "" if its error is another one."""
-    if kind_of(run) != LANDLOCK or error.errno != errno.EACCES or not isinstance(error.filename, (str, bytes)):
+    kind = kind_of(run)
+    if error.errno != _REFUSALS.get(kind) or not isinstance(error.filename, (str, bytes)):
         return ""
     path = os.path.realpath(os.fsdecode(error.filename))
     if any(Path(path).is_relative_to(folder) for folder in _shield(run).writable):
         return ""
+    if kind == VIEW:
+        return path
     there = next(one for one in (Path(path), *Path(path).parents) if one.exists())
     return path if os.access(there, os.W_OK) else ""
 

@@ -33,6 +33,9 @@ NAME = "repeats"
 #: File in the folder of a repeat: the error of the harness's own that ended it.
 _BROKEN = "broken"
 
+#: Exit status of a repeat that did all that was ordered. A program has other reasons for its own.
+_DONE = 113
+
 #: Interval at which a rank looks for the next order, and a starter for the end of its repeat.
 _POLL_S = 0.05
 #: Interval at which a waiting rank gives a sign of life.
@@ -158,6 +161,7 @@ def _repeat(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> Non
         try:
             processes.die_with_parent(parent)
             _run(folder, order, rank, body)
+            os._exit(_DONE)
         finally:
             os._exit(0)
     deadline, failed = time.monotonic() + order["limit_s"], folder / "failed"
@@ -166,6 +170,8 @@ def _repeat(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> Non
         if ended:
             if os.WIFSIGNALED(status):
                 _fail(failed, signal_signature(os.WTERMSIG(status)))
+            elif os.WEXITSTATUS(status) != _DONE:  # os._exit, too
+                _fail(failed, "it ended")
             return
         if failed.exists():
             deadline = min(deadline, time.monotonic() + _GRACE_S)
@@ -185,21 +191,16 @@ def _run(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
     os.environ.update(MASTER_PORT=str(order["port"]), DSREGRESS_RENDEZVOUS=f"file://{folder}/rendezvous")
     os.chdir(folder)
-    done = False
     try:
         while not (folder / _PLACED).exists():
             time.sleep(_POLL_S)
         body(order, rank)
-        done = True
     except BaseException as error:
         own = own_fault(error)
         if own is not None and not isinstance(own.error, NoStandInError):
             _fail(folder / _BROKEN, signature_of(error))
         _fail(folder / "failed", signature_of(error))
         raise
-    finally:
-        if not done:
-            _fail(folder / "failed", "it ended")
 
 
 def _fail(file: Path, why: str) -> None:

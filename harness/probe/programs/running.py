@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.probe import isolation, launch_line
-from harness.probe.border import faults
+from harness.probe.border import faults, machine
 from harness.probe.border.surroundings import SKELETONS
 from harness.probe.error_chain import behind, behind_one_another
 from harness.probe.launch_line import LaunchLineError
@@ -53,6 +53,7 @@ class CannotRun(ProgramError):
     add."""
 
     says_what_to_do = True
+    refuses = ""  #: the fault that the machine does not have, as it is we who refuse (see `machine.of_error`)
 
 
 #: Errors of the same kind.
@@ -132,10 +133,12 @@ def run(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
                 raise
             except Exception as error:
                 if isinstance(error, OSError) and (path := isolation.refused_path(run_folder, error)):
-                    raise CannotRun(
+                    cannot = CannotRun(
                         f"{line.program} writes to {path}, and this machine can keep it from your files only by refusing: "
                         "let it write below its folder"
-                    ) from error
+                    )
+                    cannot.refuses = machine.READ_ONLY
+                    raise cannot from error
                 if not start.has_rank and _asks_for_its_rank(error):
                     raise CannotRun(
                         f"{line.program} asks for its rank, and no launcher gives it one: start it by torchrun or deepspeed"

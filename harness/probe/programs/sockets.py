@@ -15,6 +15,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from harness.probe.border import machine
 from harness.probe.programs.errors import place
 from harness.probe.replacing import Patches
 
@@ -23,7 +24,7 @@ class NoNetworkError(socket.gaierror, ConnectionError):
     """Has both types of error that an unreachable host raises, so that a program which can go on without a network does."""
 
     says_where = True
-    refuses_network = True
+    refuses = machine.NETWORK
 
     def __init__(self, host: str) -> None:
         super().__init__(

@@ -33,6 +33,14 @@ from harness.probe.border.masking import published, without_secrets
         ("train.py https://me:pw@host/x", "train.py https://***@host/x"),
         ("train.py git+https://" + "t0" * 15 + "@host/x", "train.py git+https://***@host/x"),
         ("train.py https://host/x?token=abc", "train.py https://host/x?token=***"),
+        ("train.py --db_password 123456 --password=0042", "train.py --db_password *** --password=***"),
+        ("PGPASSWORD=abc train.py", "PGPASSWORD=*** train.py"),
+        ("train.py postgresql://me:p@ss:w@host/db", "train.py postgresql://***@host/db"),
+        ("train.py https://a.blob.net/c?sv=1&sig=a%3D&se=2", "train.py https://a.blob.net/c?sv=1&sig=***&se=2"),
+        ("train.py https://s3/k?X-Amz-Signature=0a", "train.py https://s3/k?X-Amz-Signature=***"),
+        ("train.py https://s3/k?X-Amz-Security-Token=I%2F%2F", "train.py https://s3/k?X-Amz-Security-Token=***"),
+        ("train.py --header 'Authorization: Bearer abc'", "train.py --header 'Authorization: Bearer ***'"),
+        (r'''train.py --c "{\"hf_token\": \"abc\"}"''', r'''train.py --c "{\"hf_token\": \"***\"}"'''),
         ("train.py --data /home/me/data", "train.py --data ~/data"),
         ("A=/home/me/a:/Users/you/b train.py", "A=~/a:~/b train.py"),
         ("/root/venv/bin/python train.py --out=/root", "~/venv/bin/python train.py --out=~"),
@@ -54,7 +62,8 @@ def test_secrets_and_homes_of_a_line_are_not_published(line: str, shown: str) ->
         "train.py --revision 0123456789abcdef0123456789abcdef01234567 --use_wandb true",
         "train.py --model hf_olmo --other sk-learn ssh://git@github.com/a/b s3://bucket/key",
         "train.py --data /mnt/home/x /homes/x a/home/x ./root /rooted ~/x",
-        "train.py --keyword value --monkey banana",
+        "train.py --keyword value --monkey banana --num_secrets 3 --password_length 12 --password ''",
+        "train.py --data https://host/x?signatures=2&design=a --authorization",
     ],
 )
 def test_what_tells_workloads_apart_stays(line: str) -> None:
@@ -73,12 +82,30 @@ def test_the_home_of_who_runs_it_is_shortened_wherever_it_lies(tmp_path: Path, m
     assert published("train.py /x") == "train.py /x"
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "CalledProcessError: Command '['python', 'train.py', '--hf_token', 'abc', '--lr', '1']' returned 1",
+            "CalledProcessError: Command '['python', 'train.py', '--hf_token', '***', '--lr', '1']' returned 1",
+        ),
+        ("{'Authorization': 'Bearer abc', 'x': 1}", "{'Authorization': 'Bearer ***', 'x': 1}"),
+        ("authorization: Basic bWU6cHc=", "authorization: Basic ***"),
+        ('    api_key = "abc"', '    api_key = "***"'),
+    ],
+)
+def test_secrets_of_an_output_are_not_published(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
+
+
 def test_a_message_keeps_its_words() -> None:
     text = "error: unrecognized arguments: --api_key X\nKeyError: 'token'\nthe key: value of it isn't there"
     assert without_secrets(text) == text.replace("--api_key X", "--api_key ***")
 
 
-@pytest.mark.parametrize("part", ["key", "-", "'", "key=", "sk-", "://", "--key ", "a_key:", "/home/", "eyJ", ":"])
+@pytest.mark.parametrize(
+    "part", ["key", "-", "'", "key=", "sk-", "://", "--key ", "a_key:", "/home/", "eyJ", ":", "\\", "Authorization: "]
+)
 def test_a_long_text_takes_no_longer_than_its_length(part: str) -> None:
     begun = time.perf_counter()
     published(part * (100_000 // len(part)))

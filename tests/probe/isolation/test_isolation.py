@@ -204,6 +204,21 @@ def test_a_path_that_landlock_refuses_is_told(run: Path, mine: Path) -> None:
     assert shielded(run, refused) == str([str(file), ""])
 
 
+def test_a_path_that_a_view_holds_read_only_is_told(run: Path) -> None:
+    isolation.make(run, [], (isolation.VIEW,))
+    file = "/dev/dsregress-new"
+
+    def refused() -> list[str]:
+        try:
+            open(file, "w").close()
+        except OSError as error:
+            within = OSError(error.errno, "", str(run / "file"))  # there, the disk itself is read-only
+            return [isolation.refused_path(run, error), isolation.refused_path(run, within)]
+        return []
+
+    assert shielded(run, refused) == str([file, ""])
+
+
 def test_where_the_folder_of_a_run_holds_no_overlays_changes_are_kept_in_memory(
     run: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

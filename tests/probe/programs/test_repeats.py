@@ -44,6 +44,12 @@ def test_what_ends_a_repeat_is_the_programs_where_it_is_no_fault_of_ours(tmp_pat
         repeated(tmp_path, refuses)
 
 
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_program_that_ends_its_process_in_a_repeat_leaves_it_without_a_truth(tmp_path: Path, status: int) -> None:
+    with pytest.raises(repeats.RepeatFailed, match="^it ended$"):
+        repeated(tmp_path, lambda *_: os._exit(status))
+
+
 def test_what_of_ours_breaks_in_a_repeat_is_the_harness_failing(tmp_path: Path) -> None:
     with pytest.raises(HarnessFault, match="the numerics oracle broke in a repeat: KeyError: 7"):
         repeated(tmp_path, lambda *_: CachingAllocator(AllocatorSettings()).free(7))

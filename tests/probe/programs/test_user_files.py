@@ -89,6 +89,15 @@ def test_nothing_of_the_users_is_changed_and_no_run_resumes_from_another(folder:
     assert note.endswith(" more: discarded with the run, your files are as they were")
 
 
+def test_what_a_view_holds_read_only_is_neither_the_disk_nor_the_releases_failure(folder: Path, mine: Path) -> None:
+    if isolation.strongest(folder) != isolation.VIEW:
+        pytest.skip("this kernel, or this container, allows no view of one's own")
+    written(folder, mine, 'open("/dev/dsregress-new", "w")')
+    record = ran(folder, "cpu", 1, "python train.py", run=run_of(folder, "refused"))
+    assert (record.outcome, record.stage, record.machine_fault) == ("failed", "import", "")
+    assert record.signature.startswith("CannotRun: train.py writes to .../dsregress-new, and this machine can keep it")
+
+
 def test_without_a_view_a_program_is_refused_what_is_not_its_folders(
     folder: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from harness.envs import cleaning, venv
+from harness.errors import EnvironmentUnavailable
 from harness.model import Environment
+from harness.system import locks
 from tests.builders import tiny_packages
+from tests.nesting import nested
 
 pytestmark = pytest.mark.slow  # environments are built
 
@@ -87,3 +90,35 @@ def test_all_of_them_go_with_all_that_serves_them_and_nothing_else(work: Path) -
     assert left == sorted(kept)
     shutil.rmtree(work / "edited")
     assert cleaning.everything(work) == cleaning.unused(work, ()) == ()
+
+
+def test_while_an_environment_is_built_nothing_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "envs" / "one").mkdir(parents=True)
+    file = tmp_path / "envs" / "one.lock"
+    with locks.held(file, lambda: None), pytest.raises(EnvironmentUnavailable, match="another process builds it"):
+        cleaning.check_idle(tmp_path)
+    cleaning.check_idle(tmp_path)
+
+
+def test_folders_nested_without_end_are_removed(tmp_path: Path) -> None:
+    nested(tmp_path / "caches" / "one", 3000)
+    (found,) = cleaning.everything(tmp_path)
+    cleaning.remove(found)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_that_a_killed_run_left_without_permissions_are_removed(tmp_path: Path) -> None:
+    shut = tmp_path / "caches" / "one" / "work"
+    shut.mkdir(parents=True)
+    shut.chmod(0)
+    (found,) = cleaning.everything(tmp_path)
+    cleaning.remove(found)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_removed_says_why(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "caches").symlink_to(tmp_path / "elsewhere")
+    (found,) = cleaning.everything(tmp_path)
+    with pytest.raises(OSError, match="symbolic link"):
+        cleaning.remove(found)

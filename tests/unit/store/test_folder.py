@@ -19,6 +19,7 @@ from harness.probe.border import machine
 from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
 from harness.store import Store, key_of, newest
 from harness.store.reuse import reusable
+from tests.builders.edits import of_before
 from tests.builders.synthetic import stored_result as result
 
 DETAIL = Detail(host_functions={"forward": {"f": 3}}, configuration={"a.b": 1}, warnings={"w": 2})
@@ -307,7 +308,9 @@ def test_what_an_earlier_version_took_for_the_releases_fault_is_read_as_the_mach
     tmp_path: Path, written: Outcome, image: str, read: Outcome | None
 ) -> None:
     store = Store(str(tmp_path))
-    store.write(msgspec.structs.replace(result(outcome=written), image=image))
+    file = Path(store.write(msgspec.structs.replace(result(outcome=written), image=image)))
+    assert [stored.outcome for stored in store.load().results] == [written]  # as this version judges it
+    file.write_bytes(of_before(file.read_bytes(), lambda document: None))
     (found,) = store.load().results
     assert found.outcome == (read or written)
     assert (reusable([found], rounds=9) is found) is (read is None)
@@ -325,7 +328,8 @@ def test_what_an_earlier_version_took_for_the_releases_fault_is_read_as_the_harn
     tmp_path: Path, signature: str
 ) -> None:
     store = Store(str(tmp_path))
-    store.write(result(outcome=Failed("init", signature, "the log")))
+    file = Path(store.write(result(outcome=Failed("init", signature, "the log"))))
+    file.write_bytes(of_before(file.read_bytes(), lambda document: None))
     (found,) = store.load().results
     assert found.outcome == Failed("harness", signature, "the log")
     assert reusable([found], rounds=0) is None
