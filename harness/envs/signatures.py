@@ -13,6 +13,7 @@ from harness.errors import EnvironmentUnavailable
 from harness.model import Failed, MachineFault, NotInstalled
 from harness.probe.border import machine
 from harness.probe.border.faults import without_folders
+from harness.probe.border.masking import without_secrets
 
 _DETAIL_CHARACTERS = 4000
 _SIGNATURE_CHARACTERS = 200
@@ -148,7 +149,7 @@ def _of_build(name: str, errors: Sequence[str]) -> str:
 
 
 def _short(text: str) -> str:
-    text = re.sub(r"\S+", _last_part, text)
+    text = re.sub(r"\S+", _last_part, without_secrets(text))
     text = re.sub(r"\b0x[0-9a-f]+\b", "0x", text)
     return re.sub(r"\s+", " ", text)[:_SIGNATURE_CHARACTERS].rstrip(" .")
 

@@ -98,6 +98,11 @@ def test_pips_own_words_are_taken_where_there_is_nothing_else() -> None:
     assert signature("") == "no output"
 
 
+def test_a_secret_that_a_build_prints_is_in_no_signature() -> None:
+    said = UV_BUILD.replace("No module named 'torch'", "pip install --token abc HF_TOKEN=def 'torch'")
+    assert signature(said) == "build of deepspeed: ModuleNotFoundError: pip install --token *** HF_TOKEN=*** 'torch'"
+
+
 def test_addresses_and_places_of_a_machine_are_left_out() -> None:
     assert signature("OSError: /home/me/x/lib.so at 0x7f00aa") == "OSError: lib.so at 0x"
 
