@@ -214,7 +214,7 @@ def test_nothing_is_observed_any_more_after_an_error() -> None:
     meter = SimpleNamespace(ledger=StorageLedger())
 
     def fails() -> None:
-        with sites.observe_sites(meter, SimpleNamespace()):
+        with sites.observe_sites(meter, SimpleNamespace(PACKAGE="tests")):
             assert meter.ledger.observer is not None
             raise ValueError("in it")
 
