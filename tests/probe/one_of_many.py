@@ -138,8 +138,12 @@ def _surroundings(parameters: dict[str, Any], device: str, folder: str) -> Itera
             yield simulation.meter
         return
     from harness.probe.frameworks import deepspeed as adapter
+    from harness.probe.frameworks import on_processors
 
-    with adapter._alone(parameters["world_size"]):  # as one GPU stands for many
+    with (
+        adapter._alone(parameters["world_size"]),
+        on_processors.joined_ranks(parameters, device),
+    ):  # as one GPU stands for many
         yield _healthy_meter()
 
 
