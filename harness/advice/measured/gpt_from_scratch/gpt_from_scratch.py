@@ -120,7 +120,7 @@ def after_epoch():
 
 
 def loss_of(model, device):
-    """Return the loss of one batch, which comes from the host."""
+    """Of one batch, which comes from the host."""
     ids, labels = (torch.randint(0, VOCABULARY, (BATCH, LENGTH)).to(device) for _ in range(2))
     logits = model(ids)
     return functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
