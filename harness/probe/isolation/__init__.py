@@ -13,6 +13,7 @@ Standard library only: the host calls `strongest` before a run, to report what t
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -50,13 +51,11 @@ _CHANGED = "changed"
 
 @dataclass(frozen=True, kw_only=True)
 class Shield:
-    """The shield that keeps one run's writes apart. ``namespaces`` are open handles of the process that made the view;
-    ``no_view`` is the reason if there is none."""
+    """The shield that keeps one run's writes apart. ``namespaces`` are open handles of the process that made the view."""
 
     kind: str
     writable: list[str]
     namespaces: list[str]
-    no_view: str
 
 
 def make(run: Path, writable: Sequence[str], kinds: Sequence[str] = ()) -> str:
@@ -75,15 +74,11 @@ def _made(run: Path, writable: list[str], kinds: Sequence[str]) -> Shield:
         kinds = ()
     for folder in writable:
         os.makedirs(folder, exist_ok=True)
-    no_view = ""
     if VIEW in kinds:
-        try:
-            namespaces = view.make(run / _CHANGED, writable)
-            return Shield(kind=VIEW, writable=writable, namespaces=namespaces, no_view="")
-        except OSError as error:  # this kernel, or this container, allows no namespaces or no overlays
-            no_view = str(error)
+        with contextlib.suppress(OSError):  # this kernel, or this container, allows no namespaces or no overlays
+            return Shield(kind=VIEW, writable=writable, namespaces=view.make(run / _CHANGED, writable))
     kind = LANDLOCK if LANDLOCK in kinds and landlock.version() > 0 else NONE
-    return Shield(kind=kind, writable=writable, namespaces=[], no_view=no_view)
+    return Shield(kind=kind, writable=writable, namespaces=[])
 
 
 def join(run: Path) -> Shield:
@@ -117,12 +112,13 @@ def changed_outside(run: Path) -> list[str]:
         return []
     shield = _shield(run)
     own = tuple(f"{folder}/" for folder in (str(run.parent), *shield.writable))
+    temporary = _temporary_folders()
     found = (
         _as_far_as_there(path)
         for path in view.changed(run / _CHANGED, shield.namespaces)
         if not path.startswith(own) and not path.endswith(".pyc")
     )
-    return sorted({path for path in found if os.path.lexists(path) or not path.startswith(_temporary_folders())})
+    return sorted({path for path in found if os.path.lexists(path) or not path.startswith(temporary)})
 
 
 def _temporary_folders() -> tuple[str, ...]:

@@ -155,10 +155,14 @@ def _mount_overlay(path: str, target: str, changes: Path) -> None:
     shutil.copymode(path, upper)
     (changes / "of").write_bytes(os.fsencode(path))
     try:
-        options = _OPTIONS.format(lower=_escaped(path), upper=_escaped(str(upper)), work=_escaped(str(work)))
-        syscalls.mount("overlay", target, "overlay", options=options)
+        _overlay(path, str(upper), str(work), target)
     except OSError:
         _mount_read_only(path, target)
+
+
+def _overlay(lower: str, upper: str, work: str, target: str) -> None:
+    options = _OPTIONS.format(lower=_escaped(lower), upper=_escaped(upper), work=_escaped(work))
+    syscalls.mount("overlay", target, "overlay", options=options)
 
 
 def _keeps_overlays(folder: Path) -> bool:
@@ -168,12 +172,7 @@ def _keeps_overlays(folder: Path) -> bool:
         place.mkdir()
     lower, upper, work, shown = map(str, places)
     try:
-        syscalls.mount(
-            "overlay",
-            shown,
-            "overlay",
-            options=_OPTIONS.format(lower=_escaped(lower), upper=_escaped(upper), work=_escaped(work)),
-        )
+        _overlay(lower, upper, work, shown)
         (folder / "shown" / "file").touch()
         syscalls.unmount(shown)
     except OSError:
