@@ -17,6 +17,7 @@ import pytest
 
 from harness.probe import isolation
 from harness.probe.isolation import landlock, view
+from tests.builders.forks import in_a_fork
 from tests.paths import ROOT
 from tests.probe.isolation import ways
 
@@ -52,25 +53,16 @@ def allowed(request: pytest.FixtureRequest, tmp_path: Path) -> None:
 
 def shielded(run: Path, do: Callable[[], object]) -> str:
     """What a process returns, as text, that has joined the shield of a run; an error's words."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        os.close(reading)
-        said = ""
+
+    def answer() -> str:
         try:
             os.chdir(run)
             isolation.join(run)
-            said = str(do())
-        except BaseException as error:
-            said = f"{type(error).__name__}: {error}"
-        finally:
-            os.write(writing, said.encode())
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as heard:
-        text = heard.read()
-    os.waitpid(child, 0)
-    return text
+            return str(do())
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    return in_a_fork(answer)
 
 
 @pytest.fixture
