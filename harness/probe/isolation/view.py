@@ -65,18 +65,15 @@ def make(folder: Path, writable: Sequence[str]) -> list[str]:
 def _make_and_say(folder: Path, writable: Sequence[str], asked: int, mapped: int, saying: int) -> None:
     """Make the namespaces in a process of its own, report the result, and stay until the parent has opened them."""
     try:
-        said = "."
-        try:
-            syscalls.unshare(syscalls.CLONE_NEWUSER)
-            os.write(asked, b".")
-            if not os.read(mapped, 1):
-                os._exit(1)
+        syscalls.unshare(syscalls.CLONE_NEWUSER)
+        os.write(asked, b".")
+        if os.read(mapped, 1):
             syscalls.unshare(syscalls.CLONE_NEWNS)
             _mount_all(folder, writable)
-        except OSError as error:
-            said = str(error)
-        os.write(saying, said.encode())
-        os.read(mapped, 1)  # until the parent closes it
+            os.write(saying, b".")
+            os.read(mapped, 1)  # until the parent closes it
+    except OSError as error:  # the parent waits for either pipe, and this process ends
+        os.write(saying, str(error).encode())
     finally:
         os._exit(0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pwd
@@ -111,6 +112,17 @@ def test_without_a_shield_most_ways_change_something(run: Path, mine: Path) -> N
     after = ways.snapshot(mine)
     changed = {path.partition("/")[0] for path in {*before, *after} if before.get(path) != after.get(path)}
     assert {way.replace("/", " ") for way in ways.WAYS} - changed <= {"chown", "file attributes"}
+
+
+@pytest.mark.parametrize("refused", ["unshare", "mount"])
+def test_without_a_view_on_this_machine_another_shield_is_made_at_once(
+    run: Path, refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "not here")
+
+    monkeypatch.setattr(f"harness.probe.isolation.syscalls.{refused}", refuse)
+    assert in_a_fork(lambda: isolation.make(run, [], (isolation.VIEW, isolation.NONE))) == isolation.NONE
 
 
 @here

@@ -382,7 +382,7 @@ def test_a_program_that_asks_for_a_rank_that_nobody_tells_is_to_be_started_by_a_
         pytest.importorskip("deepspeed")
     (folder / "train.py").write_text(asks)
     record = ran(folder, "cpu", 1, "python train.py")
-    assert (record.outcome, record.stage) == ("failed", "harness")
+    assert (record.outcome, record.stage) == ("failed", "import")
     assert record.signature == (
         "CannotRun: train.py asks for its rank, and no launcher gives it one: start it by torchrun or deepspeed"
     )
