@@ -1,7 +1,7 @@
-"""Sessions only; what they do lives in ``harness/``. ``nox -l`` lists them.
+"""Sessions only; what they do lives in ``harness/dsregress/``. ``nox -l`` lists them.
 
 nox -s regress                                    the main job, with the stacks and scenarios of pyproject.toml
-nox -s regress -- --deepspeed '0.16.*'            with options of `python -m harness regress`
+nox -s regress -- --deepspeed '0.16.*'            with options of `dsregress regress`
 nox -s "stack(deepspeed='0.16.4')"                one release against the baseline, for a CI matrix
 nox -s lint typing unit                           before each commit
 nox -s tests                                      the project's own tests
@@ -28,7 +28,7 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["regress"]
 
-EXIT_HARNESS = 3  # see harness/errors.py, which is not importable before the installation
+EXIT_HARNESS = 3  # see harness/dsregress/errors.py, which is not importable before the installation
 
 #: The tests of a file in one process, the files in the order of tests/conftest.py.
 IN_PARALLEL = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
@@ -119,7 +119,7 @@ def lint(session: nox.Session) -> None:
     install(session, "lint", project=())
     session.run("ruff", "check", *session.posargs, ".")
     session.run("ruff", "format", "--check", ".")
-    session.run("lint-imports", "--no-cache")
+    session.run("lint-imports", "--no-cache", env={"PYTHONPATH": str(HERE / "harness")})
     for schema, pattern in SCHEMAS.items():
         session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *map(str, sorted(HERE.glob(pattern))))
     workflows = sorted(str(file) for file in (HERE / ".github" / "workflows").glob("*.yml"))
@@ -146,7 +146,7 @@ def docs(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """What the harness itself costs."""
     install(session)
-    session.run("python", "-m", "harness.benchmarks", *session.posargs)
+    session.run("python", "-m", "dsregress.benchmarks", *session.posargs)
 
 
 @nox.session
@@ -173,7 +173,7 @@ def changelog(session: nox.Session) -> None:
 def update_pins(session: nox.Session) -> None:
     """Refresh the committed releases and locks; look at the diff before you commit it."""
     install(session)
-    session.run("python", "-m", "harness.cli.update_pins", *session.posargs)
+    session.run("python", "-m", "dsregress.cli.update_pins", *session.posargs)
 
 
 def install(session: nox.Session, *groups: str, project: Sequence[str] = ("-e", str(HERE))) -> None:
@@ -182,8 +182,8 @@ def install(session: nox.Session, *groups: str, project: Sequence[str] = ("-e", 
     options: list[str] = []
     variables: dict[str, str] = {}
     if session.venv_backend == "uv":  # which reads nothing that is meant for pip
-        sys.path.insert(0, str(HERE))
-        from harness.envs import pip_config
+        sys.path.insert(0, str(HERE / "harness"))
+        from dsregress.envs import pip_config
 
         configured = pip_config.read()
         options, variables = configured.uv_options(), configured.uv_environment(os.environ)
@@ -202,7 +202,7 @@ def harness(session: nox.Session, *arguments: str) -> None:
     """Run a command of ours and end with its own exit code: nox itself would make 1 of a regression (1), a usage
     error (2), a failure of the harness (3) and nothing measured (4) alike."""
     try:
-        session.run("python", "-m", "harness", *arguments)
+        session.run("python", "-m", "dsregress", *arguments)
     except CommandFailed as failed:
         code = getattr(failed, "return_code", None)  # nox before 2026 has it in the text alone
         code = int(str(failed.reason).rpartition(" ")[2]) if code is None else code

@@ -1,1 +1,1 @@
-"""The workloads: one file each, declared with `harness.probe.scenario`."""
+"""The workloads: one file each, declared with `dsregress.probe.scenario`."""

@@ -11,7 +11,7 @@ values of `torch.nn` instead of its own, and the first loss is 221 instead of 7.
 
 import os
 
-from harness.probe.program import program
+from dsregress.probe.program import program
 
 _TENSOR_PARALLEL = {"feature": "tensor_parallel", "stage": 1}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.probe.scenario import Scenario, one_by_one
+from dsregress.probe.scenario import Scenario, one_by_one
 
 Variants = tuple[Mapping[str, Any], ...]
 

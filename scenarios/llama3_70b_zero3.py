@@ -3,7 +3,7 @@
 OpenRLHF#776, DeepSpeed#7116: with 0.15.0 it trains, with 0.16.* memory grows in backward until an 80 GB card is full.
 """
 
-from harness.probe.scenario import Scenario, one_by_one
+from dsregress.probe.scenario import Scenario, one_by_one
 
 SCENARIO = Scenario(
     version=1,

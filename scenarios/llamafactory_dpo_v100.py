@@ -11,10 +11,10 @@ much.
 
 The report's model is Qwen2-VL-7B-Instruct, which `llamafactory_qwen2_vl_dpo` trains by LLaMA-Factory's own code; here it is
 Qwen2.5-7B, on text alone. Not known in public, and chosen: prompts of 512 tokens, accumulation 1, LoRA of LLaMA-Factory's
-defaults (rank 8, alpha 16, all linear layers). The loss is the project's own (`harness.probe.workloads.losses.dpo_loss`).
+defaults (rank 8, alpha 16, all linear layers). The loss is the project's own (`dsregress.probe.workloads.losses.dpo_loss`).
 """
 
-from harness.probe.scenario import Scenario, one_by_one
+from dsregress.probe.scenario import Scenario, one_by_one
 
 #: ``ds_z2_config.json`` where it differs.
 _Z2 = {

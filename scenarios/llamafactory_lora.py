@@ -7,7 +7,7 @@ in the DeepSpeed configuration the same job trains. The report's own job and ver
 
 import os
 
-from harness.probe.program import program
+from dsregress.probe.program import program
 
 _FULL = {"finetuning": "full"}
 _DPO = {"stage": "dpo", "dataset": "text_pairs"}

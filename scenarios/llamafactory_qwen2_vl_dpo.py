@@ -12,7 +12,7 @@ releases that its metadata does not name, such as DeepSpeed after 0.16.4 (0.9.2)
 
 import os
 
-from harness.probe.program import program
+from dsregress.probe.program import program
 
 _LORA = {"finetuning": "lora"}
 _SFT = {"stage": "sft", "dataset": "image_answers"}

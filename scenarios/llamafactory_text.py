@@ -7,7 +7,7 @@ has one process. From 0.9.3 on the command also sets the allocator's ``expandabl
 
 import os
 
-from harness.probe.program import program
+from dsregress.probe.program import program
 
 _LORA = {"finetuning": "lora"}
 _SFT = {"stage": "sft", "dataset": "text_answers"}

@@ -1,11 +1,11 @@
 """The least there is to training by transformers' own Trainer, as `minimal_training` is for DeepSpeed's engine: everything
 that can be left out is left out, so that a variant names all that it has.
 
-`python -m harness reproduce` sets the parameters of a finding on Trainer back to these one by one. What Trainer decides by
+`dsregress reproduce` sets the parameters of a finding on Trainer back to these one by one. What Trainer decides by
 itself (the loop, the groups of parameters, how a configuration is completed) is no parameter.
 """
 
-from harness.probe.scenario import Scenario
+from dsregress.probe.scenario import Scenario
 
 SCENARIO = Scenario(
     version=1,

@@ -1,12 +1,12 @@
 """The least there is to training: everything that can be left out is left out, so that a variant names all that it has.
 
-`python -m harness reproduce` sets a finding's parameters back to these one by one, to learn which of them it needs. Where it
+`dsregress reproduce` sets a finding's parameters back to these one by one, to learn which of them it needs. Where it
 asks about memory, work or a crash, plain PyTorch's training is left out (``judged``), which is half of a cell's time.
 Clipping is off, and nothing completes the configuration. Buckets, and the window of live parameters in stage 3, are as
 small against the tiny model as DeepSpeed's defaults are against a large one.
 """
 
-from harness.probe.scenario import Scenario
+from dsregress.probe.scenario import Scenario
 
 SCENARIO = Scenario(
     version=1,

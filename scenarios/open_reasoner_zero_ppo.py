@@ -14,8 +14,8 @@ Open-Reasoner-Zero is in no package index, and pip installs none of its subpacka
 which is the advised one, and ``--with transformers=4.48.1``, its container's.
 """
 
-from harness.probe.program import program
-from harness.probe.scenario import one_by_one
+from dsregress.probe.program import program
+from dsregress.probe.scenario import one_by_one
 from scenarios._open_reasoner_zero import FOLDER, PACKAGES
 
 SCENARIO = program(

@@ -10,8 +10,8 @@ the report is not known, how to get Open-Reasoner-Zero, and what ``gpu_memory_ut
 ``more`` are further settings of its configuration: ``exp.critic_pretrain=`` is training without a critic.
 """
 
-from harness.probe.program import program
-from harness.probe.scenario import one_by_one
+from dsregress.probe.program import program
+from dsregress.probe.scenario import one_by_one
 from scenarios._open_reasoner_zero import FOLDER, PACKAGES
 
 SCENARIO = program(

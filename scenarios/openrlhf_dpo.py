@@ -3,8 +3,8 @@
 As `openrlhf_dpo_8b`, with its options spelled as each release does, see `openrlhf_sft`, and pairs of up to 2048 tokens.
 """
 
-from harness.probe.program import program
-from harness.probe.scenario import one_by_one
+from dsregress.probe.program import program
+from dsregress.probe.scenario import one_by_one
 from scenarios._openrlhf import PACKAGES, RELEASES
 
 SCENARIO = program(

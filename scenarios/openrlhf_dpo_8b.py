@@ -4,7 +4,7 @@ The options are the script's, with its `--packing_samples` switched on and a sma
 that a step has two micro-batches instead of 32.
 """
 
-from harness.probe.program import program
+from dsregress.probe.program import program
 from scenarios._openrlhf import FOLDER, PACKAGES
 
 SCENARIO = program(

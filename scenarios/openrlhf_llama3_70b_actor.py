@@ -7,7 +7,7 @@ DeepSpeed dictionary on with every size "auto", which nothing resolves: DeepSpee
 Not known in public, and chosen: the learning rate and the optimizer's other numbers (they change no byte).
 """
 
-from harness.probe.scenario import Scenario, one_by_one
+from dsregress.probe.scenario import Scenario, one_by_one
 
 SCENARIO = Scenario(
     version=1,

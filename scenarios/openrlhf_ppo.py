@@ -17,7 +17,7 @@ takes its ``--vllm_gpu_memory_utilization`` of the card (0.95 unless given). It 
 (``--vllm_enable_sleep``).
 """
 
-from harness.probe.program import program
+from dsregress.probe.program import program
 from scenarios._openrlhf import PACKAGES, RAY
 
 SCENARIO = program(

@@ -9,8 +9,8 @@ one optimizer step follows each rollout instead of eight, and the measured step 
 ``--colocate_all_models --vllm_gpu_memory_utilization 0.5`` unless ``--vllm_enable_sleep`` puts it to sleep.
 """
 
-from harness.probe.program import program
-from harness.probe.scenario import one_by_one
+from dsregress.probe.program import program
+from dsregress.probe.scenario import one_by_one
 from scenarios._openrlhf import FOLDER, PACKAGES
 
 SCENARIO = program(

@@ -7,7 +7,7 @@ Ray actors: the same model with a value head. See `openrlhf_ppo_70b` for what is
 ``gpu_memory_utilization``.
 """
 
-from harness.probe.program import program
+from dsregress.probe.program import program
 from scenarios._openrlhf import FOLDER, PACKAGES
 
 #: Ranks, and batches with one micro-batch to a step and two steps to a rollout.

@@ -8,7 +8,7 @@ Not known in public, and chosen: the model (Llama-3-8B, that of OpenRLHF's examp
 and a micro-batch of 1 as in the actor of the 70B report, no optimizer offload.
 """
 
-from harness.probe.scenario import Scenario, grid
+from dsregress.probe.scenario import Scenario, grid
 
 SCENARIO = Scenario(
     version=1,

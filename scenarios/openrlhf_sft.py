@@ -4,8 +4,8 @@ The command is OpenRLHF's. `programs/openrlhf_releases/command.py` spells its op
 `programs/openrlhf_releases/no_engine` is there because 0.7.1 to 0.7.5 import vLLM for SFT as well (without it: `engine` .).
 """
 
-from harness.probe.program import program
-from harness.probe.scenario import one_by_one
+from dsregress.probe.program import program
+from dsregress.probe.scenario import one_by_one
 from scenarios._openrlhf import PACKAGES, RELEASES
 
 SCENARIO = program(

@@ -5,8 +5,8 @@ ranks, ZeRO-3 (the script's own stage 2 cannot hold 70B), packed samples as in t
 sequences to a step, so that a step has one micro-batch.
 """
 
-from harness.probe.program import program
-from harness.probe.scenario import one_by_one
+from dsregress.probe.program import program
+from dsregress.probe.scenario import one_by_one
 from scenarios._openrlhf import FOLDER, PACKAGES
 
 SCENARIO = program(

@@ -5,7 +5,7 @@ them one by one. The report's message: A40 with 44.34 GiB, 10.19 MiB free, 43.69
 The card here is an L40S, which has as much. There is no engine to share it: without Ray the actor itself generates.
 """
 
-from harness.probe.program import program
+from dsregress.probe.program import program
 from scenarios._openrlhf import FOLDER, PACKAGES
 
 SCENARIO = program(

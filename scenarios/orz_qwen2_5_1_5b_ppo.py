@@ -13,7 +13,7 @@ Not known in public, and chosen: samples of 1024 + 1024 tokens ("about 1k"), two
 batch of 2), a KL coefficient of 0, Open-Reasoner-Zero's default, at which the reference is computed all the same.
 """
 
-from harness.probe.scenario import Scenario, one_by_one
+from dsregress.probe.scenario import Scenario, one_by_one
 
 _NO_LOOKAHEAD = {"prefetch_bucket_size": 0, "max_live_parameters": 0, "max_reuse_distance": 0}
 

@@ -1,5 +1,5 @@
 """`pytest scenarios/`: every scenario and variant that runs on CPU, as pytest-benchmark items, in any environment."""
 
-from harness.probe.process.cell import pytest_generate_tests, test_scenario
+from dsregress.probe.process.cell import pytest_generate_tests, test_scenario
 
 __all__ = ["pytest_generate_tests", "test_scenario"]

@@ -7,7 +7,7 @@ evaluates and saves after every step, so that both lie inside the measured one.
 
 import os
 
-from harness.probe.program import program
+from dsregress.probe.program import program
 
 SCENARIO = program(
     version=1,

@@ -13,8 +13,8 @@ trains.
 
 import os
 
-from harness.probe.program import program
-from harness.probe.scenario import one_by_one
+from dsregress.probe.program import program
+from dsregress.probe.scenario import one_by_one
 
 _DEEPSPEED_SCHEDULE = {"settings": "zero3_scheduler.json"}
 

@@ -12,7 +12,7 @@ LoRA has peft's defaults, and DeepSpeed's own schedule, because a schedule of to
 import os
 from typing import Any
 
-from harness.probe.program import program
+from dsregress.probe.program import program
 
 _STAGES: tuple[dict[str, Any], ...] = ({}, {"settings": "zero2.json"}, {"settings": "zero1.json"})
 _LORA = tuple({"lora_rank": 8, "settings": f"zero{stage}_scheduler.json"} for stage in (3, 2, 1))

@@ -1,6 +1,6 @@
 """Fine-tuning with transformers' own Trainer over ZeRO-3: its loop, accelerate's integration, "auto" sizes."""
 
-from harness.probe.scenario import Scenario, one_by_one
+from dsregress.probe.scenario import Scenario, one_by_one
 
 SCENARIO = Scenario(
     version=1,

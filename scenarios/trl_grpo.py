@@ -19,8 +19,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from harness.probe.program import program
-from harness.probe.scenario import one_by_one
+from dsregress.probe.program import program
+from dsregress.probe.scenario import one_by_one
 
 _DEEPSPEED_SCHEDULE = {"settings": "zero3_scheduler.yaml"}
 _CUT = {**_DEEPSPEED_SCHEDULE, "truncation": "data"}

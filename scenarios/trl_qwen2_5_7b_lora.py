@@ -9,11 +9,11 @@ defaults for all sizes.
 
 Not known in public, and chosen: lengths of 512 + 256 tokens and 8 samples per device, TRL's defaults of that day. TRL's
 own trainer is no small dependency: its loss is the project's
-(`harness.probe.workloads.alignment.group_policy_gradient`), with the reference taken from the same model with its
+(`dsregress.probe.workloads.alignment.group_policy_gradient`), with the reference taken from the same model with its
 adapters disabled, and logits for the answers only. ``gpu_memory_utilization`` is the share of an engine on the same card.
 """
 
-from harness.probe.scenario import Scenario, grid, one_by_one
+from dsregress.probe.scenario import Scenario, grid, one_by_one
 
 SCENARIO = Scenario(
     version=1,

@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from harness.model import Passed, Result, split_workload
-from harness.store.measuring import VERSIONS_FILE, MeasuringVersion
-from harness.wording.quantities import plural
+from dsregress.model import Passed, Result, split_workload
+from dsregress.store.measuring import VERSIONS_FILE, MeasuringVersion
+from dsregress.wording.quantities import plural
 from tests.golden_files import ACCEPT, FOLDER
 from tests.paths import ROOT
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.advice import upgrade
-from harness.compare import Comparison, Thresholds, compare
-from harness.config.settings import load
-from harness.model import Failed
-from harness.report.html.site import build
-from harness.run.pipeline import compare_stored
-from harness.store import Store
+from dsregress.advice import upgrade
+from dsregress.compare import Comparison, Thresholds, compare
+from dsregress.config.settings import load
+from dsregress.model import Failed
+from dsregress.report.html.site import build
+from dsregress.run.pipeline import compare_stored
+from dsregress.store import Store
 from tests.builders.comparisons import comparison
 from tests.builders.explanations import explained_as_measured
 from tests.builders.synthetic import noisy_record, result
@@ -147,7 +147,7 @@ def test_a_cell_opens_its_evidence_by_keyboard(browser: selenium.Chrome, site: P
     browser.get((site / "index.html").as_uri())
     browser.find_element("css selector", ".matrix td.k-regression a").send_keys("\ue007")
     until(lambda: "/finding/" in browser.current_url, _SCRIPT_S)
-    assert browser.find_element("css selector", "pre code").text.startswith("python -m harness regress")
+    assert browser.find_element("css selector", "pre code").text.startswith("dsregress regress")
 
 
 def test_two_stacks_are_set_beside_each_other_from_a_file(browser: selenium.Chrome, site: Path) -> None:
@@ -233,7 +233,7 @@ def test_the_answer_is_about_the_readers_training_and_card(browser: selenium.Chr
     answer = browser.find_element("css selector", "[data-answer]")
     assert "No, stay at 0.15.4 or go to 0.16.8." in answer.text
     assert "1 of 1 workloads compared" in answer.text
-    assert "python -m harness compare 0.15.4 0.16.4" in answer.text
+    assert "dsregress compare 0.15.4 0.16.4" in answer.text
     browser.execute_script(CHOOSE, '[data-choice="to"]', "5")
     until(lambda: "Yes." in answer.text, _SCRIPT_S)
     browser.execute_script(CHOOSE, '[data-choice="card"]', "A100-40G")

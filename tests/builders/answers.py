@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from harness.report.answers import stored
-from harness.report.answers.stored import StoredAnswers
+from dsregress.report.answers import stored
+from dsregress.report.answers.stored import StoredAnswers
 
 METRIC = "backward.device_retained_bytes"
 

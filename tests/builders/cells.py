@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.model import Cell, Environment, Hardware, Outcome, Passed, Result, Stack
-from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
-from harness.probe.scenario import Scenario
-from harness.store import SCHEMA
+from dsregress.model import Cell, Environment, Hardware, Outcome, Passed, Result, Stack
+from dsregress.probe.border.wire import PhaseReading, RankRecord, RunRecord
+from dsregress.probe.scenario import Scenario
+from dsregress.store import SCHEMA
 
 #: The least that a rank measures.
 RANK = RankRecord(rank=0, phases={"backward": PhaseReading()})

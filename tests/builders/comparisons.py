@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.compare import Comparison, Thresholds, compare
-from harness.model import Failed, Result, Skipped
-from harness.probe.border.wire import Detail
+from dsregress.compare import Comparison, Thresholds, compare
+from dsregress.model import Failed, Result, Skipped
+from dsregress.probe.border.wire import Detail
 from tests.builders.synthetic import noisy_record, result
 
 #: What a release may put into a message: markup for a terminal, a page and Markdown.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from harness.store.checksum import with_checksum
+from dsregress.store.checksum import with_checksum
 
 
 def edited(data: bytes, edit: Callable[[Any], None]) -> bytes:

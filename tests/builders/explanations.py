@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.model import Result
-from harness.probe.border.wire import REGULAR_PHASES, Explanation, Held, Moment, Stretch
+from dsregress.model import Result
+from dsregress.probe.border.wire import REGULAR_PHASES, Explanation, Held, Moment, Stretch
 
 SITE = "deepspeed/runtime/zero/partition_parameters.py:1254 in gather"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.probe.border.wire import Moment
+from dsregress.probe.border.wire import Moment
 
 
 class Storage:

@@ -6,9 +6,9 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from harness.model import Cell, Hardware, Outcome, Passed, Result, Stack
-from harness.probe.border.wire import REGULAR_PHASES, Detail, Numerics, PhaseReading, RankRecord, RunRecord
-from harness.store import SCHEMA, detail_hashes
+from dsregress.model import Cell, Hardware, Outcome, Passed, Result, Stack
+from dsregress.probe.border.wire import REGULAR_PHASES, Detail, Numerics, PhaseReading, RankRecord, RunRecord
+from dsregress.store import SCHEMA, detail_hashes
 from tests.builders.cells import RANK
 
 HARDWARE = Hardware(cpu="a processor", cores=2, memory_bytes=24 << 30)

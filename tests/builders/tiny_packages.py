@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from harness.envs import apart
-from harness.envs.installer import Installer
-from harness.envs.pip_config import PipConfig
-from harness.model import LockedStack, Stack
+from dsregress.envs import apart
+from dsregress.envs.installer import Installer
+from dsregress.envs.pip_config import PipConfig
+from dsregress.model import LockedStack, Stack
 
 #: The code of a package that is too large to be copied for each environment.
 LARGE = f"__version__ = '1.0'\n# {'x' * (apart.OWN_OTHER_BYTES + 1)}\n"

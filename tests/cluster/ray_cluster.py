@@ -114,4 +114,4 @@ def configure(project: Project, cluster: Nodes, *versions: str, ray: str = "", *
 
 def servers(project: Project) -> list[str]:
     """What runs in the nodes' environments: servers, and the cells and ranks that are forked from them."""
-    return [command for command in project.processes() if "harness.probe.process.server" in command]
+    return [command for command in project.processes() if "dsregress.probe.process.server" in command]

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.docker import Containers
-from harness.envs import images
-from harness.errors import EnvironmentUnavailable
-from harness.launch import worker as serving
-from harness.launch.contract import Ended, RunPlan, Waiting
-from harness.launch.docker import DockerExecutor
-from harness.model import Cell, Environment, Failed, OutOfMemory, Passed, Stack, TimedOut
-from harness.system import docker
+from dsregress.config.docker import Containers
+from dsregress.envs import images
+from dsregress.errors import EnvironmentUnavailable
+from dsregress.launch import worker as serving
+from dsregress.launch.contract import Ended, RunPlan, Waiting
+from dsregress.launch.docker import DockerExecutor
+from dsregress.model import Cell, Environment, Failed, OutOfMemory, Passed, Stack, TimedOut
+from dsregress.system import docker
 from tests.containers.projects import LIMIT_S, Engine, configure
 from tests.offline.project import GOOD, SCENARIOS, VERSION, Project, stack, stored
 from tests.offline.waiting import heard
@@ -204,7 +204,9 @@ def test_a_server_that_cannot_start_says_why(executor: DockerExecutor, image: st
     ended = outcome(run(executor, image, "scenarios._absent"))
     assert isinstance(ended, Failed)
     assert ended.stage == "harness"
-    assert ended.signature.startswith("ModuleNotFoundError: No module named 'scenarios._absent' (harness/probe/adapters.py:")
+    assert ended.signature.startswith(
+        "ModuleNotFoundError: No module named 'scenarios._absent' (dsregress/probe/adapters.py:"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)

@@ -10,7 +10,7 @@ from tests.probe.isolation import ways
 
 SCRIPT = """
 import os, pathlib
-from harness.probe import isolation
+from dsregress.probe import isolation
 from tests.probe.isolation import ways
 
 run = pathlib.Path("/tmp/runs/1")
@@ -33,7 +33,7 @@ def test_no_way_changes_a_file_of_the_users(docker_engine: Engine, tmp_path: Pat
         ["python3", "-c", SCRIPT],
         remove=True,
         network_mode="host",  # as the tests' own daemon has no bridge
-        environment={"PYTHONPATH": "/project", "PYTHONDONTWRITEBYTECODE": "1"},
+        environment={"PYTHONPATH": "/project/harness:/project", "PYTHONDONTWRITEBYTECODE": "1"},
         volumes={str(ROOT): {"bind": "/project", "mode": "ro"}, str(tmp_path): {"bind": "/mine", "mode": "rw"}},
     )
     assert said.decode().split() == ["landlock"]

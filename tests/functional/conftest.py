@@ -39,7 +39,7 @@ def harness(results: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
         done = ending.run(
-            [sys.executable, "-m", "harness", *arguments],
+            [sys.executable, "-m", "dsregress", *arguments],
             cwd=cwd,
             env={**os.environ, "DSREGRESS_RESULTS": str(results), "DSREGRESS_ENVIRONMENTS": ENVIRONMENTS},
             limit_s=LIMIT_S,

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.config import variables
+from dsregress.config import variables
 from tests.paths import ROOT
 
 ONEDNN, ATEN = "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"
@@ -88,7 +88,7 @@ def table(
 
 def _environment(release: str) -> str:
     ran = subprocess.run(
-        [sys.executable, "-m", "harness", "env", release], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, "-m", "dsregress", "env", release], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
     )
     return ran.stdout.strip()
 

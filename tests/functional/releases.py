@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from harness.config import settings, variables
+from dsregress.config import settings, variables
 from scenarios.models import SHAPES
 from tests import ending
 from tests.paths import ROOT

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.store import Store
+from dsregress.store import Store
 from tests.functional.releases import BEFORE, ENVIRONMENTS, FAULTY, LIMIT_S, NON_REENTRANT
 from tests.paths import ROOT
 
@@ -73,7 +73,7 @@ def running() -> Running | None:
     servers = {
         pid: parent
         for pid, (parent, command) in found.items()
-        if "harness.system.keeper" not in command and "harness.system.keeper" in found.get(parent, (0, ""))[1]
+        if "dsregress.system.keeper" not in command and "dsregress.system.keeper" in found.get(parent, (0, ""))[1]
     }
     for server, keeper in servers.items():
         for cell in (pid for pid, (parent, _) in found.items() if parent == server):
@@ -103,7 +103,7 @@ class Campaign:
         environment = {**os.environ, "DSREGRESS_RESULTS": str(self.results), "DSREGRESS_ENVIRONMENTS": ENVIRONMENTS}
         with self.log.open("wb") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "harness", *arguments, "--json", str(self.report)],
+                [sys.executable, "-m", "dsregress", *arguments, "--json", str(self.report)],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+SOURCE = ROOT / "harness"
+sys.path[:0] = [str(SOURCE), str(ROOT)]
 
 KIT = ROOT / ".gpu-kit"
 MOST_BYTES = 64 << 20
@@ -76,7 +77,7 @@ def pack(python_version: str) -> int:
     )
     for release in RELEASES:
         asked = subprocess.run(
-            [sys.executable, "-m", "harness", "env", release], cwd=ROOT, capture_output=True, text=True, check=True
+            [sys.executable, "-m", "dsregress", "env", release], cwd=ROOT, capture_output=True, text=True, check=True
         )
         packages = next((Path(asked.stdout.strip()).parent.parent / "lib").glob("python3*/site-packages"))
         with zipfile.ZipFile(KIT / f"deepspeed-{release}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -125,7 +126,7 @@ def run(out: Path, limit_s: float, device: str, releases: Sequence[str], cells: 
 
 def _variables(part: Sequence[str]) -> dict[str, str]:
     """Carried packages before those of the machine; DeepSpeed alone where a cell runs."""
-    paths = [str(ROOT)]
+    paths = [str(SOURCE), str(ROOT)]
     if (wheels := KIT / "wheels").exists():
         paths.append(str(_unpacked(wheels)))
     if part[0] == "cell" and (archive := KIT / f"deepspeed-{part[2]}.zip").exists():
@@ -175,7 +176,7 @@ def _said_by(command: Sequence[str]) -> str:
 
 
 def constants(device: str) -> dict[str, Any]:
-    """What `harness.advice.gpus` assumes: matrix products, a copy, cuBLAS's workspace, and memory outside of PyTorch."""
+    """What `dsregress.advice.gpus` assumes: matrix products, a copy, cuBLAS's workspace, and memory outside of PyTorch."""
     import torch
 
     found: dict[str, Any] = {"torch": torch.__version__, "device": device}
@@ -262,11 +263,11 @@ def cell(device: str, release: str, at: int, folder: Path) -> dict[str, Any]:
     """One cell by the probe itself, with the phases' times where the device has them."""
     import importlib
 
-    from harness.probe.border.surroundings import ENVIRONMENT
-    from harness.probe.border.wire import CellRequest
-    from harness.probe.process.cell import OpenGate, execute
-    from harness.probe.replacing import working_folder
-    from harness.probe.scenario import load
+    from dsregress.probe.border.surroundings import ENVIRONMENT
+    from dsregress.probe.border.wire import CellRequest
+    from dsregress.probe.process.cell import OpenGate, execute
+    from dsregress.probe.replacing import working_folder
+    from dsregress.probe.scenario import load
 
     scenario, variant, changes = CELLS[at]
     declared = load(ROOT / "scenarios" / f"{scenario}.py")
@@ -337,8 +338,8 @@ def _phases(mine: dict[str, Any], simulated: dict[str, Any] | None) -> Iterator[
 
 def replayed(trace: dict[str, Any]) -> str:
     """What the model reserves for the allocations and frees of a trace, beside what CUDA's allocator reserved."""
-    from harness.probe.allocator.model import CachingAllocator
-    from harness.probe.meters.ledger import STREAM_SELECTED, note
+    from dsregress.probe.allocator.model import CachingAllocator
+    from dsregress.probe.meters.ledger import STREAM_SELECTED, note
 
     model, live, stream, number, skipped = CachingAllocator(), {}, 0, 0, 0
     for event in trace["events"]:

@@ -120,7 +120,7 @@ class Project:
     def started(self, *arguments: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
         """The command, started in a new process session, as a terminal does. At the end of the block it is killed."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness", *arguments],
+            [sys.executable, "-m", "dsregress", *arguments],
             cwd=self.folder,
             env={**self.variables, **variables},
             stdin=subprocess.DEVNULL,

@@ -83,9 +83,7 @@ def test_a_release_that_was_not_measured_is_named_with_the_command_that_does(pro
     said = project.run("recommend", "fit", "--with", f"tinyframe={GOOD},{VERSION['hungry']},2.0.0")
     assert said.code == 4
     assert "no results for: 2.0.0" in said.out
-    command = (
-        f"  python -m harness regress --with tinyframe={GOOD},2.0.0 --baseline {GOOD} --scenario fit --variant base"
-    )
+    command = f"  dsregress regress --with tinyframe={GOOD},2.0.0 --baseline {GOOD} --scenario fit --variant base"
     assert command in said.out.splitlines()
     done = project.run(*command.split()[3:], "--json", str(project.folder / "more.json"))
     assert done.code == 0, done.err
@@ -97,4 +95,4 @@ def test_a_release_that_was_not_measured_is_named_with_the_command_that_does(pro
 def test_without_any_result_there_is_no_answer(project: Project) -> None:
     said = project.run("recommend", "fit")
     assert (said.code, said.out) == (4, "")
-    assert "no results of fit; `python -m harness regress --scenario fit --variant base` measures some" in said.err
+    assert "no results of fit; `dsregress regress --scenario fit --variant base` measures some" in said.err

@@ -224,7 +224,7 @@ def test_an_interrupted_search_goes_on(project: Project) -> None:
         (
             ["--good", GOOD, "--bad", "1.1.0", "--variant", "zero_stage=2"],
             "fit: no such variant: zero_stage=2 ('zero_stage' is not a parameter of this scenario); "
-            "`python -m harness scenarios` lists scenarios with their variants",
+            "`dsregress scenarios` lists scenarios with their variants",
         ),
         (
             ["--good", GOOD, "--bad", "1.1.0", "--device", "sim"],
@@ -337,7 +337,7 @@ def test_gits_own_bisection_finds_the_commit(project: Project, repository: Repos
     clone = tmp_path / "clone"
     history.git(tmp_path, "clone", "--quiet", str(repository.folder), str(clone))
     history.git(clone, "bisect", "start", "v1.1.0", "v1.0.0")
-    step = [sys.executable, "-m", "harness", "bisect-step", "--project", str(project.folder)]
+    step = [sys.executable, "-m", "dsregress", "bisect-step", "--project", str(project.folder)]
     step += ["--good", GOOD, "--bad", HUNGRY, "--scenario", "fit", "--metric", "backward.device_retained_bytes"]
     done = subprocess.run(
         ["git", "bisect", "run", *step],

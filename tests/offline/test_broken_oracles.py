@@ -10,7 +10,7 @@ import pytest
 from tests.offline.project import GOOD, SCENARIOS, VERSION, Project, Report, cell
 
 _ADAPTER = """
-from harness.probe.oracles.unbroken import NotCoveredError
+from dsregress.probe.oracles.unbroken import NotCoveredError
 from tinyframe.adapter import *
 from tinyframe.adapter import judge
 

@@ -20,7 +20,7 @@ _MOVING = (
 
 
 def log_lines(err: str) -> list[str]:
-    found = [line for line in err.splitlines() if " harness." in line]
+    found = [line for line in err.splitlines() if " dsregress." in line]
     for pattern, constant in _MOVING:
         found = [re.sub(pattern, constant, line) for line in found]
     return list(dict.fromkeys(found))  # a result has several details
@@ -31,19 +31,19 @@ def test_the_log_of_a_run_names_its_lock_environment_server_cells_and_files(proj
     project.configure(GOOD)
     cell = f"tinyframe{GOOD}/fit/base/cpu"
     assert log_lines(project.run("regress", "-v", "--no-explain").err) == [
-        f"harness.versions: tinyframe{GOOD}: resolved in TIME, N packages, kept in FOLDER/tinyframe{GOOD}-HASH.txt",
-        f"harness.envs: tinyframe{GOOD}: build FOLDER/tinyframe{GOOD}-HASH-cpu",
-        f"harness.envs: tinyframe{GOOD}: built in TIME",
-        f"harness.run: {cell}: run: nothing is stored of it",
-        f"harness.launch: SERVER: start, for tinyframe.adapter of tinyframe{GOOD}",
-        "harness.launch: SERVER: ready, its framework is imported",
-        f"harness.launch: {cell}: started",
-        "harness.store: wrote FOLDER/HASH.json.gz",
-        "harness.store: wrote FOLDER/base-cpu-HASH.json",
-        f"harness.launch: {cell}: passed, TIME",
-        "harness.launch: SERVER: ended",
+        f"dsregress.versions: tinyframe{GOOD}: resolved in TIME, N packages, kept in FOLDER/tinyframe{GOOD}-HASH.txt",
+        f"dsregress.envs: tinyframe{GOOD}: build FOLDER/tinyframe{GOOD}-HASH-cpu",
+        f"dsregress.envs: tinyframe{GOOD}: built in TIME",
+        f"dsregress.run: {cell}: run: nothing is stored of it",
+        f"dsregress.launch: SERVER: start, for tinyframe.adapter of tinyframe{GOOD}",
+        "dsregress.launch: SERVER: ready, its framework is imported",
+        f"dsregress.launch: {cell}: started",
+        "dsregress.store: wrote FOLDER/HASH.json.gz",
+        "dsregress.store: wrote FOLDER/base-cpu-HASH.json",
+        f"dsregress.launch: {cell}: passed, TIME",
+        "dsregress.launch: SERVER: ended",
     ]
     assert log_lines(project.run("regress", "-v", "--no-explain").err) == [
-        f"harness.versions: tinyframe{GOOD}: locked by FOLDER/tinyframe{GOOD}-HASH.txt, N packages",
-        f"harness.envs: tinyframe{GOOD}: reuse FOLDER/tinyframe{GOOD}-HASH-cpu",
+        f"dsregress.versions: tinyframe{GOOD}: locked by FOLDER/tinyframe{GOOD}-HASH.txt, N packages",
+        f"dsregress.envs: tinyframe{GOOD}: reuse FOLDER/tinyframe{GOOD}-HASH-cpu",
     ]

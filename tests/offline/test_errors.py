@@ -36,7 +36,7 @@ def said_once(said: CommandResult, code: int, line: str) -> None:
         (
             ["--scenario", "fit", "--variant", "zero_stage=2"],
             "fit: no such variant: zero_stage=2 ('zero_stage' is not a parameter of this scenario); "
-            "`python -m harness scenarios` lists scenarios with their variants",
+            "`dsregress scenarios` lists scenarios with their variants",
         ),
         (["--device", "tpu"], "no such device: tpu; there are: sim, cpu, cuda, auto"),
         (
@@ -198,7 +198,7 @@ def mounted(project: Project, options: str, *arguments: str) -> CommandResult:
     project.results.mkdir(exist_ok=True)
     unshare = ["unshare", "--mount", "--map-root-user"]
     script = f'mount -t tmpfs -o {options} none "$0" || exit 99; "$@"; code=$?; cp -r "$0" kept; exit $code'
-    command = [sys.executable, "-m", "harness", *arguments]
+    command = [sys.executable, "-m", "dsregress", *arguments]
     done = subprocess.run(
         [*unshare, "sh", "-c", script, str(project.results), *command],
         cwd=project.folder,
@@ -338,7 +338,7 @@ def test_control_characters_in_a_result_do_not_reach_the_terminal(measured: Proj
 
 
 def test_a_report_with_no_results_is_no_pass(project: Project) -> None:
-    said_once(project.run("report"), 4, f"{project.results}: no results; `python -m harness regress` measures some")
+    said_once(project.run("report"), 4, f"{project.results}: no results; `dsregress regress` measures some")
 
 
 def test_a_report_that_cannot_be_written_is_one_line_and_the_results_stay(project: Project, tmp_path: Path) -> None:

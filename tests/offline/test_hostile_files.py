@@ -103,7 +103,7 @@ LEFT = {
 #: Runs when the release is imported, on the copy of the probe that it runs in.
 REWRITING = """
 
-import harness.probe.process.rank_file as _staged
+import dsregress.probe.process.rank_file as _staged
 
 _file = _staged.__file__
 os.chmod(_file, 0o644)

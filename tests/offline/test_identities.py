@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.offline.project import GOOD, SCENARIOS, VERSION, Project
-from tests.paths import ROOT
+from tests.paths import SOURCE
 
 HUNGRY = VERSION["hungry"]
 CELLS = 4  #: both releases, on real ranks and in `sim`
@@ -21,8 +21,8 @@ CELLS = 4  #: both releases, on real ranks and in `sim`
 def copied(project: Project, tmp_path: Path) -> Iterator[Project]:
     """The project with a harness of its own, which has measured both releases in two device modes."""
     tree = tmp_path / "tree"
-    shutil.copytree(ROOT / "harness", tree / "harness", ignore=shutil.ignore_patterns("__pycache__"))
-    scenarios = tree / "tiny"
+    shutil.copytree(SOURCE, tree, ignore=shutil.ignore_patterns("__pycache__"))
+    scenarios = tmp_path / "tiny"
     shutil.copytree(SCENARIOS, scenarios)
     edit(scenarios / "fit.py", 'devices={"cpu": {}}', 'devices={"cpu": {}, "sim": {}}')
     made = dataclasses.replace(project, variables={**project.variables, "PYTHONPATH": str(tree)})
@@ -33,7 +33,7 @@ def copied(project: Project, tmp_path: Path) -> Iterator[Project]:
 
 
 def harness_of(project: Project) -> Path:
-    return Path(project.variables["PYTHONPATH"]) / "harness"
+    return Path(project.variables["PYTHONPATH"]) / "dsregress"
 
 
 def edit(file: Path, old: str, new: str) -> None:
@@ -58,7 +58,7 @@ def test_a_renamed_module_a_docstring_and_a_model_s_name_leave_all_results_store
     edit(probe / "skeleton" / "models.py", "_LLAMA_3 = {", "_LLAMA_4: dict[str, Any] = {}\n_LLAMA_3 = {")
     rename(probe, "process", "lazy_imports", "late_imports")
     rename(probe, "frameworks", "hf_trainer", "transformers_trainer")
-    former = (ROOT / "harness" / "probe" / "adapters.py").read_text().partition("FORMER_PATHS")[2]
+    former = (SOURCE / "dsregress" / "probe" / "adapters.py").read_text().partition("FORMER_PATHS")[2]
     adapters = (probe / "adapters.py").read_text().partition("FORMER_PATHS")[0]
     (probe / "adapters.py").write_text(f"{adapters}FORMER_PATHS{former}")
     assert to_run(copied) == {}

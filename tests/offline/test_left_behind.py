@@ -60,7 +60,7 @@ def compiling(project: Project) -> Iterator[subprocess.Popen[str]]:
 def test_a_run_that_cannot_find_daemons_says_so_before_it_begins(project: Project) -> None:
     project.configure(GOOD)
     hide = 'mount -t tmpfs none /proc || exit 99; exec "$@"'
-    command = ["unshare", "--mount", "--map-root-user", "sh", "-c", hide, "sh", sys.executable, "-m", "harness"]
+    command = ["unshare", "--mount", "--map-root-user", "sh", "-c", hide, "sh", sys.executable, "-m", "dsregress"]
     said = subprocess.run(
         [*command, "regress"], cwd=project.folder, env=project.variables, capture_output=True, text=True,
         timeout=LIMIT_S, check=False,
@@ -114,9 +114,9 @@ def test_a_killed_run_leaves_nothing_that_its_ranks_started(project: Project, co
 
 def between(project: Project) -> tuple[int, int]:
     """The keeper and the server of the release that hangs: the baseline's wait for what else the run may want of them."""
-    servers = [(pid, command) for pid, command in project.running() if "harness.probe.process.server" in command]
+    servers = [(pid, command) for pid, command in project.running() if "dsregress.probe.process.server" in command]
     found = [(pid, command) for pid, command in servers if f"tinyframe{COMPILING}-" in command]
-    keepers = [pid for pid, command in found if "harness.system.keeper" in command]
+    keepers = [pid for pid, command in found if "dsregress.system.keeper" in command]
     return keepers[0], min(pid for pid, _ in found if pid not in keepers)
 
 

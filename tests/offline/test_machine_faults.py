@@ -98,7 +98,7 @@ def test_the_machines_fault_is_no_verdict_and_is_measured_again(
 def test_a_release_that_leaks_files_is_never_a_regression_and_never_passes(project: Project) -> None:
     project.configure(GOOD, FAULTY["leaking"])
     file = project.folder / "report.json"
-    command = f"ulimit -n 256; exec {sys.executable} -m harness regress --json {file}"
+    command = f"ulimit -n 256; exec {sys.executable} -m dsregress regress --json {file}"
     said = subprocess.run(
         ["bash", "-c", command], cwd=project.folder, env=project.variables, capture_output=True, text=True,
         timeout=LIMIT_S, check=False,
@@ -195,7 +195,7 @@ def on_a_small_disk(project: Project, place: Path, size: str, *arguments: str) -
     script = f'mount -t tmpfs -o size={size} none "$0" || exit 99; exec "$@"'
     command = ["unshare", "--mount", "--map-root-user", "sh", "-c", script, str(place)]
     done = subprocess.run(
-        [*command, sys.executable, "-m", "harness", *arguments], cwd=project.folder, env=project.variables,
+        [*command, sys.executable, "-m", "dsregress", *arguments], cwd=project.folder, env=project.variables,
         capture_output=True, text=True, timeout=LIMIT_S, check=False,
     )  # fmt: skip
     if done.returncode == 99 or "unshare failed" in done.stderr:

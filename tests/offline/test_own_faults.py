@@ -21,20 +21,20 @@ def _backward(self, inputs, backward=Engine.backward):
 Engine.backward = _backward
 """
 
-_BEAT = "from harness.probe.process.heartbeat import Heartbeat"
+_BEAT = "from dsregress.probe.process.heartbeat import Heartbeat"
 
 #: version -> what it calls, and what is said of it; a place of the harness's follows, or one of the release's
 CASES = {
     "5.0.0": (
         _IN_BACKWARD.format(call=f"{_BEAT}\n    Heartbeat(print, enable_reconfigure=True)"),
-        "TypeError: Heartbeat.__init__() got an unexpected keyword argument 'enable_reconfigure' (harness/probe/",
+        "TypeError: Heartbeat.__init__() got an unexpected keyword argument 'enable_reconfigure' (dsregress/probe/",
     ),
     "5.1.0": (
         _IN_BACKWARD.format(call=f"{_BEAT}\n    Heartbeat(print).reconfigure()"),
-        "AttributeError: 'Heartbeat' object has no attribute 'reconfigure' (harness/probe/",
+        "AttributeError: 'Heartbeat' object has no attribute 'reconfigure' (dsregress/probe/",
     ),
     "5.2.0": (
-        "\n\nfrom harness.probe.no_stand_in import StandIn\n\nStandIn('triton.runtime.driver.active').get_benchmarker()\n",
+        "\n\nfrom dsregress.probe.no_stand_in import StandIn\n\nStandIn('triton.runtime.driver.active').get_benchmarker()\n",
         "NoStandInError: triton.runtime.driver.active.get_benchmarker has no stand-in: leave out what needs it, or run on",
     ),
 }

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.model import Failed, Result
-from harness.store import Store
+from dsregress.model import Failed, Result
+from dsregress.store import Store
 from tests.builders.synthetic import stored_result
-from tests.paths import ROOT
+from tests.paths import SOURCE
 
 FULL = "dsregress: error: stdout: cannot be written: No space left on device; "
 
@@ -41,7 +41,7 @@ def shell(folder: Path, script: str) -> tuple[int, str, str]:
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {script}"],
         cwd=folder,
-        env={**os.environ, "DS": f"{sys.executable} -m harness", "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "DS": f"{sys.executable} -m dsregress", "PYTHONPATH": str(SOURCE)},
         capture_output=True,
         text=True,
         timeout=60,

@@ -50,7 +50,7 @@ def test_what_fails_is_chosen_by_the_caller(project: Project) -> None:
     assert project.regress("--fail-on", "none").code == 0
 
 
-_SCENARIO = """from harness.probe.scenario import Scenario
+_SCENARIO = """from dsregress.probe.scenario import Scenario
 
 from scenarios.families import VARIANTS
 
@@ -129,7 +129,7 @@ def test_a_release_measured_later_is_timed_beside_the_baseline_and_the_earlier_o
 def test_the_command_that_a_report_gives_measures_its_worst_cell_again(project: Project) -> None:
     first = project.regress("--details")
     command = first.said.out.split("To reproduce problem 1\n")[1].split()
-    assert command[:4] == ["python", "-m", "harness", "regress"]
+    assert command[:4] == ["python", "-m", "dsregress", "regress"]
     again = project.regress(*command[4:])
     assert again.findings(VERSION["hungry"]) == first.findings(VERSION["hungry"])
     assert "2 cells to run" in again.said.err

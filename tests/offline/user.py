@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.builders import tiny_packages
 from tests.offline.project import NOT_INSTALLING, Project
 from tests.packages import build, wheelhouse
-from tests.paths import ROOT
+from tests.paths import SOURCE
 
 _BROKEN = "def build_wheel(*arguments, **more):\n    raise RuntimeError('nvcc is missing')\n"
 
@@ -29,7 +29,7 @@ def make(place: Path) -> Project:
         "PATH": os.environ["PATH"],
         "HOME": str(place),
         "TMPDIR": str(temporary),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": str(SOURCE),
         "PIP_CONFIG_FILE": str(configuration),
         "UV_CACHE_DIR": str(place / "uv"),
         "UV_NO_CONFIG": "1",

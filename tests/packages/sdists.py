@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from harness.envs.repository import extract
+from dsregress.envs.repository import extract
 from tests.packages.history import git
 
 _GENERATED = ("PKG-INFO", "*.egg-info", "build.txt", "deepspeed/git_version_info_installed.py")

@@ -1,4 +1,4 @@
-"""The probe's tests, in the folders of harness/probe.
+"""The probe's tests, in the folders of harness/dsregress/probe.
 
 Those that need torch or a framework are skipped where there is none; tests/functional/test_probe.py runs all of them inside
 environments of real releases, as does ``PYTHON -m pytest tests/probe`` with the interpreter of such an environment.

@@ -17,13 +17,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.probe import scenario
-from harness.probe.border.wire import CellRequest, RankRecord
-from harness.probe.framework import Meter
-from harness.probe.meters.ledger import StorageLedger
-from harness.probe.meters.phases import walk
-from harness.probe.process.cell import OpenGate, execute
-from harness.probe.process.lazy_imports import import_all, new_modules
+from dsregress.probe import scenario
+from dsregress.probe.border.wire import CellRequest, RankRecord
+from dsregress.probe.framework import Meter
+from dsregress.probe.meters.ledger import StorageLedger
+from dsregress.probe.meters.phases import walk
+from dsregress.probe.process.cell import OpenGate, execute
+from dsregress.probe.process.lazy_imports import import_all, new_modules
 
 from . import one_memory
 
@@ -45,7 +45,7 @@ SMALL = {
 def preload() -> None:
     """Also what every job imports lazily. What some import, each of their forks does: tensors that are made by that count in
     jobs that are compared."""
-    from harness.probe.frameworks import deepspeed as adapter
+    from dsregress.probe.frameworks import deepspeed as adapter
 
     adapter.preload("sim")
 
@@ -95,7 +95,7 @@ def on_real_ranks(name: str, variant: str, folder: Path, truths: str = "") -> Ra
 
 
 def _train(parameters: dict[str, Any], device: str) -> dict[str, Any]:
-    from harness.probe.frameworks import deepspeed as adapter
+    from dsregress.probe.frameworks import deepspeed as adapter
 
     logging.disable(logging.WARNING)  # each engine prints a hundred lines
     adapter.fill = lambda *arguments: None  # the weights' values do not matter here
@@ -132,13 +132,13 @@ def _train(parameters: dict[str, Any], device: str) -> dict[str, Any]:
 def _surroundings(parameters: dict[str, Any], device: str, folder: str) -> Iterator[Meter]:
     os.environ["DSREGRESS_RENDEZVOUS"] = f"file://{folder}/rendezvous"  # a checkpoint is put beside it
     if device == "sim":
-        from harness.probe.sim import Simulation
+        from dsregress.probe.sim import Simulation
 
         with Simulation(0, parameters["world_size"], kernels="cpu") as simulation:
             yield simulation.meter
         return
-    from harness.probe.frameworks import deepspeed as adapter
-    from harness.probe.frameworks import on_processors
+    from dsregress.probe.frameworks import deepspeed as adapter
+    from dsregress.probe.frameworks import on_processors
 
     with (
         adapter._alone(parameters["world_size"]),
@@ -154,8 +154,8 @@ def _healthy_meter() -> Meter:
     large ones only."""
     import torch
 
-    from harness.probe.meters import operators
-    from harness.probe.meters.meter import TorchMeter
+    from dsregress.probe.meters import operators
+    from dsregress.probe.meters.meter import TorchMeter
 
     class HealthyMeter(TorchMeter):
         def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

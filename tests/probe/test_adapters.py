@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe import adapters
-from harness.probe.scenario import Scenario, ScenarioError, load
+from dsregress.probe import adapters
+from dsregress.probe.scenario import Scenario, ScenarioError, load
 
 
 @pytest.mark.parametrize("module", adapters.ADAPTERS.values())
@@ -23,10 +23,10 @@ def test_a_module_path_of_before_is_the_adapter_s_id(path: str, adapter: str) ->
 
 
 def test_a_module_that_moved_is_known_by_its_new_path_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    moved = {**adapters.ADAPTERS, "trainer": "harness.probe.elsewhere.trainer"}
+    moved = {**adapters.ADAPTERS, "trainer": "dsregress.probe.elsewhere.trainer"}
     monkeypatch.setattr(adapters, "ADAPTERS", moved)
-    former = adapters.adapter_id("harness.probe.frameworks.hf_trainer")
-    assert (former, adapters.adapter_id("harness.probe.elsewhere.trainer")) == ("trainer", "trainer")
+    former = adapters.adapter_id("dsregress.probe.frameworks.hf_trainer")
+    assert (former, adapters.adapter_id("dsregress.probe.elsewhere.trainer")) == ("trainer", "trainer")
 
 
 def test_an_adapter_of_the_user_is_its_dotted_path() -> None:
@@ -35,7 +35,7 @@ def test_an_adapter_of_the_user_is_its_dotted_path() -> None:
 
 
 def test_a_scenario_may_name_an_adapter_of_the_project_either_way() -> None:
-    by_path = declared("harness.probe.frameworks.deepspeed")
+    by_path = declared("dsregress.probe.frameworks.deepspeed")
     assert by_path == declared("deepspeed")
     assert by_path.framework == "deepspeed"
 
@@ -47,7 +47,7 @@ def declared(framework: str) -> Scenario:
 def test_a_misspelled_adapter_is_an_error_of_the_file_that_names_it(tmp_path: Path) -> None:
     file = tmp_path / "typo.py"
     file.write_text(
-        "from harness.probe.scenario import Scenario\n"
+        "from dsregress.probe.scenario import Scenario\n"
         'SCENARIO = Scenario(version=1, summary="", framework="deepsped", parameters={}, devices={"cpu": {}})\n'
     )
     with pytest.raises(ScenarioError) as caught:

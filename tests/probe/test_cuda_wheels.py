@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe import cuda_wheels
+from dsregress.probe import cuda_wheels
 
 TORCHAUDIO = """
 from torchaudio import _extension

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.probe.error_chain import behind
+from dsregress.probe.error_chain import behind
 
 
 def test_an_error_is_found_behind_others_by_its_kind() -> None:

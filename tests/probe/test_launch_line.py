@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.probe.launch_line import INSTALLED, LaunchLineError, parse
+from dsregress.probe.launch_line import INSTALLED, LaunchLineError, parse
 
 
 @pytest.mark.parametrize(

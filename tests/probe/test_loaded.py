@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.probe.loaded import loaded_modules
+from dsregress.probe.loaded import loaded_modules
 
 
 class Lazy(ModuleType):

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from harness.probe.no_stand_in import NoStandInError, StandIn, refused
+from dsregress.probe.no_stand_in import NoStandInError, StandIn, refused
 
 KERNEL = StandIn("DeepSpeed's cpu_adam", adam_update=len)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.program import program, spelled_out
-from harness.probe.scenario import ScenarioError, one_by_one
+from dsregress.probe.program import program, spelled_out
+from dsregress.probe.scenario import ScenarioError, one_by_one
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.replacing import MissingTarget, Patches, attribute, everywhere, item, variables, working_folder
+from dsregress.probe.replacing import MissingTarget, Patches, attribute, everywhere, item, variables, working_folder
 
 
 class Base:

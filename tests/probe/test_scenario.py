@@ -10,8 +10,8 @@ pytest.importorskip("hypothesis")  # not in a measured environment
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.probe import scenario as scenarios
-from harness.probe.scenario import (
+from dsregress.probe import scenario as scenarios
+from dsregress.probe.scenario import (
     Scenario,
     ScenarioError,
     grid,
@@ -176,7 +176,7 @@ def with_models(tmp_path: Path, models: str = f"SHAPES = {SHAPES}\n") -> scenari
     """A scenario on a model, as it loads from a folder with ``models.py``."""
     (tmp_path / "models.py").write_text(models)
     (tmp_path / "x.py").write_text(
-        "from harness.probe.scenario import Scenario\n"
+        "from dsregress.probe.scenario import Scenario\n"
         'SCENARIO = Scenario(version=1, summary="", framework="frames.adapter", parameters={"model": "small"}, '
         'devices={"sim": {}, "cuda": {"model": "large"}})\n'
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe import launch_line
-from harness.probe.program import sources_sha256
-from harness.probe.surrounding_folder import surrounding_folder
+from dsregress.probe import launch_line
+from dsregress.probe.program import sources_sha256
+from dsregress.probe.surrounding_folder import surrounding_folder
 
 
 @pytest.fixture

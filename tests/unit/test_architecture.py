@@ -10,32 +10,32 @@ from pathlib import Path
 import pytest
 
 from tests.builders.sources import parsed
-from tests.paths import ROOT
+from tests.paths import ROOT, SOURCE
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-HARNESS = ROOT / "harness"
+PACKAGE = SOURCE / "dsregress"
 
 #: Modules of the probe that the host imports: standard library, made for both sides.
 BORDER = [
-    "harness.probe.scenario",
-    *(f"harness.probe.border.{file.stem}" for file in sorted((HARNESS / "probe" / "border").glob("[!_]*.py"))),
+    "dsregress.probe.scenario",
+    *(f"dsregress.probe.border.{file.stem}" for file in sorted((PACKAGE / "probe" / "border").glob("[!_]*.py"))),
 ]
 
 #: What else of the probe the host imports: how workloads are declared, adapters by their ids, what keeps a program from its
 #: user's files, the tables of known models, and which torch can be measured.
 SHARED = [
-    "harness.probe.adapters",
-    "harness.probe.isolation",
-    "harness.probe.launch_line",
-    "harness.probe.oldest_torch",
-    "harness.probe.program",
-    "harness.probe.scenario",
-    "harness.probe.skeleton.hub_names",
-    "harness.probe.skeleton.models",
+    "dsregress.probe.adapters",
+    "dsregress.probe.isolation",
+    "dsregress.probe.launch_line",
+    "dsregress.probe.oldest_torch",
+    "dsregress.probe.program",
+    "dsregress.probe.scenario",
+    "dsregress.probe.skeleton.hub_names",
+    "dsregress.probe.skeleton.models",
 ]
 
 #: file -> why it may read the process's environment.
@@ -48,7 +48,7 @@ READS_ENVIRON = {
 
 def host_files() -> list[Path]:
     """All but the probe, and programs as people write them."""
-    return [file for file in HARNESS.rglob("*.py") if not {"probe", "measured"} & set(file.relative_to(HARNESS).parts)]
+    return [file for file in PACKAGE.rglob("*.py") if not {"probe", "measured"} & set(file.relative_to(PACKAGE).parts)]
 
 
 def _is_module(place: Path) -> bool:
@@ -63,7 +63,7 @@ def imported_modules(file: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
-            modules = {name for name in names if _is_module(ROOT / name.replace(".", "/"))}
+            modules = {name for name in names if _is_module(SOURCE / name.replace(".", "/"))}
             found |= modules or {node.module}
     return found
 
@@ -71,19 +71,19 @@ def imported_modules(file: Path) -> set[str]:
 def test_the_host_imports_nothing_of_the_probe_but_what_was_made_for_both() -> None:
     """A list of what is forbidden, as import-linter has it, would let each new module of the probe through."""
     of_the_probe = {
-        name for file in host_files() for name in imported_modules(file) if name.startswith("harness.probe")
+        name for file in host_files() for name in imported_modules(file) if name.startswith("dsregress.probe")
     }
     assert of_the_probe <= {*BORDER, *SHARED}
 
 
 def test_every_room_is_described_and_named_in_each_contract_about_all_of_them() -> None:
-    rooms = {folder.parent.name for folder in HARNESS.glob("*/__init__.py")}
+    rooms = {folder.parent.name for folder in PACKAGE.glob("*/__init__.py")}
     described = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert {room for room in rooms if f"`harness/{room}/`" not in described} == set()
+    assert {room for room in rooms if f"`harness/dsregress/{room}/`" not in described} == set()
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
         "contracts"
     ]
-    of_the_host = {f"harness.{room}" for room in rooms - {"probe"}}
+    of_the_host = {f"dsregress.{room}" for room in rooms - {"probe"}}
     for contract in contracts:
         if contract["type"] == "forbidden":
             named = {*contract["source_modules"], *contract["forbidden_modules"]}
@@ -92,7 +92,7 @@ def test_every_room_is_described_and_named_in_each_contract_about_all_of_them() 
 
 def test_only_config_reads_the_environment() -> None:
     readers = {
-        file.relative_to(HARNESS).as_posix()
+        file.relative_to(PACKAGE).as_posix()
         for file in host_files()
         for node in ast.walk(parsed(file))
         if (isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"))
@@ -103,10 +103,10 @@ def test_only_config_reads_the_environment() -> None:
 
 
 def test_only_one_module_of_the_probe_walks_what_is_imported() -> None:
-    """A question to a lazy module imports more, which changes what is walked (`harness.probe.loaded`)."""
+    """A question to a lazy module imports more, which changes what is walked (`dsregress.probe.loaded`)."""
     walkers = {
-        file.relative_to(HARNESS).as_posix()
-        for file in (HARNESS / "probe").rglob("*.py")
+        file.relative_to(PACKAGE).as_posix()
+        for file in (PACKAGE / "probe").rglob("*.py")
         for node in ast.walk(parsed(file))
         if isinstance(node, ast.Attribute)
         and node.attr in ("items", "values", "keys")
@@ -118,8 +118,8 @@ def test_only_one_module_of_the_probe_walks_what_is_imported() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import harness.cli.scenarios, harness.run.pipeline",
-        "from harness.probe import scenario; from pathlib import Path; "
+        "import dsregress.cli.scenarios, dsregress.run.pipeline",
+        "from dsregress.probe import scenario; from pathlib import Path; "
         "[scenario.load(f) for f in scenario.find(Path('scenarios')).values()]",
         *(f"import {module}" for module in BORDER),
     ],
@@ -132,10 +132,10 @@ def test_the_host_needs_no_torch(code: str) -> None:
 
 @pytest.mark.parametrize("module", BORDER)
 def test_what_both_sides_import_is_standard_library_only(module: str) -> None:
-    file = ROOT / f"{module.replace('.', '/')}.py"
+    file = SOURCE / f"{module.replace('.', '/')}.py"
     for node in ast.walk(parsed(file)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         for name in names:
             top = name.split(".")[0]
-            assert top in sys.stdlib_module_names or name.startswith("harness.probe"), name
+            assert top in sys.stdlib_module_names or name.startswith("dsregress.probe"), name

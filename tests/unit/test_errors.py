@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from harness import errors
+from dsregress import errors
 from tests.builders.sources import parsed
-from tests.paths import ROOT
+from tests.paths import SOURCE
 
-HARNESS = ROOT / "harness"
+PACKAGE = SOURCE / "dsregress"
 
 KINDS = {
     name
@@ -38,5 +38,5 @@ def without_hint(file: Path) -> int:
 
 
 def test_every_error_says_what_to_do_next() -> None:
-    counts = {file.relative_to(HARNESS).as_posix(): without_hint(file) for file in HARNESS.rglob("*.py")}
+    counts = {file.relative_to(PACKAGE).as_posix(): without_hint(file) for file in PACKAGE.rglob("*.py")}
     assert {name: count for name, count in counts.items() if count} == REPEATS_ANOTHER | WITHOUT

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
-from harness.store.measuring import MeasuringVersion
+from dsregress.probe.border.wire import PhaseReading, RankRecord, RunRecord
+from dsregress.store.measuring import MeasuringVersion
 from tests.builders import synthetic
 from tests.golden_run import GoldenRun, complaints, golden_run
 
@@ -38,8 +38,8 @@ def test_a_moved_figure_is_named_with_what_to_do_and_is_not_accepted() -> None:
         [
             "cpu: 1 figure moved, and the measuring version is still 1:\n"
             "  llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu, rank 0, backward: host_calls 7 -> 8\n"
-            "If they should, add version 2 of cpu and the reason to harness/probe/measuring_versions.toml, then run "
-            "nox -s tests -- --accept tests/functional/test_golden_run.py"
+            "If they should, add version 2 of cpu and the reason to harness/dsregress/probe/measuring_versions.toml, then "
+            "run nox -s tests -- --accept tests/functional/test_golden_run.py"
         ],
         [],
     )
@@ -55,7 +55,7 @@ def test_a_version_that_moves_nothing_needs_its_reason() -> None:
     assert complaints(run_of(), run_of(last=SECOND), history(SECOND)) == (
         [
             "cpu: version 2 moves no figure of the golden run. Say in its `not_in_golden_run` which figure moves, or take "
-            "it out of harness/probe/measuring_versions.toml"
+            "it out of harness/dsregress/probe/measuring_versions.toml"
         ],
         [],
     )
@@ -65,7 +65,9 @@ def test_a_version_that_moves_nothing_needs_its_reason() -> None:
 
 def test_a_version_is_never_taken_back() -> None:
     by_hand, _ = complaints(run_of(last=SECOND), run_of(), history(FIRST))
-    assert by_hand == ["cpu: harness/probe/measuring_versions.toml ends at version 1, and version 2 was there already"]
+    assert by_hand == [
+        "cpu: harness/dsregress/probe/measuring_versions.toml ends at version 1, and version 2 was there already"
+    ]
 
 
 def test_another_lock_may_move_figures() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.model import Cell, Stack, differing_parameters, split_workload, variant_values
+from dsregress.model import Cell, Stack, differing_parameters, split_workload, variant_values
 
 SMALL = {"model": "small", "shape": {"hidden_size": 8}}
 

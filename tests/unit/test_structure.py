@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.builders.sources import parsed
-from tests.paths import ROOT
+from tests.paths import ROOT, SOURCE
 
 TESTS = ROOT / "tests"
 UNIT = TESTS / "unit"
 SOURCES = sorted(TESTS.rglob("*.py"))
 
-#: Folders of unit tests for something other than a package of harness/.
+#: Folders of unit tests for something other than a package of harness/dsregress/.
 BESIDES = {"docs"}
 
 
@@ -42,7 +42,7 @@ def test_no_test_module_is_imported() -> None:
     "folder", sorted({file.parent.relative_to(UNIT).as_posix() for file in UNIT.rglob("test_*.py")})
 )
 def test_unit_tests_lie_where_their_package_does(folder: str) -> None:
-    assert folder in BESIDES or (ROOT / "harness" / folder / "__init__.py").is_file()
+    assert folder in BESIDES or (SOURCE / "dsregress" / folder / "__init__.py").is_file()
 
 
 def test_every_golden_file_is_compared_with_something() -> None:
@@ -57,7 +57,7 @@ def test_docstrings_say_what_a_thing_does_or_is() -> None:
     phrases = ("What", "Whether", "Of", "Where", "Who", "How")
     found = [
         f"{file.relative_to(ROOT)}:{node.body[0].lineno}"
-        for file in sorted((ROOT / "harness").rglob("*.py"))
+        for file in sorted(SOURCE.rglob("*.py"))
         if "measured" not in file.parts  # programs as people write them, whose results are known by their text
         for node in ast.walk(parsed(file))
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))

@@ -1,6 +1,6 @@
 """Fit a thousand weights to one."""
 
-from harness.probe.scenario import Scenario, one_by_one
+from dsregress.probe.scenario import Scenario, one_by_one
 
 SCENARIO = Scenario(
     version=1,

@@ -1,11 +1,11 @@
-"""How the probe drives tinyframe; the shape of every adapter, see ``harness.probe.framework``."""
+"""How the probe drives tinyframe; the shape of every adapter, see ``dsregress.probe.framework``."""
 
 import contextlib
 import math
 import os
 import sys
 
-from harness.probe.border.wire import PhaseReading
+from dsregress.probe.border.wire import PhaseReading
 
 WEIGHTS = 1000
 

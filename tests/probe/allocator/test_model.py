@@ -12,13 +12,13 @@ pytest.importorskip("hypothesis")  # not in a measured environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.probe.allocator.model import (
+from dsregress.probe.allocator.model import (
     AllocatorSettings,
     CachingAllocator,
     OutOfMemoryError,
 )
-from harness.probe.allocator.replay import replay
-from harness.probe.meters.ledger import (
+from dsregress.probe.allocator.replay import replay
+from dsregress.probe.meters.ledger import (
     CACHE_EMPTIED,
     DEVICE,
     FREE_DELAYED,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.probe.allocator import options
-from harness.probe.allocator.model import AllocatorSettings
+from dsregress.probe.allocator import options
+from dsregress.probe.allocator.model import AllocatorSettings
 
 
 def test_nothing_set_is_the_default() -> None:

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from harness.probe.allocator.model import AllocatorSettings
-from harness.probe.allocator.replay import replay
-from harness.probe.allocator.reserving import Reserving
-from harness.probe.meters.ledger import CACHE_EMPTIED, DEVICE, FREE_DELAYED, FREE_PASSED, HOST, Event, note
+from dsregress.probe.allocator.model import AllocatorSettings
+from dsregress.probe.allocator.replay import replay
+from dsregress.probe.allocator.reserving import Reserving
+from dsregress.probe.meters.ledger import CACHE_EMPTIED, DEVICE, FREE_DELAYED, FREE_PASSED, HOST, Event, note
 
 MIB = 1 << 20
 

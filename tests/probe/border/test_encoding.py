@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from harness.probe.border import faults, machine
-from harness.probe.border.encoding import MOST_CHARACTERS, MOST_VALUES, TEXT_LENGTH, encode, free_value
+from dsregress.probe.border import faults, machine
+from dsregress.probe.border.encoding import MOST_CHARACTERS, MOST_VALUES, TEXT_LENGTH, encode, free_value
 
 
 class Unprintable:

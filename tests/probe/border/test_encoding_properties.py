@@ -10,7 +10,7 @@ pytest.importorskip("hypothesis")  # not in a measured environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.probe.border.encoding import encode
+from dsregress.probe.border.encoding import encode
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.characters()
 keys = st.text() | st.integers() | st.none() | st.floats() | st.characters()

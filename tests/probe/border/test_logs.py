@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from harness.probe.border import logs
+from dsregress.probe.border import logs
 
 
 def test_a_log_that_has_grown_too_long_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:

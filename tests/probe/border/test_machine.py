@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.border import machine
+from dsregress.probe.border import machine
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_the_memory_of_a_card_is_not_the_machines(monkeypatch: pytest.MonkeyPatc
 
 def test_a_limit_on_memory_leaves_none_to_spare() -> None:
     program = (
-        "import resource; from harness.probe.border import machine; before = machine.memory_is_short();"
+        "import resource; from dsregress.probe.border import machine; before = machine.memory_is_short();"
         "resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40)); print(before, machine.memory_is_short())"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

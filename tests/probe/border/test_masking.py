@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.border.masking import published, without_secrets
+from dsregress.probe.border.masking import published, without_secrets
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.probe.border.merging import merge_explanations
-from harness.probe.border.wire import Explanation, Held, Moment, Stretch
-from harness.probe.holders import categories
+from dsregress.probe.border.merging import merge_explanations
+from dsregress.probe.border.wire import Explanation, Held, Moment, Stretch
+from dsregress.probe.holders import categories
 
 
 def test_each_moment_is_that_of_the_rank_that_holds_most() -> None:

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from harness.probe import error_chain, launch_line, replacing
-from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
-from harness.probe.border import faults, own_faults
-from harness.probe.border.wire import Clocks
-from harness.probe.harness_fault import HarnessFault
-from harness.probe.no_stand_in import StandIn, lacking
-from harness.probe.process import heartbeat
-from harness.probe.programs.errors import NotHere
-from harness.probe.scenario import ScenarioError
+from dsregress.probe import error_chain, launch_line, replacing
+from dsregress.probe.allocator.model import AllocatorSettings, CachingAllocator
+from dsregress.probe.border import faults, own_faults
+from dsregress.probe.border.wire import Clocks
+from dsregress.probe.harness_fault import HarnessFault
+from dsregress.probe.no_stand_in import StandIn, lacking
+from dsregress.probe.process import heartbeat
+from dsregress.probe.programs.errors import NotHere
+from dsregress.probe.scenario import ScenarioError
 
 PROBE = Path(own_faults.__file__).parents[1]
 OURS = PROBE / "meters" / "meter.py"
@@ -95,14 +95,14 @@ def test_a_call_of_ours_that_does_not_fit_is_ours_although_the_caller_raises_it(
     )  # fmt: skip
     assert isinstance(error, TypeError)
     assert faults.stage_of(error) == "harness"
-    assert "(harness/probe/" in faults.signature_of(error)
+    assert "(dsregress/probe/" in faults.signature_of(error)
 
 
 def test_the_line_names_the_class_and_where_it_is(release: Run) -> None:
     error = release("Group(print, enable_reconfigure=True)", Group=heartbeat.Heartbeat)
     assert faults.signature_of(error).startswith(
         "TypeError: Heartbeat.__init__() got an unexpected keyword argument 'enable_reconfigure' "
-        "(harness/probe/process/heartbeat.py:"
+        "(dsregress/probe/process/heartbeat.py:"
     )
 
 
@@ -161,7 +161,7 @@ def test_what_a_framework_makes_of_it_is_ours_still(release: Run) -> None:
 
 def test_what_a_part_of_the_probe_reports_as_broken_is_ours() -> None:
     try:
-        raise HarnessFault("the memory oracle: KeyError: 'world_size' (harness/probe/oracles/ideal.py:77)")
+        raise HarnessFault("the memory oracle: KeyError: 'world_size' (dsregress/probe/oracles/ideal.py:77)")
     except HarnessFault as error:
         assert faults.stage_of(error) == "harness"
         assert faults.signature_of(error) == f"HarnessFault: {error}"
@@ -221,7 +221,7 @@ def test_a_release_that_handles_what_ours_lack_and_fails_later_has_failed_itself
 def test_an_operation_of_ours_that_goes_wrong_is_ours(code: str) -> None:
     error = ours(code, sys=sys, names={"a": 1})
     assert faults.stage_of(error) == "harness"
-    assert "(harness/probe/meters/meter.py:" in faults.signature_of(error)
+    assert "(dsregress/probe/meters/meter.py:" in faults.signature_of(error)
 
 
 @pytest.mark.parametrize(

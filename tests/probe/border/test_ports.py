@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from harness.probe.border.ports import held_port
+from dsregress.probe.border.ports import held_port
 
 ADDRESS = "127.0.0.1"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.border import processes
+from dsregress.probe.border import processes
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
@@ -44,7 +44,7 @@ while time.monotonic() < end:
 #: Starts that, and ends it as a keeper does.
 SUBREAPER = """
 import json, os, subprocess, sys, time
-from harness.probe.border import processes
+from dsregress.probe.border import processes
 processes.become_subreaper()
 beat = sys.argv[2]
 subprocess.Popen([sys.executable, "-c", *sys.argv[1:]], start_new_session=True)

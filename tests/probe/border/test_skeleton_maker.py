@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.border import skeleton_maker
-from harness.probe.border.skeleton_maker import MakerFailed, SkeletonFile, SkeletonRefused
+from dsregress.probe.border import skeleton_maker
+from dsregress.probe.border.skeleton_maker import MakerFailed, SkeletonFile, SkeletonRefused
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, stdout: str, stderr: str = "") -> tuple[SkeletonFile, ...]:
@@ -44,7 +44,7 @@ def test_an_interpreter_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_the_working_folder_is_not_imported_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("harness", "json"):
+    for module in ("dsregress", "json"):
         (tmp_path / f"{module}.py").write_text("raise SystemExit('the working folder was imported from')\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SkeletonRefused, match="neither a file, a folder nor a known model"):

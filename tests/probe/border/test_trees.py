@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.border.trees import remove_tree
+from dsregress.probe.border.trees import remove_tree
 from tests.nesting import nested
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.border.untrusted import read_regular, read_tail, write_whole
+from dsregress.probe.border.untrusted import read_regular, read_tail, write_whole
 
 
 def fifo(path: Path) -> None:

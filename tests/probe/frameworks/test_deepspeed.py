@@ -17,8 +17,8 @@ pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from harness.probe.border.surroundings import ENVIRONMENT
-from harness.probe.border.wire import NO_NUMBER, RankRecord
+from dsregress.probe.border.surroundings import ENVIRONMENT
+from dsregress.probe.border.wire import NO_NUMBER, RankRecord
 from tests.probe import one_of_many
 
 
@@ -26,7 +26,7 @@ from tests.probe import one_of_many
 def adapter() -> Any:
     for variable, value in ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
-    module = importlib.import_module("harness.probe.frameworks.deepspeed")
+    module = importlib.import_module("dsregress.probe.frameworks.deepspeed")
     module.preload("cpu")
     return module
 

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.paths import ROOT, SOURCE
+
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("pytest_benchmark")
 
-ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "add-a-framework.md"
 
 
@@ -46,7 +47,7 @@ def output(shown: Path) -> str:
     done = subprocess.run(
         [*command, "-rA", "--benchmark-json=benchmark.json"],
         cwd=shown,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(shown), str(ROOT)])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(shown), str(SOURCE), str(ROOT)])},
         capture_output=True,
         text=True,
         timeout=300,

@@ -11,8 +11,8 @@ pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 deepspeed = pytest.importorskip("deepspeed")
 
-from harness.probe.frameworks import deepspeed as raw  # noqa: E402
-from harness.probe.frameworks import hf_trainer, on_processors  # noqa: E402
+from dsregress.probe.frameworks import deepspeed as raw  # noqa: E402
+from dsregress.probe.frameworks import hf_trainer, on_processors  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from harness.probe.border.surroundings import ENVIRONMENT
-from harness.probe.frameworks import integrations
-from harness.probe.workloads.workload import Workload
+from dsregress.probe.border.surroundings import ENVIRONMENT
+from dsregress.probe.frameworks import integrations
+from dsregress.probe.workloads.workload import Workload
 from tests.probe import one_of_many
 
 CELLS = [

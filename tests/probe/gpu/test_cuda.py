@@ -10,9 +10,9 @@ pytest.importorskip("torch")
 pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 
-from harness.probe.allocator.model import AllocatorSettings
-from harness.probe.gpu import cuda, nvml
-from harness.probe.meters.host_work import HostWork
+from dsregress.probe.allocator.model import AllocatorSettings
+from dsregress.probe.gpu import cuda, nvml
+from dsregress.probe.meters.host_work import HostWork
 from tests.probe import one_of_many
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.probe.border.wire import Clocks
-from harness.probe.gpu import nvml
+from dsregress.probe.border.wire import Clocks
+from dsregress.probe.gpu import nvml
 
 
 class Driver:

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import harness
-from harness.probe.holders.frames import StackWalker
+import dsregress
+from dsregress.probe.holders.frames import StackWalker
 
 
 def called_by(file: str) -> tuple[str, ...]:
@@ -24,6 +24,6 @@ def called_by(file: str) -> tuple[str, ...]:
 
 
 def test_a_programs_main_module_is_a_caller_and_the_harness_own_is_none() -> None:
-    server = Path(harness.__file__).parent / "probe" / "process" / "server.py"
+    server = Path(dsregress.__file__).parent / "probe" / "process" / "server.py"
     assert any("launch.py:2 in main" in caller for caller in called_by("/jobs/launch.py"))
     assert not any("server.py" in caller for caller in called_by(str(server)))

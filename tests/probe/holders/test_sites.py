@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.probe.allocator.model import AllocatorSettings
-from harness.probe.border.wire import Explanation
-from harness.probe.holders import categories, sites
-from harness.probe.meters.ledger import DEVICE, HOST, StorageLedger
+from dsregress.probe.allocator.model import AllocatorSettings
+from dsregress.probe.border.wire import Explanation
+from dsregress.probe.holders import categories, sites
+from dsregress.probe.meters.ledger import DEVICE, HOST, StorageLedger
 from tests.builders.storages import Storage, Tensor, by_category
 
 

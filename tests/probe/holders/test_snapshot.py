@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from harness.probe.border.wire import PhaseReading
-from harness.probe.holders import categories, snapshot
-from harness.probe.meters.ledger import DEVICE, HOST, StorageLedger
+from dsregress.probe.border.wire import PhaseReading
+from dsregress.probe.holders import categories, snapshot
+from dsregress.probe.meters.ledger import DEVICE, HOST, StorageLedger
 from tests.builders.storages import Storage, Tensor, by_category
 
 PACKAGES = "/env/lib/python3.11/site-packages"

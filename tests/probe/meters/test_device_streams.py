@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.probe.meters.device_streams import QUEUED_LAUNCHES, DeviceStreams
+from dsregress.probe.meters.device_streams import QUEUED_LAUNCHES, DeviceStreams
 
 MAIN, SIDE, OTHER = 0, 1, 2
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.meters.host_work import HostWork
+from dsregress.probe.meters.host_work import HostWork
 
 
 def helper() -> int:

@@ -16,8 +16,8 @@ from torch import distributed  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from harness.probe.meters.ledger import DEVICE  # noqa: E402
-from harness.probe.meters.meter import TorchMeter  # noqa: E402
+from dsregress.probe.meters.ledger import DEVICE  # noqa: E402
+from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
 
 
 @pytest.fixture

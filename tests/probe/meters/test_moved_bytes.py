@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.meters.meter import TorchMeter  # noqa: E402
-from harness.probe.sim import Simulation  # noqa: E402
+from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
+from dsregress.probe.sim import Simulation  # noqa: E402
 
 MIB = 1 << 20
 

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils import flop_counter  # noqa: E402
 
-from harness.probe.meters import operators  # noqa: E402
+from dsregress.probe.meters import operators  # noqa: E402
 
 aten = torch.ops.aten
 FORWARD = aten._scaled_dot_product_flash_attention.default

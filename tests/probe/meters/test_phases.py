@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from harness.probe.border.wire import Clocks, PhaseReading
-from harness.probe.meters.phases import HostStopwatch, MeteredPhases, TimedPhases, walk
+from dsregress.probe.border.wire import Clocks, PhaseReading
+from dsregress.probe.meters.phases import HostStopwatch, MeteredPhases, TimedPhases, walk
 
 
 class PretendedJob:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 
-from harness.probe.meters.warning_counts import count_warnings
+from dsregress.probe.meters.warning_counts import count_warnings
 
 
 def test_warnings_are_counted_by_signature_from_python_and_from_loggers_that_do_not_propagate() -> None:

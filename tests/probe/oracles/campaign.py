@@ -22,18 +22,18 @@ from typing import Any
 
 import torch
 
-from harness.probe import scenario as scenarios
-from harness.probe.border.surroundings import ENVIRONMENT
-from harness.probe.border.wire import Numerics
-from harness.probe.meters.phases import walk
-from harness.probe.oracles import job_truth, training, truth
-from harness.probe.oracles.training import Trained
-from harness.probe.process import meeting
-from harness.probe.process.channel import Channel
-from harness.probe.process.rank import TRUTH_STEPS
-from harness.probe.process.ranks import CellEnded, Ranks
-from harness.probe.workloads import jobs, workload
-from harness.probe.workloads.workload import Workload
+from dsregress.probe import scenario as scenarios
+from dsregress.probe.border.surroundings import ENVIRONMENT
+from dsregress.probe.border.wire import Numerics
+from dsregress.probe.meters.phases import walk
+from dsregress.probe.oracles import job_truth, training, truth
+from dsregress.probe.oracles.training import Trained
+from dsregress.probe.process import meeting
+from dsregress.probe.process.channel import Channel
+from dsregress.probe.process.rank import TRUTH_STEPS
+from dsregress.probe.process.ranks import CellEnded, Ranks
+from dsregress.probe.workloads import jobs, workload
+from dsregress.probe.workloads.workload import Workload
 from tests.probe.oracles.faults import FAULTS, trained_with
 
 _ROOT = Path(__file__).parents[3]

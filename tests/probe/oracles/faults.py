@@ -10,9 +10,9 @@ from unittest import mock
 
 import torch
 
-from harness.probe.oracles import job_truth, training
-from harness.probe.oracles.training import Trained, Trainee
-from harness.probe.workloads import workload
+from dsregress.probe.oracles import job_truth, training
+from dsregress.probe.oracles.training import Trained, Trainee
+from dsregress.probe.workloads import workload
 
 
 class _OneLayersGradient(Trainee):

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from harness.probe.oracles.ideal import TERMS, IdealJob, ModelSizes, PlainMemory, from_configuration, ideal
+from dsregress.probe.oracles.ideal import TERMS, IdealJob, ModelSizes, PlainMemory, from_configuration, ideal
 
 #: 1,000 + 500 + 10 elements; one module holds 1,000 of them.
 MODEL = ModelSizes(numels=[1000, 500, 10], largest_module=1000, trained=[1000, 500, 10])

@@ -16,11 +16,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from harness.probe.border.wire import Numerics  # noqa: E402
-from harness.probe.oracles import training, truth  # noqa: E402
-from harness.probe.oracles.references import Truth, Yardstick  # noqa: E402
-from harness.probe.workloads import alignment, losses, objectives, workload  # noqa: E402
-from harness.probe.workloads.workload import Workload  # noqa: E402
+from dsregress.probe.border.wire import Numerics  # noqa: E402
+from dsregress.probe.oracles import training, truth  # noqa: E402
+from dsregress.probe.oracles.references import Truth, Yardstick  # noqa: E402
+from dsregress.probe.workloads import alignment, losses, objectives, workload  # noqa: E402
+from dsregress.probe.workloads.workload import Workload  # noqa: E402
 from tests.probe.oracles.faults import FAULTS, trained_with  # noqa: E402
 
 STEPS = 3

@@ -13,11 +13,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from harness.probe.border.surroundings import TRUTHS  # noqa: E402
-from harness.probe.border.wire import Numerics  # noqa: E402
-from harness.probe.oracles import training, truth, truth_store  # noqa: E402
-from harness.probe.oracles.ideal import PlainMemory  # noqa: E402
-from harness.probe.workloads.workload import Workload  # noqa: E402
+from dsregress.probe.border.surroundings import TRUTHS  # noqa: E402
+from dsregress.probe.border.wire import Numerics  # noqa: E402
+from dsregress.probe.oracles import training, truth, truth_store  # noqa: E402
+from dsregress.probe.oracles.ideal import PlainMemory  # noqa: E402
+from dsregress.probe.workloads.workload import Workload  # noqa: E402
 
 STEPS = 3
 LLAMA = {

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.process import heartbeat as heartbeats
-from harness.probe.process.channel import Channel, Message
-from harness.probe.process.heartbeat import EVERY_S, Heartbeat
-from harness.probe.process.ranks import CellEnded, Ranks
+from dsregress.probe.process import heartbeat as heartbeats
+from dsregress.probe.process.channel import Channel, Message
+from dsregress.probe.process.heartbeat import EVERY_S, Heartbeat
+from dsregress.probe.process.ranks import CellEnded, Ranks
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from harness.probe.process import jit
+from dsregress.probe.process import jit
 
 
 def test_the_lock_of_a_compilation_that_was_killed_is_removed_and_one_that_is_held_stays(tmp_path: Path) -> None:

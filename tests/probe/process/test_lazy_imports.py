@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.process.lazy_imports import import_all, new_modules
+from dsregress.probe.process.lazy_imports import import_all, new_modules
 
 
 def test_what_was_imported_since_is_imported_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.process import meeting
+from dsregress.probe.process import meeting
 
 RUN = Path("/runs/run-1")
 

@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
 
-from harness.probe.border import faults  # noqa: E402
-from harness.probe.process.ordered_gloo import OrderedGloo  # noqa: E402
+from dsregress.probe.border import faults  # noqa: E402
+from dsregress.probe.process.ordered_gloo import OrderedGloo  # noqa: E402
 
 
 @pytest.fixture

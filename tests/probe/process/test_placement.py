@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.process import placement
+from dsregress.probe.process import placement
 from tests.builders.forks import in_a_fork
 
 pytestmark = [

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from harness.probe.border import faults
-from harness.probe.border.wire import CellRequest, PhaseReading
-from harness.probe.harness_fault import HarnessFault
-from harness.probe.oracles.unbroken import NotCoveredError
-from harness.probe.process.rank import RankMeasurement
+from dsregress.probe.border import faults
+from dsregress.probe.border.wire import CellRequest, PhaseReading
+from dsregress.probe.harness_fault import HarnessFault
+from dsregress.probe.oracles.unbroken import NotCoveredError
+from dsregress.probe.process.rank import RankMeasurement
 
 STEP = ["forward", "backward", "step"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from harness.probe.border.wire import Numerics
-from harness.probe.process.rank_file import representable
+from dsregress.probe.border.wire import Numerics
+from dsregress.probe.process.rank_file import representable
 
 
 def test_a_step_without_a_loss_is_no_loss_that_is_no_number() -> None:

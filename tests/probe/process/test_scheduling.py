@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from harness.probe.process import scheduling
+from dsregress.probe.process import scheduling
 from tests.builders.forks import in_a_fork
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's means are Linux's")

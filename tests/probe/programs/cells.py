@@ -7,11 +7,11 @@ import types
 from pathlib import Path
 from typing import Any
 
-from harness.probe.adapters import PROGRAM
-from harness.probe.border.wire import CellRequest, RunRecord
-from harness.probe.process.cell import OpenGate, execute
-from harness.probe.program import DEFAULTS
-from harness.probe.replacing import working_folder
+from dsregress.probe.adapters import PROGRAM
+from dsregress.probe.border.wire import CellRequest, RunRecord
+from dsregress.probe.process.cell import OpenGate, execute
+from dsregress.probe.program import DEFAULTS
+from dsregress.probe.replacing import working_folder
 
 
 def ran(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.border.surroundings import ENVIRONMENT
+from dsregress.probe.border.surroundings import ENVIRONMENT
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.probe.programs import adapter  # imports torch
+    from dsregress.probe.programs import adapter  # imports torch
 
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)

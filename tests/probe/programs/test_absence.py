@@ -9,9 +9,9 @@ import urllib.error
 
 import pytest
 
-from harness.probe.border import machine
-from harness.probe.programs.errors import is_absence
-from harness.probe.programs.sockets import NoNetworkError, of_this_job_only
+from dsregress.probe.border import machine
+from dsregress.probe.programs.errors import is_absence
+from dsregress.probe.programs.sockets import NoNetworkError, of_this_job_only
 
 
 def refusal(number: int) -> OSError:

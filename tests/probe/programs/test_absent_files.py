@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.probe.programs.absent_files import absent_file
+from dsregress.probe.programs.absent_files import absent_file
 
 _HERE = "where the program is launched: put it there, or launch it in the folder that has it"
 

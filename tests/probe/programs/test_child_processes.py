@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.probe.programs.child_processes import trains
+from dsregress.probe.programs.child_processes import trains
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.launch_line import LaunchLine, LaunchLineError
-from harness.probe.programs import commands
+from dsregress.probe.launch_line import LaunchLine, LaunchLineError
+from dsregress.probe.programs import commands
 
 pytest.importorskip("torch.multiprocessing.spawn")
 pytest.importorskip("accelerate")
 
-from harness.probe.programs.started import StartedProcesses, watched
+from dsregress.probe.programs.started import StartedProcesses, watched
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 
 datasets = pytest.importorskip("datasets")
 
-from harness.probe.programs import offline  # noqa: E402
-from harness.probe.programs.data import synthetic_data  # noqa: E402
-from harness.probe.programs.errors import NotHere  # noqa: E402
+from dsregress.probe.programs import offline  # noqa: E402
+from dsregress.probe.programs.data import synthetic_data  # noqa: E402
+from dsregress.probe.programs.errors import NotHere  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

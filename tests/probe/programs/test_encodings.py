@@ -8,8 +8,8 @@ import pytest
 
 tiktoken = pytest.importorskip("tiktoken")
 
-from harness.probe.programs import sockets  # noqa: E402
-from harness.probe.programs.encodings import made_up_encodings  # noqa: E402
+from dsregress.probe.programs import sockets  # noqa: E402
+from dsregress.probe.programs.encodings import made_up_encodings  # noqa: E402
 
 #: ``n_vocab``, and ``eot_token`` where one is published.
 SIZES = {"gpt2": 50_257, "r50k_base": 50_257, "p50k_base": 50_281, "cl100k_base": 100_277, "o200k_base": 200_019}

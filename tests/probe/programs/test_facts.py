@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.programs import facts  # noqa: E402
+from dsregress.probe.programs import facts  # noqa: E402
 
 
 def test_bits_of_a_weight_are_those_that_the_optimizer_steps() -> None:

@@ -17,8 +17,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("numpy")
 pytest.importorskip("PIL")
 
-from harness.probe.programs.errors import NotHere  # noqa: E402
-from harness.probe.programs.images import made_up_images  # noqa: E402
+from dsregress.probe.programs.errors import NotHere  # noqa: E402
+from dsregress.probe.programs.images import made_up_images  # noqa: E402
 
 DATASETS = """
 import os

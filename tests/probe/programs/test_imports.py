@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.programs import imports
+from dsregress.probe.programs import imports
 
 TRAIN = """
 import json

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.launch_line import LaunchLineError, parse
-from harness.probe.programs import commands
-from harness.probe.programs.launchers import start
+from dsregress.probe.launch_line import LaunchLineError, parse
+from dsregress.probe.programs import commands
+from dsregress.probe.programs.launchers import start
 
 LINE = parse("llamafactory-cli train --stage sft")
 

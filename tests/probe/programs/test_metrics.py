@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.probe.programs.errors import NotHere
-from harness.probe.programs.metrics import absent_metrics
+from dsregress.probe.programs.errors import NotHere
+from dsregress.probe.programs.metrics import absent_metrics
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("datasets")
 pytest.importorskip("torch")
 
-from harness.probe.programs import more_columns
+from dsregress.probe.programs import more_columns
 from tests.probe.programs.cells import passed, ran
 
 pytestmark = pytest.mark.usefixtures("surroundings")

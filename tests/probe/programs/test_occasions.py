@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.programs.steps import StepWatch  # noqa: E402
+from dsregress.probe.programs.steps import StepWatch  # noqa: E402
 from tests.probe.programs.cells import passed, ran  # noqa: E402
 
 SAVING = """

@@ -6,7 +6,7 @@ import importlib.util
 
 import pytest
 
-from harness.probe.programs import packages
+from dsregress.probe.programs import packages
 
 
 @pytest.mark.parametrize(

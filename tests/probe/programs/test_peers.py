@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from harness.probe.programs import peers
+from dsregress.probe.programs import peers
 
 
 def test_they_end_though_a_process_that_the_program_forked_lives_on(tmp_path: Path) -> None:

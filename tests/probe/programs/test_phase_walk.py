@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.probe.border.wire import PhaseReading
-from harness.probe.meters.phases import MeteredPhases
-from harness.probe.programs.phase_walk import PhaseWalk
+from dsregress.probe.border.wire import PhaseReading
+from dsregress.probe.meters.phases import MeteredPhases
+from dsregress.probe.programs.phase_walk import PhaseWalk
 
 
 class PretendedMeter:

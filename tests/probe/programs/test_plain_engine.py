@@ -14,9 +14,9 @@ pytest.importorskip("deepspeed")
 
 import torch.distributed as dist  # noqa: E402
 
-from harness.probe.programs import plain_settings  # noqa: E402
-from harness.probe.programs.plain_engine import HasNot, PlainEngine  # noqa: E402
-from harness.probe.programs.plain_settings import LossScale, NoTruth  # noqa: E402
+from dsregress.probe.programs import plain_settings  # noqa: E402
+from dsregress.probe.programs.plain_engine import HasNot, PlainEngine  # noqa: E402
+from dsregress.probe.programs.plain_settings import LossScale, NoTruth  # noqa: E402
 
 BATCHES = torch.randn(6, 4, 8, generator=torch.Generator().manual_seed(0))
 ADAMW = {"type": "AdamW", "params": {"lr": 0.01, "weight_decay": 0.1}}

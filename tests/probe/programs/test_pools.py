@@ -8,7 +8,7 @@ from multiprocessing.pool import ThreadPool
 
 import pytest
 
-from harness.probe.programs import pools
+from dsregress.probe.programs import pools
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("deepspeed")
 
-from harness.probe.border.wire import Numerics  # noqa: E402
-from harness.probe.programs import program_truth  # noqa: E402
+from dsregress.probe.border.wire import Numerics  # noqa: E402
+from dsregress.probe.programs import program_truth  # noqa: E402
 from tests.probe.programs.cells import passed, ran  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from harness.probe.virtual_gpu import VirtualCard
-from tests.paths import ROOT
+from dsregress.probe.virtual_gpu import VirtualCard
+from tests.paths import ROOT, SOURCE
 from tests.probe.programs.cells import passed, ran
 
 pytestmark = pytest.mark.usefixtures("surroundings")
@@ -85,7 +85,7 @@ def test_the_learning_rate_of_each_step_is_the_one_it_was_taken_with(folder: Pat
 
 
 AS_A_SCENARIO = """
-from harness.probe.program import program
+from dsregress.probe.program import program
 SCENARIO = program(version=1, folder="programs", line="python train.py {more}", values={"more": ""}, packages=%r)
 """
 
@@ -99,7 +99,7 @@ def test_a_scenario_of_a_program_runs_under_plain_pytest(tmp_path: Path, package
     (folder / "programs" / "train.py").write_text(PLAIN)
     (folder / "toy.py").write_text(AS_A_SCENARIO.replace('"programs"', repr(str(folder / "programs"))) % packages)
     command = [sys.executable, "-m", "pytest", "scenarios", "-q", "--import-mode=importlib", "-p", "no:cacheprovider"]
-    paths = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    paths = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(SOURCE)])}
     done = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, **paths}, capture_output=True, text=True, timeout=300
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe.programs import project
+from dsregress.probe.programs import project
 
 
 def _package(folder: Path, name: str, text: str = "") -> None:

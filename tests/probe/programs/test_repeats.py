@@ -11,11 +11,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from harness.probe.allocator.model import AllocatorSettings, CachingAllocator
-from harness.probe.harness_fault import HarnessFault
-from harness.probe.no_stand_in import StandIn
-from harness.probe.programs import repeats
-from harness.probe.programs.plain_settings import NoTruth
+from dsregress.probe.allocator.model import AllocatorSettings, CachingAllocator
+from dsregress.probe.harness_fault import HarnessFault
+from dsregress.probe.no_stand_in import StandIn
+from dsregress.probe.programs import repeats
+from dsregress.probe.programs.plain_settings import NoTruth
 
 
 def test_it_ends_though_a_process_that_the_program_forked_lives_on(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.border.wire import SavedTensors  # noqa: E402
-from harness.probe.programs.saved import SavedState  # noqa: E402
+from dsregress.probe.border.wire import SavedTensors  # noqa: E402
+from dsregress.probe.programs.saved import SavedState  # noqa: E402
 from tests.probe.programs.cells import passed, ran  # noqa: E402
 
 SAVING = """

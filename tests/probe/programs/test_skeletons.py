@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.probe.border import skeleton_maker
-from harness.probe.programs import skeletons
-from harness.probe.programs.skeletons import Skeletons
+from dsregress.probe.border import skeleton_maker
+from dsregress.probe.programs import skeletons
+from dsregress.probe.programs.skeletons import Skeletons
 
 NAME = "Qwen/Qwen2.5-0.5B"
 

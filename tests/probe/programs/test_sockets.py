@@ -9,9 +9,9 @@ import urllib.request
 
 import pytest
 
-from harness.probe.border import machine
-from harness.probe.error_chain import behind
-from harness.probe.programs import sockets
+from dsregress.probe.border import machine
+from dsregress.probe.error_chain import behind
+from dsregress.probe.programs import sockets
 
 # Reserved for documentation (RFC 2606, RFC 5737).
 FOREIGN_NAME, FOREIGN_ADDRESS = "data.example.com", "192.0.2.7"

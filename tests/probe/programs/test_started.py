@@ -9,8 +9,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.paths import ROOT
+from tests.paths import SOURCE
 
 
 def test_what_watches_them_is_imported_where_nothing_of_torch_was() -> None:
-    subprocess.run([sys.executable, "-c", "import harness.probe.programs.started"], cwd=ROOT, check=True, timeout=120)
+    subprocess.run(
+        [sys.executable, "-c", "import dsregress.probe.programs.started"], cwd=SOURCE, check=True, timeout=120
+    )

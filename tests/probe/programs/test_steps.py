@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from harness.probe.programs.steps import StepWatch  # noqa: E402
+from dsregress.probe.programs.steps import StepWatch  # noqa: E402
 
 
 class Events(list[str]):

@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from harness.probe.programs import known_data, synthetic
+from dsregress.probe.programs import known_data, synthetic
 
 
 @pytest.mark.parametrize(

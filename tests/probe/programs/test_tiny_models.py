@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.programs import tiny_models  # noqa: E402
+from dsregress.probe.programs import tiny_models  # noqa: E402
 
 
 def _failure(*, rows: int, largest: int) -> BaseException:

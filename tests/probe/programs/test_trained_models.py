@@ -10,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.border.wire import PhaseReading  # noqa: E402
-from harness.probe.programs.trained_models import TrainedModels  # noqa: E402
+from dsregress.probe.border.wire import PhaseReading  # noqa: E402
+from dsregress.probe.programs.trained_models import TrainedModels  # noqa: E402
 from tests.probe.programs.cells import passed, ran  # noqa: E402
 
 

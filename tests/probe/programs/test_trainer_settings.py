@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.probe.programs import trainer_settings
+from dsregress.probe.programs import trainer_settings
 
 
 class Optimizer(enum.Enum):

@@ -11,7 +11,7 @@ pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
-from harness.probe.border.wire import RunRecord  # noqa: E402
+from dsregress.probe.border.wire import RunRecord  # noqa: E402
 from tests.probe.programs.cells import passed, ran  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")

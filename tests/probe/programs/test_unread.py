@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 safetensors = pytest.importorskip("safetensors")
 
-from harness.probe.programs.unread import unread_weights  # noqa: E402
-from harness.probe.programs.weights import local_weights  # noqa: E402
-from harness.probe.sim import Simulation  # noqa: E402
+from dsregress.probe.programs.unread import unread_weights  # noqa: E402
+from dsregress.probe.programs.weights import local_weights  # noqa: E402
+from dsregress.probe.sim import Simulation  # noqa: E402
 
 
 def test_a_converted_checkpoint_is_counted_and_takes_no_memory(tmp_path: Path) -> None:

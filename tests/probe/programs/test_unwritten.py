@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 files = pytest.importorskip("safetensors.torch")
 
-from harness.probe.programs.unwritten import unwritten_weights  # noqa: E402
-from harness.probe.sim import Simulation  # noqa: E402
+from dsregress.probe.programs.unwritten import unwritten_weights  # noqa: E402
+from dsregress.probe.sim import Simulation  # noqa: E402
 
 
 @pytest.mark.parametrize("kind", ["torch", "safetensors"])

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from harness.probe import isolation
-from harness.probe.isolation import landlock
+from dsregress.probe import isolation
+from dsregress.probe.isolation import landlock
 from tests.probe.isolation import ways
 from tests.probe.programs.cells import passed, ran
 

@@ -14,10 +14,10 @@ transformers = pytest.importorskip("transformers")
 import huggingface_hub  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 
-from harness.probe.border.faults import signature_of  # noqa: E402
-from harness.probe.programs.errors import NotHere  # noqa: E402
-from harness.probe.programs.weights import LocalWeights, local_weights  # noqa: E402
-from harness.probe.skeleton import parameters  # noqa: E402
+from dsregress.probe.border.faults import signature_of  # noqa: E402
+from dsregress.probe.programs.errors import NotHere  # noqa: E402
+from dsregress.probe.programs.weights import LocalWeights, local_weights  # noqa: E402
+from dsregress.probe.skeleton import parameters  # noqa: E402
 
 NAME = "Qwen/Qwen2.5-0.5B-Instruct"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.probe import isolation, launch_line
-from harness.probe.programs import workplace
+from dsregress.probe import isolation, launch_line
+from dsregress.probe.programs import workplace
 
 
 def test_files_outside_of_the_folder_are_found_and_folders_stay(tmp_path: Path) -> None:

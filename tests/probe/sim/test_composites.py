@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from harness.probe.sim import Simulation  # noqa: E402
+from dsregress.probe.sim import Simulation  # noqa: E402
 
 functional = torch.nn.functional
 aten = torch.ops.aten

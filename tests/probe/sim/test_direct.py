@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from harness.probe.sim import Simulation  # noqa: E402
+from dsregress.probe.sim import Simulation  # noqa: E402
 
 DEVICE = Simulation.device
 

@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 
-from harness.probe import scenario
+from dsregress.probe import scenario
 from tests.probe import one_of_many
 
 MODELS = ("llama-tiny", "qwen2-tiny")

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
 
-from harness.probe.sim import Simulation  # noqa: E402
+from dsregress.probe.sim import Simulation  # noqa: E402
 
 
 def test_each_group_is_named_by_its_ranks() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.meters.ledger import DEVICE, HOST  # noqa: E402
-from harness.probe.sim import Simulation  # noqa: E402
+from dsregress.probe.meters.ledger import DEVICE, HOST  # noqa: E402
+from dsregress.probe.sim import Simulation  # noqa: E402
 
 GIB = 1 << 30
 

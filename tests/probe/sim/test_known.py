@@ -10,9 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 dist = pytest.importorskip("torch.distributed")
 
-from harness.probe.meters.meter import TorchMeter  # noqa: E402
-from harness.probe.sim import Simulation, SimulationError, answers  # noqa: E402
-from harness.probe.sim.known import LIMIT_BYTES  # noqa: E402
+from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
+from dsregress.probe.sim import Simulation, SimulationError, answers  # noqa: E402
+from dsregress.probe.sim.known import LIMIT_BYTES  # noqa: E402
 from tests.probe import one_memory  # noqa: E402
 
 DEVICE = Simulation.device

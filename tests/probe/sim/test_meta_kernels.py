@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.sim import meta_kernels  # noqa: E402
+from dsregress.probe.sim import meta_kernels  # noqa: E402
 
 aten = torch.ops.aten
 

@@ -6,8 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.meters.meter import TorchMeter  # noqa: E402
-from harness.probe.sim import Simulation  # noqa: E402
+from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
+from dsregress.probe.sim import Simulation  # noqa: E402
 
 
 def test_a_number_where_unknown_ones_were_freed_is_read_as_it_is() -> None:

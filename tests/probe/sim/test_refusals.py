@@ -8,10 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.border.faults import signature_of  # noqa: E402
-from harness.probe.holders import sites  # noqa: E402
-from harness.probe.sim import Simulation, SimulationError  # noqa: E402
-from harness.probe.sim.errors import caller  # noqa: E402
+from dsregress.probe.border.faults import signature_of  # noqa: E402
+from dsregress.probe.holders import sites  # noqa: E402
+from dsregress.probe.sim import Simulation, SimulationError  # noqa: E402
+from dsregress.probe.sim.errors import caller  # noqa: E402
 
 
 def decide_by_data(tensor: torch.Tensor) -> bool:

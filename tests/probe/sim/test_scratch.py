@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.sim import Simulation, scratch  # noqa: E402
+from dsregress.probe.sim import Simulation, scratch  # noqa: E402
 
 aten = torch.ops.aten
 functional = torch.nn.functional

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.meters.ledger import DEVICE, FREE_DELAYED, FREE_PASSED, STREAM_SELECTED, StorageLedger, noted  # noqa: E402
-from harness.probe.sim import Simulation, streams  # noqa: E402
+from dsregress.probe.meters.ledger import DEVICE, FREE_DELAYED, FREE_PASSED, STREAM_SELECTED, StorageLedger, noted  # noqa: E402
+from dsregress.probe.sim import Simulation, streams  # noqa: E402
 
 
 @pytest.fixture

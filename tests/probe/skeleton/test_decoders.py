@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 
 import transformers
 
-from harness.probe.skeleton import decoders, make, parameters
+from dsregress.probe.skeleton import decoders, make, parameters
 
 #: As keras-hub's presets count them, or half the ``total_size`` of the published index.
 PUBLISHED = {

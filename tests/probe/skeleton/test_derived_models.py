@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from harness.probe.skeleton import derived_models, make, more_models, parameters
+from dsregress.probe.skeleton import derived_models, make, more_models, parameters
 
 #: As huggingface.co counts those of each repository's checkpoint.
 PUBLISHED = {

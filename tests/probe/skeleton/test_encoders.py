@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 
 import transformers
 
-from harness.probe.skeleton import encoders, make
+from dsregress.probe.skeleton import encoders, make
 
 #: As keras-hub's presets count them, which have a pooling layer for BERT and no head.
 PUBLISHED = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.probe.skeleton import (
+from dsregress.probe.skeleton import (
     families,
     hub_names,
     make,
@@ -19,7 +19,7 @@ from harness.probe.skeleton import (
     tiny,
     tokenizer,
 )
-from harness.probe.skeleton.safetensors import StoredTensor
+from dsregress.probe.skeleton.safetensors import StoredTensor
 
 
 def header(file: Path) -> tuple[dict[str, Any], int]:

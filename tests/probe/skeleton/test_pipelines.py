@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 diffusers = pytest.importorskip("diffusers")
 
-from harness.probe import cuda_wheels  # noqa: E402
-from harness.probe.skeleton import make, make_pipeline, parameters, pipelines  # noqa: E402
+from dsregress.probe import cuda_wheels  # noqa: E402
+from dsregress.probe.skeleton import make, make_pipeline, parameters, pipelines  # noqa: E402
 
 cuda_wheels.import_without_extensions()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.probe.skeleton import families, tokenizer
+from dsregress.probe.skeleton import families, tokenizer
 
 TEXT = "Hello the quick  fox,\n\u4f60\u00e4!"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.probe.skeleton import tiny
+from dsregress.probe.skeleton import tiny
 
 transformers = pytest.importorskip("transformers")
 

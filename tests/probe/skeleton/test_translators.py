@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 
 import transformers
 
-from harness.probe.skeleton import make, parameters, translators
+from dsregress.probe.skeleton import make, parameters, translators
 
 #: In millions, as their cards have it.
 PUBLISHED = {"facebook/nllb-200-distilled-600M": 615, "facebook/mbart-large-50": 611}

@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 
 import transformers
 
-from harness.probe.skeleton import make, parameters, vision_models
+from dsregress.probe.skeleton import make, parameters, vision_models
 
 #: As keras-hub's presets count them. It has fewer rows for the words: 64 of 2560, and 64 of 2048; and DINOv2's positions
 #: twice: 1370 of 768.

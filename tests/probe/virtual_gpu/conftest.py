@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe import virtual_gpu  # noqa: E402
-from harness.probe.sim import Simulation  # noqa: E402
+from dsregress.probe import virtual_gpu  # noqa: E402
+from dsregress.probe.sim import Simulation  # noqa: E402
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe import virtual_gpu  # noqa: E402
-from harness.probe.meters.meter import TorchMeter  # noqa: E402
-from harness.probe.virtual_gpu import Books  # noqa: E402
+from dsregress.probe import virtual_gpu  # noqa: E402
+from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
+from dsregress.probe.virtual_gpu import Books  # noqa: E402
 
 LOW, FULL = torch.bfloat16, torch.float32
 

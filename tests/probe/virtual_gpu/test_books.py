@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.virtual_gpu import Books, VirtualCard  # noqa: E402
+from dsregress.probe.virtual_gpu import Books, VirtualCard  # noqa: E402
 
 MIB = 1 << 20
 HOPPER, AMPERE = VirtualCard().blas_workspace_bytes, VirtualCard(compute_capability=(8, 0)).blas_workspace_bytes

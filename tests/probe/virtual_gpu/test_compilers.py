@@ -6,8 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.virtual_gpu import Books  # noqa: E402
-from harness.probe.virtual_gpu.compilers import NOT_APPLIED  # noqa: E402
+from dsregress.probe.virtual_gpu import Books  # noqa: E402
+from dsregress.probe.virtual_gpu.compilers import NOT_APPLIED  # noqa: E402
 
 
 @torch.compile(fullgraph=True)

@@ -13,9 +13,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe import virtual_gpu  # noqa: E402
-from harness.probe.sim import Simulation  # noqa: E402
-from harness.probe.virtual_gpu import Books  # noqa: E402
+from dsregress.probe import virtual_gpu  # noqa: E402
+from dsregress.probe.sim import Simulation  # noqa: E402
+from dsregress.probe.virtual_gpu import Books  # noqa: E402
 
 CPU, CUDA = torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA
 

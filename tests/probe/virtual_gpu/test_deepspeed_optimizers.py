@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 fused_adam = pytest.importorskip("deepspeed.ops.adam.fused_adam")
 cpu_adam = pytest.importorskip("deepspeed.ops.adam.cpu_adam")
 
-from harness.probe.virtual_gpu import Books  # noqa: E402
+from dsregress.probe.virtual_gpu import Books  # noqa: E402
 
 MIB = 1 << 20
 

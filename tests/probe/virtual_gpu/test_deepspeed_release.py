@@ -7,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 cpu_accelerator = pytest.importorskip("deepspeed.accelerator.cpu_accelerator")
 
-from harness.probe.meters.meter import TorchMeter  # noqa: E402
-from harness.probe.virtual_gpu import attached  # noqa: E402
+from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
+from dsregress.probe.virtual_gpu import attached  # noqa: E402
 
 
 def test_on_ranks_a_number_makes_a_tensor_as_on_a_card() -> None:

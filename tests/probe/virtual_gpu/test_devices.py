@@ -10,11 +10,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe import virtual_gpu  # noqa: E402
-from harness.probe.meters.ledger import DEVICE  # noqa: E402
-from harness.probe.meters.meter import TorchMeter  # noqa: E402
-from harness.probe.sim import Simulation, SimulationError  # noqa: E402
-from harness.probe.virtual_gpu import Books  # noqa: E402
+from dsregress.probe import virtual_gpu  # noqa: E402
+from dsregress.probe.meters.ledger import DEVICE  # noqa: E402
+from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
+from dsregress.probe.sim import Simulation, SimulationError  # noqa: E402
+from dsregress.probe.virtual_gpu import Books  # noqa: E402
 
 WAYS: dict[str, Callable[[], Any]] = {
     "a name": lambda: torch.ones(1024, device="cuda"),

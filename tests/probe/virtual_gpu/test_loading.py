@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.sim.errors import SimulationError  # noqa: E402
-from harness.probe.virtual_gpu import Books  # noqa: E402
+from dsregress.probe.sim.errors import SimulationError  # noqa: E402
+from dsregress.probe.virtual_gpu import Books  # noqa: E402
 
 ELEMENTS = 1 << 20
 

@@ -16,13 +16,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe import replacing, virtual_gpu  # noqa: E402
-from harness.probe.border import callees, faults  # noqa: E402
-from harness.probe.meters.meter import TorchMeter  # noqa: E402
-from harness.probe.process.ordered_gloo import OrderedGloo  # noqa: E402
-from harness.probe.sim import Simulation, accelerator  # noqa: E402
-from harness.probe.virtual_gpu import stand_ins  # noqa: E402
-from harness.probe.virtual_gpu.stand_ins import triton_driver  # noqa: E402
+from dsregress.probe import replacing, virtual_gpu  # noqa: E402
+from dsregress.probe.border import callees, faults  # noqa: E402
+from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
+from dsregress.probe.process.ordered_gloo import OrderedGloo  # noqa: E402
+from dsregress.probe.sim import Simulation, accelerator  # noqa: E402
+from dsregress.probe.virtual_gpu import stand_ins  # noqa: E402
+from dsregress.probe.virtual_gpu.stand_ins import triton_driver  # noqa: E402
 
 Ask = Callable[..., Exception]
 

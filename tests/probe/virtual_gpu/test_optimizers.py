@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.meters.meter import TorchMeter  # noqa: E402
-from harness.probe.virtual_gpu import Books, VirtualCard, kernels, launching  # noqa: E402
+from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
+from dsregress.probe.virtual_gpu import Books, VirtualCard, kernels, launching  # noqa: E402
 
 MIB = 1 << 20
 

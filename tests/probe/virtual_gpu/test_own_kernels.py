@@ -9,9 +9,9 @@ import pytest
 torch = pytest.importorskip("torch")
 cpp_extension = pytest.importorskip("torch.utils.cpp_extension")
 
-from harness.probe.no_stand_in import NoStandInError  # noqa: E402
-from harness.probe.replacing import Patches  # noqa: E402
-from harness.probe.virtual_gpu import own_kernels  # noqa: E402
+from dsregress.probe.no_stand_in import NoStandInError  # noqa: E402
+from dsregress.probe.replacing import Patches  # noqa: E402
+from dsregress.probe.virtual_gpu import own_kernels  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,9 @@ torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
 
-from harness.probe.meters.meter import TorchMeter  # noqa: E402
-from harness.probe.sim import SimulationError  # noqa: E402
-from harness.probe.virtual_gpu import Books, attached  # noqa: E402
+from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
+from dsregress.probe.sim import SimulationError  # noqa: E402
+from dsregress.probe.virtual_gpu import Books, attached  # noqa: E402
 
 DIM = 512
 SHARE = DIM // 4 * DIM * 4  #: bytes of a quarter of a weight

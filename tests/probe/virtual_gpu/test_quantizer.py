@@ -10,10 +10,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("deepspeed")
 
-from harness.probe.meters.meter import TorchMeter  # noqa: E402
-from harness.probe.virtual_gpu import Books, quantizer  # noqa: E402
-from harness.probe.virtual_gpu.card import VirtualCard  # noqa: E402
-from harness.probe.virtual_gpu.launching import Device, on  # noqa: E402
+from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
+from dsregress.probe.virtual_gpu import Books, quantizer  # noqa: E402
+from dsregress.probe.virtual_gpu.card import VirtualCard  # noqa: E402
+from dsregress.probe.virtual_gpu.launching import Device, on  # noqa: E402
 
 MIB = 1 << 20
 

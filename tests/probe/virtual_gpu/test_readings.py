@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.virtual_gpu import Books, readings  # noqa: E402
+from dsregress.probe.virtual_gpu import Books, readings  # noqa: E402
 
 MIB = 1 << 20
 

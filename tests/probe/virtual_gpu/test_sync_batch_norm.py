@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
 
-from harness.probe.meters.meter import TorchMeter  # noqa: E402
-from harness.probe.virtual_gpu import Books, attached  # noqa: E402
+from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
+from dsregress.probe.virtual_gpu import Books, attached  # noqa: E402
 
 
 def test_two_ranks_with_halves_of_a_batch_compute_what_one_does_with_all_of_it() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.sim import SimulationError  # noqa: E402
-from harness.probe.virtual_gpu import Books  # noqa: E402
+from dsregress.probe.sim import SimulationError  # noqa: E402
+from dsregress.probe.virtual_gpu import Books  # noqa: E402
 
 
 def test_what_comes_from_the_host_is_known_on_the_card(books: Books) -> None:

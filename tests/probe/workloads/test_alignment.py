@@ -7,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from harness.probe.workloads import alignment, jobs, workload  # noqa: E402
-from harness.probe.workloads.workload import Workload  # noqa: E402
+from dsregress.probe.workloads import alignment, jobs, workload  # noqa: E402
+from dsregress.probe.workloads.workload import Workload  # noqa: E402
 
 SHAPE = {
     "model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from harness.probe.workloads.flatten import flatten
+from dsregress.probe.workloads.flatten import flatten
 
 
 def test_a_configuration_of_any_objects_becomes_dotted_scalars() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.workloads import losses  # noqa: E402
+from dsregress.probe.workloads import losses  # noqa: E402
 
 ONES = torch.ones(1, 4)
 

@@ -7,9 +7,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from harness.probe import scenario  # noqa: E402
-from harness.probe.workloads import objectives, workload  # noqa: E402
-from harness.probe.workloads.workload import Workload  # noqa: E402
+from dsregress.probe import scenario  # noqa: E402
+from dsregress.probe.workloads import objectives, workload  # noqa: E402
+from dsregress.probe.workloads.workload import Workload  # noqa: E402
 from tests.paths import ROOT  # noqa: E402
 
 SHAPE = scenario.load_shapes(ROOT / "scenarios")["llama-tiny"]

@@ -7,12 +7,12 @@ import dataclasses
 import msgspec
 import pytest
 
-from harness.advice import accuracy, gpus
-from harness.advice.accuracy import PredictedFigure, PublishedPoint, Reading, Speed
-from harness.errors import UsageError
-from harness.model import Cell, Failed, Outcome, Passed
-from harness.probe.border.wire import MemoryReading, PhaseReading, RankRecord, RunRecord
-from harness.probe.program import program
+from dsregress.advice import accuracy, gpus
+from dsregress.advice.accuracy import PredictedFigure, PublishedPoint, Reading, Speed
+from dsregress.errors import UsageError
+from dsregress.model import Cell, Failed, Outcome, Passed
+from dsregress.probe.border.wire import MemoryReading, PhaseReading, RankRecord, RunRecord
+from dsregress.probe.program import program
 from tests.builders.cells import cell, result_of
 
 GIB = 1 << 30

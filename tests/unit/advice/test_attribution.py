@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.advice import attribution
-from harness.probe.border.wire import Explanation, Held, Moment
+from dsregress.advice import attribution
+from dsregress.probe.border.wire import Explanation, Held, Moment
 
 GATHER = "deepspeed/runtime/zero/partition_parameters.py"
 

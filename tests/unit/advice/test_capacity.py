@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.advice.capacity import host_bytes_per_node, verdict
-from harness.advice.gpus import card
-from harness.probe.border.wire import PhaseReading, RankRecord
+from dsregress.advice.capacity import host_bytes_per_node, verdict
+from dsregress.advice.gpus import card
+from dsregress.probe.border.wire import PhaseReading, RankRecord
 
 GIB = 1 << 30
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.advice.assessment import assess
-from harness.advice.card_rooms import CardRooms
-from harness.compare import Comparison, ResultIndex, ResultSummary, Thresholds
-from harness.compare.judged import judge_workloads
-from harness.compare.verdicts import combine
-from harness.model import Failed, Outcome, Passed, Result
+from dsregress.advice.assessment import assess
+from dsregress.advice.card_rooms import CardRooms
+from dsregress.compare import Comparison, ResultIndex, ResultSummary, Thresholds
+from dsregress.compare.judged import judge_workloads
+from dsregress.compare.verdicts import combine
+from dsregress.model import Failed, Outcome, Passed, Result
 from tests.builders import synthetic
 from tests.builders.synthetic import result
 

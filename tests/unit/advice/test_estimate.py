@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.advice import gpus
-from harness.advice.gpus import estimate
-from harness.probe.border.wire import PhaseReading
+from dsregress.advice import gpus
+from dsregress.advice.gpus import estimate
+from dsregress.probe.border.wire import PhaseReading
 
 #: Peaks of 100 Tflop/s, 1 TB/s and 100 GB/s.
 CARD = msgspec.structs.replace(

@@ -10,21 +10,21 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from harness.advice import fit, gpus
-from harness.advice.largest_fitting import LargestFitting
-from harness.cli import cli
-from harness.cli.progress import QuietWatch
-from harness.config.settings import Settings
-from harness.errors import UsageError
-from harness.launch.contract import Ended
-from harness.launch.fake import FakeExecutor
-from harness.model import Cell, Environment, Failed, Hardware, Passed, Result, Stack
-from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
-from harness.probe.scenario import Scenario
-from harness.report.answers import fit as fit_report
-from harness.run.matrix import CellMatrix
-from harness.run.measure import measure
-from harness.store import Store, newest
+from dsregress.advice import fit, gpus
+from dsregress.advice.largest_fitting import LargestFitting
+from dsregress.cli import cli
+from dsregress.cli.progress import QuietWatch
+from dsregress.config.settings import Settings
+from dsregress.errors import UsageError
+from dsregress.launch.contract import Ended
+from dsregress.launch.fake import FakeExecutor
+from dsregress.model import Cell, Environment, Failed, Hardware, Passed, Result, Stack
+from dsregress.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
+from dsregress.probe.scenario import Scenario
+from dsregress.report.answers import fit as fit_report
+from dsregress.run.matrix import CellMatrix
+from dsregress.run.measure import measure
+from dsregress.store import Store, newest
 
 GIB = 1 << 30
 HARDWARE = Hardware(cpu="c", cores=2, memory_bytes=24 << 30)

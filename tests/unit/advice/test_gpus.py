@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.advice import gpus
-from harness.advice.gpus import step_time
-from harness.errors import UsageError
-from harness.probe.border.wire import PhaseReading
+from dsregress.advice import gpus
+from dsregress.advice.gpus import step_time
+from dsregress.errors import UsageError
+from dsregress.probe.border.wire import PhaseReading
 
 GIB = 1 << 30
 

@@ -10,15 +10,15 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from harness import compare
-from harness.advice import gpus, recommend
-from harness.cli import cli
-from harness.cli.recommend import exit_code
-from harness.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
-from harness.model import Cell, Failed, Outcome, Passed, Result, Stack
-from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
-from harness.probe.scenario import Scenario
-from harness.report.answers import recommend as recommend_report
+from dsregress import compare
+from dsregress.advice import gpus, recommend
+from dsregress.cli import cli
+from dsregress.cli.recommend import exit_code
+from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
+from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack
+from dsregress.probe.border.wire import PhaseReading, RankRecord, RunRecord
+from dsregress.probe.scenario import Scenario
+from dsregress.report.answers import recommend as recommend_report
 from tests.builders.cells import result_of
 from tests.golden_files import Golden
 
@@ -78,9 +78,7 @@ HISTORY = [
 
 
 def test_the_answer_a_person_reads(golden: Golden) -> None:
-    text = recommend_report.as_text(
-        advice(HISTORY, missing=["0.16.6"]), ["python -m harness regress --deepspeed 0.16.6"]
-    )
+    text = recommend_report.as_text(advice(HISTORY, missing=["0.16.6"]), ["dsregress regress --deepspeed 0.16.6"])
     golden("recommend.txt", text)
 
 
@@ -269,6 +267,6 @@ def test_without_results_it_says_what_measures_them(tmp_path: Path) -> None:
     failed = CliRunner().invoke(cli, ["recommend", "llama3_70b_zero3", "--results", str(tmp_path)])
     assert isinstance(failed.exception, NothingMeasured)
     assert str(failed.exception) == (
-        f"{tmp_path}: no results of llama3_70b_zero3; `python -m harness regress --scenario llama3_70b_zero3 "
+        f"{tmp_path}: no results of llama3_70b_zero3; `dsregress regress --scenario llama3_70b_zero3 "
         "--variant base --device sim` measures some"
     )

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 import pytest
 from click.testing import CliRunner
 
-from harness.advice import gpus, remedies
-from harness.cli import cli
-from harness.cli.output import exit_code_of
-from harness.errors import EXIT_HARNESS, UsageError
-from harness.model import Cell, Failed, MachineFault, Outcome, Passed, Result, Stack
-from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
-from harness.probe.scenario import Scenario
-from harness.report.answers import remedies as remedies_report
+from dsregress.advice import gpus, remedies
+from dsregress.cli import cli
+from dsregress.cli.output import exit_code_of
+from dsregress.errors import EXIT_HARNESS, UsageError
+from dsregress.model import Cell, Failed, MachineFault, Outcome, Passed, Result, Stack
+from dsregress.probe.border.wire import PhaseReading, RankRecord, RunRecord
+from dsregress.probe.scenario import Scenario
+from dsregress.report.answers import remedies as remedies_report
 from tests.builders.cells import result_of
 from tests.golden_files import Golden
 

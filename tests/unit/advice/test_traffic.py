@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.advice.gpus.traffic import ranks_in, traffic
-from harness.probe.border.wire import PhaseReading
+from dsregress.advice.gpus.traffic import ranks_in, traffic
+from dsregress.probe.border.wire import PhaseReading
 
 GIB = 1 << 30
 

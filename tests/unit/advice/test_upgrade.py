@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness import compare
-from harness.advice import gpus, upgrade
-from harness.advice.capacity import OVERHEAD_BYTES
-from harness.advice.upgrade import Upgrade, UpgradeVerdict
-from harness.model import Cell, Failed, Outcome, Passed, Result, Stack
-from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
-from harness.report.answers import upgrade as upgrade_report
+from dsregress import compare
+from dsregress.advice import gpus, upgrade
+from dsregress.advice.capacity import OVERHEAD_BYTES
+from dsregress.advice.upgrade import Upgrade, UpgradeVerdict
+from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack
+from dsregress.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
+from dsregress.report.answers import upgrade as upgrade_report
 from tests.builders.cells import result_of
 
 GIB = 1 << 30

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.benchmarks import stored, sweep, watching
-from harness.benchmarks.__main__ import main
-from harness.benchmarks.environments import _added_bytes
-from harness.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, measured
-from harness.cli.signals import Interrupted
+from dsregress.benchmarks import stored, sweep, watching
+from dsregress.benchmarks.__main__ import main
+from dsregress.benchmarks.environments import _added_bytes
+from dsregress.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, measured
+from dsregress.cli.signals import Interrupted
 from tests.paths import ROOT
 
 MACHINE = MachineDescription(date="2026-01-01", cpu="a processor", cores=2, memory_gib=24, python="3.11.7", load=0.5)

@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from harness.bisect import candidates
-from harness.config.settings import load
-from harness.envs.installer import Installer
-from harness.errors import UsageError
+from dsregress.bisect import candidates
+from dsregress.config.settings import load
+from dsregress.envs.installer import Installer
+from dsregress.errors import UsageError
 from tests.paths import ROOT
 
 

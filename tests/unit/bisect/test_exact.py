@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from harness.bisect.exact import ExactTester
-from harness.bisect.plan import Candidate, SearchPlan
-from harness.bisect.result import SearchResult
-from harness.bisect.search import run_search
-from harness.config.settings import Settings
-from harness.model import Result, Verdict
-from harness.probe.border.wire import RunRecord
-from harness.store import Store
+from dsregress.bisect.exact import ExactTester
+from dsregress.bisect.plan import Candidate, SearchPlan
+from dsregress.bisect.result import SearchResult
+from dsregress.bisect.search import run_search
+from dsregress.config.settings import Settings
+from dsregress.model import Result, Verdict
+from dsregress.probe.border.wire import RunRecord
+from dsregress.store import Store
 from tests.builders import synthetic
 
 RELEASES = tuple(f"0.{number}.0" for number in range(10, 20))
 
 
 class _Runner:
-    """Answers with made-up results; `harness.bisect.runner.VersionRunner` measures them."""
+    """Answers with made-up results; `dsregress.bisect.runner.VersionRunner` measures them."""
 
     def __init__(self, folder: Path, records: Mapping[str, RunRecord]) -> None:
         self.settings, self.store, self.runs = Settings(), Store(str(folder)), 0

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.bisect.halving import Transition, changes, next_probe, runs_left, sought, undone
-from harness.model import Verdict
+from dsregress.bisect.halving import Transition, changes, next_probe, runs_left, sought, undone
+from dsregress.model import Verdict
 
 G, B, U = Verdict.GOOD, Verdict.BAD, Verdict.UNKNOWN
 

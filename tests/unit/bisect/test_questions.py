@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from harness.bisect import questions
-from harness.bisect.questions import Observation, Question
-from harness.config.thresholds import Thresholds
-from harness.errors import UsageError
-from harness.model import Failed, Outcome, OutOfMemory, Passed, Skipped, TimedOut, Verdict
-from harness.probe.border.wire import Detail
+from dsregress.bisect import questions
+from dsregress.bisect.questions import Observation, Question
+from dsregress.config.thresholds import Thresholds
+from dsregress.errors import UsageError
+from dsregress.model import Failed, Outcome, OutOfMemory, Passed, Skipped, TimedOut, Verdict
+from dsregress.probe.border.wire import Detail
 from tests.builders.synthetic import MIB, record, result
 
 HELD = Question("device_retained_bytes", "backward")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.bisect import sequential
-from harness.bisect.sequential import RoundTimes
-from harness.model import Verdict
+from dsregress.bisect import sequential
+from dsregress.bisect.sequential import RoundTimes
+from dsregress.model import Verdict
 
 
 def looked_at(rounds: list[RoundTimes]) -> Verdict:

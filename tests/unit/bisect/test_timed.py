@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.bisect.plan import Candidate, SearchPlan
-from harness.bisect.timed import AT_ONCE, TimedTester
-from harness.config.settings import Settings
-from harness.errors import NothingMeasured
-from harness.model import Failed, Result, Verdict
+from dsregress.bisect.plan import Candidate, SearchPlan
+from dsregress.bisect.timed import AT_ONCE, TimedTester
+from dsregress.config.settings import Settings
+from dsregress.errors import NothingMeasured
+from dsregress.model import Failed, Result, Verdict
 from tests.builders import synthetic
 
 GOOD, MIDDLE, BAD = "0.15.0", "0.15.4", "0.16.0"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
-from harness.advice.accuracy import PointAnswer, PredictedFigure, points
-from harness.config.settings import Settings
-from harness.model import Failed, Outcome, Passed
-from harness.run import accuracy
-from harness.store import Store
-from harness.store.publishing import publish
+from dsregress import cli
+from dsregress.advice.accuracy import PointAnswer, PredictedFigure, points
+from dsregress.config.settings import Settings
+from dsregress.model import Failed, Outcome, Passed
+from dsregress.run import accuracy
+from dsregress.store import Store
+from dsregress.store.publishing import publish
 from tests.builders.synthetic import stored_result
 
 GIB = 1 << 30

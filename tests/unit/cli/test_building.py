@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
-from harness.model import Environment, LockedStack, Stack
-from harness.probe.border import skeleton_maker
-from harness.run import targets
-from harness.versions import locking
+from dsregress import cli
+from dsregress.model import Environment, LockedStack, Stack
+from dsregress.probe.border import skeleton_maker
+from dsregress.run import targets
+from dsregress.versions import locking
 
 PYPROJECT = """
 [tool.dsregress]

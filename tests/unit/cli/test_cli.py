@@ -10,18 +10,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness import cli
-from harness.cli import signals
-from harness.cli.progress import Estimate, duration_text
-from harness.cli.stored import first_release, stack_id, stack_ids
-from harness.envs import hardware
-from harness.envs.installer import Installer
-from harness.envs.recipe import CpuBuilds
-from harness.errors import UsageError
-from harness.model import Cell, Failed, Result
-from harness.probe.border.wire import Detail
-from harness.run.eta import GUESSED_IMPORT_S
-from harness.store import Store
+from dsregress import cli
+from dsregress.cli import signals
+from dsregress.cli.progress import Estimate, duration_text
+from dsregress.cli.stored import first_release, stack_id, stack_ids
+from dsregress.envs import hardware
+from dsregress.envs.installer import Installer
+from dsregress.envs.recipe import CpuBuilds
+from dsregress.errors import UsageError
+from dsregress.model import Cell, Failed, Result
+from dsregress.probe.border.wire import Detail
+from dsregress.run.eta import GUESSED_IMPORT_S
+from dsregress.store import Store
 from tests.builders.cells import cell
 from tests.builders.synthetic import stored_result as result
 
@@ -35,7 +35,7 @@ torch = "2.13.0"
 deepspeed = ["0.15.0", "0.16.4"]
 """
 SCENARIO = """
-from harness.probe.scenario import Scenario
+from dsregress.probe.scenario import Scenario
 SCENARIO = Scenario(version=1, summary="A tiny one.", framework="frames.adapter", parameters={"zero_stage": 3},
                     devices={"cpu": {}},
                     variants=({}, {"zero_stage": 2}))
@@ -159,7 +159,7 @@ def test_what_click_takes_for_ctrl_c_or_a_verdict_is_a_fault_of_ours(
     def failing(**overrides: object) -> None:
         raise error
 
-    monkeypatch.setattr("harness.cli.options.load_settings", failing)
+    monkeypatch.setattr("dsregress.cli.options.load_settings", failing)
     told = say("scenarios")
     assert (told.code, told.out) == (3, "")
     assert told.err.startswith(f"dsregress: error: a fault of the harness itself: {type(error).__name__}: ")
@@ -168,14 +168,14 @@ def test_what_click_takes_for_ctrl_c_or_a_verdict_is_a_fault_of_ours(
 def test_nothing_stored_is_exit_code_4(say: RunCommand) -> None:
     told = say("report")
     assert told.code == 4
-    assert "no results; `python -m harness regress` measures some" in told.err
+    assert "no results; `dsregress regress` measures some" in told.err
 
 
 def test_a_full_disk_wherever_we_write_is_no_fault_of_ours(say: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(**overrides: object) -> None:
         raise OSError(28, "No space left on device", "/tmp/x")
 
-    monkeypatch.setattr("harness.cli.options.load_settings", full)
+    monkeypatch.setattr("dsregress.cli.options.load_settings", full)
     told = say("scenarios")
     assert told.code == 3
     assert told.err == (
@@ -190,7 +190,7 @@ def test_a_fault_of_ours_is_exit_code_3_and_says_how_to_see_it(
     def broken(**overrides: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("harness.cli.options.load_settings", broken)
+    monkeypatch.setattr("dsregress.cli.options.load_settings", broken)
     told = say("scenarios")
     assert told.code == 3
     assert told.err == (
@@ -210,7 +210,7 @@ def test_the_value_of_an_option_is_no_option(say: RunCommand, monkeypatch: pytes
     def broken(**overrides: object) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("harness.cli.options.load_settings", broken)
+    monkeypatch.setattr("dsregress.cli.options.load_settings", broken)
     assert "Traceback" not in say("report", "--markdown", "--debug").err
 
 
@@ -225,7 +225,7 @@ def test_an_interruption_is_exit_code_130_and_says_how_to_go_on(
     def interrupted(**overrides: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("harness.cli.options.load_settings", interrupted)
+    monkeypatch.setattr("dsregress.cli.options.load_settings", interrupted)
     told = say("scenarios")
     assert told.code == 130
     assert "run the same command to continue" in told.err

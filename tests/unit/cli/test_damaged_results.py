@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness import cli
-from harness.errors import EXIT_HARNESS, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
-from harness.probe.border.wire import Detail
-from harness.store import Explanations, Store, detail_hashes, key_of
+from dsregress import cli
+from dsregress.errors import EXIT_HARNESS, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION
+from dsregress.probe.border.wire import Detail
+from dsregress.store import Explanations, Store, detail_hashes, key_of
 from tests.builders import synthetic
 from tests.builders.comparisons import one_of_each_finding
 from tests.builders.edits import forged

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
-from harness.cli.debug_log import start_debug_log, stop_debug_log
-from harness.store import Store
+from dsregress import cli
+from dsregress.cli.debug_log import start_debug_log, stop_debug_log
+from dsregress.store import Store
 from tests.builders.synthetic import stored_result
 
 _TIME = re.compile(r"^\d\d:\d\d:\d\d\.\d{3} ", re.MULTILINE)
@@ -42,7 +42,7 @@ def test_the_log_is_on_stderr_where_it_is_asked_for_before_a_command_or_after_it
 ) -> None:
     silent = report("report", "--markdown", "report.md")
     assert silent[2] == ""
-    logged = (*silent[:2], "TIME harness.system: wrote report.md\n")
+    logged = (*silent[:2], "TIME dsregress.system: wrote report.md\n")
     assert report(option, "report", "--markdown", "report.md") == logged
     assert report("report", "--markdown", "report.md", option) == logged
     assert report(option, "report", "--markdown", "report.md", option) == logged
@@ -57,7 +57,7 @@ def test_every_command_takes_verbose_before_its_name_and_after_it(report: RunRep
 def test_what_a_measured_environment_named_cannot_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     start_debug_log()
     try:
-        logging.getLogger("harness.launch").debug("%s", "a\x1b[31m\n::error ::b")
+        logging.getLogger("dsregress.launch").debug("%s", "a\x1b[31m\n::error ::b")
     finally:
         stop_debug_log()
-    assert _TIME.sub("", capsys.readouterr().err) == "harness.launch: a :\\x3aerror ::b\n"
+    assert _TIME.sub("", capsys.readouterr().err) == "dsregress.launch: a :\\x3aerror ::b\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli import main
-from harness.cli.diagnose import command
+from dsregress.cli import main
+from dsregress.cli.diagnose import command
 from tests.paths import ROOT
 
 RESULTS = ROOT / "results"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main, named_files
+from dsregress.cli import main, named_files
 
 COMMANDS = (("diagnose", "{}"), ("upgrade", "--from", "{}"), ("reproduce", "{}.json"))
 

@@ -10,18 +10,18 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from harness.cli import output
-from harness.cli.lines import note, say
-from harness.cli.output import console, exit_code_of
-from harness.config.variables import display_environment
-from harness.errors import ResultsError
-from harness.model import MachineFault, OutOfMemory, Passed
-from harness.system.files import write_requested
-from tests.paths import ROOT
+from dsregress.cli import output
+from dsregress.cli.lines import note, say
+from dsregress.cli.output import console, exit_code_of
+from dsregress.config.variables import display_environment
+from dsregress.errors import ResultsError
+from dsregress.model import MachineFault, OutOfMemory, Passed
+from dsregress.system.files import write_requested
+from tests.paths import SOURCE
 
 HOSTILE = "[bold red]x[/] \x1b[2J\u202e::error::boom"
 
-#: file -> why it may print without `harness.cli.output`.
+#: file -> why it may print without `dsregress.cli.output`.
 PRINTS = {
     "output.py": "it is its job",
     "__init__.py": "a line for every error, through `plain`",
@@ -36,7 +36,7 @@ PRINTS = {
 
 def test_foreign_text_reaches_the_terminal_in_no_other_way() -> None:
     printing = set()
-    for file in (ROOT / "harness" / "cli").glob("*.py"):
+    for file in (SOURCE / "dsregress" / "cli").glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("click.echo", "print", "Console"):
                 printing.add(file.name)

@@ -8,9 +8,9 @@ import time
 import pytest
 from rich.console import Console
 
-from harness.cli.progress import Progress
-from harness.launch.schedule import Started
-from harness.model import Cell, Environment, Stack
+from dsregress.cli.progress import Progress
+from dsregress.launch.schedule import Started
+from dsregress.model import Cell, Environment, Stack
 
 STACK = Stack(python="3.11", versions={"deepspeed": "0.16.4"})
 CELL = Cell(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli import cli
+from dsregress.cli import cli
 from tests.paths import ROOT
 
 DEFAULT_SET = ROOT / "results" / "2026-11-26.jsonl.gz"

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
-from harness.cli import reproduce
-from harness.config.settings import Settings
-from harness.errors import UsageError
-from harness.model import Cell, Stack
-from harness.probe import scenario
-from harness.report.answers.stored import StoredReproduction
-from harness.reproduce.factors import SIMPLEST
-from harness.versions.commits import stack_of
-from harness.versions.stacks import of_id
+from dsregress import cli
+from dsregress.cli import reproduce
+from dsregress.config.settings import Settings
+from dsregress.errors import UsageError
+from dsregress.model import Cell, Stack
+from dsregress.probe import scenario
+from dsregress.report.answers.stored import StoredReproduction
+from dsregress.reproduce.factors import SIMPLEST
+from dsregress.versions.commits import stack_of
+from dsregress.versions.stacks import of_id
 from tests.paths import ROOT
 
 MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
-from harness.cli import skeleton
-from harness.model import Environment, Stack
+from dsregress import cli
+from dsregress.cli import skeleton
+from dsregress.model import Environment, Stack
 
 
 @pytest.fixture(autouse=True)

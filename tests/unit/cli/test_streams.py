@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from harness.cli.streams import Output
+from dsregress.cli.streams import Output
 
 
 def test_a_reader_that_has_left_is_no_failure() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness import cli
-from harness.errors import EXIT_OK
-from harness.model import Result
-from harness.store import Store
+from dsregress import cli
+from dsregress.errors import EXIT_OK
+from dsregress.model import Result
+from dsregress.store import Store
 from tests.builders import synthetic
 
 

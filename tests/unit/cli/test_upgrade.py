@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from harness.cli import cli
-from harness.cli.stored import way
-from harness.errors import NothingMeasured, UsageError
+from dsregress.cli import cli
+from dsregress.cli.stored import way
+from dsregress.errors import NothingMeasured, UsageError
 from tests.paths import ROOT
 
 DEFAULT = ROOT / "results" / "2026-11-26.jsonl.gz"
@@ -74,7 +74,7 @@ def test_a_package_without_results_is_no_pass() -> None:
     assert said.stdout == (
         "deepspeed 0.19.8: yes, it is installed\n\n"
         "trl 0.23.0 -> 0.24.0: not measured here (no results of both releases with the same other packages)\n"
-        "  measure it: python -m harness regress --with trl=0.23.0,0.24.0 --baseline trl==0.23.0\n"
+        "  measure it: dsregress regress --with trl=0.23.0,0.24.0 --baseline trl==0.23.0\n"
     )
 
 

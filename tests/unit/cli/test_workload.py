@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.cli import options
-from harness.cli.workload import named_cell
-from harness.errors import UsageError
-from harness.model import Cell, Stack
-from harness.run import pipeline
+from dsregress.cli import options
+from dsregress.cli.workload import named_cell
+from dsregress.errors import UsageError
+from dsregress.model import Cell, Stack
+from dsregress.run import pipeline
 from tests.builders import synthetic
 
 WORKLOAD = "llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu"

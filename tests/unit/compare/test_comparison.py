@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.compare import ResultIndex, ResultSummary, summarize
-from harness.compare.comparison import Cells
-from harness.errors import ResultsError
+from dsregress.compare import ResultIndex, ResultSummary, summarize
+from dsregress.compare.comparison import Cells
+from dsregress.errors import ResultsError
 from tests.builders.synthetic import result
 
 BASE, NEWER = result("0.15.0"), result("0.16.4")

@@ -1,9 +1,9 @@
 """What packages demand of each other, as notes."""
 
-from harness.compare.comparison import Group
-from harness.compare.demands import notes
-from harness.compare.metrics import DEVICE_RETAINED
-from harness.model import Finding, Stack
+from dsregress.compare.comparison import Group
+from dsregress.compare.demands import notes
+from dsregress.compare.metrics import DEVICE_RETAINED
+from dsregress.model import Finding, Stack
 
 DEMANDS = {"openrlhf 0.5.9": ["deepspeed==0.16.3"]}
 

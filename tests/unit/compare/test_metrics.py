@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.compare.metrics import BY_NAME, METRICS, PHASE_METRICS, Metric, Phrase
-from harness.compare.readings import exact_values, worst_values
-from harness.config.thresholds import Thresholds
-from harness.probe.border.wire import PhaseReading
-from harness.wording.quantities import quantity, share
+from dsregress.compare.metrics import BY_NAME, METRICS, PHASE_METRICS, Metric, Phrase
+from dsregress.compare.readings import exact_values, worst_values
+from dsregress.config.thresholds import Thresholds
+from dsregress.probe.border.wire import PhaseReading
+from dsregress.wording.quantities import quantity, share
 from tests.builders import synthetic
 from tests.builders.sources import parsed
-from tests.paths import ROOT
+from tests.paths import ROOT, SOURCE
 
 
 def test_every_field_that_is_measured_per_phase_is_in_the_table() -> None:
@@ -83,12 +83,12 @@ def named_metrics(tree: ast.AST) -> Iterator[str]:
 
 
 def test_a_metric_is_named_in_the_table_and_where_it_is_measured() -> None:
-    table = ROOT / "harness" / "compare" / "metrics.py"
-    probe = ROOT / "harness" / "probe"
-    for file in sorted((ROOT / "harness").rglob("*.py")):
+    table = SOURCE / "dsregress" / "compare" / "metrics.py"
+    probe = SOURCE / "dsregress" / "probe"
+    for file in sorted(SOURCE.rglob("*.py")):
         if file != table and probe not in file.parents:
             names = set(named_metrics(parsed(file)))
-            assert names == set(), f"{file.relative_to(ROOT)}: refer to harness.compare.metrics"
+            assert names == set(), f"{file.relative_to(ROOT)}: refer to dsregress.compare.metrics"
 
 
 def test_the_worst_rank_counts_for_each_metric_apart() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.compare import Comparison, Thresholds, compare, exit_code
-from harness.compare.oracles import NOT_EACH_TIME
-from harness.model import Finding, Result
-from harness.probe.border.wire import Numerics, RunRecord
+from dsregress.compare import Comparison, Thresholds, compare, exit_code
+from dsregress.compare.oracles import NOT_EACH_TIME
+from dsregress.model import Finding, Result
+from dsregress.probe.border.wire import Numerics, RunRecord
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.compare.outcomes import fault, telling
+from dsregress.compare.outcomes import fault, telling
 
 EXCEEDS = (
     "RuntimeError: start (125184) + length (4096) exceeds dimension size (125216). (deepspeed/checkpoint/x.py:dump)"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.compare import Comparison, Problem, ProblemKind, Thresholds, compare
-from harness.model import Failed, Result
-from harness.probe.border.wire import Detail, Numerics, RunRecord
+from dsregress.compare import Comparison, Problem, ProblemKind, Thresholds, compare
+from dsregress.model import Failed, Result
+from dsregress.probe.border.wire import Detail, Numerics, RunRecord
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 

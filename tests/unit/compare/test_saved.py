@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.compare import Comparison, ProblemKind, Thresholds, compare
-from harness.probe.border.wire import Numerics, RunRecord, SavedTensors
+from dsregress.compare import Comparison, ProblemKind, Thresholds, compare
+from dsregress.probe.border.wire import Numerics, RunRecord, SavedTensors
 from tests.builders import synthetic
 from tests.builders.synthetic import result
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.compare import Thresholds, compare, statistics, timing
-from harness.config.thresholds import LEAST_ROUNDS, LOOKS
+from dsregress.compare import Thresholds, compare, statistics, timing
+from dsregress.config.thresholds import LEAST_ROUNDS, LOOKS
 from tests.builders import synthetic
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.compare import Comparison, ResultIndex, Thresholds, combine, compare, exit_code, judge_workloads
-from harness.compare.timing import decided
-from harness.config.thresholds import LOOKS
-from harness.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
-from harness.probe.border.wire import NO_NUMBER, Detail, Numerics, RoundCost, RunRecord
+from dsregress.compare import Comparison, ResultIndex, Thresholds, combine, compare, exit_code, judge_workloads
+from dsregress.compare.timing import decided
+from dsregress.config.thresholds import LOOKS
+from dsregress.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
+from dsregress.probe.border.wire import NO_NUMBER, Detail, Numerics, RoundCost, RunRecord
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import variables
-from harness.config.settings import load, selecting
-from harness.errors import UsageError
+from dsregress.config import variables
+from dsregress.config.settings import load, selecting
+from dsregress.errors import UsageError
 
 
 def project(folder: Path, text: str) -> Path:
@@ -174,13 +174,13 @@ def test_installers_see_their_own_configuration_besides() -> None:
 @pytest.mark.parametrize("command", ["regress", "report", "compare", "bisect", "stacks"])
 def test_a_command_begins_without_what_takes_longer_to_import_than_all_else(command: str) -> None:
     slow = ("docker", "jinja2", "numpy", "ray", "scipy")
-    program = f"import sys, harness.cli.{command}; print([name for name in {slow} if name in sys.modules])"
+    program = f"import sys, dsregress.cli.{command}; print([name for name in {slow} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
 def test_reading_the_configuration_imports_no_numerics() -> None:
     """It is the first thing that every command does."""
-    program = "import sys, harness.config.settings; print(sorted({'numpy', 'scipy', 'rich'} & sys.modules.keys()))"
+    program = "import sys, dsregress.config.settings; print(sorted({'numpy', 'scipy', 'rich'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

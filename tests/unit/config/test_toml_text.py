@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.settings import load
-from harness.config.toml_text import parsed_toml
-from harness.errors import UsageError
-from harness.versions import installed
+from dsregress.config.settings import load
+from dsregress.config.toml_text import parsed_toml
+from dsregress.errors import UsageError
+from dsregress.versions import installed
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from functools import cache
 
 import click
 
-from harness import cli
+from dsregress import cli
 from tests.paths import ROOT
 
 
@@ -40,7 +40,7 @@ def check(arguments: list[str]) -> None:
 def printed(command: str, columns: int) -> str:
     """What a command of the harness writes to stdout in a terminal of this width."""
     done = subprocess.run(
-        [sys.executable, "-m", "harness", *shlex.split(command)],
+        [sys.executable, "-m", "dsregress", *shlex.split(command)],
         cwd=ROOT,
         env={**os.environ, "COLUMNS": str(columns)},
         capture_output=True,

@@ -14,19 +14,19 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from harness.cli import options
-from harness.cli.stored import most_common, stack_id
-from harness.compare import Comparison, ProblemKind
-from harness.model import Verdict
-from harness.report.plain import markdown, markdown_table
-from harness.report.problem_facts import ProblemFacts, problem_facts
-from harness.report.problems import TITLES, ProblemLine
-from harness.report.upstream_changes import UpstreamChange, is_of
-from harness.report.view import View, view
-from harness.run import pipeline, targets
-from harness.store import Store
-from harness.wording.addresses import thread_name
-from harness.wording.quantities import listing
+from dsregress.cli import options
+from dsregress.cli.stored import most_common, stack_id
+from dsregress.compare import Comparison, ProblemKind
+from dsregress.model import Verdict
+from dsregress.report.plain import markdown, markdown_table
+from dsregress.report.problem_facts import ProblemFacts, problem_facts
+from dsregress.report.problems import TITLES, ProblemLine
+from dsregress.report.upstream_changes import UpstreamChange, is_of
+from dsregress.report.view import View, view
+from dsregress.run import pipeline, targets
+from dsregress.store import Store
+from dsregress.wording.addresses import thread_name
+from dsregress.wording.quantities import listing
 from tests.paths import ROOT
 from tests.unit.docs import reproducer_page
 from tests.unit.docs.templates import page_of, rendered

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import pytest
 
-from harness.probe import scenario
-from harness.probe.scenario import SHAPE
-from harness.report.answers.stored import FurtherRuns, StoredReproduction
-from harness.report.known_answers import KnownAnswers, Title, known_answers
-from harness.reproduce.cells import base_parameters
-from harness.reproduce.composers import composer
-from harness.reproduce.factors import SIMPLEST_OF
-from harness.reproduce.script import LAYERS, TRANSFORMERS, Subject
+from dsregress.probe import scenario
+from dsregress.probe.scenario import SHAPE
+from dsregress.report.answers.stored import FurtherRuns, StoredReproduction
+from dsregress.report.known_answers import KnownAnswers, Title, known_answers
+from dsregress.reproduce.cells import base_parameters
+from dsregress.reproduce.composers import composer
+from dsregress.reproduce.factors import SIMPLEST_OF
+from dsregress.reproduce.script import LAYERS, TRANSFORMERS, Subject
 from tests.paths import ROOT
 
 FOLDER = ROOT / "docs" / "reproducers"
@@ -102,7 +102,7 @@ def _command(answer: StoredReproduction) -> str:
     is_swept = bool(answer.releases) and answer.workload.scenario not in SIMPLEST_OF.values()
     sweep = " --results results/2026-11-21-sweep.jsonl.gz" if is_swept else ""
     around = "" if answer.package == "deepspeed" else f" --package {answer.package} --deepspeed {_deepspeed(answer)}"
-    return f"python -m harness reproduce {cell} --metric {metric} --against {answer.good}{around}{sweep}"
+    return f"dsregress reproduce {cell} --metric {metric} --against {answer.good}{around}{sweep}"
 
 
 def _deepspeed(answer: StoredReproduction) -> str:

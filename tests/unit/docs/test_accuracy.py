@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.advice.gpus import estimate
-from harness.cli import cli
-from harness.run import accuracy
+from dsregress.advice.gpus import estimate
+from dsregress.cli import cli
+from dsregress.run import accuracy
 from tests.paths import ROOT
 
 BUNDLE = ROOT / "results" / "2026-11-24-accuracy.jsonl.gz"
@@ -44,7 +44,7 @@ def page(answer: Path) -> str:
 
 
 def test_the_page_is_made_of_the_published_results(page: str) -> None:
-    again = f"python -m harness accuracy --results results/{BUNDLE.name} --markdown docs/accuracy.md"
+    again = f"dsregress accuracy --results results/{BUNDLE.name} --markdown docs/accuracy.md"
     assert PAGE.read_text(encoding="utf-8") == page, f"make it anew: {again}"
 
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.advice import gpus
-from harness.advice.capacity import available_bytes
-from harness.cli import options
-from harness.cli.stored import most_common, stack_id
-from harness.compare import Comparison
-from harness.errors import UsageError
-from harness.model import Passed
-from harness.report.view import view
-from harness.run import pipeline, targets
-from harness.store import Store
+from dsregress.advice import gpus
+from dsregress.advice.capacity import available_bytes
+from dsregress.cli import options
+from dsregress.cli.stored import most_common, stack_id
+from dsregress.compare import Comparison
+from dsregress.errors import UsageError
+from dsregress.model import Passed
+from dsregress.report.view import view
+from dsregress.run import pipeline, targets
+from dsregress.store import Store
 from tests.paths import ROOT
 
 #: The accuracy's have a job for each release, and nothing to compare.

@@ -10,13 +10,13 @@ from pathlib import Path
 import click
 import pytest
 
-from harness import cli
+from dsregress import cli
 from tests.paths import ROOT
 from tests.unit.docs import markdown
 from tests.unit.docs.commands import check, printed, sessions
 from tests.unit.docs.markdown import PAGES
 
-_OURS = re.compile(r"(?:python -m harness|dsregress) (?P<rest>[^)`|]*)")
+_OURS = re.compile(r"(?:dsregress|dsregress) (?P<rest>[^)`|]*)")
 _NOX = re.compile(r"nox -s (?P<rest>[^)`|]*)")
 
 
@@ -83,8 +83,8 @@ def test_every_option_of_regress_is_explained_on_the_page_of_commands() -> None:
 
 
 def test_exit_codes_are_those_of_the_code() -> None:
-    from harness import errors
-    from harness.cli import signals
+    from dsregress import errors
+    from dsregress.cli import signals
 
     codes = {str(getattr(errors, name)) for name in dir(errors) if name.startswith("EXIT_")}
     rows = {row["code"] for row in markdown.table(ROOT / "docs" / "commands.md", "code")}

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import settings
-from harness.model import Hardware, Stack
-from harness.probe import framework, scenario
-from harness.run.matrix import Selection, build
-from tests.paths import ROOT
+from dsregress.config import settings
+from dsregress.model import Hardware, Stack
+from dsregress.probe import framework, scenario
+from dsregress.run.matrix import Selection, build
+from tests.paths import ROOT, SOURCE
 from tests.unit.docs import markdown
 
 SCENARIO_PAGE = ROOT / "docs" / "add-a-scenario.md"
@@ -60,7 +60,7 @@ def test_every_parameter_that_a_shown_scenario_sets_is_one_that_the_adapter_read
     namespace: dict[str, scenario.Scenario] = {}
     exec(shown, namespace)
     read = "".join(
-        (ROOT / "harness" / "probe" / file).read_text()
+        (SOURCE / "dsregress" / "probe" / file).read_text()
         for file in ("workloads/workload.py", "frameworks/deepspeed_config.py")
     )
     for parameter in namespace["SCENARIO"].parameters:
@@ -80,7 +80,7 @@ print(*dir(adapter.Training))
 print("torch" in sys.modules)"""
     told = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder.parent), str(ROOT)])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder.parent), str(SOURCE), str(ROOT)])},
         cwd=folder.parent,
         capture_output=True,
         text=True,

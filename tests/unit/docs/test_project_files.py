@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from tests.paths import ROOT
+from tests.paths import ROOT, SOURCE
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -54,7 +54,7 @@ def test_hooks_of_pre_commit_use_the_packages_of_the_lint_session() -> None:
 
 
 def test_the_package_has_types_and_says_so() -> None:
-    assert (ROOT / "harness" / "py.typed").read_bytes() == b""
+    assert (SOURCE / "dsregress" / "py.typed").read_bytes() == b""
     assert "Typing :: Typed" in PYPROJECT["project"]["classifiers"]
 
 

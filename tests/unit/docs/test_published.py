@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.cli import cli
-from harness.model import Result
-from harness.store import Store
-from harness.store.bundle import SUFFIX, Bundle
-from harness.store.measuring import version_history
-from harness.store.publishing import publish
+from dsregress.cli import cli
+from dsregress.model import Result
+from dsregress.store import Store
+from dsregress.store.bundle import SUFFIX, Bundle
+from dsregress.store.measuring import version_history
+from dsregress.store.publishing import publish
 from tests.paths import ROOT
 
 RESULTS = ROOT / "results"

@@ -15,7 +15,7 @@ from tests.unit.docs.commands import printed
 from tests.unit.docs.markdown import PAGES
 
 #: A command that only reads published results; its whole output is the next block of the page.
-_ANSWER = re.compile(r"python -m harness ((?:recommend|diagnose|upgrade) .* --results results/\S+)")
+_ANSWER = re.compile(r"dsregress ((?:recommend|diagnose|upgrade) .* --results results/\S+)")
 
 
 def answers(page: Path) -> list[tuple[str, str]]:
@@ -36,7 +36,7 @@ def test_an_answer_is_quoted_whole(page: Path, command: str, quoted: str, golden
 @pytest.mark.slow
 def test_the_readme_quotes_the_first_screen_of_the_report_which_has_25_lines_of_80_columns(golden: Golden) -> None:
     page = ROOT / "README.md"
-    (folder,) = set(re.findall(r"python -m harness report (results/\S+)`", page.read_text(encoding="utf-8")))
+    (folder,) = set(re.findall(r"dsregress report (results/\S+)`", page.read_text(encoding="utf-8")))
     quoted = next(block.strip() for block in markdown.blocks(page) if block.startswith("\ndeepspeed "))
     screen = "\n".join(line.rstrip() for line in printed(f"report {folder}", 80).splitlines())
     assert len(screen.splitlines()) <= 25
@@ -47,8 +47,8 @@ def test_the_readme_quotes_the_first_screen_of_the_report_which_has_25_lines_of_
 def test_the_guide_to_programs_quotes_the_report_on_one(golden: Golden) -> None:
     page = ROOT / "docs" / "programs.md"
     blocks = [block.strip() for block in markdown.blocks(page)]
-    ((command, quoted),) = [pair for pair in pairwise(blocks) if pair[0].startswith("python -m harness report ")]
-    screen = printed(command.removeprefix("python -m harness "), 80)
+    ((command, quoted),) = [pair for pair in pairwise(blocks) if pair[0].startswith("dsregress report ")]
+    screen = printed(command.removeprefix("dsregress "), 80)
     golden.quotation(page, quoted, "\n".join(line.rstrip() for line in screen.splitlines()))
 
 
@@ -56,6 +56,6 @@ def test_the_guide_to_programs_quotes_the_report_on_one(golden: Golden) -> None:
 def test_the_page_with_a_real_report_is_that_report(golden: Golden) -> None:
     page = ROOT / "docs" / "report.md"
     introduction, mark, _ = page.read_text(encoding="utf-8").partition("### ")
-    (folder,) = re.findall(r"python -m harness report (results/\S+) ", introduction)
+    (folder,) = re.findall(r"dsregress report (results/\S+) ", introduction)
     assert mark
     golden(page.relative_to(ROOT).as_posix(), introduction + printed(f"report {folder} --markdown -", 100), folder=ROOT)

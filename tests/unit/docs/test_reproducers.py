@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.model import Verdict
-from harness.report.answers.stored import StoredReproduction
+from dsregress.model import Verdict
+from dsregress.report.answers.stored import StoredReproduction
 from tests.golden_files import Golden
 from tests.paths import ROOT
 from tests.unit.docs import reproducer_page

@@ -7,12 +7,12 @@ import re
 
 import msgspec
 
-from harness.compare.metrics import METRICS
-from harness.config import settings
-from harness.config.settings import Settings
-from harness.model import Result
-from harness.probe import scenario
-from tests.paths import ROOT
+from dsregress.compare.metrics import METRICS
+from dsregress.config import settings
+from dsregress.config.settings import Settings
+from dsregress.model import Result
+from dsregress.probe import scenario
+from tests.paths import ROOT, SOURCE
 from tests.unit.docs import markdown
 
 DOCS = ROOT / "docs"
@@ -85,7 +85,7 @@ def test_the_settings_of_clusters_are_those_of_the_code() -> None:
 def test_environment_variables_are_those_that_the_code_reads() -> None:
     told = {row["variable"] for row in markdown.table(DOCS / "configuration.md", "variable")}
     docstring = set(re.findall(r"DSREGRESS_[A-Z]+", settings.__doc__ or ""))
-    sources = [*(ROOT / "harness" / "cli").rglob("*.py"), *(ROOT / "harness" / "config").rglob("*.py")]
+    sources = [*(SOURCE / "dsregress" / "cli").rglob("*.py"), *(SOURCE / "dsregress" / "config").rglob("*.py")]
     used = {name for file in sources for name in re.findall(r"DSREGRESS_[A-Z]+", file.read_text(encoding="utf-8"))}
     assert told == used
     assert docstring <= told
@@ -102,7 +102,7 @@ def test_the_keys_of_the_json_report_are_explained() -> None:
 
 
 def test_the_errors_that_are_explained_are_ones_that_the_code_gives() -> None:
-    sources = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "harness").rglob("*.py"))
+    sources = "".join(file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py"))
     sources += "".join(f"no such {what}" for what in re.findall(r'no_such\("(\w+)"', sources))
     rows = markdown.table(DOCS / "troubleshooting.md", "it says")
     assert len(rows) > 10

@@ -11,15 +11,15 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.advice import gpus
-from harness.advice.capacity import FitVerdict, compared_verdict, needed_bytes
-from harness.advice.gpus.traffic import Traffic, traffic
-from harness.compare.summary import summarize
-from harness.model import Passed, Result, split_workload
-from harness.probe.border.wire import Explanation, MemoryReading, Numerics, PhaseReading, Refusal
-from harness.store import Store, explained_in, newest
-from harness.wording.names import outcome_text
-from harness.wording.quantities import quantity, short_quantity
+from dsregress.advice import gpus
+from dsregress.advice.capacity import FitVerdict, compared_verdict, needed_bytes
+from dsregress.advice.gpus.traffic import Traffic, traffic
+from dsregress.compare.summary import summarize
+from dsregress.model import Passed, Result, split_workload
+from dsregress.probe.border.wire import Explanation, MemoryReading, Numerics, PhaseReading, Refusal
+from dsregress.store import Store, explained_in, newest
+from dsregress.wording.names import outcome_text
+from dsregress.wording.quantities import quantity, short_quantity
 from tests.paths import ROOT
 from tests.unit.docs.commands import printed
 from tests.unit.docs.templates import SUFFIX, rendered

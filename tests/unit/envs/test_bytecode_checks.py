@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.envs import places, venv
-from harness.envs.bytecode_checks import check_bytecode, record_bytecode
-from harness.model import Environment
+from dsregress.envs import places, venv
+from dsregress.envs.bytecode_checks import check_bytecode, record_bytecode
+from dsregress.model import Environment
 from tests.builders import tiny_packages
 
 PYTHON = Path(sys.executable)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.envs import cleaning, venv
-from harness.errors import EnvironmentUnavailable
-from harness.model import Environment
-from harness.system import locks
+from dsregress.envs import cleaning, venv
+from dsregress.errors import EnvironmentUnavailable
+from dsregress.model import Environment
+from dsregress.system import locks
 from tests.builders import tiny_packages
 from tests.nesting import nested
 

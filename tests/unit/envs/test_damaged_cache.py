@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.envs import venv
-from harness.envs.installer import Installer
-from harness.errors import EnvironmentUnavailable
-from harness.model import Environment, Failed
+from dsregress.envs import venv
+from dsregress.envs.installer import Installer
+from dsregress.errors import EnvironmentUnavailable
+from dsregress.model import Environment, Failed
 from tests.builders import tiny_packages
 
 pytestmark = pytest.mark.slow  # environments are built

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.envs.disk import DiskNeed, check_room, disk_need
-from harness.envs.installer import Installer
-from harness.envs.places import environment_folder
-from harness.envs.recipe import CpuBuilds
-from harness.errors import EnvironmentUnavailable
-from harness.model import LockedStack, Stack
+from dsregress.envs.disk import DiskNeed, check_room, disk_need
+from dsregress.envs.installer import Installer
+from dsregress.envs.places import environment_folder
+from dsregress.envs.recipe import CpuBuilds
+from dsregress.errors import EnvironmentUnavailable
+from dsregress.model import LockedStack, Stack
 
 MB = 1_000_000
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.envs import existing
-from harness.errors import EnvironmentUnavailable, UsageError
-from harness.model import Environment
+from dsregress.envs import existing
+from dsregress.errors import EnvironmentUnavailable, UsageError
+from dsregress.model import Environment
 from tests.builders import interpreters, tiny_packages
 
 pytestmark = pytest.mark.slow  # environments are built

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.config import variables
-from harness.envs import hardware
+from dsregress.config import variables
+from dsregress.envs import hardware
 
 
 def program(folder: Path, text: str) -> None:

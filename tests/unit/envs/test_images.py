@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from docker.errors import APIError, DockerException
 
-from harness.config.docker import Containers
-from harness.envs import bringing
-from harness.envs.images import ImageParts, StoredImage, base_image, parts, superfluous
-from harness.envs.installer import Installer
-from harness.envs.pip_config import PipConfig
-from harness.envs.recipe import CpuBuilds
-from harness.model import LockedStack, Stack
-from harness.system import docker
+from dsregress.config.docker import Containers
+from dsregress.envs import bringing
+from dsregress.envs.images import ImageParts, StoredImage, base_image, parts, superfluous
+from dsregress.envs.installer import Installer
+from dsregress.envs.pip_config import PipConfig
+from dsregress.envs.recipe import CpuBuilds
+from dsregress.model import LockedStack, Stack
+from dsregress.system import docker
 
 DEFAULT = Containers()
 CUDA = "nvidia-cuda-runtime-cu12==12.4.127 ; sys_platform == 'linux'"
@@ -125,7 +125,7 @@ def test_a_build_is_brought_the_packages_of_local_folders_that_it_needs_and_no_o
         ),
         (
             APIError("500 Server Error: write /var/lib/docker/tmp/x: no space left on device"),
-            "docker: the disk of the Docker daemon is full; `python -m harness images --prune` and `docker system prune` "
+            "docker: the disk of the Docker daemon is full; `dsregress images --prune` and `docker system prune` "
             "free space",
         ),
         (

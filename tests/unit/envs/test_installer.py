@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.envs.installer import Installer
-from harness.envs.pip_config import PipConfig
-from harness.errors import EnvironmentUnavailable
+from dsregress.envs.installer import Installer
+from dsregress.envs.pip_config import PipConfig
+from dsregress.errors import EnvironmentUnavailable
 
 
 def program(folder: Path, name: str) -> str:

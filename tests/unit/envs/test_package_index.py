@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.envs import package_index, venv
-from harness.envs.installer import Installer
-from harness.envs.pip_config import PipConfig
-from harness.errors import EnvironmentUnavailable, UsageError
+from dsregress.envs import package_index, venv
+from dsregress.envs.installer import Installer
+from dsregress.envs.pip_config import PipConfig
+from dsregress.errors import EnvironmentUnavailable, UsageError
 from tests.builders import http_indexes, tiny_packages
 from tests.builders.http_indexes import HttpIndex
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from harness.envs import pip_config
-from harness.envs.pip_config import PipConfig
+from dsregress.envs import pip_config
+from dsregress.envs.pip_config import PipConfig
 
 LISTING = """\
 :env:.find-links='/srv/wheels /srv/more'

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.envs.recipe import CpuBuilds, built_for_cpu, recipe, torch_version
-from harness.versions import locking
+from dsregress.envs.recipe import CpuBuilds, built_for_cpu, recipe, torch_version
+from dsregress.versions import locking
 
 LOCK = (
     "cuda-bindings==13.4.4 ; sys_platform == 'linux'",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.envs.signatures import classify, failed_build, signature
-from harness.errors import EnvironmentUnavailable
-from harness.model import MachineFault
-from harness.probe.border import machine
+from dsregress.envs.signatures import classify, failed_build, signature
+from dsregress.errors import EnvironmentUnavailable
+from dsregress.model import MachineFault
+from dsregress.probe.border import machine
 
 UV_BUILD = """\
   × Failed to build `deepspeed==0.14.0`

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.envs import recipe, venv
-from harness.envs.changed_files import changed_files
-from harness.envs.repository import Repository
-from harness.envs.venv import Source
-from harness.errors import UsageError
-from harness.model import Failed, LockedStack, Stack
-from harness.versions import commits, locking
+from dsregress.envs import recipe, venv
+from dsregress.envs.changed_files import changed_files
+from dsregress.envs.repository import Repository
+from dsregress.envs.venv import Source
+from dsregress.errors import UsageError
+from dsregress.model import Failed, LockedStack, Stack
+from dsregress.versions import commits, locking
 from tests.builders import tiny_packages
 from tests.nesting import nested
 from tests.packages import history
@@ -307,7 +307,7 @@ def test_names_that_differ_in_case_are_two_files_and_a_large_file_takes_no_memor
     made = committed(tmp_path, "Large")
     code = (
         "import pathlib, re\n"
-        "from harness.envs.repository import Repository\n"
+        "from dsregress.envs.repository import Repository\n"
         "import os\n"
         f"repository = Repository({str(upstream)!r}, cache=pathlib.Path('.'), environment=os.environ)\n"
         f"assert repository.unpack(repository.head(), pathlib.Path({str(tmp_path / 'unpacked')!r})) is None\n"

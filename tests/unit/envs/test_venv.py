@@ -17,11 +17,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.envs import apart, venv
-from harness.envs.installer import Installer
-from harness.envs.pip_config import PipConfig
-from harness.errors import EnvironmentUnavailable
-from harness.model import Environment, LockedStack
+from dsregress.envs import apart, venv
+from dsregress.envs.installer import Installer
+from dsregress.envs.pip_config import PipConfig
+from dsregress.errors import EnvironmentUnavailable
+from dsregress.model import Environment, LockedStack
 from tests.builders import tiny_packages
 
 pytestmark = pytest.mark.slow  # environments are built
@@ -292,7 +292,7 @@ def test_the_debug_log_says_what_is_built_and_what_is_reused(
     tmp_path: Path, index: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     locked = tiny_packages.locked(PYTHON, "mine==1.0")
-    with caplog.at_level(logging.DEBUG, logger="harness.envs"):
+    with caplog.at_level(logging.DEBUG, logger="dsregress.envs"):
         built(tmp_path, locked)
         built(tmp_path, locked)
         built(tmp_path, tiny_packages.locked(PYTHON, "broken==1.0"))

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.envs import venv
-from harness.envs.installer import Installer, yanked
-from harness.envs.pip_config import PipConfig
-from harness.errors import UsageError
-from harness.versions.stacks import resolve
+from dsregress.envs import venv
+from dsregress.envs.installer import Installer, yanked
+from dsregress.envs.pip_config import PipConfig
+from dsregress.errors import UsageError
+from dsregress.versions.stacks import resolve
 from tests.builders import tiny_packages
 from tests.packages import wheelhouse
 

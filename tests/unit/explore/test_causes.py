@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from harness.bisect.questions import Question
-from harness.explore.causes import together
-from harness.explore.faults import Fault
-from harness.explore.following import Change, Followed
-from harness.explore.space import simplest_row
-from harness.model import Finding
+from dsregress.bisect.questions import Question
+from dsregress.explore.causes import together
+from dsregress.explore.faults import Fault
+from dsregress.explore.following import Change, Followed
+from dsregress.explore.space import simplest_row
+from dsregress.model import Finding
 from tests.builders.cells import stack
 
 BEGAN = Change(before=stack("0.18.2"), after=stack("0.18.3"), is_exact=True)

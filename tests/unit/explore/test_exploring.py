@@ -10,16 +10,16 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from harness.config.settings import Settings
-from harness.explore import exploring, space
-from harness.explore.exploring import Explored, ExploreQuery, explore
-from harness.explore.following import Change, Confirmation, Followed, changed_in
-from harness.model import Cell, Failed, MachineFault, Result, Stack, Verdict
-from harness.probe import scenario
-from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
-from harness.report.answers import explore as report
-from harness.reproduce.factors import SIMPLEST
-from harness.run.session import Session
+from dsregress.config.settings import Settings
+from dsregress.explore import exploring, space
+from dsregress.explore.exploring import Explored, ExploreQuery, explore
+from dsregress.explore.following import Change, Confirmation, Followed, changed_in
+from dsregress.model import Cell, Failed, MachineFault, Result, Stack, Verdict
+from dsregress.probe import scenario
+from dsregress.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
+from dsregress.report.answers import explore as report
+from dsregress.reproduce.factors import SIMPLEST
+from dsregress.run.session import Session
 from tests.builders.cells import result_of, stack
 from tests.paths import ROOT
 
@@ -217,7 +217,7 @@ def test_the_answer_says_what_each_fault_needs_and_the_command_that_shows_it(mon
         "   needs: ZeRO stage 1 or 2, gradient accumulation 2 or 4, a model that returns several tensors",
     ]
     assert lines[7] == (
-        "   python -m harness reproduce "
+        "   dsregress reproduce "
         "0.18.3/minimal_training/model_outputs=all,zero_stage=1,gradient_accumulation_steps=2/cpu "
         "--metric gradient_norm_error --against 0.18.2"
     )

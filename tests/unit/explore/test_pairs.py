@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from harness.explore import space
-from harness.explore.pairs import TriedPairs
-from harness.reproduce import requirements
-from harness.reproduce.factors import BY_NAME
+from dsregress.explore import space
+from dsregress.explore.pairs import TriedPairs
+from dsregress.reproduce import requirements
+from dsregress.reproduce.factors import BY_NAME
 
 EVERYDAY = space.everyday()
 

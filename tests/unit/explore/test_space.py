@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import random
 
-from harness.explore import space
-from harness.explore.space import REQUIREMENTS, VARIED, explored_values
-from harness.reproduce import requirements
+from dsregress.explore import space
+from dsregress.explore.space import REQUIREMENTS, VARIED, explored_values
+from dsregress.reproduce import requirements
 
 EVERYDAY = space.everyday()
 

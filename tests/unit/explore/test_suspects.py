@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.explore import space
-from harness.explore.suspects import suspects
+from dsregress.explore import space
+from dsregress.explore.suspects import suspects
 
 SIMPLEST = {factor.name: factor.values[0] for factor in space.VARIED}
 

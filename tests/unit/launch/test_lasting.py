@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.launch.contract import Ended, RunPlan
-from harness.launch.lasting import Lasting
-from harness.launch.untimed import run_parallel
-from harness.model import Failed, Outcome, Passed, TimedOut
+from dsregress.launch.contract import Ended, RunPlan
+from dsregress.launch.lasting import Lasting
+from dsregress.launch.untimed import run_parallel
+from dsregress.model import Failed, Outcome, Passed, TimedOut
 from tests.builders import cells
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.launch.process import Gone, Hung, ServerProcess
-from tests.paths import ROOT
+from dsregress.launch.process import Gone, Hung, ServerProcess
+from tests.paths import SOURCE
 
 
 def start(folder: Path, program: str) -> ServerProcess:
@@ -37,8 +37,8 @@ def test_messages_go_both_ways(tmp_path: Path) -> None:
 def test_a_process_that_dies_with_its_parent_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
     program = f"""
 import os, sys
-sys.path.insert(0, {str(ROOT)!r})
-from harness.probe.border import processes
+sys.path.insert(0, {str(SOURCE)!r})
+from dsregress.probe.border import processes
 processes.die_with_parent(os.getppid())
 print('{{"event": "ready"}}', flush=True)
 for line in sys.stdin:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.launch import reading
-from harness.model import NO_FIGURES, Failed, MachineFault, OutOfMemory, Passed, TimedOut
-from harness.probe.border import machine
-from harness.probe.border.wire import Detail, PhaseReading, RunRecord
+from dsregress.launch import reading
+from dsregress.model import NO_FIGURES, Failed, MachineFault, OutOfMemory, Passed, TimedOut
+from dsregress.probe.border import machine
+from dsregress.probe.border.wire import Detail, PhaseReading, RunRecord
 from tests.builders.cells import RANK
 
 

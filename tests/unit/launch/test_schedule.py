@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.launch import schedule
-from harness.launch.contract import Ended, RunPlan, Worker
-from harness.launch.fake import FakeExecutor, passes
-from harness.model import Cell, Failed
+from dsregress.launch import schedule
+from dsregress.launch.contract import Ended, RunPlan, Worker
+from dsregress.launch.fake import FakeExecutor, passes
+from dsregress.model import Cell, Failed
 from tests.builders.cells import cell, environment
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.launch import staging
+from dsregress.errors import UsageError
+from dsregress.launch import staging
 
 
 def silent(line: str) -> None:
@@ -33,11 +33,13 @@ def scenarios(tmp_path: Path) -> Path:
 def test_the_copy_holds_the_probe_and_the_scenarios_alone(tmp_path: Path, scenarios: Path) -> None:
     folder = staging.stage(staging.probe_files(scenarios), tmp_path / "probe", silent)
     copied = {str(file.relative_to(folder)) for file in folder.rglob("*.py")}
-    assert {"harness/__init__.py", "harness/probe/process/server.py", "scenarios/one.py"} <= copied
-    assert not [name for name in copied if not name.startswith(("harness/probe/", "scenarios/", "harness/__init__"))]
-    program = "import harness.probe.border.wire; print(harness.__file__)"
+    assert {"dsregress/__init__.py", "dsregress/probe/process/server.py", "scenarios/one.py"} <= copied
+    assert not [
+        name for name in copied if not name.startswith(("dsregress/probe/", "scenarios/", "dsregress/__init__"))
+    ]
+    program = "import dsregress.probe.border.wire; print(dsregress.__file__)"
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(folder / "harness" / "__init__.py")
+    assert done.stdout.strip() == str(folder / "dsregress" / "__init__.py")
 
 
 def test_programs_of_scenarios_are_copied_with_all_their_files(scenarios: Path) -> None:
@@ -67,13 +69,13 @@ def test_the_hash_of_the_probe_covers_the_probe_alone(tmp_path: Path, scenarios:
         (scenarios / name).write_text("CHANGED = 1\n")
     after = staging.probe_files(scenarios)
     assert staging.probe_sha256(after) == staging.probe_sha256(before)
-    edited = {**after, "harness/probe/process/server.py": b"CHANGED = 1\n"}
+    edited = {**after, "dsregress/probe/process/server.py": b"CHANGED = 1\n"}
     assert staging.probe_sha256(edited) != staging.probe_sha256(before)
 
 
 def with_bytecode(folder: Path) -> None:
     """Bytecode that Python takes for that of the source: it compares the source's time and size alone."""
-    source = folder / "harness" / "probe" / "border" / "wire.py"
+    source = folder / "dsregress" / "probe" / "border" / "wire.py"
     code = compile("raise SystemExit('hostile bytecode ran')", str(source), "exec")
     state = source.stat()
     file = Path(importlib.util.cache_from_source(str(source)))
@@ -83,31 +85,31 @@ def with_bytecode(folder: Path) -> None:
 
 
 def edited(folder: Path) -> None:
-    file = folder / "harness" / "probe" / "border" / "wire.py"
+    file = folder / "dsregress" / "probe" / "border" / "wire.py"
     file.chmod(0o644)
     file.write_bytes(file.read_bytes().replace(b"bytes", b"BYTES", 1))
 
 
 def replaced_by_a_fifo(folder: Path) -> None:
-    file = folder / "harness" / "probe" / "border" / "wire.py"
+    file = folder / "dsregress" / "probe" / "border" / "wire.py"
     file.unlink()
     os.mkfifo(file)
 
 
 def replaced_by_a_link(folder: Path) -> None:
-    file = folder / "harness" / "probe" / "border" / "wire.py"
+    file = folder / "dsregress" / "probe" / "border" / "wire.py"
     copy = folder.parent / "copy"
     file.rename(copy)
     file.symlink_to(copy)
 
 
 def folder_moved_away(folder: Path) -> None:
-    (folder / "harness" / "probe" / "border").rename(folder.parent / "border")
-    (folder / "harness" / "probe" / "border").symlink_to(folder.parent / "border")
+    (folder / "dsregress" / "probe" / "border").rename(folder.parent / "border")
+    (folder / "dsregress" / "probe" / "border").symlink_to(folder.parent / "border")
 
 
 def removed(folder: Path) -> None:
-    (folder / "harness" / "probe" / "border" / "wire.py").unlink()
+    (folder / "dsregress" / "probe" / "border" / "wire.py").unlink()
 
 
 def emptied(folder: Path) -> None:
@@ -125,11 +127,11 @@ def startup_file(folder: Path) -> None:
 
 
 def extension_beside_a_module(folder: Path) -> None:
-    (folder / "harness" / "probe" / "border" / "wire.cpython-311-x86_64-linux-gnu.so").write_bytes(b"")
+    (folder / "dsregress" / "probe" / "border" / "wire.cpython-311-x86_64-linux-gnu.so").write_bytes(b"")
 
 
 def link_elsewhere(folder: Path) -> None:
-    (folder / "harness" / "more").symlink_to("/")
+    (folder / "dsregress" / "more").symlink_to("/")
 
 
 def folder_that_is_a_link(folder: Path) -> None:
@@ -138,14 +140,14 @@ def folder_that_is_a_link(folder: Path) -> None:
 
 
 CHANGES = [
-    (edited, "harness/probe/border/wire.py"),
-    (replaced_by_a_fifo, "harness/probe/border/wire.py"),
-    (replaced_by_a_link, "harness/probe/border/wire.py"),
-    (folder_moved_away, "harness/probe/border"),
+    (edited, "dsregress/probe/border/wire.py"),
+    (replaced_by_a_fifo, "dsregress/probe/border/wire.py"),
+    (replaced_by_a_link, "dsregress/probe/border/wire.py"),
+    (folder_moved_away, "dsregress/probe/border"),
     (module_that_shadows_another, "torch"),
     (startup_file, "sitecustomize.py"),
-    (extension_beside_a_module, "harness/probe/border/wire.cpython-311-x86_64-linux-gnu.so"),
-    (link_elsewhere, "harness/more"),
+    (extension_beside_a_module, "dsregress/probe/border/wire.cpython-311-x86_64-linux-gnu.so"),
+    (link_elsewhere, "dsregress/more"),
     (folder_that_is_a_link, ""),
 ]
 
@@ -168,9 +170,9 @@ def with_what_is_around_it(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("remove", "named"),
     [
-        (removed, "harness/probe/border/wire.py"),
-        (emptied, "harness/__init__.py and"),
-        (with_what_is_around_it, "harness/"),
+        (removed, "dsregress/probe/border/wire.py"),
+        (emptied, "dsregress/__init__.py and"),
+        (with_what_is_around_it, "dsregress/"),
     ],
 )
 def test_what_is_gone_of_a_copy_is_removed_and_not_changed(
@@ -205,7 +207,7 @@ def test_bytecode_in_the_copy_is_never_run(tmp_path: Path, scenarios: Path) -> N
     files = staging.probe_files(scenarios)
     folder = staging.stage(files, tmp_path / "probe", silent)
     with_bytecode(folder)
-    program = [sys.executable, "-c", "import harness.probe.border.wire as wire; print(wire.REGULAR_PHASES[0])"]
+    program = [sys.executable, "-c", "import dsregress.probe.border.wire as wire; print(wire.REGULAR_PHASES[0])"]
     hostile = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False)
     assert "hostile bytecode ran" in hostile.stderr
     staging.stage(files, tmp_path / "probe", silent)  # as Python writes bytecode there by itself, no line says so

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.launch.contract import RunPlan
-from harness.launch.fake import FakeExecutor
-from harness.launch.one_machine import OneMachine, ThisMachine
-from harness.launch.timed import room_for_huge_pages, session_plan
-from harness.model import Hardware
+from dsregress.launch.contract import RunPlan
+from dsregress.launch.fake import FakeExecutor
+from dsregress.launch.one_machine import OneMachine, ThisMachine
+from dsregress.launch.timed import room_for_huge_pages, session_plan
+from dsregress.model import Hardware
 from tests.builders.cells import cell
 
 

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import msgspec
 
-from harness.launch import schedule
-from harness.launch.contract import Ended
-from harness.launch.fake import FakeExecutor
-from harness.launch.one_machine import OneMachine
-from harness.launch.untimed import Slots, run_parallel
-from harness.model import Cell, Environment, Hardware
+from dsregress.launch import schedule
+from dsregress.launch.contract import Ended
+from dsregress.launch.fake import FakeExecutor
+from dsregress.launch.one_machine import OneMachine
+from dsregress.launch.untimed import Slots, run_parallel
+from dsregress.model import Cell, Environment, Hardware
 from tests.builders.cells import cell
 
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.launch import worker as serving
-from harness.launch.contract import Ended, ProgramLaunch, RunPlan, Waiting
-from harness.launch.process import ServerProcess
-from harness.launch.worker import Server, ServerWorker
-from harness.model import Cell, Failed, MachineFault, OutOfMemory, Passed, TimedOut
-from harness.probe.border import machine
-from harness.probe.border.wire import RunRecord
+from dsregress.launch import worker as serving
+from dsregress.launch.contract import Ended, ProgramLaunch, RunPlan, Waiting
+from dsregress.launch.process import ServerProcess
+from dsregress.launch.worker import Server, ServerWorker
+from dsregress.model import Cell, Failed, MachineFault, OutOfMemory, Passed, TimedOut
+from dsregress.probe.border import machine
+from dsregress.probe.border.wire import RunRecord
 from tests.builders.cells import RANK, cell
 
 PLAN = RunPlan(warmup_rounds=1, rounds=1)
@@ -309,7 +309,7 @@ def test_the_debug_log_names_a_server_when_it_is_ready_and_when_it_ends(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = worker(tmp_path, GOOD)
-    with caplog.at_level(logging.DEBUG, logger="harness.launch"):
+    with caplog.at_level(logging.DEBUG, logger="dsregress.launch"):
         one.wait_until_open()
         one.close()
     said = [re.sub(r"^server-\w+", "SERVER", record.getMessage()) for record in caplog.records]

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from harness.launch.contract import Worker
-from harness.launch.fake import FakeExecutor, FakeWorker
-from harness.launch.workers import Workers, cores
-from harness.model import Cell, Environment
+from dsregress.launch.contract import Worker
+from dsregress.launch.fake import FakeExecutor, FakeWorker
+from dsregress.launch.workers import Workers, cores
+from dsregress.model import Cell, Environment
 from tests.builders import synthetic
 
 

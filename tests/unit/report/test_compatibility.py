@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from harness.compare import Comparison, Thresholds, compare
-from harness.model import Failed, OutOfMemory, Result, Skipped, TimedOut
-from harness.probe.border.wire import RunRecord
-from harness.report import compatibility
-from harness.report.comparison import markdown
-from harness.report.tables import MOST_TABLES
-from harness.report.view import view
+from dsregress.compare import Comparison, Thresholds, compare
+from dsregress.model import Failed, OutOfMemory, Result, Skipped, TimedOut
+from dsregress.probe.border.wire import RunRecord
+from dsregress.report import compatibility
+from dsregress.report.comparison import markdown
+from dsregress.report.tables import MOST_TABLES
+from dsregress.report.view import view
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 

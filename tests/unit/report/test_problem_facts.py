@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.compare import Comparison, Thresholds, compare
-from harness.model import Failed, Result
-from harness.report.known_answers import KnownAnswers, Title, known_answers
-from harness.report.problem_facts import ProblemFacts, problem_facts
+from dsregress.compare import Comparison, Thresholds, compare
+from dsregress.model import Failed, Result
+from dsregress.report.known_answers import KnownAnswers, Title, known_answers
+from dsregress.report.problem_facts import ProblemFacts, problem_facts
 from tests.builders import answers
 from tests.builders.synthetic import noisy_record, result
 

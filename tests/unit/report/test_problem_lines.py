@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from harness.compare import Thresholds, compare
-from harness.model import Failed, Result
-from harness.probe.border.wire import Detail, Numerics, RunRecord
-from harness.report.first_screen import FirstScreen
-from harness.report.view import view
-from harness.wording.workloads import conditions
+from dsregress.compare import Thresholds, compare
+from dsregress.model import Failed, Result
+from dsregress.probe.border.wire import Detail, Numerics, RunRecord
+from dsregress.report.first_screen import FirstScreen
+from dsregress.report.view import view
+from dsregress.wording.workloads import conditions
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 
@@ -230,7 +230,7 @@ def test_conditions_are_what_all_variants_name() -> None:
 def test_nothing_worse_is_the_headline_without_problems() -> None:
     seen = screen(result("0.15.0"), result("0.16.0"))
     assert (seen.headline, seen.sections) == ("Nothing is worse than the baseline", ())
-    assert seen.upgrade == "python -m harness compare YOURS 0.16.0"
+    assert seen.upgrade == "dsregress compare YOURS 0.16.0"
 
 
 def on(stage: int, version: str, scenario: str = "a", **changes: Any) -> Result:

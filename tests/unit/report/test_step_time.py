@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness import compare
-from harness.advice import fit, gpus
-from harness.cli import cli
-from harness.model import Cell, Result, Stack
-from harness.probe.border.wire import PhaseReading, RankRecord, RunRecord
-from harness.report.view import view
-from harness.store import Store
+from dsregress import compare
+from dsregress.advice import fit, gpus
+from dsregress.cli import cli
+from dsregress.model import Cell, Result, Stack
+from dsregress.probe.border.wire import PhaseReading, RankRecord, RunRecord
+from dsregress.report.view import view
+from dsregress.store import Store
 from tests.builders.cells import result_of
 
 GIB = 1 << 30

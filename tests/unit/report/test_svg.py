@@ -6,8 +6,8 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from harness.report import svg
-from harness.report.html import charts
+from dsregress.report import svg
+from dsregress.report.html import charts
 
 STYLESHEET = Path(charts.__file__).parent / "static" / "style.css"
 

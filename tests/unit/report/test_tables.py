@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.advice import gpus
-from harness.compare.summary import summarize
-from harness.report.tables import fits
+from dsregress.advice import gpus
+from dsregress.compare.summary import summarize
+from dsregress.report.tables import fits
 from tests.builders import synthetic
 from tests.builders.synthetic import result
 

@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from harness.probe.border.wire import Stretch
-from harness.report import timeline
+from dsregress.probe.border.wire import Stretch
+from dsregress.report import timeline
 
 
 def timeline_of(gathered: int) -> list[Stretch]:

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report import urls
+from dsregress.report import urls
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from harness.compare import Comparison, Thresholds, compare
-from harness.model import Result
-from harness.report.comparison.json import as_json
-from harness.report.view import view
+from dsregress.compare import Comparison, Thresholds, compare
+from dsregress.model import Result
+from dsregress.report.comparison.json import as_json
+from dsregress.report.view import view
 from tests.builders.synthetic import noisy_record, result
 
 
@@ -22,7 +22,7 @@ def test_the_command_measures_problem_1_again_and_not_an_older_one_that_is_large
     first, second, *_ = [line for section in seen.screen.sections for line in section.problems]
     assert (first.releases, second.releases) == ("0.17.0", "0.16.0")
     assert seen.reproduce == (
-        "python -m harness regress --deepspeed 0.15.0,0.17.0 --baseline 0.15.0 --scenario b "
+        "dsregress regress --deepspeed 0.15.0,0.17.0 --baseline 0.15.0 --scenario b "
         "--variant gradient_checkpointing=non_reentrant --device cpu --fresh"
     )
 

@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from harness.bisect.questions import parse
-from harness.config.settings import Settings
-from harness.model import Cell, Result, Stack, Verdict
-from harness.probe import scenario
-from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
-from harness.reproduce.cells import ReleasePair
-from harness.reproduce.factors import SIMPLEST
-from harness.run.session import Session
+from dsregress.bisect.questions import parse
+from dsregress.config.settings import Settings
+from dsregress.model import Cell, Result, Stack, Verdict
+from dsregress.probe import scenario
+from dsregress.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
+from dsregress.reproduce.cells import ReleasePair
+from dsregress.reproduce.factors import SIMPLEST
+from dsregress.run.session import Session
 from tests.builders.cells import result_of
 from tests.paths import ROOT
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.probe import scenario
-from harness.reproduce.composers import composer
-from harness.reproduce.factors import SIMPLEST_OF, varied_in
+from dsregress.probe import scenario
+from dsregress.reproduce.composers import composer
+from dsregress.reproduce.factors import SIMPLEST_OF, varied_in
 from tests.paths import ROOT
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.probe import scenario
-from harness.reproduce.factors import BY_NAME, FACTORS, SIMPLEST, values_of
+from dsregress.probe import scenario
+from dsregress.reproduce.factors import BY_NAME, FACTORS, SIMPLEST, values_of
 from tests.paths import ROOT
 
 MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")

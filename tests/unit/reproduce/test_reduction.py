@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from harness.model import Verdict
-from harness.reproduce.factors import Factor
-from harness.reproduce.reduction import Parameters, Reduced, reduce
+from dsregress.model import Verdict
+from dsregress.reproduce.factors import Factor
+from dsregress.reproduce.reduction import Parameters, Reduced, reduce
 
 FACTORS = (
     Factor(name="stage", title="ZeRO stage", values=(0, 1, 2, 3), configured=True),

@@ -12,27 +12,27 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from harness.bisect.questions import parse
-from harness.cli.progress import QuietWatch
-from harness.config.settings import Settings
-from harness.envs.installer import Installer
-from harness.errors import NothingMeasured
-from harness.model import Cell, Environment, Failed, Hardware, Outcome, Result, Stack, Verdict, WorkloadParts
-from harness.probe import scenario
-from harness.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
-from harness.report.answers import reproduce as report
-from harness.report.answers.issue import as_issue
-from harness.report.answers.stored import StoredBisection, StoredProbe, StoredSearch, StoredTransition
-from harness.report.upstream_changes import in_words, introduced
-from harness.reproduce import running
-from harness.reproduce.factors import SIMPLEST
-from harness.reproduce.reproduction import ReducedFinding, Reproduction, Request, reproduce, write_script
-from harness.reproduce.running import ScriptRun
-from harness.reproduce.script import Script
-from harness.run import session
-from harness.run.session import Session
-from harness.system import kept
-from harness.system.kept import Kept
+from dsregress.bisect.questions import parse
+from dsregress.cli.progress import QuietWatch
+from dsregress.config.settings import Settings
+from dsregress.envs.installer import Installer
+from dsregress.errors import NothingMeasured
+from dsregress.model import Cell, Environment, Failed, Hardware, Outcome, Result, Stack, Verdict, WorkloadParts
+from dsregress.probe import scenario
+from dsregress.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
+from dsregress.report.answers import reproduce as report
+from dsregress.report.answers.issue import as_issue
+from dsregress.report.answers.stored import StoredBisection, StoredProbe, StoredSearch, StoredTransition
+from dsregress.report.upstream_changes import in_words, introduced
+from dsregress.reproduce import running
+from dsregress.reproduce.factors import SIMPLEST
+from dsregress.reproduce.reproduction import ReducedFinding, Reproduction, Request, reproduce, write_script
+from dsregress.reproduce.running import ScriptRun
+from dsregress.reproduce.script import Script
+from dsregress.run import session
+from dsregress.run.session import Session
+from dsregress.system import kept
+from dsregress.system.kept import Kept
 from tests.builders.cells import HARDWARE, result_of
 from tests.paths import ROOT
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.probe import scenario
-from harness.reproduce import cells
-from harness.reproduce.factors import SIMPLEST_OF
-from harness.reproduce.requirements import is_valid
+from dsregress.probe import scenario
+from dsregress.reproduce import cells
+from dsregress.reproduce.factors import SIMPLEST_OF
+from dsregress.reproduce.requirements import is_valid
 from tests.paths import ROOT
 
 

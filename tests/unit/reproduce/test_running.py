@@ -6,11 +6,11 @@ import subprocess
 
 import pytest
 
-from harness.config.settings import Settings
-from harness.model import Environment, Stack, Verdict
-from harness.reproduce import running
-from harness.reproduce.running import ScriptRun, figure, read
-from harness.reproduce.script import Script
+from dsregress.config.settings import Settings
+from dsregress.model import Environment, Stack, Verdict
+from dsregress.reproduce import running
+from dsregress.reproduce.running import ScriptRun, figure, read
+from dsregress.reproduce.script import Script
 
 LINE = "gradient norm 0.1459, plain PyTorch 0.5834, ratio 0.250"
 TRACE = """\

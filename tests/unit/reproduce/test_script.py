@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.bisect.questions import parse
-from harness.probe import scenario
-from harness.reproduce.factors import SIMPLEST
-from harness.reproduce.script import LAYERS, TRANSFORMERS, NoFragment, Script, Subject, compose, literal
+from dsregress.bisect.questions import parse
+from dsregress.probe import scenario
+from dsregress.reproduce.factors import SIMPLEST
+from dsregress.reproduce.script import LAYERS, TRANSFORMERS, NoFragment, Script, Subject, compose, literal
 from tests.paths import ROOT
 
 MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from harness.bisect.questions import parse
-from harness.probe import scenario
-from harness.reproduce.script import TRANSFORMERS, NoFragment, Script, Subject
-from harness.reproduce.trainer_script import compose
+from dsregress.bisect.questions import parse
+from dsregress.probe import scenario
+from dsregress.reproduce.script import TRANSFORMERS, NoFragment, Script, Subject
+from dsregress.reproduce.trainer_script import compose
 from tests.paths import ROOT
 
 MINIMAL = scenario.load(ROOT / "scenarios" / "minimal_trainer.py")

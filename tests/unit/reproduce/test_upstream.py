@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from harness.bisect.questions import Question
-from harness.probe import scenario
-from harness.reproduce.factors import SIMPLEST
-from harness.reproduce.upstream import UpstreamProblem, known, problem_of
+from dsregress.bisect.questions import Question
+from dsregress.probe import scenario
+from dsregress.reproduce.factors import SIMPLEST
+from dsregress.reproduce.upstream import UpstreamProblem, known, problem_of
 from tests.paths import ROOT
 
 MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py").parameters

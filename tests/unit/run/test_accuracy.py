@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from harness.model import Cell, Failed, Passed, Result
-from harness.run import accuracy
+from dsregress.model import Cell, Failed, Passed, Result
+from dsregress.run import accuracy
 from tests.builders.cells import cell, result_of
 
 PARAMETERS = {"program": "train.py", "world_size": 4, "gpu": "A100-80G", "warmup_steps": 0, "sources_sha256": "s"}

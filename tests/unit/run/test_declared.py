@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.probe.scenario import find, load
-from harness.run import declared
+from dsregress.errors import UsageError
+from dsregress.probe.scenario import find, load
+from dsregress.run import declared
 from tests.paths import ROOT
 
 SOUND = """
-from harness.probe.scenario import Scenario
+from dsregress.probe.scenario import Scenario
 print("read")
 SCENARIO = Scenario(version=1, summary="s", framework="frames.adapter", parameters={"a": (1, 2.0)}, devices={"cpu": {}})
 """
@@ -92,7 +92,7 @@ def test_a_relative_folder_is_one_of_where_the_command_runs(tmp_path: Path, monk
     (tmp_path / "mine" / "train.py").write_text("")
     (tmp_path / "scenarios").mkdir()
     (tmp_path / "scenarios" / "ours.py").write_text(
-        "from harness.probe.program import program\nSCENARIO = program(version=1, line='python train.py', folder='mine')\n"
+        "from dsregress.probe.program import program\nSCENARIO = program(version=1, line='python train.py', folder='mine')\n"
     )
     monkeypatch.chdir(tmp_path)
     assert declared.scenarios(tmp_path / "scenarios")["ours"].folder == str(tmp_path / "mine")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.cli.progress import QuietWatch
-from harness.model import Environment, Failed, LockedStack, Stack
-from harness.run.environments import build_locked
-from harness.run.targets import BuildProgress
+from dsregress.cli.progress import QuietWatch
+from dsregress.model import Environment, Failed, LockedStack, Stack
+from dsregress.run.environments import build_locked
+from dsregress.run.targets import BuildProgress
 
 GOOD, BAD = (Stack(python="3.11", versions={"deepspeed": version}, label=version) for version in ("1.0", "2.0"))
 

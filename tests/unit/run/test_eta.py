@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.model import Cell, Failed, Outcome
-from harness.probe.adapters import PROGRAM
-from harness.run.eta import expected_s, guessed_s
-from harness.store import Store
+from dsregress.model import Cell, Failed, Outcome
+from dsregress.probe.adapters import PROGRAM
+from dsregress.run.eta import expected_s, guessed_s
+from dsregress.store import Store
 from tests.builders import synthetic
 
 

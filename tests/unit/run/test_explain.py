@@ -7,14 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness import compare
-from harness.config.thresholds import Thresholds
-from harness.launch.contract import Ended
-from harness.launch.fake import FakeExecutor
-from harness.model import Cell, Environment, Failed, Passed, TimedOut
-from harness.probe.border.wire import Explanation, Held, Moment, RunRecord
-from harness.run import explain
-from harness.store import Explanations
+from dsregress import compare
+from dsregress.config.thresholds import Thresholds
+from dsregress.launch.contract import Ended
+from dsregress.launch.fake import FakeExecutor
+from dsregress.model import Cell, Environment, Failed, Passed, TimedOut
+from dsregress.probe.border.wire import Explanation, Held, Moment, RunRecord
+from dsregress.run import explain
+from dsregress.store import Explanations
 from tests.builders.synthetic import HARDWARE, record, result
 
 KEY = "backward.device_retained_bytes"
@@ -111,7 +111,7 @@ def test_what_is_stored_is_not_run_again(tmp_path: Path) -> None:
 def test_a_long_simulation_is_explained_only_when_asked_for_and_says_how_to_ask(tmp_path: Path) -> None:
     judged = comparison("0.16.4", device="sim", duration_s=30.0)
     desk = Desk(tmp_path, judged)
-    how = f"who holds it: python -m harness explain 0.16.4/{judged.groups[0].headline.workload} --against 0.15.0"
+    how = f"who holds it: dsregress explain 0.16.4/{judged.groups[0].headline.workload} --against 0.15.0"
     told = explain.attach(judged, desk, all_cells=False)
     assert desk.asked == 0
     assert how in told.groups[0].headline.evidence

@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
-from harness.errors import UsageError
-from harness.model import Hardware, Stack
-from harness.probe.scenario import Scenario
-from harness.run import matrix
-from harness.run.matrix import Selection
+from dsregress.errors import UsageError
+from dsregress.model import Hardware, Stack
+from dsregress.probe.scenario import Scenario
+from dsregress.run import matrix
+from dsregress.run.matrix import Selection
 
 NO_GPU = Hardware(cpu="c", cores=2, memory_bytes=1)
 GPU = Hardware(cpu="c", cores=2, memory_bytes=1, gpus=("H100",))
@@ -124,7 +124,7 @@ def test_a_workload_that_several_globs_name_runs_once() -> None:
             Selection(scenarios=("llama",), variants=("zero_stag=2",)),
             (
                 "llama: no such variant: zero_stag=2 ('zero_stag' is not a parameter of this scenario); "
-                "`python -m harness scenarios` lists scenarios with their variants"
+                "`dsregress scenarios` lists scenarios with their variants"
             ),
         ),
         (
@@ -139,7 +139,7 @@ def test_a_workload_that_several_globs_name_runs_once() -> None:
             Selection(scenarios=("qwen", "llama"), variants=("zero_stage=2", "lr=1")),
             (
                 "qwen: no such variant: lr=1 ('lr' is not a parameter of this scenario); "
-                "`python -m harness scenarios` lists scenarios with their variants"
+                "`dsregress scenarios` lists scenarios with their variants"
             ),
         ),
         (Selection(scenarios=("qwen",), devices=("s*",)), "qwen: no such device: s*; there are: sim, cpu, cuda"),

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from harness.cli.progress import QuietWatch
-from harness.config.settings import Settings
-from harness.errors import EnvironmentUnavailable
-from harness.launch.contract import Ended
-from harness.launch.fake import Behaviour, FakeExecutor, passes
-from harness.model import Cell, Environment, Failed, Hardware, Outcome, OutOfMemory, Passed, Result, TimedOut
-from harness.run import matrix
-from harness.run.lock import run_lock
-from harness.run.measure import measure
-from harness.store import Store, newest
-from harness.system import clock
+from dsregress.cli.progress import QuietWatch
+from dsregress.config.settings import Settings
+from dsregress.errors import EnvironmentUnavailable
+from dsregress.launch.contract import Ended
+from dsregress.launch.fake import Behaviour, FakeExecutor, passes
+from dsregress.model import Cell, Environment, Failed, Hardware, Outcome, OutOfMemory, Passed, Result, TimedOut
+from dsregress.run import matrix
+from dsregress.run.lock import run_lock
+from dsregress.run.measure import measure
+from dsregress.store import Store, newest
+from dsregress.system import clock
 from tests.builders.cells import SCENARIOS, stack
 
 
@@ -194,7 +194,7 @@ def test_an_interruption_in_the_last_round_keeps_the_cells_that_passed_in_it(lab
 def test_two_runs_in_one_checkout_are_refused_clearly(tmp_path: Path) -> None:
     program = f"""
 import pathlib, time
-from harness.run.lock import run_lock
+from dsregress.run.lock import run_lock
 with run_lock(pathlib.Path({str(tmp_path)!r})):
     print("held", flush=True)
     time.sleep(60)
@@ -271,9 +271,9 @@ def test_a_pipe_where_the_lock_notes_its_process_blocks_no_run(tmp_path: Path) -
 def reasons(lab: Lab, caplog: pytest.LogCaptureFixture, *versions: str, **options: object) -> list[str]:
     """What the debug log says of why cells are run, without times."""
     caplog.clear()
-    with caplog.at_level(logging.DEBUG, logger="harness.run"):
+    with caplog.at_level(logging.DEBUG, logger="dsregress.run"):
         lab.run(*versions, **options)  # type: ignore[arg-type]
-    lines = [record.getMessage() for record in caplog.records if record.name == "harness.run"]
+    lines = [record.getMessage() for record in caplog.records if record.name == "dsregress.run"]
     return [re.sub(r"20\d\d-[^ ,]+Z", "DATE", line.partition(": run: ")[2]) for line in lines]
 
 
@@ -298,8 +298,8 @@ def test_the_debug_log_says_that_a_timeout_is_tried_again(lab: Lab, caplog: pyte
 
 
 def test_the_debug_log_says_when_cells_start_and_how_they_end(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG, logger="harness.launch"):
+    with caplog.at_level(logging.DEBUG, logger="dsregress.launch"):
         lab.run("A", select="llama/base/sim")
-    said = [record.getMessage() for record in caplog.records if record.name == "harness.launch"]
+    said = [record.getMessage() for record in caplog.records if record.name == "dsregress.launch"]
     cell = lab.store.load().results[0].cell.id
     assert said == [f"{cell}: started", f"{cell}: passed, 0.1 s"]

@@ -7,15 +7,15 @@ import threading
 from collections import Counter
 from pathlib import Path
 
-from harness.cli.progress import QuietWatch
-from harness.config.settings import Settings
-from harness.launch import schedule
-from harness.launch.contract import Ended, Lost
-from harness.launch.fake import FakeCluster, passes
-from harness.model import Cell, Environment, Failed, OutOfMemory, Passed, Result, Stack
-from harness.run import matrix
-from harness.run.measure import measure
-from harness.store import Store
+from dsregress.cli.progress import QuietWatch
+from dsregress.config.settings import Settings
+from dsregress.launch import schedule
+from dsregress.launch.contract import Ended, Lost
+from dsregress.launch.fake import FakeCluster, passes
+from dsregress.model import Cell, Environment, Failed, OutOfMemory, Passed, Result, Stack
+from dsregress.run import matrix
+from dsregress.run.measure import measure
+from dsregress.store import Store
 from tests.builders.cells import HARDWARE, SCENARIOS, stack
 
 VERSIONS = ("1", "2", "3")

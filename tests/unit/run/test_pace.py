@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from harness.config.settings import Settings
-from harness.config.thresholds import LOOKS, Thresholds
-from harness.launch import schedule
-from harness.launch.contract import Ended
-from harness.launch.fake import FakeExecutor, passes
-from harness.model import Cell, Failed
-from harness.run.pace import Budget, least_rounds, run_plan
+from dsregress.config.settings import Settings
+from dsregress.config.thresholds import LOOKS, Thresholds
+from dsregress.launch import schedule
+from dsregress.launch.contract import Ended
+from dsregress.launch.fake import FakeExecutor, passes
+from dsregress.model import Cell, Failed
+from dsregress.run.pace import Budget, least_rounds, run_plan
 from tests.builders.cells import cell, environment
 
 #: Seconds of rounds by stack: the same as the baseline's, twice as long, and too noisy to say.

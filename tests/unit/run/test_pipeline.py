@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from harness.model import Cell
-from harness.probe.border.wire import Detail
-from harness.run import pipeline
-from harness.store import Store
+from dsregress.model import Cell
+from dsregress.probe.border.wire import Detail
+from dsregress.run import pipeline
+from dsregress.store import Store
 from tests.builders.synthetic import stored_result
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from harness.advice.provenance import measured_by
-from harness.model import Cell, Failed, Hardware, Result, Stack, TimedOut
-from harness.report.answers.provenance import sources
-from harness.run.published import Published
-from harness.store import Store
+from dsregress.advice.provenance import measured_by
+from dsregress.model import Cell, Failed, Hardware, Result, Stack, TimedOut
+from dsregress.report.answers.provenance import sources
+from dsregress.run.published import Published
+from dsregress.store import Store
 from tests.builders.synthetic import stored_result as result
 
 CELL = result().cell

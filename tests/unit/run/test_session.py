@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from harness.cli.progress import QuietWatch
-from harness.config.settings import Settings
-from harness.launch.fake import FakeCluster, FakeExecutor
-from harness.launch.workers import IDLE_SERVER_BYTES
-from harness.model import Environment
-from harness.run import session
-from harness.run.session import Session
+from dsregress.cli.progress import QuietWatch
+from dsregress.config.settings import Settings
+from dsregress.launch.fake import FakeCluster, FakeExecutor
+from dsregress.launch.workers import IDLE_SERVER_BYTES
+from dsregress.model import Environment
+from dsregress.run import session
+from dsregress.run.session import Session
 from tests.builders.synthetic import HARDWARE, result
 
 CELLS = [result(version).cell for version in ("0.15.0", "0.16.4")]

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import pytest
 
-from harness.config.settings import Settings
-from harness.config.variables import withheld
-from harness.envs import hardware
-from harness.envs.installer import Installer
-from harness.envs.recipe import CpuBuilds
-from harness.errors import EnvironmentUnavailable
-from harness.model import LockedStack, Stack
-from harness.run.targets import open_target
+from dsregress.config.settings import Settings
+from dsregress.config.variables import withheld
+from dsregress.envs import hardware
+from dsregress.envs.installer import Installer
+from dsregress.envs.recipe import CpuBuilds
+from dsregress.errors import EnvironmentUnavailable
+from dsregress.model import LockedStack, Stack
+from dsregress.run.targets import open_target
 
 
 class Usage(NamedTuple):

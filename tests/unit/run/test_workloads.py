@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.config.settings import Settings
-from harness.errors import UsageError
-from harness.probe import program as programs
-from harness.run import declared, matrix, workloads
-from harness.run.matrix import Selection
-from harness.run.workloads import Program
+from dsregress.config.settings import Settings
+from dsregress.errors import UsageError
+from dsregress.probe import program as programs
+from dsregress.run import declared, matrix, workloads
+from dsregress.run.matrix import Selection
+from dsregress.run.workloads import Program
 
 SCENARIO = """
-from harness.probe.scenario import Scenario
+from dsregress.probe.scenario import Scenario
 SCENARIO = Scenario(version=1, summary="s", framework="frames.adapter", parameters={"size": 1}, devices={"sim": {}})
 """
 
@@ -130,7 +130,7 @@ def test_a_scenario_that_is_a_program_is_read_once(
     real = declared.scenarios
     monkeypatch.setattr(declared, "scenarios", lambda folder: read.append(folder) or real(folder))
     Path(settings.scenarios, "ours.py").write_text(
-        "from harness.probe.program import program\n"
+        "from dsregress.probe.program import program\n"
         f"SCENARIO = program(version=1, line='torchrun train.py', folder={str(folder)!r})\n"
     )
     assert list(workloads.load_scenarios(settings)) == ["llama", "ours"]
@@ -144,7 +144,7 @@ def test_a_program_of_the_scenarios_folder_is_staged_with_it_and_finds_its_card(
     (programs / "train.py").write_text("")
     Path(settings.scenarios, "lora.py").write_text(
         "from pathlib import Path\n"
-        "from harness.probe.program import program\n"
+        "from dsregress.probe.program import program\n"
         "SCENARIO = program(version=1, line='python train.py', folder=str(Path(__file__).parent / 'programs/lora'),\n"
         "                   packages={'trl': '0.24.0'}, gpu='V100-32G',\n"
         "                   devices={'sim': {}, 'cpu': {'tiny': True, 'world_size': 2, 'gpu': 'A100-80G'}})\n"
@@ -204,7 +204,7 @@ def test_a_secret_is_in_no_parameter_and_a_new_one_is_the_same_program(settings:
 def test_a_scenario_that_is_a_program_publishes_no_secret(settings: Settings, folder: Path) -> None:
     line = SECRET.format("x")
     Path(settings.scenarios, "ours.py").write_text(
-        "from harness.probe.program import program\n"
+        "from dsregress.probe.program import program\n"
         f"SCENARIO = program(version=1, line={line!r}, folder={str(folder)!r})\n"
     )
     scenario = workloads.load_scenarios(settings)["ours"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.store import files_beside
-from harness.store.bundle import Entry, pack
+from dsregress.store import files_beside
+from dsregress.store.bundle import Entry, pack
 
 
 def bundle(files: dict[str, bytes]) -> bytes:

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from harness.store import bulk
+from dsregress.store import bulk
 from tests.paths import ROOT
 
 #: In a process of its own: beside threads, such as other tests may leave, the work is done without processes.
 PROGRAM = """
 import os, signal
-from harness.errors import ResultsError
-from harness.store import bulk
+from dsregress.errors import ResultsError
+from dsregress.store import bulk
 
 parent = os.getpid()
 os.sched_getaffinity = lambda _: {0, 1}
@@ -48,7 +48,7 @@ def test_a_reading_process_that_is_killed_is_one_line() -> None:
 #: Goes through all of it once, and stops early once.
 ORDERED = """
 import os
-from harness.store import bulk
+from dsregress.store import bulk
 
 os.sched_getaffinity = lambda _: {0, 1}
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import NothingMeasured, ResultsError, UsageError
-from harness.model import Result
-from harness.probe.border.wire import Detail, Explanation
-from harness.store import Explanations, Store, StoredWorkloads, bundle, key_of
-from harness.store.publishing import publish, unpack
+from dsregress.errors import NothingMeasured, ResultsError, UsageError
+from dsregress.model import Result
+from dsregress.probe.border.wire import Detail, Explanation
+from dsregress.store import Explanations, Store, StoredWorkloads, bundle, key_of
+from dsregress.store.publishing import publish, unpack
 from tests.builders.edits import forged
 from tests.builders.synthetic import stored_result as result
 

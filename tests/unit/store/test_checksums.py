@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness import cli
-from harness.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION
-from harness.model import Result
-from harness.store import Store, StoredWorkloads, bundle, schema
-from harness.store.checksum import is_as_written, with_checksum
-from harness.store.publishing import publish
+from dsregress import cli
+from dsregress.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION
+from dsregress.model import Result
+from dsregress.store import Store, StoredWorkloads, bundle, schema
+from dsregress.store.checksum import is_as_written, with_checksum
+from dsregress.store.publishing import publish
 from tests.builders import synthetic
 from tests.builders.edits import edited, forged
 
@@ -212,7 +212,7 @@ def test_a_pass_of_before_whose_memory_oracle_broke_is_a_failure_of_the_harness(
 @pytest.mark.parametrize(
     ("note", "broken"),
     [
-        ("KeyError: 'losses' (harness/probe/programs/plain_training.py:7)", True),
+        ("KeyError: 'losses' (dsregress/probe/programs/plain_training.py:7)", True),
         ("the program was repeated, and NoTruth: plain PyTorch has no tensor_parallel", False),
         ("it draws other random numbers with DeepSpeed than without", False),
     ],

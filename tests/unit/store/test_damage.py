@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.errors import ResultsError
-from harness.probe.border.wire import Detail
-from harness.store import Explanations, Store, StoredWorkloads, key_of
-from harness.store import bundle as bundles
-from harness.store.publishing import publish
+from dsregress.errors import ResultsError
+from dsregress.probe.border.wire import Detail
+from dsregress.store import Explanations, Store, StoredWorkloads, key_of
+from dsregress.store import bundle as bundles
+from dsregress.store.publishing import publish
 from tests.builders.edits import forged
 from tests.builders.explanations import explanation
 from tests.builders.synthetic import record, stored_result
@@ -265,7 +265,7 @@ def test_of_two_that_store_one_content_at_once_both_are_kept(tmp_path: Path) -> 
 
 def test_a_result_that_cannot_be_written_leaves_no_companion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(str(tmp_path))
-    monkeypatch.setattr("harness.store.schema.encode", lambda result: [b"not bytes", None])
+    monkeypatch.setattr("dsregress.store.schema.encode", lambda result: [b"not bytes", None])
     with pytest.raises(TypeError):
         store.write(stored_result(), benchmark={"benchmarks": [1]})
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.probe.border.wire import Explanation, Held, Moment
-from harness.store import Explanations, Store
+from dsregress.probe.border.wire import Explanation, Held, Moment
+from dsregress.store import Explanations, Store
 
 TOLD = Explanation({"step.device_peak_bytes": Moment(0, 8, [Held(8, 1, "other", "", "a.py:1 in f", [], "step")])})
 KEY = "0123456789abcdef" * 4

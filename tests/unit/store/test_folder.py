@@ -11,14 +11,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.benchmarks import made_up
-from harness.errors import ResultsError, UsageError
-from harness.model import NO_FIGURES, Failed, MachineFault, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
-from harness.probe.adapters import PROGRAM
-from harness.probe.border import machine
-from harness.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
-from harness.store import Store, key_of, newest
-from harness.store.reuse import reusable
+from dsregress.benchmarks import made_up
+from dsregress.errors import ResultsError, UsageError
+from dsregress.model import NO_FIGURES, Failed, MachineFault, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
+from dsregress.probe.adapters import PROGRAM
+from dsregress.probe.border import machine
+from dsregress.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
+from dsregress.store import Store, key_of, newest
+from dsregress.store.reuse import reusable
 from tests.builders.edits import of_before
 from tests.builders.synthetic import stored_result as result
 
@@ -91,7 +91,8 @@ def test_a_workload_whose_name_starts_like_another_is_not_mistaken_for_it(tmp_pa
 
 
 def test_a_run_takes_less_than_ten_kilobytes(tmp_path: Path) -> None:
-    """Of the size that real ones have: two ranks, 400 settings, 180 functions; see harness/benchmarks/made_up.py."""
+    """Of the size that real ones have: two ranks, 400 settings, 180 functions; see
+    harness/dsregress/benchmarks/made_up.py."""
     one, detail = next(made_up.results(made_up.STACKS))
     store = Store(str(tmp_path))
     store.write(one, detail)
@@ -321,7 +322,7 @@ def test_what_an_earlier_version_took_for_the_releases_fault_is_read_as_the_mach
     [
         "TypeError: OrderedGloo.__init__() got an unexpected keyword argument 'enable_reconfigure' (deepspeed/comm.py:init)",
         "NoStandInError: triton.runtime.driver.active.get_benchmarker has no stand-in: leave out what needs it",
-        "KeyError: 7 (harness/probe/allocator/model.py:184)",
+        "KeyError: 7 (dsregress/probe/allocator/model.py:184)",
     ],
 )
 def test_what_an_earlier_version_took_for_the_releases_fault_is_read_as_the_harness(

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.model import Result
-from harness.probe.adapters import FORMER_PATHS
-from harness.probe.border.wire import Explanation
-from harness.probe.scenario import DEVICES
-from harness.store import Explanations, Store, content_key, encode, explained_in, key_of, measuring, schema
-from harness.store.bundle import SUFFIX
+from dsregress.model import Result
+from dsregress.probe.adapters import FORMER_PATHS
+from dsregress.probe.border.wire import Explanation
+from dsregress.probe.scenario import DEVICES
+from dsregress.store import Explanations, Store, content_key, encode, explained_in, key_of, measuring, schema
+from dsregress.store.bundle import SUFFIX
 from tests.builders.synthetic import stored_result as result
 from tests.paths import ROOT
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.compare.summary import summarize
-from harness.store.schema import decode, encode
+from dsregress.compare.summary import summarize
+from dsregress.store.schema import decode, encode
 from tests.builders.synthetic import record, result
 
 IDEAL = {"step.device_retained_bytes": {"parameters": 500, "optimizer": 1_000}}

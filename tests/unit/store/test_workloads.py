@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.model import Result, Stack
-from harness.store import Store, StoredWorkloads, encode
+from dsregress.model import Result, Stack
+from dsregress.store import Store, StoredWorkloads, encode
 from tests.builders.synthetic import stored_result as result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.system import clock
+from dsregress.system import clock
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.system.files import create_atomically, new_folder, write_atomically
+from dsregress.system.files import create_atomically, new_folder, write_atomically
 
 
 def test_what_is_there_stays(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.system import kept
+from dsregress.system import kept
 
 
 def _started(command: str, folder: Path) -> kept.Kept:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import EnvironmentUnavailable
-from harness.system.obstacles import refused
+from dsregress.errors import EnvironmentUnavailable
+from dsregress.system.obstacles import refused
 
 
 def _refusal(folder: Path) -> EnvironmentUnavailable:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.system.other_work import busy_cores
+from dsregress.system.other_work import busy_cores
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 

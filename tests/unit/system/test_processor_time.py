@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from harness.system import processor_time
+from dsregress.system import processor_time
 
 #: Works for a quarter of a second, then says so and waits.
 WORKS = "import time\nwhile time.process_time() < 0.25: pass\nprint('done', flush=True)\ninput()"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.system import scratch
-from tests.paths import ROOT
+from dsregress.system import scratch
+from tests.paths import SOURCE
 
 HOLD = """
-from harness.system.scratch import scratch_folder
+from dsregress.system.scratch import scratch_folder
 with scratch_folder() as folder:
     print(folder, flush=True)
     input()
@@ -37,7 +37,7 @@ def test_a_folder_is_empty_and_gone_at_the_end(temporary: Path) -> None:
 def test_the_folder_of_a_killed_process_is_removed_by_the_next_and_one_in_use_stays(temporary: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLD],
-        env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(SOURCE)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.errors import UsageError
-from harness.versions import installed
-from harness.versions.installed import Installed
+from dsregress.errors import UsageError
+from dsregress.versions import installed
+from dsregress.versions.installed import Installed
 
 
 def read(text: str, file: str = "requirements.txt") -> Installed:

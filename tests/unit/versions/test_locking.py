@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from harness.config.settings import load
-from harness.model import Failed, LockedStack, Stack
-from harness.versions import locking, releases, undeclared
-from harness.versions.stacks import plan
+from dsregress.config.settings import load
+from dsregress.model import Failed, LockedStack, Stack
+from dsregress.versions import locking, releases, undeclared
+from dsregress.versions.stacks import plan
 from tests.paths import ROOT
 
 MINE = Stack(python="3.11", versions={"mine": "1.0"})
@@ -239,7 +239,7 @@ def test_drift_tells_what_else_moved_on_this_python() -> None:
 
 def test_the_debug_log_says_where_a_lock_is_from(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     resolver = Resolver(["mine==1.0\nother==2.0\n"])
-    with caplog.at_level(logging.DEBUG, logger="harness.versions"):
+    with caplog.at_level(logging.DEBUG, logger="dsregress.versions"):
         for _ in range(2):
             locking.lock(MINE, cache=tmp_path, compile=resolver)
     (kept,) = tmp_path.glob("*.txt")
@@ -251,7 +251,7 @@ def test_the_debug_log_says_where_a_lock_is_from(tmp_path: Path, caplog: pytest.
 
 def test_the_debug_log_says_why_a_stack_is_not_locked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     resolver = Resolver([Failed("resolve", "no such release")] * 3)
-    with caplog.at_level(logging.DEBUG, logger="harness.versions"):
+    with caplog.at_level(logging.DEBUG, logger="dsregress.versions"):
         locking.lock(MINE, cache=tmp_path, compile=resolver)
     assert [re.sub(r"\d+\.\d s", "TIME", record.getMessage()) for record in caplog.records] == [
         "py3.11-mine1.0: not resolved, TIME: no such release"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from harness.versions.releases import in_order, parsed_version
+from dsregress.versions.releases import in_order, parsed_version
 
 
 def test_a_release_is_a_version() -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from harness.errors import UsageError
-from harness.versions.specs import UnknownVersion, expand
+from dsregress.errors import UsageError
+from dsregress.versions.specs import UnknownVersion, expand
 
 KNOWN = ("0.15.0", "0.15.4", "0.16.0", "0.16.3", "0.16.4", "0.16.8", "0.17.0rc1", "0.17.0", "0.18.0rc1")
 

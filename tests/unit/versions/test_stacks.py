@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from harness.errors import EnvironmentUnavailable, Offline, UsageError
-from harness.versions.stacks import StackPlan, of_id, plan
+from dsregress.errors import EnvironmentUnavailable, Offline, UsageError
+from dsregress.versions.stacks import StackPlan, of_id, plan
 
 TABLE = {
     "torch": "2.13.0",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.wording.addresses import place_url, release_url, tag_url
+from dsregress.wording.addresses import place_url, release_url, tag_url
 
 VERSIONS = {"deepspeed": "0.16.4", "transformers": "4.57.6", "torch": "2.13.0+cpu"}
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import shlex
 from pathlib import Path
 
 import click
 import pytest
 
-from harness.cli import cli
-from harness.compare import pairs
-from harness.model import Finding, Stack
-from harness.wording import commands
+from dsregress.cli import cli
+from dsregress.compare import pairs
+from dsregress.model import Finding, Stack
+from dsregress.wording import commands
 
-HARNESS = Path(commands.__file__).parents[1]
+PACKAGE = Path(commands.__file__).parents[1]
 
 HOSTILE = "a b'c\"$(rm)"
 
@@ -43,8 +44,8 @@ def finding(workload: str = "fit/base/sim") -> Finding:
 
 def parsed(line: str) -> tuple[str, click.Context]:
     """The command's name, and its options as click reads them. Raises UsageError for one that does not exist."""
-    python, m, harness, name, *words = shlex.split(line)
-    assert (python, m, harness) == ("python", "-m", "harness")
+    program, name, *words = shlex.split(line)
+    assert program == "dsregress"
     assert isinstance(cli, click.Group)
     command = cli.get_command(click.Context(cli), name)
     assert command is not None, line
@@ -131,12 +132,12 @@ def test_a_package_without_an_option_is_given_by_with() -> None:
 def test_the_command_that_shows_it_again_names_the_stack_that_the_pins_are_from() -> None:
     old, new = stack("0.15.0", named="old-pins"), stack("0.16.3", named="old-pins")
     assert commands.measure_again(new, old, finding("fit/base/cpu")) == (
-        "python -m harness regress --stack old-pins --deepspeed 0.15.0,0.16.3 --with liger=1.0 --baseline 0.15.0 "
+        "dsregress regress --stack old-pins --deepspeed 0.15.0,0.16.3 --with liger=1.0 --baseline 0.15.0 "
         "--scenario fit --variant base --device cpu --fresh"
     )
     other = stack("0.15.0", torch="2.13.0")
     assert commands.measure_again(new, other, finding("fit/base/cpu")) == (
-        "python -m harness regress --stack old-pins --deepspeed 0.16.3 --with liger=1.0 "
+        "dsregress regress --stack old-pins --deepspeed 0.16.3 --with liger=1.0 "
         "--scenario fit --variant base --device cpu --fresh"
     )
 
@@ -189,14 +190,12 @@ def test_an_interpreter_that_existed_is_named_without_its_path() -> None:
 
 
 def test_no_other_module_spells_a_command() -> None:
-    for file in HARNESS.rglob("*.py"):
-        source = file.read_text(encoding="utf-8")
-        if "python -m" not in source:
-            continue
-        tree = ast.parse(source)
+    spelled = re.compile(rf"\bdsregress ({'|'.join(cli.list_commands(click.Context(cli)))})\b")
+    for file in PACKAGE.rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
         prose = {
             id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
         }  # docstrings, and help made of them
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
-                assert "python -m harness " not in node.value, f"{file.relative_to(HARNESS)}:{node.lineno}"
+                assert not spelled.search(node.value), f"{file.relative_to(PACKAGE)}:{node.lineno}"

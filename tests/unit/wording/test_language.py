@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.wording.language import ENGLISH, saying
+from dsregress.wording.language import ENGLISH, saying
 
 zh = saying("zh")
 
@@ -34,6 +34,6 @@ def test_a_sentence_is_translated_with_what_is_in_it(english: str, chinese: str)
 
 def test_what_others_wrote_stays_as_it_is_and_lines_keep_their_indentation() -> None:
     error = "ValueError: zip() argument 2 is longer than argument 1"
-    assert zh(f"  failed in forward: {error}\nnext:\n  python -m harness compare A B") == (
-        "  前向失败：ValueError: zip() argument 2 is longer than argument 1\n下一步：\n  python -m harness compare A B"
+    assert zh(f"  failed in forward: {error}\nnext:\n  dsregress compare A B") == (
+        "  前向失败：ValueError: zip() argument 2 is longer than argument 1\n下一步：\n  dsregress compare A B"
     )

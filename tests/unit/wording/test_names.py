@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.model import OutOfMemory, Stack, stack_label
-from harness.wording.names import common_additions, common_text, outcome_text, stack_names
+from dsregress.model import OutOfMemory, Stack, stack_label
+from dsregress.wording.names import common_additions, common_text, outcome_text, stack_names
 
 
 def stack(deepspeed: str, *, named: str = "", added: dict[str, str] | None = None) -> Stack:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.wording import workloads
+from dsregress.wording import workloads
 
 
 @pytest.mark.parametrize(

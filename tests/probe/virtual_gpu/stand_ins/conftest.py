@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe import virtual_gpu  # noqa: E402
-from harness.probe.meters.meter import TorchMeter  # noqa: E402
+from dsregress.probe import virtual_gpu  # noqa: E402
+from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
 
 
 @pytest.fixture

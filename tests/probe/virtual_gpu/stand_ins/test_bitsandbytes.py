@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.meters.ledger import DEVICE, HOST  # noqa: E402
-from harness.probe.virtual_gpu import Books  # noqa: E402
+from dsregress.probe.meters.ledger import DEVICE, HOST  # noqa: E402
+from dsregress.probe.virtual_gpu import Books  # noqa: E402
 
 MIB = 1 << 20
 MAPS = 2 * 256 * 4

@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from harness.probe.virtual_gpu import stand_ins
-from harness.probe.virtual_gpu.stand_ins import caches
+from dsregress.probe.virtual_gpu import stand_ins
+from dsregress.probe.virtual_gpu.stand_ins import caches
 
 #: As transformers 4.43 to 4.52 have it: a name that is None without the package, and one that is there only with it.
 ASKS = """
@@ -36,7 +36,7 @@ def test_a_module_that_asked_while_it_was_imported_asks_again(tmp_path: Path, mo
     taken_before = early.attention_function
     assert taken_before() is None
     with stand_ins.provided("cpu"):
-        assert early.apply_rotary_emb.__module__.startswith(("flash_attn", "harness"))
+        assert early.apply_rotary_emb.__module__.startswith(("flash_attn", "dsregress"))
         assert taken_before() is early.flash_attn_func is not None
     assert early.flash_attn_func is None
     assert not hasattr(early, "apply_rotary_emb")

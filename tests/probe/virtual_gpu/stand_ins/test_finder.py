@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from harness.probe.virtual_gpu.stand_ins import finder
+from dsregress.probe.virtual_gpu.stand_ins import finder
 
 
 class Lazy(ModuleType):

@@ -12,8 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.virtual_gpu import Books  # noqa: E402
-from harness.probe.virtual_gpu.stand_ins import flash_release  # noqa: E402
+from dsregress.probe.virtual_gpu import Books  # noqa: E402
+from dsregress.probe.virtual_gpu.stand_ins import flash_release  # noqa: E402
 
 KIB = 1024
 

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.meters.ledger import DEVICE  # noqa: E402
-from harness.probe.virtual_gpu import Books  # noqa: E402
+from dsregress.probe.meters.ledger import DEVICE  # noqa: E402
+from dsregress.probe.virtual_gpu import Books  # noqa: E402
 
 MIB = 1 << 20
 
@@ -79,7 +79,7 @@ def test_on_the_cpu_a_model_has_the_same_loss_and_gradients(meter: Any, family: 
 
 
 def test_the_number_of_tokens_in_a_part_is_a_power_of_two() -> None:
-    from harness.probe.virtual_gpu.stand_ins.liger_ops import part_of
+    from dsregress.probe.virtual_gpu.stand_ins.liger_ops import part_of
 
     assert part_of(4096 * 4, 32000, 4096) == 2048
     assert part_of(1000, 152_064, 896) == 8

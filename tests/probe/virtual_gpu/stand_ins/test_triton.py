@@ -14,9 +14,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from harness.probe.meters.ledger import DEVICE  # noqa: E402
-from harness.probe.virtual_gpu import Books, launching  # noqa: E402
-from harness.probe.virtual_gpu.stand_ins import triton_stores  # noqa: E402
+from dsregress.probe.meters.ledger import DEVICE  # noqa: E402
+from dsregress.probe.virtual_gpu import Books, launching  # noqa: E402
+from dsregress.probe.virtual_gpu.stand_ins import triton_stores  # noqa: E402
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is not None, reason="Triton is installed")
 
@@ -164,9 +164,9 @@ class Driver:
 
 def test_installed_kernels_are_launched_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a small package with Triton's classes, in a simulation."""
-    from harness.probe import virtual_gpu
-    from harness.probe.sim import Simulation
-    from harness.probe.virtual_gpu.stand_ins import triton_installed
+    from dsregress.probe import virtual_gpu
+    from dsregress.probe.sim import Simulation
+    from dsregress.probe.virtual_gpu.stand_ins import triton_installed
 
     class JITFunction:
         def __init__(self, fn: Any) -> None:

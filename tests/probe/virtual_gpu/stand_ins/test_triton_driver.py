@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from harness.probe.no_stand_in import NoStandInError
-from harness.probe.virtual_gpu.stand_ins import triton_driver
+from dsregress.probe.no_stand_in import NoStandInError
+from dsregress.probe.virtual_gpu.stand_ins import triton_driver
 
 
 def test_a_kernel_that_is_tuned_can_be_defined_and_is_not_measured() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.advice.diagnosis import crash as crashes
-from harness.advice.diagnosis.crash import Crash
+from dsregress.advice.diagnosis import crash as crashes
+from dsregress.advice.diagnosis.crash import Crash
 
 # hiyouga/LlamaFactory#10141 and #10144
 ZIP = """deepspeed==0.14.5

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.advice.diagnosis import crash as crashes
-from harness.advice.diagnosis import failures
-from harness.advice.diagnosis.crash import Crash
-from harness.model import Cell, Failed, Hardware, Outcome, Result, Stack
+from dsregress.advice.diagnosis import crash as crashes
+from dsregress.advice.diagnosis import failures
+from dsregress.advice.diagnosis.crash import Crash
+from dsregress.model import Cell, Failed, Hardware, Outcome, Result, Stack
 from tests.paths import ROOT
 
 SPLIT = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.advice.diagnosis import out_of_memory
-from harness.advice.diagnosis.out_of_memory import MemoryMessage
+from dsregress.advice.diagnosis import out_of_memory
+from dsregress.advice.diagnosis.out_of_memory import MemoryMessage
 
 GIB = 1 << 30
 MIB = 1 << 20

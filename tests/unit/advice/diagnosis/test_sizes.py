@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.advice.diagnosis import sizes
-from harness.advice.diagnosis.out_of_memory import WrittenSize
+from dsregress.advice.diagnosis import sizes
+from dsregress.advice.diagnosis.out_of_memory import WrittenSize
 
 GIB = 1 << 30
 

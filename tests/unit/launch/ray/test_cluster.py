@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.config.ray import Ray
-from harness.errors import UsageError
-from harness.launch.ray import cluster
+from dsregress.config.ray import Ray
+from dsregress.errors import UsageError
+from dsregress.launch.ray import cluster
 
 _OTHER_RAY = """Version mismatch: The cluster was started with:
     Ray: 2.51.0

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from harness.config.ray import Ray
-from harness.errors import EnvironmentUnavailable
-from harness.launch.contract import Ended, Lost, RunPlan, Waiting
-from harness.launch.ray import executor
-from harness.launch.ray.executor import RayExecutor, RayWorker
-from harness.launch.ray.placing import Needs
-from harness.model import Failed
+from dsregress.config.ray import Ray
+from dsregress.errors import EnvironmentUnavailable
+from dsregress.launch.contract import Ended, Lost, RunPlan, Waiting
+from dsregress.launch.ray import executor
+from dsregress.launch.ray.executor import RayExecutor, RayWorker
+from dsregress.launch.ray.placing import Needs
+from dsregress.model import Failed
 from tests.builders.cells import cell
 from tests.builders.tiny_packages import locked
 

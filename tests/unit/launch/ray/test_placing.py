@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.config.ray import Ray
-from harness.launch.ray.placing import ClusterNode, Needs, alike, missing, needs, whole
-from harness.model import Cell, Stack
+from dsregress.config.ray import Ray
+from dsregress.launch.ray.placing import ClusterNode, Needs, alike, missing, needs, whole
+from dsregress.model import Cell, Stack
 
 
 def cell(device: str, ranks: int) -> Cell:

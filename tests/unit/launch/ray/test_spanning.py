@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from harness.launch.contract import Ended
-from harness.launch.ray.spanning import merge_parts
-from harness.model import Failed, Outcome, OutOfMemory, Passed, TimedOut
-from harness.probe.border.wire import (
+from dsregress.launch.contract import Ended
+from dsregress.launch.ray.spanning import merge_parts
+from dsregress.model import Failed, Outcome, OutOfMemory, Passed, TimedOut
+from dsregress.probe.border.wire import (
     Clocks,
     Detail,
     Explanation,

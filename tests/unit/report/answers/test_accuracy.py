@@ -6,9 +6,9 @@ import json
 
 import msgspec
 
-from harness.advice.accuracy import PointAnswer, PredictedFigure, PredictedStep, PublishedPoint, Reading, Speed
-from harness.model import Failed, Passed
-from harness.report.answers import accuracy
+from dsregress.advice.accuracy import PointAnswer, PredictedFigure, PredictedStep, PublishedPoint, Reading, Speed
+from dsregress.model import Failed, Passed
+from dsregress.report.answers import accuracy
 
 GIB = 1 << 30
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from harness.probe.border.wire import Explanation, Held, Moment, Refusal, Stretch
-from harness.report.answers import explain
+from dsregress.probe.border.wire import Explanation, Held, Moment, Refusal, Stretch
+from dsregress.report.answers import explain
 
 SITE = "deepspeed/runtime/zero/partition_parameters.py:1254 in gather"
 KEY = "backward.device_retained_bytes"

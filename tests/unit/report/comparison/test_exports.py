@@ -11,7 +11,7 @@ from pathlib import Path
 import junitparser
 import pytest
 
-from harness.report.comparison import exports
+from dsregress.report.comparison import exports
 from tests.builders.comparisons import comparison
 
 

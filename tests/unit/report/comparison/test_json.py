@@ -8,8 +8,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from harness.errors import ResultsError
-from harness.report.comparison import json as json_report
+from dsregress.errors import ResultsError
+from dsregress.report.comparison import json as json_report
 from tests.builders.comparisons import comparison
 from tests.golden_files import Golden
 from tests.paths import ROOT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.report.comparison import markdown
+from dsregress.report.comparison import markdown
 from tests.builders.comparisons import comparison
 from tests.golden_files import Golden
 

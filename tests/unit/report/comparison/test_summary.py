@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.report.comparison import summary
+from dsregress.report.comparison import summary
 from tests.builders.comparisons import comparison
 
 

@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from harness.compare import Comparison, Thresholds, compare
-from harness.model import Failed, stack_label
-from harness.probe.border.wire import Numerics, RunRecord, SavedTensors
-from harness.report.comparison import terminal
-from harness.report.first_screen import FirstScreen, Overview, OverviewHeading, OverviewRow
-from harness.report.view import view
+from dsregress.compare import Comparison, Thresholds, compare
+from dsregress.model import Failed, stack_label
+from dsregress.probe.border.wire import Numerics, RunRecord, SavedTensors
+from dsregress.report.comparison import terminal
+from dsregress.report.first_screen import FirstScreen, Overview, OverviewHeading, OverviewRow
+from dsregress.report.view import view
 from tests.builders.comparisons import comparison
 from tests.builders.synthetic import noisy_record, record, result
 from tests.golden_files import Golden
@@ -175,7 +175,7 @@ def test_a_program_is_called_by_its_launch_line_and_what_all_stacks_have_is_said
     assert on_terminal(seen, 100, details=False) == FIRST_SCREEN_OF_A_PROGRAM
 
     narrow = on_terminal(seen, 60, details=False).splitlines()
-    assert "Your upgrade: python -m harness compare YOURS '0.16.4 + trl 0.24.0'" in narrow  # whole, to be pasted
+    assert "Your upgrade: dsregress compare YOURS '0.16.4 + trl 0.24.0'" in narrow  # whole, to be pasted
 
 
 FIRST_SCREEN_OF_A_PROGRAM = """\
@@ -191,7 +191,7 @@ COSTS MORE
  1 0.16.4  sft-c91fa8: backward makes 600,000 more Python and C calls (3x): 300,000 -> 900,000 (a
            step takes 1.00x).
  2 0.16.4  sft-c91fa8: backward issues 16 more collectives (3x): 8 -> 24.
-Your upgrade: python -m harness compare YOURS '0.16.4 + trl 0.24.0'
+Your upgrade: dsregress compare YOURS '0.16.4 + trl 0.24.0'
 Tables, evidence, commands: --details, or --html DIR
 """
 

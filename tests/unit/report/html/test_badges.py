@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from harness.advice.card_rooms import CardRooms
-from harness.report.html.badges import endpoint, standings
-from harness.report.html.workload import WITHOUT_FINDING, soundness_by_pin
+from dsregress.advice.card_rooms import CardRooms
+from dsregress.report.html.badges import endpoint, standings
+from dsregress.report.html.workload import WITHOUT_FINDING, soundness_by_pin
 from tests.builders.comparisons import comparison
 
 

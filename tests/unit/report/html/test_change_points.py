@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from harness.report.html.change_points import change_points
+from dsregress.report.html.change_points import change_points
 
 
 def test_changes_are_found_where_the_values_step() -> None:

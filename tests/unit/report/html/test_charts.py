@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.html.charts import line_chart, y_ticks
+from dsregress.report.html.charts import line_chart, y_ticks
 
 
 def test_a_chart_has_a_name_a_gap_and_no_colour_of_its_own() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.report.html.configuration import configuration
+from dsregress.report.html.configuration import configuration
 
 
 def test_a_model_s_shape_is_shown_by_its_fields() -> None:

@@ -12,14 +12,14 @@ import click
 import msgspec
 import pytest
 
-from harness.advice.attribution import moment_of
-from harness.cli import cli
-from harness.compare import Group, Thresholds, compare
-from harness.model import Result
-from harness.probe.border.wire import Explanation, Held, Moment, Stretch
-from harness.report.html.holders import ExplanationOf
-from harness.report.html.site import build
-from harness.store import Explanations, explained_in, key_of
+from dsregress.advice.attribution import moment_of
+from dsregress.cli import cli
+from dsregress.compare import Group, Thresholds, compare
+from dsregress.model import Result
+from dsregress.probe.border.wire import Explanation, Held, Moment, Stretch
+from dsregress.report.html.holders import ExplanationOf
+from dsregress.report.html.site import build
+from dsregress.store import Explanations, explained_in, key_of
 from tests.builders.comparisons import comparison
 from tests.builders.explanations import CALLER, KEY, SITE, explained_as_measured, explanation
 from tests.builders.synthetic import noisy_record, result
@@ -179,10 +179,10 @@ def test_a_page_of_something_worse_ends_with_the_commands_to_run_next(tmp_path: 
     cell = "llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu"
     workload = shlex.join([*WORKLOAD, "--device", "cpu"])
     assert commands(page(tmp_path)) == [
-        f"python -m harness explain {stack}0.16.0/{cell} --against {stack}0.15.0/{cell} --svg step.svg",
-        f"python -m harness bisect {workload} --good 0.15.4 --bad 0.16.0 --metric {KEY}",
-        f"python -m harness bisect {workload} --good 0.16.8 --bad 0.16.4 --metric {KEY} --fixed",
-        "python -m harness recommend llama_zero3_backward --variant gradient_checkpointing=non_reentrant",
+        f"dsregress explain {stack}0.16.0/{cell} --against {stack}0.15.0/{cell} --svg step.svg",
+        f"dsregress bisect {workload} --good 0.15.4 --bad 0.16.0 --metric {KEY}",
+        f"dsregress bisect {workload} --good 0.16.8 --bad 0.16.4 --metric {KEY} --fixed",
+        "dsregress recommend llama_zero3_backward --variant gradient_checkpointing=non_reentrant",
     ]
 
 
@@ -193,9 +193,9 @@ def test_what_is_simulated_at_full_size_is_asked_for_remedies_on_its_card(tmp_pa
     build(compare([old, new], old.cell.stack.id, Thresholds(), lambda r: None), tmp_path, Thresholds(), exit_code=1)
     (file,) = (tmp_path / "finding").glob("regression-device_retained_bytes*")
     assert commands(file.read_text(encoding="utf-8"))[-2:] == [
-        "python -m harness remedies llama_zero3_backward --variant gradient_checkpointing=non_reentrant --device sim "
+        "dsregress remedies llama_zero3_backward --variant gradient_checkpointing=non_reentrant --device sim "
         "--gpu A800-80G --deepspeed 0.16.0",
-        "python -m harness recommend llama_zero3_backward --variant gradient_checkpointing=non_reentrant --gpu A800-80G",
+        "dsregress recommend llama_zero3_backward --variant gradient_checkpointing=non_reentrant --gpu A800-80G",
     ]
 
 
@@ -204,7 +204,8 @@ def test_the_command_line_understands_every_command_of_the_site(tmp_path: Path) 
     printed = [one for file in (tmp_path / "finding").iterdir() for one in commands(file.read_text(encoding="utf-8"))]
     assert len(printed) > 8
     for line in printed:
-        _, _, _, name, *words = shlex.split(line)
+        program, name, *words = shlex.split(line)
+        assert program == "dsregress"
         assert isinstance(cli, click.Group)
         command = cli.get_command(click.Context(cli), name)
         assert command is not None, line

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.model import Finding
-from harness.report.html.history import history
+from dsregress.model import Finding
+from dsregress.report.html.history import history
 
 
 def finding(kind: str = "regression", metric: str = "device_peak_bytes") -> Finding:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
-from harness.compare import Comparison, Thresholds, compare
-from harness.report.html.site import build
-from harness.report.view import view
+from dsregress.compare import Comparison, Thresholds, compare
+from dsregress.report.html.site import build
+from dsregress.report.view import view
 from tests.builders import comparisons
 from tests.builders.synthetic import noisy_record, result
 

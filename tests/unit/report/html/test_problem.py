@@ -6,9 +6,9 @@ import html
 import re
 from pathlib import Path
 
-from harness.compare import Thresholds, compare
-from harness.report.html.site import build
-from harness.report.known_answers import KnownAnswers, Title
+from dsregress.compare import Thresholds, compare
+from dsregress.report.html.site import build
+from dsregress.report.known_answers import KnownAnswers, Title
 from tests.builders import answers
 from tests.builders.comparisons import HOSTILE, comparison
 from tests.builders.synthetic import noisy_record, result
@@ -77,7 +77,7 @@ def test_what_is_known_is_on_the_page(tmp_path: Path) -> None:
 def test_what_is_not_known_is_said(tmp_path: Path) -> None:
     seen = words(page(tmp_path))
     assert "Conditions: not determined." in seen
-    assert "None was written. To write one: python -m harness reproduce" in seen
+    assert "None was written. To write one: dsregress reproduce" in seen
     assert "not searched for the change itself" in seen
     assert "Not looked up, or not found." in seen
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from jinja2 import meta
 
-from harness.report.html import badges, finding, overview, problem, releases, workload
-from harness.report.html.page import Page
-from harness.report.html.rendering import TEMPLATES, environment
+from dsregress.report.html import badges, finding, overview, problem, releases, workload
+from dsregress.report.html.page import Page
+from dsregress.report.html.rendering import TEMPLATES, environment
 
 MODULES = (badges, finding, overview, problem, releases, workload)
 

@@ -9,10 +9,10 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
-from harness.compare import Comparison, Thresholds, compare
-from harness.model import Failed, Result
-from harness.report.html.site import Built, build
-from harness.report.html.site_files import MANIFEST, SiteFiles
+from dsregress.compare import Comparison, Thresholds, compare
+from dsregress.model import Failed, Result
+from dsregress.report.html.site import Built, build
+from dsregress.report.html.site_files import MANIFEST, SiteFiles
 from tests.builders import synthetic
 from tests.builders.comparisons import HOSTILE, comparison
 from tests.builders.synthetic import noisy_record, result

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from harness.advice.card_rooms import CardRooms
-from harness.compare import Comparison, Thresholds, compare
-from harness.compare.comparison import DetailOf
-from harness.model import Result
-from harness.probe.border.wire import Detail
-from harness.report.html import upgrade
-from harness.report.html.site import no_detail
-from harness.report.view import view
+from dsregress.advice.card_rooms import CardRooms
+from dsregress.compare import Comparison, Thresholds, compare
+from dsregress.compare.comparison import DetailOf
+from dsregress.model import Result
+from dsregress.probe.border.wire import Detail
+from dsregress.report.html import upgrade
+from dsregress.report.html.site import no_detail
+from dsregress.report.view import view
 from tests.builders import comparisons
 from tests.builders.synthetic import result
 

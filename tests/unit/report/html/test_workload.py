@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from harness.compare import Thresholds, compare
-from harness.report import urls
-from harness.report.html.site import build
-from harness.report.view import view
+from dsregress.compare import Thresholds, compare
+from dsregress.report import urls
+from dsregress.report.html.site import build
+from dsregress.report.view import view
 from tests.builders.synthetic import MIB, noisy_record, result
 
 

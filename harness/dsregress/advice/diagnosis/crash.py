@@ -1,0 +1,211 @@
+"""From a pasted log to one crash: its error, its frames, their phase, and the versions it mentions. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from dsregress.advice.diagnosis import out_of_memory
+from dsregress.advice.diagnosis.out_of_memory import MemoryMessage
+from dsregress.model import AXES
+from dsregress.probe.border import faults
+
+# The text is untrusted: no pattern here looks at a character more than a few times.
+
+#: Prefixes that launchers put before each line of a rank: torchrun, Ray, pytest, a debugger's log.
+_PREFIX = re.compile(r"^\s*(\[rank\d+\]:|\(\w[\w.:]* pid=\d+[^)\n]{0,80}\)|\[\d+\]:|E  )\s?")
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_TRACEBACK = "Traceback (most recent call last)"
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]{1,400})", line (?P<line>\d+), in (?P<function>\S{1,200})')
+_ERROR = re.compile(
+    r"(?<![\w.])(?P<module>(?:[A-Za-z_]\w*\.)*)(?P<kind>[A-Z]\w*(?:Error|Exception|Warning))(?::\s+|:?$)"
+)
+_OF_RAY = re.compile(r"RayTaskError\((?P<kind>\w+)\)")
+
+#: Errors of a launcher, a worker or a rank that only report what another process got.
+_REPORTS_ANOTHER = ("ChildFailedError", "CalledProcessError", "RayTaskError", "RayActorError", "ActorDiedError")
+
+_PACKAGES = ("/site-packages/", "/dist-packages/")
+_STANDARD = re.compile(r"/lib/python3(?:\.\d+)?/(?!site-packages|dist-packages)|^<|/runpy\.py$")
+
+#: Names of packages as they are installed and as reports write them -> the axis.
+_NAMES = {"pytorch": "torch", **{name: name for name in (*AXES, "trl")}}
+_MENTIONED = re.compile(
+    r"(?<![\w.-])(deepspeed|pytorch|torch|transformers|accelerate|peft|trl)`?(?: version)?"
+    r"\s{0,40}(?:==|[:=@]|\s|-(?=\d))\s{0,8}v?`?"
+    r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.(?:dev|post|rc)\d+|rc\d+)?)(?![\w]|\.\d)",
+    re.IGNORECASE,
+)
+
+#: Functions that indicate a phase, by their position in a traceback.
+_LOADING = {
+    "from_pretrained",
+    "load_checkpoint",
+    "_load_pretrained_model",
+    "load_model",
+    "initialize",
+    "load_state_dict",
+}
+_BACKWARD = {"backward", "run_backward", "_engine_run_backward"}
+_GENERATING = {"generate", "_sample", "sample", "generate_completions"}
+_STEPPING = {"step", "_take_model_step", "_optimizer_step"}
+
+#: DeepSpeed's files -> the stages that run them.
+_ZERO = {
+    "runtime/zero/stage_1_and_2.py": (1, 2),
+    "runtime/zero/stage3.py": (3,),
+    "runtime/zero/parameter_offload.py": (3,),
+    "runtime/zero/partition_parameters.py": (3,),
+    "runtime/zero/partitioned_param_coordinator.py": (3,),
+}
+
+#: Lines that a message wrapped by hand may have.
+_JOINED_LINES = 6
+
+
+class TraceFrame(msgspec.Struct, frozen=True):
+    """A line of a traceback."""
+
+    file: str  #: relative to site-packages if it is installed; otherwise the last two parts of the path
+    line: int
+    function: str
+    is_installed: bool
+
+    @property
+    def text(self) -> str:
+        """Return the frame as ``FILE:LINE in FUNCTION``."""
+        return f"{self.file}:{self.line} in {self.function}"
+
+    @property
+    def package(self) -> str:
+        """Return the installed package's folder; empty for the user's code."""
+        return self.file.partition("/")[0] if self.is_installed else ""
+
+
+class Crash(msgspec.Struct, frozen=True, kw_only=True):
+    """One error of a log."""
+
+    error: str  #: the error's class, without its module; empty if the log has only a message of the allocator
+    message: str  #: the text after the class, without what changes from run to run
+    memory: MemoryMessage | None
+    frames: tuple[TraceFrame, ...]  #: outermost first, without the standard library's
+    versions: dict[str, str]  #: package -> version, as far as the text mentions them
+
+    @property
+    def phase(self) -> str:
+        """Return ``load``, ``generate``, ``backward``, ``step`` or ``forward``, by the frames; empty if they show none."""
+        names = [frame.function for frame in self.frames]
+        if _GENERATING.intersection(names):
+            return "generate"
+        if _BACKWARD.intersection(names):  # a checkpoint's forward runs again inside it
+            return "backward"
+        for name in reversed(names):
+            if name in _STEPPING:
+                return "step"
+            if name == "forward":
+                return "forward"
+        return "load" if any(name in _LOADING or name == "__init__" for name in names) else ""
+
+    @property
+    def zero_stages(self) -> tuple[int, ...]:
+        """Return the stages of ZeRO whose code the traceback goes through; empty if it goes through none."""
+        files = [frame.file for frame in self.frames]
+        return next((stages for name, stages in _ZERO.items() if any(file.endswith(name) for file in files)), ())
+
+    @property
+    def last_of_user(self) -> TraceFrame | None:
+        """Return the innermost frame of the user's code; None if all frames are of installed packages."""
+        return next((frame for frame in reversed(self.frames) if not frame.is_installed), None)
+
+    @property
+    def first_of_framework(self) -> TraceFrame | None:
+        """Return the first installed frame after the user's last one, or the first of all if the user's code has no frame;
+        None without any."""
+        last = self.last_of_user
+        behind = self.frames[self.frames.index(last) + 1 :] if last is not None else self.frames
+        return next((frame for frame in behind if frame.is_installed), None)
+
+
+def read(text: str) -> Crash | None:
+    """Return the crash that a log reports; None if it has no error. If several ranks report one, choose an error that does
+    not merely echo another process's."""
+    text = _ESCAPES.sub("", text)
+    versions = _versions(text)
+    found = [one for lines in _by_rank(text.splitlines()) for one in _errors(lines)]
+    memory = out_of_memory.read(text)
+    if memory is not None:
+        exhausted = [one for one in found if "OutOfMemory" in one.error or out_of_memory.read(one.message) is not None]
+        chosen = max(exhausted, key=lambda one: len(one.frames), default=None)
+        if chosen is None:  # a message without an error's class, in some log
+            return Crash(error="", message="", memory=memory, frames=(), versions=versions)
+        return msgspec.structs.replace(chosen, memory=memory, versions=versions)
+    own = [one for one in found if not _is_echo(one)] or found
+    return msgspec.structs.replace(own[-1], versions=versions) if own else None
+
+
+def _is_echo(one: Crash) -> bool:
+    return one.error in _REPORTS_ANOTHER or faults.blames_another_rank(f"{one.error}: {one.message}")
+
+
+def _versions(text: str) -> dict[str, str]:
+    """Return the version of each package that the text mentions first."""
+    found: dict[str, str] = {}
+    for name, version in _MENTIONED.findall(text):
+        found.setdefault(_NAMES[name.lower()], version)
+    return found
+
+
+def _by_rank(lines: Sequence[str]) -> Iterable[list[str]]:
+    """Return the lines of each rank, by their prefixes."""
+    ranks: dict[str, list[str]] = {}
+    for line in lines:
+        match = _PREFIX.match(line)
+        prefix = match[1] if match else ""
+        ranks.setdefault(prefix, []).append(line[match.end() :] if match else line)
+    return ranks.values()
+
+
+def _errors(lines: Sequence[str]) -> Iterable[Crash]:
+    """Yield every error, with the frames of its traceback."""
+    frames: list[TraceFrame] = []
+    for at, line in enumerate(lines):
+        if _TRACEBACK in line:
+            frames = []
+        elif match := _FRAME.match(line):
+            if not _STANDARD.search(match["file"]):
+                frames.append(_frame(match))
+        elif (match := _ERROR.search(line[:2000])) and not _is_code(line, match):
+            kind = ray["kind"] if (ray := _OF_RAY.search(line[:2000])) else match["kind"]
+            following = [line[match.end() :], *lines[at + 1 : at + _JOINED_LINES]]
+            yield Crash(error=kind, message=_message(following), memory=None, frames=tuple(frames), versions={})
+            frames = []
+
+
+def _is_code(line: str, match: re.Match[str]) -> bool:
+    """Return True for a traceback's line of code, such as ``except ValueError:`` or ``raise ValueError(...)``."""
+    before = line[: match.start()].strip()
+    return before.startswith(("except", "raise", "#")) or (line.startswith("    ") and match.end() == len(line))
+
+
+def _message(lines: Sequence[str]) -> str:
+    """Return the first line, with the following ones if it was wrapped by hand: up to an empty line, an error or another
+    traceback."""
+    kept: list[str] = []
+    for line in lines:
+        if kept and (not line.strip() or _TRACEBACK in line or _FRAME.match(line) or _ERROR.match(line.strip())):
+            break
+        kept.append(line.strip())
+    return " ".join(faults.stable(line) for line in kept if line)
+
+
+def _frame(match: re.Match[str]) -> TraceFrame:
+    file = match["file"].replace("\\", "/")
+    at = max((file.rfind(name) + len(name) for name in _PACKAGES if name in file), default=0)
+    return TraceFrame(file[at:] if at else _last_folders(file), int(match["line"]), match["function"], at > 0)
+
+
+def _last_folders(file: str) -> str:
+    """Return the last two parts of a path: a user's folders are private, and long."""
+    return "/".join(file.split("/")[-2:])

@@ -1,0 +1,230 @@
+"""Stored failures that match a crash, and their problems: since when, until when, and which release to use. Pure.
+
+A crash matches a stored failure if class and message agree as far as both are kept (`dsregress.probe.border.faults`),
+and, if the message is short, the file that raised it too. A job that ran out of memory is matched against simulated
+runs that hold more than they need in the same phase.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from functools import cache
+from pathlib import Path
+
+import msgspec
+from packaging.version import InvalidVersion, Version
+
+from dsregress.advice.assessment import Assessment, assess
+from dsregress.advice.card_rooms import CardRooms
+from dsregress.advice.diagnosis.crash import Crash
+from dsregress.compare import Comparison, ProblemKind, Thresholds, compare
+from dsregress.compare.metrics import OUTCOME
+from dsregress.compare.outcomes import fault, signature, stage
+from dsregress.compare.problems import unaffected
+from dsregress.compare.releases import in_version_order
+from dsregress.model import Failed, OutOfMemory, Passed, Result, Stack, TimedOut
+from dsregress.store import newest
+from dsregress.wording.names import version
+
+#: The place at the end of a signature: ``(deepspeed/runtime/zero/linear.py:backward)``.
+_PLACE = re.compile(r" \(([^()]*):([^()]*)\)$")
+
+#: A shorter message is shared by many faults.
+_TELLING = 36
+
+#: The phase by a crash's frames -> its names in results: of a program, and of a built-in job.
+_PHASES = {"load": ("load", "init"), "generate": ("generate", "forward")}
+
+
+class KnownFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A failure of ``known.toml``."""
+
+    error: str
+    message: str
+    file: str
+    who: str
+    why: str
+    package: str
+    since: str  #: the first version that it was seen with, or that brought its cause
+    without: str  #: one that was measured without it
+    remedy: str
+    page: str
+
+
+class MatchedProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem of stored results that a crash may be."""
+
+    source: str  #: folder or bundle
+    comparison: Comparison
+    assessment: Assessment
+    is_same_place: bool  #: the traceback goes through the file that the stored failure names
+    stack: Stack  #: the affected one that is nearest to the text's versions
+    beside: Stack | None  #: one without it: the release to use, else a measured neighbor
+    has_version: (
+        bool | None
+    )  #: True if the text's version has it; None if the text mentions none, or it was not measured
+
+
+@cache
+def known_failures() -> tuple[KnownFailure, ...]:
+    """Return the failures of ``known.toml``."""
+    content = (Path(__file__).parent / "known.toml").read_bytes()
+    return msgspec.toml.decode(content, type=dict[str, tuple[KnownFailure, ...]])["failure"]
+
+
+def known(crash: Crash) -> tuple[KnownFailure, ...]:
+    """Return the known failures that match a crash. A version that the text mentions must be an affected one."""
+    return tuple(
+        one
+        for one in known_failures()
+        if _is_message(crash, one.error, one.message)
+        and (len(one.message) >= _TELLING or _goes_through(crash, one.file))
+        and _is_affected(one, crash.versions.get(one.package, ""))
+    )
+
+
+def failures(results: Sequence[Result]) -> set[tuple[str, str]]:
+    """Return the distinct failures of releases, each by stage and error."""
+    broken = (one.outcome for one in results if isinstance(one.outcome, (Failed, OutOfMemory, TimedOut)))
+    return {(stage(outcome), fault(signature(outcome))) for outcome in broken}
+
+
+def matching(crash: Crash, results: Sequence[Result]) -> list[Result]:
+    """Return the results that failed as ``crash`` did."""
+    return [one for one in results if isinstance(one.outcome, Failed) and _is_failure(crash, one.outcome.signature)]
+
+
+def of_crash(
+    crash: Crash, source: str, results: Sequence[Result], package: str, baseline: str, thresholds: Thresholds
+) -> list[MatchedProblem]:
+    """Return the problems of one source that are failures like ``crash``, the gravest first."""
+    latest = list(newest(results).values())
+    matched = matching(crash, latest)
+    cells = {(one.cell.stack.id, one.cell.workload) for one in matched}
+    if not cells:
+        return []
+    comparison = _compared(latest, {workload for _, workload in cells}, package, baseline, thresholds)
+    return [
+        _matched(crash, source, comparison, one, package)
+        for one in assess(comparison, CardRooms(comparison))
+        if one.problem.worst.metric == OUTCOME.name
+        and any((found.stack, found.workload) in cells for found in one.problem.findings)
+    ]
+
+
+def of_memory(
+    crash: Crash, source: str, results: Sequence[Result], package: str, baseline: str, thresholds: Thresholds
+) -> list[MatchedProblem]:
+    """Return the problems of one source that ``crash``'s version may have, and in which simulated runs run out of memory in
+    the crash's phase."""
+    simulated = [one for one in newest(results).values() if one.cell.device == "sim" and "gpu" in one.cell.parameters]
+    through_it = any(frame.package == package for frame in crash.frames)
+    on_host = crash.memory is not None and crash.memory.where == "host"
+    if on_host or not simulated or not crash.phase or not (through_it or package in crash.versions):
+        return []
+    workloads = {one.cell.workload for one in simulated}
+    comparison = _compared(simulated, workloads, package, baseline, thresholds)
+    phases = _PHASES.get(crash.phase, (crash.phase,))
+    found = [
+        _matched(crash, source, comparison, one, package)
+        for one in assess(comparison, CardRooms(comparison))
+        if one.kind is ProblemKind.OUT_OF_MEMORY and one.problem.worst.phase in phases
+    ]
+    return [one for one in found if one.has_version is not False and _runs_stage(one, crash.zero_stages)]
+
+
+def _runs_stage(one: MatchedProblem, stages: Collection[int]) -> bool:
+    """Return True if an affected workload runs one of these stages of ZeRO, or if no stages are given."""
+    parameters = (one.comparison.parameters[workload] for workload in one.assessment.problem.affected)
+    return not stages or any(own.get("zero_stage", 0) in stages for own in parameters)
+
+
+def _compared(
+    results: Sequence[Result], workloads: Collection[str], package: str, baseline: str, thresholds: Thresholds
+) -> Comparison:
+    """Return a comparison of these workloads alone. The other workloads count only as unaffected by its problems."""
+    chosen = [one for one in results if one.cell.workload in workloads]
+    stacks = in_version_order(list({one.cell.stack.id: one.cell.stack for one in chosen}.values()))
+    base = next((stack for stack in stacks if stack.versions.get(package) == baseline), stacks[0])
+    comparison = compare(chosen, base.id, thresholds, lambda _: None)
+    passed: dict[str, set[str]] = defaultdict(set)
+    for one in results:
+        if isinstance(one.outcome, Passed):
+            passed[one.cell.workload].add(one.cell.stack.id)
+    parameters = {one.cell.workload: one.cell.parameters for one in results}
+    problems = tuple(
+        msgspec.structs.replace(one, unaffected=tuple(sorted(unaffected(one.affected, one.having, passed))))
+        for one in comparison.problems
+    )
+    return msgspec.structs.replace(comparison, problems=problems, parameters={**parameters, **comparison.parameters})
+
+
+def _matched(crash: Crash, source: str, comparison: Comparison, one: Assessment, package: str) -> MatchedProblem:
+    problem = one.problem
+    by_id = {stack.id: stack for stack in comparison.stacks}
+    mentioned = crash.versions.get(package, "")
+
+    def with_version(ids: Sequence[str]) -> list[Stack]:
+        return [by_id[name] for name in ids if version(by_id[name], package) == mentioned]
+
+    having = with_version(problem.having)
+    stack = having[-1] if having else by_id[problem.worst.stack]
+    beside = one.release or problem.after or problem.before
+    places = [found for found in map(_PLACE.search, (str(f.value) for f in problem.findings)) if found]
+    return MatchedProblem(
+        source=source,
+        comparison=comparison,
+        assessment=one,
+        is_same_place=any(_goes_through(crash, place[1]) for place in places),
+        stack=stack,
+        beside=by_id.get(beside),
+        has_version=True
+        if having
+        else _between(mentioned, by_id.get(problem.before), by_id.get(problem.after), package),
+    )
+
+
+def _between(mentioned: str, before: Stack | None, after: Stack | None, package: str) -> bool | None:
+    """Return False for a version that is not between the neighbors without a problem, else None: it may have the problem."""
+    try:
+        own = Version(mentioned)
+        if before is not None and own <= Version(version(before, package)):
+            return False
+        return False if after is not None and own >= Version(version(after, package)) else None
+    except InvalidVersion:
+        return None
+
+
+def _is_failure(crash: Crash, stored: str) -> bool:
+    place = _PLACE.search(stored)
+    kind, _, message = _PLACE.sub("", stored).partition(": ")
+    if not _is_message(crash, kind, message):
+        return False
+    return len(message) >= _TELLING or (place is not None and _goes_through(crash, place[1]))
+
+
+def _is_message(crash: Crash, error: str, message: str) -> bool:
+    """Return True if the classes agree, and one message begins the other or contains its beginning: either may be cut, and
+    some lack torch's own prefix. Sizes in them may differ."""
+    mine, message = fault(crash.message), fault(message)
+    if crash.error != error or not mine or not message:
+        return False
+    if mine.startswith(message):
+        return True
+    return min(len(mine), len(message)) >= _TELLING and (mine[:_TELLING] in message or message[:_TELLING] in mine)
+
+
+def _goes_through(crash: Crash, file: str) -> bool:
+    return any(frame.file == file for frame in crash.frames)
+
+
+def _is_affected(one: KnownFailure, mentioned: str) -> bool:
+    if not mentioned:
+        return True
+    try:
+        own, since, without = map(Version, (mentioned, one.since, one.without))
+    except InvalidVersion:
+        return True
+    return own >= since and not (since < without <= own)

@@ -1,0 +1,128 @@
+"""Versions between two ends: the published releases of a package, or the commits of its repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from packaging.version import Version
+
+from dsregress.bisect.commit_builds import CommitSource
+from dsregress.bisect.plan import Candidate
+from dsregress.config.settings import Settings
+from dsregress.config.variables import installer_environment
+from dsregress.envs.installer import Installer
+from dsregress.envs.repository import Commit, Repository
+from dsregress.envs.venv import Source
+from dsregress.errors import UsageError, no_such
+from dsregress.model import AXES, Stack, stack_label
+from dsregress.run import pipeline
+from dsregress.run.pipeline import Choice
+from dsregress.versions import commits as naming
+from dsregress.versions import releases
+from dsregress.versions.stacks import NEWEST_THAT_FITS, Spec, resolve, spelled
+
+
+def one_release(package: str, text: str, installer: Installer) -> str:
+    """Return the one release that ``text`` matches. Raise UsageError if it matches none or several, EnvironmentUnavailable
+    if no index answers and the release is not known offline."""
+    found = resolve(package, text, installer.published)
+    if len(found) != 1:
+        raise UsageError(f"{text} matches {len(found)} releases", where=package, hint="name exactly one")
+    return found[0]
+
+
+def in_order(release: str) -> Version:
+    """Return the sort key of a release, the oldest first."""
+    return Version(release)
+
+
+def released(settings: Settings, installer: Installer, package: str, first: str, last: str) -> tuple[Candidate, ...]:
+    """Return every final release from ``first`` to ``last``, which are releases themselves. Raise UsageError."""
+    known = releases.known(package)
+    if first not in known or last not in known:
+        known = releases.in_order((*known, *installer.published(package)))
+    low, high = Version(first), Version(last)
+    names = [
+        name
+        for name in releases.in_order(known)
+        if low <= Version(name) <= high and (name in (first, last) or not Version(name).is_prerelease)
+    ]
+    choice = Choice(versions={package: ",".join(names)}, baseline=f"{package}=={first}")
+    stacks = pipeline.plan_stacks(settings, choice, installer).stacks
+    return tuple(Candidate(name=stack.versions[package], stack=stack) for stack in stacks)
+
+
+def with_fixed(
+    settings: Settings, package: str, fixed: dict[str, str], named: str | None, installer: Installer
+) -> Settings:
+    """Return settings whose stack has the ``fixed`` versions around the package that is searched. Raise UsageError,
+    EnvironmentUnavailable."""
+    if package in fixed:
+        raise UsageError(
+            f"{package} is what is searched",
+            where=f"--{package}" if package in AXES else "--with",
+            hint="name its ends with --good and --bad",
+        )
+    stack: dict[str, Spec] = dict(settings.stack)
+    if named is not None:
+        if named not in settings.stacks:
+            raise no_such("stack", named, settings.stacks, "[tool.dsregress.stacks]")
+        stack.update(settings.stacks[named])
+    added = {name: spec for name, spec in fixed.items() if spec == NEWEST_THAT_FITS}
+    for name, spec in fixed.items():
+        if name in added:
+            continue
+        name = spelled(name, stack)
+        version = one_release(name, spec, installer)
+        # The framework under test is the package with a list.
+        stack[name] = version if isinstance(settings.stack.get(name, ""), str) else (version,)
+    settings = msgspec.structs.replace(settings, stack=stack)
+    if not added:
+        return settings
+    newest = pipeline.plan_stacks(settings, Choice(versions=added), installer).baseline.versions
+    return msgspec.structs.replace(settings, stack={**stack, **{name: newest[name] for name in added}})
+
+
+def open_repository(location: str, settings: Settings) -> Repository:
+    """Open the framework's repository. Raise UsageError, EnvironmentUnavailable."""
+    # Without the ceiling git would look above an unpacked commit, and find the repository that this runs in.
+    ceiling = {"GIT_CEILING_DIRECTORIES": settings.environments}
+    cache = Path(settings.environments) / "repositories"
+    repository = Repository(location, cache=cache, environment=installer_environment(ceiling))
+    repository.open()
+    return repository
+
+
+def committed(repository: Repository, package: str, old: Commit, new: Commit, base: Stack) -> tuple[Candidate, ...]:
+    """Return every commit from ``old`` to ``new``, both included, in stacks that otherwise are ``base``, a release's
+    stack."""
+    release = _release_at(repository, old) or base.versions[package]
+    return tuple(one_commit(repository, package, commit, release, base) for commit in repository.between(old, new))
+
+
+def base_stack(repository: Repository, package: str, commit: Commit, settings: Settings, installer: Installer) -> Stack:
+    """Return the stack of the newest release at or before a commit; of the configured baseline if no release is tagged."""
+    name = one_release(package, _release_at(repository, commit) or settings.baseline, installer)
+    return pipeline.plan_stacks(
+        settings, Choice(versions={package: name}, baseline=f"{package}=={name}"), installer
+    ).stacks[-1]
+
+
+def _release_at(repository: Repository, commit: Commit) -> str:
+    tag = repository.newest_tag(commit)
+    return tag if releases.parsed_version(tag) is not None else ""
+
+
+def one_commit(repository: Repository, package: str, commit: Commit, release: str, base: Stack) -> Candidate:
+    """Return a commit as a version: named after the ``release`` before it, with everything else that the lock of ``base``
+    pins."""
+    unpacked = Source(package=package, unpack=lambda folder: repository.unpack(commit, folder))
+    label = stack_label(base.named, commit.short)
+    stack = naming.stack_of(base, package, naming.version_of(release, commit.sha), label=label)
+    return Candidate(
+        name=commit.short,
+        stack=stack,
+        about=f"{commit.date[:10]} {commit.subject}",
+        source=CommitSource(release=base, source=unpacked),
+    )

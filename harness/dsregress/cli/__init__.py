@@ -1,0 +1,235 @@
+"""The command line. One file per command; the group and the one place that catches errors are here."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import io
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import click
+
+from dsregress.cli import debug_log, signals, streams
+from dsregress.cli.lines import note
+from dsregress.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError, UsageError
+from dsregress.probe.border import machine, processes
+from dsregress.report.plain import plain_lines
+
+#: Command -> its one-line help. A command's module is imported when it is called, so that listing them is instant.
+COMMANDS = {
+    "regress": "Measure stacks against a baseline and report what differs. The main command.",
+    "compare": "Compare the stored results of two stacks or versions.",
+    "bisect": "Find the release, and the commit, that changed something.",
+    "bisect-step": "Test the checked-out commit, for `git bisect run`.",
+    "explain": "Show what holds a cell's memory, by category, module and line of code.",
+    "reproduce": "Write a script that shows a finding without the harness, and list what the finding needs.",
+    "explore": "Compare two releases on configurations that no scenario lists.",
+    "fit": "Find the GPUs that a workload fits, and how many it needs.",
+    "remedies": "Measure what each remedy saves: memory, work, time, and whether the job then fits.",
+    "recommend": "Choose the release to pin, from stored results.",
+    "diagnose": "Look up an out-of-memory message or a traceback in the stored failures.",
+    "upgrade": "Check whether the packages of a requirements file can be upgraded, from stored results.",
+    "accuracy": "Compare the simulation with published measurements on GPUs.",
+    "report": "Report stored results, without measuring anything.",
+    "bundle": "Pack a folder of results into one compressed file, to publish it.",
+    "show": "Print stored measurements of cells.",
+    "scenarios": "List scenarios, their variants and remedies.",
+    "stacks": "List the configured stacks and those with results.",
+    "env": "Build a stack's environment and print the path of its interpreter.",
+    "skeleton": "Make a checkpoint without weights from a model's configuration.",
+    "images": "List or remove the container images of stacks.",
+    "clean": "Remove environments that no configured stack uses.",
+    "matrix": "Print the stacks of a run as JSON, for a CI matrix.",
+}
+
+#: The least exit code on which `git bisect run` stops.
+EXIT_ENDS_GIT_BISECT = 128
+
+
+@dataclass
+class _Invocation:
+    """One call of the command line."""
+
+    debug: bool = False  #: show tracebacks
+
+
+def _show_tracebacks(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    ctx.ensure_object(_Invocation).debug |= value
+
+
+def _begin_debug_log(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        debug_log.start_debug_log()
+        ctx.call_on_close(debug_log.stop_debug_log)
+
+
+#: Options of the group that each command takes too: people add them to the end of a command that failed.
+_LATE = (
+    click.Option(["--debug"], is_flag=True, is_eager=True, expose_value=False, callback=_show_tracebacks, hidden=True),
+    click.Option(
+        ["-v", "--verbose"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_begin_debug_log,
+        hidden=True,
+    ),
+)
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"dsregress.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        command.params += [option for option in _LATE if option not in command.params]
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        near = [] if args[0] in COMMANDS else difflib.get_close_matches(args[0], COMMANDS, n=1)
+        if near:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{near[0]}'?")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dsregress", message="%(package)s %(version)s")
+@click.option(
+    "--debug",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_tracebacks,
+    help="Show a traceback when something goes wrong. May also follow the command.",
+)
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_begin_debug_log,
+    help="Log each step to stderr: locks, environments, servers, cells, files. May also follow the command.",
+)
+def cli() -> None:
+    """Find out whether a release of DeepSpeed, torch or transformers is worse than another for your kind of training.
+
+    \b
+    Examples:
+      dsregress regress                                  the configured releases and scenarios
+      dsregress regress --deepspeed '0.16.*'             a series of releases against the baseline
+      dsregress regress --scenario 'qwen*' --dry-run     what would run, and how long it takes
+      dsregress regress --program 'torchrun train.py' --ranks 8    your own script, unmodified
+      dsregress compare 0.15.0 0.16.4                    compare stored results, run nothing
+      dsregress fit llama3_70b_zero3 --gpu A800-80G --ranks 16,32  does it fit?
+
+    \b
+    Exit codes: 0 nothing is worse, 1 a regression, 2 wrong usage or configuration, 3 the harness or an environment
+    failed, 4 nothing was measured.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and exit with its code."""
+    closed = streams.open_standard_descriptors()
+    signals.catch()
+    processes.hide()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    with streams.guarded(closed) as output:
+        try:
+            code = _exit_code(words)
+            signals.ignore()
+        except signals.Interrupted as late:  # while the command's end was already being said
+            code = _interrupted(late)
+            signals.ignore()
+        streams.flush()
+        if output.failure is not None and code in (EXIT_OK, EXIT_REGRESSION):  # no verdict without its report
+            why = output.failure.strerror
+            note(f"error: stdout: cannot be written: {why}; what was measured is stored, `report` prints it again")
+            code = EXIT_HARNESS
+    sys.exit(_as_git_reads_it(code) if _command_of(words) == "bisect-step" else code)
+
+
+def _command_of(words: Sequence[str]) -> str:
+    """Return the first word that is no option: none of the options before the command takes a value."""
+    return next((word for word in words if not word.startswith("-")), "")
+
+
+def _exit_code(words: list[str]) -> int:
+    """Run a command; an error that it raises becomes a line on stderr and an exit code."""
+    invocation = _Invocation(debug=os.environ.get("DSREGRESS_DEBUG", "") not in ("", "0"))
+    try:
+        _refuse_empty(words)
+        return _called(words, invocation)
+    except KeyboardInterrupt as error:
+        return _interrupted(error)
+    except click.ClickException as error:
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(plain_lines(shown.getvalue()), nl=False, err=True)
+        return EXIT_USAGE
+    except HarnessError as error:
+        if invocation.debug:
+            traceback.print_exc()
+        note(f"error: {error}")
+        return error.exit_code
+    except BaseException as error:  # SystemExit too: nothing of ours raises it, and its code is not a verdict
+        if invocation.debug:
+            traceback.print_exc()
+        if fault := machine.of_error(error):
+            note(f"error: {fault}: {error}; {machine.REMEDIES[fault]}, then run the same command again")
+            return EXIT_HARNESS
+        note(f"error: a fault of the harness itself: {type(error).__name__}: {error}; --debug shows where")
+        return EXIT_HARNESS
+
+
+def _interrupted(error: KeyboardInterrupt) -> int:
+    number = error.number if isinstance(error, signals.Interrupted) else signal.SIGINT
+    if number == signal.SIGINT:
+        click.echo(err=True)  # after the "^C" that a terminal shows
+    note("interrupted; what was measured is stored, and run the same command to continue")
+    return 128 + number  # as a shell reports a process that a signal ended
+
+
+def _called(words: list[str], invocation: _Invocation) -> int:
+    """Run a command. Not by click's own ``main``, which reads every EOFError as Ctrl-C, and a broken pipe to any process as
+    a regression's exit code."""
+    try:
+        with cli.make_context("dsregress", words, obj=invocation) as context:
+            code: int | None = cli.invoke(context)
+            return code or EXIT_OK
+    except click.exceptions.Exit as error:  # --help, --version
+        return error.exit_code
+
+
+def _refuse_empty(words: Sequence[str]) -> None:
+    """Raise UsageError for an empty value: it comes from a variable that is not set, and must not mean "as configured"."""
+    for before, word in zip(["", *words], words, strict=False):
+        option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
+        if equals and not value:
+            where = option if option.startswith("-") else ""
+            raise UsageError("empty", where=where, hint="give it a value, or leave it out; is a variable not set?")
+
+
+def _as_git_reads_it(code: int | None) -> int:
+    """Return the exit code for `git bisect run`, which takes every code from 1 to 127 but 125 for a bad commit, and ends the
+    bisection from 128 on. A failed call must not pass for a bad commit. ``bisect-step`` itself returns 0, 1 or 125."""
+    if not code or code in (EXIT_REGRESSION, 125) or code >= EXIT_ENDS_GIT_BISECT:
+        return code or EXIT_OK
+    return EXIT_ENDS_GIT_BISECT

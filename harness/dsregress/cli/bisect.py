@@ -1,0 +1,128 @@
+"""``bisect``: which release, and which commit, made the difference?"""
+
+from __future__ import annotations
+
+import click
+
+from dsregress.bisect import bisection, candidates, questions, timed
+from dsregress.bisect.bisection import BisectRequest
+from dsregress.bisect.runner import VersionRunner
+from dsregress.cli import options
+from dsregress.cli.output import write_answer
+from dsregress.cli.progress import Progress
+from dsregress.cli.workload import one_cell
+from dsregress.compare.metrics import CONFIGURATION, DEVICE_RETAINED, HOST_CALLS, OUTCOME, PARAMETER_ERROR, STEP_TIME
+from dsregress.config.settings import MOST_ROUNDS
+from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
+from dsregress.model import Verdict
+from dsregress.report.answers import bisect
+from dsregress.run import pipeline, targets
+from dsregress.run.session import session
+from dsregress.run.workloads import Program
+from dsregress.versions.stacks import spelled
+
+
+@click.command("bisect")
+@click.argument("span", required=False, metavar="[FIRST..LAST]")
+@click.option("--good", metavar="VERSION", help="A good version, e.g. 0.15.0; with --repository also a commit.")
+@click.option("--bad", metavar="VERSION", help="A bad version, e.g. 0.16.4.")
+@options.workload_options
+@options.program_options
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help=f"What to compare: {DEVICE_RETAINED.flat_name('backward')}, {PARAMETER_ERROR.name}, {STEP_TIME.name}, "
+    f"{OUTCOME.name}, {CONFIGURATION.name}:KEY, ... "
+    "Default: the worst difference of --bad from --good.",
+)
+@click.option("--fixed", is_flag=True, help="Find the first version that is good again; --bad is then the older one.")
+@click.option("--all", "every", is_flag=True, help="Find every change: test every version between the ends.")
+@click.option("--repository", metavar="URL|PATH", help="Continue to the commit, in this clone of the framework.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(timed.AT_ONCE, MOST_ROUNDS),
+    default=timed.MOST_ROUNDS,
+    show_default=True,
+    metavar="N",
+    help=f"Most timed rounds per version, for --metric {STEP_TIME.name}.",
+)
+@options.searched_options
+@options.results_option
+@options.json_option
+def command(
+    span: str | None,
+    good: str | None,
+    bad: str | None,
+    workload: options.WorkloadOptions,
+    program: Program | None,
+    metric: str | None,
+    fixed: bool,
+    every: bool,
+    repository: str | None,
+    rounds: int,
+    searched: options.SearchedPackage,
+    results: str | None,
+    json_file: str | None,
+) -> int:
+    """Find the first bad release between a good and a bad one, then the commit, with as few runs as possible.
+
+    Use FIRST..LAST instead of --good and --bad if you do not know which end is bad. If both ends agree, the search looks
+    for a fault that came and went between them. Stored results are used first. An interrupted search continues where it
+    stopped.
+
+    \b
+    Examples:
+      bisect --scenario llama_zero3_backward --variant gradient_checkpointing=non_reentrant --good 0.15.0 --bad 0.16.4
+      bisect --scenario llama_zero3_backward --bad 0.16.4 --good 0.16.9 --fixed --metric backward.device_retained_bytes
+      bisect 0.15.0..0.16.9 --scenario llama_zero3_backward --variant gradient_checkpointing=non_reentrant --all
+      bisect --good 0.15.4 --bad 0.16.0 --scenario llama_zero3_backward --repository ~/src/DeepSpeed
+      bisect --package transformers --good 4.48.3 --bad 4.57.6 --scenario qwen_zero3_backward --metric outcome
+      bisect --package trl 0.22.0..0.24.0 --scenario trl_qwen2_5_7b_lora --device sim
+
+    \b
+    Exit codes: 0 found, or nothing changes; 2 the ends cannot be searched (swapped, equal, without a difference,
+    unknown); 3 the harness or the machine failed (a full disk, a killed process); 4 undecided: the remaining versions are
+    printed.
+    """
+    settings = options.load_settings(results=results)
+    installer = pipeline.new_installer(settings)
+    package = spelled(searched.package or targets.varied_package(settings), settings.stack)
+    question = questions.parse(metric) if metric else None
+    if question is not None and question.is_timed and every:
+        raise UsageError("--all and step time", where="bisect", hint=f"use {HOST_CALLS.name}, which are exact")
+    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
+    first, last = _ends(span, good, bad, fixed=fixed)
+    request = BisectRequest(
+        package=package,
+        first=first,
+        last=last,
+        question=question,
+        to=Verdict.GOOD if fixed else Verdict.BAD,
+        every=every,
+        is_span=span is not None,
+        repository=repository,
+        most_rounds=rounds,
+    )
+    listed = bisection.list_candidates(request, settings, installer)
+    cell = one_cell(settings, listed.versions[0].stack, workload, program)
+    with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+        found = bisection.bisect(request, listed, VersionRunner(opened, cell))
+    code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
+    write_answer(lambda: bisect.as_text(found), (json_file, lambda: bisect.as_json(found, code)))
+    return code
+
+
+def _ends(span: str | None, good: str | None, bad: str | None, *, fixed: bool) -> tuple[str, str]:
+    """Return the older and the newer end, as they were written. Raise UsageError."""
+    hint = "write bisect --good 0.15.0 --bad 0.16.4, or bisect 0.15.0..0.16.4"
+    if span is not None:
+        first, dots, last = span.partition("..")
+        if good or bad or not (first and dots and last):
+            raise UsageError(f"not a span of versions: {span}", where="bisect", hint=hint)
+    elif not good or not bad:
+        raise UsageError(f"no {'--bad' if good else '--good'} version", where="bisect", hint=hint)
+    else:
+        first, last = (bad, good) if fixed else (good, bad)
+    if first == last:
+        raise UsageError(f"both ends are {first}", where="bisect", hint="name two versions")
+    return first, last

@@ -1,0 +1,96 @@
+"""``bisect-step``: one step of git's own bisection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dsregress.bisect import candidates, questions
+from dsregress.bisect.exact import ExactTester
+from dsregress.bisect.plan import SearchPlan, VersionTester
+from dsregress.bisect.runner import VersionRunner
+from dsregress.bisect.search import run_search
+from dsregress.bisect.timed import TimedTester
+from dsregress.cli import options
+from dsregress.cli.lines import say
+from dsregress.cli.progress import Progress
+from dsregress.cli.workload import one_cell
+from dsregress.config.settings import load
+from dsregress.errors import UsageError
+from dsregress.model import Verdict
+from dsregress.run import pipeline, targets
+from dsregress.run.session import session
+from dsregress.versions.stacks import spelled
+
+#: Exit codes of `git bisect run`.
+GOOD, BAD, UNDECIDED = 0, 1, 125
+
+
+@click.command("bisect-step")
+@click.option("--good", required=True, metavar="VERSION", help="A good release, e.g. 0.15.4.")
+@click.option("--bad", required=True, metavar="VERSION", help="A bad release, e.g. 0.16.0.")
+@options.workload_options
+@click.option("--metric", metavar="NAME", help="What to compare, as in `bisect`.")
+@click.option(
+    "--fixed", is_flag=True, help="Search for the fix: exit with 0 while the commit is bad, 1 once it is good."
+)
+@click.option(
+    "--repository", default=".", show_default=True, metavar="PATH", help="The clone whose checked-out commit is tested."
+)
+@click.option("--project", metavar="DIR", help="The folder with your pyproject.toml, if it is not the clone.")
+@options.searched_options
+@options.results_option
+def command(
+    good: str,
+    bad: str,
+    workload: options.WorkloadOptions,
+    metric: str | None,
+    fixed: bool,
+    repository: str,
+    project: str | None,
+    searched: options.SearchedPackage,
+    results: str | None,
+) -> int:
+    """Build and measure the checked-out commit, and exit with the code that `git bisect run` expects.
+
+    A commit is compared with a good and a bad release. These are measured once and then stored.
+    Uncommitted changes are ignored.
+
+    \b
+    Examples:
+      git bisect start v0.16.0 v0.15.4
+      git bisect run dsregress bisect-step --project ~/dsregress --good 0.15.4 --bad 0.16.0 --scenario llama_zero3_backward
+
+    \b
+    Exit codes: 0 good; 1 bad; 125 undecided (it does not install, does not import, or fails elsewhere); 128 wrong
+    usage, or a failure of the harness or the machine, which ends git's bisection.
+    """
+    settings = load({"results": results}, start=Path(project) if project else None)
+    installer = pipeline.new_installer(settings)
+    package = spelled(searched.package or targets.varied_package(settings), settings.stack)
+    question = questions.parse(metric) if metric else None
+    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
+    ends = [candidates.one_release(package, end, installer) for end in (good, bad)]
+    if ends[0] == ends[1]:
+        raise UsageError(f"both ends are {ends[0]}", where="bisect-step", hint="name two releases")
+    older, newer = sorted(ends, key=candidates.in_order)
+    clone = candidates.open_repository(repository, settings)
+    releases = candidates.released(settings, installer, package, older, newer)
+    good_release, bad_release = (releases[0 if end == older else -1] for end in ends)
+    commit = candidates.one_commit(clone, package, clone.head(), good_release.name, releases[-1].stack)
+    plan = SearchPlan(
+        kind="commits", package=package, versions=(good_release, commit, bad_release), question=question, to=Verdict.BAD
+    )  # fmt: skip
+    cell = one_cell(settings, good_release.stack, workload)
+    with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+        runner = VersionRunner(opened, cell)
+        is_timed = question is not None and question.is_timed
+        tester: VersionTester = TimedTester(plan, runner) if is_timed else ExactTester(plan, runner)
+        result = run_search(plan, tester, runner)
+    probe = result.probes[1]
+    assert probe.answer is not None
+    say(f"{probe.name} ({probe.about}): {probe.answer.value}, {result.metric}: {probe.text}")
+    if probe.answer is Verdict.UNKNOWN:
+        return UNDECIDED
+    return BAD if (probe.answer is Verdict.BAD) != fixed else GOOD

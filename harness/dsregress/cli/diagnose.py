@@ -1,0 +1,148 @@
+"""``diagnose``: the explanation of a pasted crash, and the stored failures that match it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from dsregress.advice.diagnosis import crash as crashes
+from dsregress.advice.diagnosis import failures, sizes
+from dsregress.advice.diagnosis.crash import Crash
+from dsregress.advice.diagnosis.diagnosis import Diagnosis, card_of, likeliest
+from dsregress.advice.diagnosis.failures import MatchedProblem
+from dsregress.advice.diagnosis.sizes import ModelShape
+from dsregress.advice.gpus import Card
+from dsregress.cli import options
+from dsregress.cli.named_files import STDIN, read_end
+from dsregress.cli.output import note_problems, write_answer
+from dsregress.cli.workload import declared_scenario
+from dsregress.config.settings import Settings
+from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
+from dsregress.model import Result
+from dsregress.probe.scenario import BASE_VARIANT, SHAPE, Scenario
+from dsregress.report.answers import diagnose as diagnose_report
+from dsregress.run import targets, workloads
+from dsregress.run.workloads import Program
+from dsregress.store import Store
+from dsregress.store.bundle import SUFFIX
+from dsregress.wording.language import Say
+
+#: Bytes that are read of a text: a log of many ranks is long, and its last error is at the end.
+_MOST_READ = 4 << 20
+
+
+@click.command("diagnose")
+@click.argument("file", metavar="FILE|-")
+@options.card_option("The card that ran out, e.g. A800-80G. Default: the one with the capacity that the message has.")
+@click.option(
+    "--scenario",
+    metavar="NAME",
+    help="A workload like yours. Its model and sequence length explain sizes in the message.",
+)
+@options.program_beside_ranks_options
+@options.results_option
+@options.json_option
+@options.language_option
+def command(
+    file: str,
+    card: Card | None,
+    scenario: str | None,
+    program: Program | None,
+    results: str | None,
+    json_file: str | None,
+    say: Say,
+) -> int:
+    """Look up a crash: a CUDA out-of-memory message or a traceback, in FILE or on stdin (-).
+
+    Explains the message and the traceback: which tensor has the requested size, and which stored failure it is, in which
+    releases, since and until when, and which release to use. Reads stored results and the bundles in their folder, and runs
+    nothing. Versions in the text (pip freeze, "deepspeed 0.16.4") narrow the answer.
+
+    \b
+    Exit codes: 0 something stored or known explains the crash, 2 the text contains no crash, 4 nothing explains it.
+
+    \b
+    Examples:
+      diagnose crash.txt
+      diagnose crash.txt --scenario llamafactory_dpo_v100
+      diagnose crash.txt --program 'torchrun train.py --model Qwen/Qwen2.5-7B'
+      srun ... 2>&1 | tee log; diagnose log --gpu A800-80G
+    """
+    text = _read(file)
+    crash = crashes.read(text)
+    if crash is None:
+        hint = "paste the lines from `Traceback` or `CUDA out of memory` on"
+        raise UsageError("no out-of-memory message and no error of Python is in it", where=_named(file), hint=hint)
+    settings = options.load_settings(results=results)
+    if program is not None:
+        scenario = workloads.measured(scenario, program, settings)
+    declared = declared_scenario(settings, scenario) if scenario else None
+    package = targets.varied_package(settings)
+    problems, stored = _looked_up(crash, settings, package)
+    model, sequence = _model(text, declared)
+    requested = crash.memory.requested if crash.memory is not None else None
+    answer = Diagnosis(
+        crash=crash,
+        package=package,
+        card=card or card_of(crash),
+        model=model,
+        sizes=sizes.matches(requested, model, sequence) if requested is not None else (),
+        problems=likeliest(problems),
+        known=failures.known(crash),
+        failures=stored,
+        scenario=scenario or "",
+    )
+    write_answer(
+        lambda: say(diagnose_report.as_text(answer)),
+        (json_file, lambda: diagnose_report.as_json(answer)),
+    )
+    return EXIT_OK if answer.is_known else EXIT_NOTHING_MEASURED
+
+
+def _read(file: str) -> str:
+    """Return the end of a text. Raise UsageError if it cannot be read, or is empty."""
+    data = read_end(file, _MOST_READ, hint="name a file with the crash, or - for stdin")
+    text = data.decode("utf-8", "replace")
+    if not text.strip():
+        raise UsageError("is empty", where=_named(file), hint="paste the crash into it")
+    return text
+
+
+def _named(file: str) -> str:
+    return STDIN if file == "-" else file
+
+
+def _looked_up(crash: Crash, settings: Settings, package: str) -> tuple[list[MatchedProblem], int]:
+    """Return the problems of all sources that the crash may be, and the number of stored failures."""
+    look = failures.of_memory if crash.memory is not None else failures.of_crash
+    found: list[MatchedProblem] = []
+    distinct: set[tuple[str, str]] = set()
+    for source, results in _stored(settings.results):
+        distinct |= failures.failures(results)
+        found += look(crash, source, results, package, settings.baseline, settings.thresholds)
+    return found, len(distinct)
+
+
+def _stored(folder: str) -> Iterator[tuple[str, tuple[Result, ...]]]:
+    """Yield each source's name and results: a folder, or a bundle, and each bundle in the folder. Raise ResultsError."""
+    bundles = sorted(Path(folder).glob(f"*{SUFFIX}")) if Path(folder).is_dir() else []
+    name = Path(folder).name
+    for source, file in ((name, folder), *((f"{name}/{bundle.name}", str(bundle)) for bundle in bundles)):
+        loaded = Store(file).load()
+        note_problems(loaded.problems)
+        if loaded.results:
+            yield source, loaded.results
+
+
+def _model(text: str, scenario: Scenario | None) -> tuple[ModelShape | None, int | None]:
+    """Return the model and the sequence length: those of the text, else of the scenario."""
+    model, sequence = sizes.model_in(text), sizes.sequence_in(text)
+    if scenario is not None:
+        device = "sim" if "sim" in scenario.devices else next(iter(scenario.devices))
+        parameters = scenario.resolve(BASE_VARIANT, device)
+        model = model or ModelShape.of(str(parameters.get("model", "")), parameters.get(SHAPE, {}))
+        model = model or sizes.model_in(str(parameters.get("program", "")))  # the launch line of one
+        sequence = sequence or parameters.get("sequence_length")
+    return model, sequence

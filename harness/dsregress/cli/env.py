@@ -1,0 +1,41 @@
+"""``env STACK``: one stack's environment, for looking around in it."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from dsregress.cli import options
+from dsregress.cli.building import built_here
+from dsregress.errors import UsageError
+from dsregress.run import pipeline, targets
+
+
+@click.command("env")
+@click.argument("version", required=False)
+@options.release_options
+def command(version: str | None, stacks: options.StackOptions) -> None:
+    """Build a stack's environment if it does not exist, and print the path of its interpreter.
+
+    VERSION is a version of the package under test.
+
+    \b
+    Examples:
+      env 0.16.4
+      $(dsregress env 0.16.4) -c 'import deepspeed'
+      env --stack open-reasoner-zero-24
+    """
+    settings = options.load_settings()
+    choice = stacks.choice()
+    if version:
+        package = targets.varied_package(settings)
+        versions = {**stacks.versions, package: version}
+        choice = msgspec.structs.replace(choice, versions=versions, baseline=stacks.baseline or f"{package}=={version}")
+    installer = pipeline.new_installer(settings)
+    planned = pipeline.plan_stacks(settings, choice, installer)
+    wanted = planned.stacks if len(planned.stacks) == 1 else planned.stacks[-1:] if stacks.stack else ()
+    if not wanted:
+        raise UsageError(
+            f"that matches {len(planned.stacks)} stacks", where="env", hint="name one version, e.g. `env 0.16.4`"
+        )
+    click.echo(built_here(wanted[0], settings, installer).python)

@@ -1,0 +1,185 @@
+"""``explain``: who holds the memory of a cell?"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+
+import click
+
+from dsregress.cli import options
+from dsregress.cli.output import note_problems, write_answer
+from dsregress.cli.progress import Progress
+from dsregress.cli.stored import measuring_settings
+from dsregress.cli.workload import named_cell, one_cell
+from dsregress.compare.metrics import DEVICE_RETAINED
+from dsregress.config.settings import Settings
+from dsregress.envs.installer import Installer
+from dsregress.errors import EXIT_OK, NothingMeasured, UsageError
+from dsregress.model import Cell, Environment, Stack, split_workload
+from dsregress.probe.border.wire import Explanation
+from dsregress.report import timeline
+from dsregress.report.answers import explain as explain_report
+from dsregress.run import pipeline
+from dsregress.run.existing import environments_of
+from dsregress.run.session import session
+from dsregress.store import Store, explained_in, newest
+from dsregress.wording import commands
+
+
+@click.command("explain")
+@click.argument("wanted", metavar="CELL")
+@click.option("--against", metavar="CELL", help="Show what CELL holds beyond this cell; a version alone is enough.")
+@click.option(
+    "--moment",
+    "moments",
+    multiple=True,
+    metavar="GLOB",
+    help=f"Moments to explain, by metric name: '{DEVICE_RETAINED.flat_name('backward')}', '*.host_*'. Repeatable. "
+    "Default: device memory at the peak and the end of each phase, and host memory where it is used.",
+)
+@options.fixed_option(
+    "With VERSION/scenario/variant/device: the version of any other package, e.g. trl=0.24.0. Repeatable."
+)
+@options.python_option
+@click.option("--fresh", is_flag=True, help="Explain again, even if an explanation is stored.")
+@options.executor_options
+@options.results_option
+@options.json_option
+@click.option(
+    "--svg",
+    "svg_file",
+    type=options.OUTPUT_FILE,
+    metavar="FILE",
+    help="Draw the live bytes over the step (- for stdout).",
+)
+def command(
+    wanted: str,
+    against: str | None,
+    moments: tuple[str, ...],
+    fixed: dict[str, str],
+    pythons: tuple[str, ...],
+    fresh: bool,
+    executor: str | None,
+    ray_address: str | None,
+    results: str | None,
+    json_file: str | None,
+    svg_file: str | None,
+) -> int:
+    """Show what holds a cell's memory at the peak and at the end of each phase: by category (parameter shards, gathered
+    parameters, gradients, ...), by module, and by the line of code that allocated it. The bytes add up to the metric.
+
+    CELL is stack/scenario/variant/device: an id as `show` prints it, a glob that matches one stored cell, or
+    VERSION/scenario/variant/device with a release of the package under test. If no explanation is stored, the cell runs once
+    more, untimed. With --python, scenario/variant/device is enough; with two interpreters the answer is what the second one
+    holds beyond the first.
+
+    \b
+    Examples:
+      explain 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu
+      explain '*deepspeed0.16.4/llama3_70b*' --moment 'backward.*'
+      explain 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu --against 0.15.0
+      explain 0.16.4/llama_zero3_backward/base/cpu --against 0.16.8 --svg step.svg --json who.json
+
+    \b
+    Exit codes: 0 explained, 2 no such cell, 3 the harness failed, 4 the run gave no explanation.
+    """
+    settings = options.load_settings(results=results, executor=executor, ray_address=ray_address)
+    store = Store(settings.results)
+    installer = pipeline.new_installer(settings)
+    existing = environments_of(settings, pythons, fixed, installer) if pythons else ()
+    other = None
+    if existing and wanted.count("/") == 2:
+        cells = [_in_stack(wanted, environment.stack, settings) for environment in existing]
+        cell, other = cells[-1], cells[0] if len(cells) > 1 else None
+    else:
+        cell = named_cell(wanted, settings, store, installer, fixed)
+    if against:
+        text = against if "/" in against else f"{against}/{cell.workload}"
+        other = named_cell(text, settings, store, installer, fixed, like=cell.stack)
+    cells = [cell, other] if other is not None else [cell]
+    found = {} if fresh else _published(cells, store)
+    if missing := [one for one in cells if one.id not in found]:
+        if store.is_bundle:  # of an earlier version, which may have declared a workload otherwise
+            missing = [_in_stack(one.workload, one.stack, settings) for one in missing]
+        with Progress() as progress:
+            found |= _explained(
+                missing, measuring_settings(settings, store), installer, progress, existing, fresh=fresh
+            )
+    mine = found[cell.id]
+    keys = _moments(mine, moments)
+    theirs = found[other.id] if other is not None else None
+    other_id = other.id if other is not None else ""
+    write_answer(
+        lambda: (
+            explain_report.as_text(cell.id, mine, keys)
+            if theirs is None
+            else explain_report.difference_as_text(cell.id, mine, other_id, theirs, keys)
+        ),
+        (json_file, lambda: explain_report.as_json(cell.id, mine, keys, other_id, theirs)),
+        (svg_file, lambda: _drawn(cell, mine, other, theirs)),
+    )
+    return EXIT_OK
+
+
+def _published(cells: Sequence[Cell], store: Store) -> dict[str, Explanation]:
+    """Return a bundle's explanations by cell id, whichever probe made them. A folder's explanations are reused only if they
+    are current."""
+    if not store.is_bundle:
+        return {}
+    loaded = store.load()
+    note_problems(loaded.problems)
+    explanation_of, results = explained_in([store.folder]), newest(loaded.results)
+    found = {cell.id: explanation_of(results[cell.id]) for cell in cells if cell.id in results}
+    return {name: one for name, one in found.items() if one is not None}
+
+
+def _explained(
+    cells: list[Cell],
+    settings: Settings,
+    installer: Installer,
+    progress: Progress,
+    existing: Sequence[Environment],
+    *,
+    fresh: bool,
+) -> dict[str, Explanation]:
+    with session(settings, (), progress, installer, existing) as opened:
+        found = opened.explain(cells, fresh=fresh)
+    explanations: dict[str, Explanation] = {}
+    for name, one in found.items():
+        if one.explanation is None:
+            raise NothingMeasured(one.why_not, where=name, hint=f"`{commands.regress()}` on it shows more")
+        explanations[name] = one.explanation
+    return explanations
+
+
+def _in_stack(text: str, stack: Stack, settings: Settings) -> Cell:
+    """Return the cell of a stack that ``scenario/variant/device`` names. Raise UsageError."""
+    scenario, variant, device = split_workload(text)
+    return one_cell(settings, stack, options.WorkloadOptions(scenario=scenario, variant=variant, device=device))
+
+
+def _moments(explanation: Explanation, patterns: tuple[str, ...]) -> list[str]:
+    """Return the moments that the patterns match. Raise UsageError if a pattern matches none."""
+    if not patterns:
+        return explain_report.keys(explanation)
+    for pattern in patterns:
+        if not fnmatch.filter(explanation.moments, pattern):
+            names = ", ".join(explanation.moments)
+            raise UsageError(f"no such moment: {pattern}", where="--moment", hint=f"there are: {names}")
+    return [key for key in explanation.moments if any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)]
+
+
+def _drawn(cell: Cell, mine: Explanation, other: Cell | None, theirs: Explanation | None) -> str:
+    lines = {cell.stack.id: mine.timeline}
+    if other is not None and theirs is not None:
+        package = next((name for name, one in cell.stack.versions.items() if one != other.stack.versions.get(name)), "")
+        if package and cell.workload == other.workload:
+            lines = {
+                f"{package} {one.stack.versions[package]}": explained.timeline
+                for one, explained in ((cell, mine), (other, theirs))
+                if package in one.stack.versions
+            }
+        else:
+            lines[other.id] = theirs.timeline
+    return timeline.as_svg(lines, cell.workload)

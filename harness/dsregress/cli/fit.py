@@ -1,0 +1,224 @@
+"""``fit``: does a workload fit a card, at which scale, and where does it break?"""
+
+from __future__ import annotations
+
+import functools
+
+import click
+import msgspec
+
+from dsregress.advice import fit
+from dsregress.advice.gpus import Card, step_time
+from dsregress.cli import options
+from dsregress.cli.output import exit_code_of, write_answer
+from dsregress.cli.progress import Progress
+from dsregress.cli.stored import published_results, stored_stacks
+from dsregress.cli.workload import declared_scenario
+from dsregress.errors import NothingMeasured, UsageError
+from dsregress.probe.scenario import LAYERS, Scenario
+from dsregress.report.answers import fit as fit_report
+from dsregress.report.answers import fit_curve
+from dsregress.run import pipeline, targets, workloads
+from dsregress.run.published import answering
+from dsregress.run.workloads import Program
+
+#: Layers, and values of a swept parameter: beyond any model.
+_MOST_LAYERS = 10_000
+_MOST_VALUE = 1 << 30
+
+
+def _numbers(option: str, text: str, most: int) -> tuple[int, ...]:
+    try:
+        found = tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        raise UsageError(f"not whole numbers: {text!r}", where=option, hint="write e.g. 8,16,32") from None
+    if min(found) < 1:
+        raise UsageError(f"{min(found)} is below 1", where=option, hint="give whole numbers of 1 or more")
+    if max(found) > most:
+        raise UsageError(f"a number is above {most:,}", where=option, hint="give smaller ones")
+    return found
+
+
+def _world_sizes(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
+    return _numbers(option.opts[0], text, fit.MOST_RANKS) if text is not None else ()
+
+
+def _values(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
+    """Return 2048, 4096, 8192, 16384 for ``2048..16384``, and a list as it is; empty if the option was not given."""
+    name = option.opts[0]
+    if text is None:
+        return ()
+    low, dots, high = text.partition("..")
+    if not dots:
+        return _numbers(name, text, _MOST_VALUE)
+    (first, *others), (last, *more) = (_numbers(name, end, _MOST_VALUE) for end in (low, high))
+    if others or more:
+        raise UsageError(f"not a span: {text}", where=name, hint="write e.g. 2048..16384, or 2048,3072")
+    if first > last:
+        raise UsageError(f"{text} runs backwards", where=name, hint=f"write {last}..{first}")
+    values = [first]
+    while values[-1] * 2 <= last:
+        values.append(values[-1] * 2)
+    return (*values, *([last] if values[-1] != last else []))
+
+
+def _layers(context: click.Context, option: click.Parameter, most: int | None) -> tuple[int, ...]:
+    return tuple(range(1, most + 1)) if most else ()
+
+
+@click.command("fit")
+@click.argument("scenario", required=False)
+@options.program_beside_ranks_options
+@options.cards_option
+@click.option(
+    "--ranks",
+    metavar="N,...",
+    callback=_world_sizes,
+    help="Numbers of ranks to try, e.g. 8,16,32,64. Default: the scenario's.",
+)
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="VARIANT",
+    help="A declared variant, or parameters such as 'sequence_length=4096'. Repeatable; each gets its own verdicts.",
+)
+@options.stack_options
+@click.option(
+    "--max-layers",
+    "layers",
+    type=click.IntRange(1, _MOST_LAYERS),
+    metavar="N",
+    callback=_layers,
+    help="Find the largest number of layers, up to N, that fits.",
+)
+@click.option(
+    "--seq",
+    "sequence_lengths",
+    metavar="LOW..HIGH",
+    callback=_values,
+    help="Find the longest sequence that fits. LOW..HIGH doubles each time; a list such as 2048,3072 is tried as it is.",
+)
+@click.option(
+    "--micro-batch",
+    "micro_batch_sizes",
+    metavar="LOW..HIGH",
+    callback=_values,
+    help="Find the largest micro-batch that fits; same form as --seq.",
+)
+@options.overhead_option
+@click.option(
+    "--gpus-per-node",
+    type=click.IntRange(1, fit.MOST_RANKS),
+    default=step_time.GPUS_PER_NODE,
+    show_default=True,
+    metavar="N",
+    help="GPUs per node.",
+)
+@click.option(
+    "--network",
+    "network_gbits",
+    type=options.Number(min=0, min_open=True, max=1_000_000),
+    default=step_time.NETWORK_GBITS_PER_GPU,
+    show_default=True,
+    metavar="GBIT/S",
+    help="Bandwidth between nodes, per GPU, for the step time model.",
+)
+@click.option("--fresh", is_flag=True, help="Simulate everything again, even if results are stored.")
+@options.results_option
+@options.json_option
+@options.markdown_option
+@click.option(
+    "--svg",
+    "svg_file",
+    type=options.OUTPUT_FILE,
+    metavar="FILE",
+    help="Plot the peaks against the ranks, or against the swept parameter.",
+)
+def command(
+    scenario: str | None,
+    program: Program | None,
+    cards: tuple[Card, ...],
+    ranks: tuple[int, ...],
+    variants: tuple[str, ...],
+    stacks: options.StackOptions,
+    layers: tuple[int, ...],
+    sequence_lengths: tuple[int, ...],
+    micro_batch_sizes: tuple[int, ...],
+    overhead_bytes: int,
+    gpus_per_node: int,
+    network_gbits: float,
+    fresh: bool,
+    results: str | None,
+    json_file: str | None,
+    markdown_file: str | None,
+    svg_file: str | None,
+) -> int:
+    """Simulate SCENARIO or a program at several scales, and find the cards that it fits.
+
+    Runs the real code of each release as one rank of the job, without a GPU. Results are stored and reused. Results from
+    --results are used even if another version of the probe measured them; the answer names that version.
+
+    \b
+    Examples:
+      fit llama3_70b_zero3 --gpu A800-80G --ranks 16,32,64 --deepspeed 0.15.0,0.16.4,0.16.8
+      fit --program 'torchrun train.py --model qwen' --gpu H100-80G --ranks 8,16
+      fit llama3_70b_zero3 --gpu A100-80G,H200 --max-layers 160
+      fit llama3_70b_zero3 --gpu H100-80G --seq 2048..65536
+      fit openrlhf_ppo_sharding --gpu A100-80G --ranks 2,4,8 --variant zero_stage=2 --variant zero_stage=3 --svg curve.svg
+    """
+    settings = options.load_settings(results=results)
+    if program is not None:
+        program = msgspec.structs.replace(program, gpu=cards[0].name)
+    scenario = workloads.chosen(scenario, program, settings)
+    declared = declared_scenario(settings, scenario)
+    question = fit.FitQuery(
+        scenario=scenario,
+        variant=variants[0] if variants else "base",
+        others=variants[1:],
+        cards=cards,
+        ranks=ranks or (_declared_ranks(declared),),
+        sweep=_sweep(layers, sequence_lengths, micro_batch_sizes),
+        overhead_bytes=overhead_bytes,
+        gpus_per_node=gpus_per_node,
+        network_gbits_per_gpu=network_gbits,
+    )
+    fit.check(question, declared)
+    installer = pipeline.new_installer(settings)
+    choice = stacks.measured_choice(targets.varied_package(settings), installer.published)
+    planned = pipeline.plan_stacks(settings, choice, installer)
+    compared = planned.stacks
+    published, settings = published_results(results, settings, scenario, fresh=fresh)
+    if not stacks.names_releases:
+        cells_of = functools.partial(fit.first_cells, question, declared)
+        compared = stored_stacks(published, compared, cells_of, targets.varied_package(settings))
+    with (
+        Progress() as progress,
+        answering(settings, compared, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
+    ):
+        found = fit.answer(question, declared, compared, run)
+    write_answer(
+        lambda: fit_report.as_text(found),
+        (json_file, lambda: fit_report.as_json(found)),
+        (markdown_file, lambda: fit_report.as_markdown(found)),
+        (svg_file, lambda: fit_curve.as_svg(found)),
+    )
+    if all(line.peak_bytes is None for line in found.lines):
+        raise NothingMeasured("no cell could be simulated", where="fit", hint="the verdicts above say why")
+    return exit_code_of((line.cell, line.outcome) for line in found.lines)
+
+
+def _declared_ranks(scenario: Scenario) -> int:
+    return int({**scenario.parameters, **scenario.devices.get("sim", {})}.get("world_size", 1))
+
+
+def _sweep(
+    layers: tuple[int, ...], sequence_lengths: tuple[int, ...], micro_batch_sizes: tuple[int, ...]
+) -> fit.Sweep | None:
+    values = {LAYERS: layers, "sequence_length": sequence_lengths, "micro_batch_size": micro_batch_sizes}
+    sweeps = [fit.Sweep(parameter, given) for parameter, given in values.items() if given]
+    if len(sweeps) > 1:
+        raise UsageError(
+            "one sweep at a time", where="fit", hint="fix the others with --variant, e.g. sequence_length=4096"
+        )
+    return sweeps[0] if sweeps else None

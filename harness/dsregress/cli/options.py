@@ -1,0 +1,528 @@
+"""Options that several commands share, and the typed values that commands receive for them.
+
+A single option is a decorator that passes one parameter (``results: str | None``). A group of options passes one frozen
+value: under ``@stack_options`` a command takes ``stacks: StackOptions``.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, get_args
+
+import click
+import msgspec
+
+from dsregress.advice.capacity import OVERHEAD_BYTES
+from dsregress.advice.gpus import Card, card
+from dsregress.config.settings import FailOn, Settings, load
+from dsregress.errors import UsageError
+from dsregress.model import AXES
+from dsregress.report.comparison.exports import FORMATS
+from dsregress.run.matrix import Selection
+from dsregress.run.pipeline import Choice
+from dsregress.run.targets import EXECUTORS
+from dsregress.run.workloads import Program
+from dsregress.versions import stacks as stack_plans
+from dsregress.wording.language import ENGLISH, LANGUAGES, saying
+
+_GIB = 1 << 30
+
+#: A file that a command writes. What could not be written is said before anything is measured.
+OUTPUT_FILE = click.Path(dir_okay=False, writable=True, allow_dash=True)
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Number(click.FloatRange):
+    """A number within a range, which NaN and infinity are not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+class StackOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The stacks that a command compares."""
+
+    versions: dict[str, str]  #: package -> spec, of the packages that were given
+    stack: str | None  #: a named stack of the configuration
+    baseline: str | None
+    pythons: tuple[str, ...] = ()  #: existing interpreters
+
+    @property
+    def names_releases(self) -> bool:
+        """True if any stack was named; if not, the configured ones are meant."""
+        return bool(self.versions) or self.stack is not None or bool(self.pythons)
+
+    def choice(self) -> Choice:
+        """Return the choice for `dsregress.run.pipeline.plan_stacks`."""
+        return Choice(versions=self.versions, stack=self.stack, baseline=self.baseline, pythons=self.pythons)
+
+    def measured_choice(self, package: str, published: stack_plans.ReleaseIndex) -> Choice:
+        """Return the choice for commands that compare nothing: only the requested stacks, with the first release of
+        ``package`` as the baseline. Raise UsageError."""
+        if self.pythons:
+            return self.choice()
+        baseline = self.baseline
+        if baseline is None and package in self.versions:
+            baseline = f"{package}=={stack_plans.resolve(package, self.versions[package], published)[0]}"
+        return Choice(versions=self.versions, stack=self.stack, baseline=baseline)
+
+
+class WorkloadOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Exactly one workload."""
+
+    scenario: str | None  #: None: the program
+    variant: str
+    device: str | None  #: None: cpu if the scenario runs there, else sim
+
+
+class SearchedPackage(msgspec.Struct, frozen=True, kw_only=True):
+    """The package whose versions are searched, and the stack around it."""
+
+    package: str | None  #: None: the configured one
+    stack: str | None  #: a named stack of the configuration
+    fixed: dict[str, str]  #: other package -> its one version in all stacks
+
+
+class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The files that a comparison is written to, ``-`` being stdout; and how much a terminal shows."""
+
+    json: str | None = None
+    markdown: str | None = None
+    html_folder: str | None = None
+    exports: tuple[tuple[str, str], ...] = ()  #: (format of `dsregress.report.comparison.exports`, file)
+    details: bool = False
+    language: str = ENGLISH  #: of the first screen
+
+
+def _group(parameter: str, make: Callable[..., Any], options: Sequence[click.Option]) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds ``options`` to a command and passes ``parameter=make(**values)`` in their place."""
+    names = [option.name or "" for option in options]
+
+    def decorate(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def grouped(*args: Any, **values: Any) -> Any:
+            own = {name: values.pop(name) for name in names}
+            return command(*args, **values, **{parameter: make(**own)})
+
+        # As `click.option` does, which keeps options in the reverse of the order in which help shows them.
+        grouped.__click_params__ = [*getattr(command, "__click_params__", []), *reversed(options)]  # type: ignore[attr-defined]
+        return grouped  # type: ignore[return-value]
+
+    return decorate
+
+
+def _stack_options(
+    *,
+    baseline: str | None,
+    stack: str | None,
+    others: tuple[str, ...],
+    pythons: tuple[str, ...] = (),
+    **axes: str | None,
+) -> StackOptions:
+    return StackOptions(versions=_versions(axes, others), stack=stack, baseline=baseline, pythons=pythons)
+
+
+def _searched_package(
+    *, package: str | None, stack: str | None, others: tuple[str, ...], **axes: str | None
+) -> SearchedPackage:
+    return SearchedPackage(package=package, stack=stack, fixed=_versions(axes, others))
+
+
+def _report_files(
+    *,
+    json_file: str | None,
+    markdown_file: str | None,
+    html_folder: str | None,
+    exports: tuple[str, ...],
+    details: bool,
+    language: str,
+) -> ReportFiles:
+    formats = []
+    for text in exports:
+        name, _, file = text.partition("=")
+        if name not in FORMATS or not file:
+            raise UsageError(
+                f"not a format with its file: {text!r}", where="--export", hint=f"formats: {', '.join(FORMATS)}"
+            )
+        try:
+            OUTPUT_FILE.convert(file, None, None)
+        except click.BadParameter as refused:
+            raise UsageError(refused.message.rstrip("."), where="--export", hint="name a writable file") from None
+        formats.append((name, file))
+    return ReportFiles(
+        json=json_file,
+        markdown=markdown_file,
+        html_folder=html_folder,
+        exports=tuple(formats),
+        details=details,
+        language=language,
+    )
+
+
+#: ``trl``, ``trl=0.24.0``, and as pip has it: ``trl==0.24.0``, ``trl>=0.23``.
+_WITH = re.compile(r"\s*([^\s=<>!~]+)\s*(?:(?:=\s*(?=[^=\s])|(?=[=<>!~]=|[<>]))(.+))?", re.DOTALL)
+
+
+def _versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, str]:
+    """Return package -> spec, from the options of single packages and from ``--with``. Raise UsageError."""
+    versions = {package: spec for package in AXES if (spec := axes.get(package))}
+    for text in others:
+        found = _WITH.fullmatch(text)
+        if found is None:
+            raise UsageError(
+                f"not a package with its releases: {text!r}", where="--with", hint="write PACKAGE or PACKAGE=SPEC"
+            )
+        package, spec = stack_plans.spelled(found[1], versions), (found[2] or stack_plans.NEWEST_THAT_FITS).strip()
+        if package in versions:
+            hint = f"write all its versions in one option: {package}={versions[package]},{spec}"
+            raise UsageError(f"{package} is given twice", where="--with", hint=hint)
+        versions[package] = spec
+    return versions
+
+
+def with_option(help: str) -> click.Option:
+    """Return ``--with PACKAGE[=SPEC]``, repeatable: ``others``."""
+    return click.Option(["--with", "others"], multiple=True, metavar="PACKAGE[=SPEC]", help=help)
+
+
+_RELEASES = (
+    click.Option(
+        ["--baseline"],
+        metavar="VERSION|NAME==VERSION",
+        help="The version to compare the others with, of a package that varies.",
+    ),
+    click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
+    with_option(
+        "Like the options below, for any package of the index. trl=0.24.0 adds that release to all stacks, trl the newest "
+        "one that goes with the baseline; trl=0.23.0,0.24.0 compares the two. Repeatable."
+    ),
+    *(
+        click.Option(
+            [f"--{package}"],
+            metavar="SPEC",
+            help=f"Releases of {package} to compare"
+            + (": 0.16.4, '0.16.*', '>=0.16,<0.17', latest." if package == AXES[-1] else "."),
+        )
+        for package in reversed(AXES)
+    ),
+)
+
+#: ``--baseline``, ``--stack``, ``--with``, and an option per package; passes ``stacks: StackOptions``.
+release_options = _group("stacks", _stack_options, _RELEASES)
+
+_PYTHON: dict[str, Any] = {
+    "multiple": True,
+    "metavar": "PATH",
+    "help": "Use an existing environment as a stack: its interpreter, or its folder. Nothing is installed into it. "
+    "Repeatable; the first one is the baseline, for named releases too.",
+}
+
+#: As `release_options`, and ``--python``.
+stack_options = _group("stacks", _stack_options, (*_RELEASES, click.Option(["--python", "pythons"], **_PYTHON)))
+
+#: ``--python`` alone; passes ``pythons``.
+python_option = click.option("--python", "pythons", **_PYTHON)
+
+#: ``--scenario``, ``--variant``, ``--device`` as globs; passes ``selection: Selection``.
+selection_options = _group(
+    "selection",
+    Selection,
+    [
+        click.Option(["--scenario", "scenarios"], multiple=True, metavar="GLOB", help="Scenarios to run. Repeatable."),
+        click.Option(
+            ["--variant", "variants"],
+            multiple=True,
+            metavar="GLOB",
+            help="Variants to run: a glob, or parameters such as 'zero_stage=2,dtype=fp32'. Repeatable.",
+        ),
+        click.Option(
+            ["--device", "devices"], multiple=True, metavar="sim|cpu|cuda|auto", help="Where to run. Repeatable."
+        ),
+    ],
+)
+
+#: ``--scenario``, ``--variant``, ``--device`` of exactly one workload; passes ``workload: WorkloadOptions``.
+workload_options = _group(
+    "workload",
+    WorkloadOptions,
+    [
+        click.Option(["--scenario"], metavar="NAME", help="The scenario, by its name in `scenarios`."),
+        click.Option(
+            ["--variant"],
+            default="base",
+            show_default=True,
+            metavar="VARIANT",
+            help="A declared variant, or parameters such as 'gradient_checkpointing=non_reentrant,model=llama-tiny'.",
+        ),
+        click.Option(
+            ["--device"],
+            metavar="sim|cpu|cuda",
+            help="Where to run it. Default: cpu if the scenario runs there, else sim; a program runs in sim.",
+        ),
+    ],
+)
+
+
+def _program(*, line: str | None, ranks: int | None = None, **options: Any) -> Program | None:
+    given = Program(line=line or "", folder=os.getcwd(), ranks=ranks, **options)
+    if line is not None:
+        return given
+    if given.set_options:
+        flag = f"--{next(iter(given.set_options)).replace('_', '-')}"
+        raise UsageError(f"{flag} without --program", where="command line", hint="it says how a program is run")
+    return None
+
+
+_DEFAULTS = Program(line="", folder="")
+_PROGRAM = [
+    click.Option(
+        ["--program", "line"],
+        metavar="LINE",
+        help="Your own training program instead of a scenario, given by its launch line: 'torchrun train.py --model qwen', "
+        "'accelerate launch ...', 'deepspeed ...', 'trl sft ...', 'llamafactory-cli train x.yaml'.",
+    ),
+    click.Option(
+        ["--rank"],
+        default=_DEFAULTS.rank,
+        metavar="R|all-kinds",
+        help="Which of the program's ranks sim simulates. all-kinds: the first, second, middle and last; the worst is "
+        f"reported. Default: {_DEFAULTS.rank}.",
+    ),
+    click.Option(
+        ["--steps"],
+        type=click.IntRange(1, 1000),
+        default=_DEFAULTS.steps,
+        metavar="N",
+        help=f"Optimizer steps of the program before the measured one. Default: {_DEFAULTS.steps}.",
+    ),
+    click.Option(
+        ["--inference"],
+        is_flag=True,
+        help="The program trains nothing: it generates, scores or evaluates, and is measured until it ends.",
+    ),
+    click.Option(["--tiny"], is_flag=True, help="Shrink the program's models: same code, two layers, small sizes."),
+    click.Option(
+        ["--synthetic-data"], is_flag=True, help="Make up the program's data sets that are not on this machine."
+    ),
+]
+_RANKS = click.Option(
+    ["--ranks"],
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Number of the program's ranks. Default: what its launch line says, else 1.",
+)
+
+_GPU = click.Option(
+    ["--gpu"],
+    default=_DEFAULTS.gpu,
+    show_default=True,
+    metavar="NAME",
+    help="The card that the program sees.",
+)
+
+#: ``--program`` and its companions; passes ``program: Program | None``.
+program_options = _group("program", _program, [_PROGRAM[0], _RANKS, _GPU, *_PROGRAM[1:]])
+
+#: The same for a command with options ``--ranks`` and ``--gpu`` of its own.
+program_beside_ranks_options = _group("program", _program, _PROGRAM)
+
+#: ``--package``, ``--stack``, ``--with``, and the version of each other package; passes ``searched: SearchedPackage``.
+searched_options = _group(
+    "searched",
+    _searched_package,
+    [
+        click.Option(["--package"], metavar="NAME", help="The package to search. Default: deepspeed."),
+        click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
+        with_option("The version of any other package in all stacks, e.g. trl=0.24.0. Repeatable."),
+        *(
+            click.Option(
+                [f"--{package}"],
+                metavar="VERSION",
+                help=f"The version of {package} in all stacks, unless it is the one that is searched.",
+            )
+            for package in reversed(AXES)
+        ),
+    ],
+)
+
+_LANGUAGE = click.Option(
+    ["--language"],
+    type=click.Choice(LANGUAGES),
+    default=ENGLISH,
+    show_default=True,
+    help="Language of the answer on the terminal; zh is Chinese.",
+)
+
+#: ``--language``, of an answer that is one screen; passes ``say: Say``.
+language_option = _group("say", lambda *, language: saying(language), [_LANGUAGE])
+
+#: ``--details``, ``--language``, ``--json``, ``--markdown``, ``--html``, ``--export``; passes ``files: ReportFiles``.
+report_options = _group(
+    "files",
+    _report_files,
+    [
+        click.Option(["--details"], is_flag=True, help="Also print the tables and the evidence."),
+        _LANGUAGE,
+        click.Option(["--json", "json_file"], type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout)."),
+        click.Option(
+            ["--markdown", "markdown_file"], type=OUTPUT_FILE, metavar="FILE", help="Write Markdown (- for stdout)."
+        ),
+        click.Option(
+            ["--html", "html_folder"],
+            metavar="DIR",
+            help="Write a static site into DIR.",
+        ),
+        click.Option(
+            ["--export", "exports"],
+            multiple=True,
+            metavar="FORMAT=FILE",
+            help=f"Write another format, e.g. junit=junit.xml. Formats: {', '.join(FORMATS)}. Repeatable.",
+        ),
+    ],
+)
+
+
+def fixed_option(help: str) -> Callable[[_Command], _Command]:
+    """Add ``--with`` alone; passes ``fixed``, package -> spec."""
+    return _group("fixed", lambda others: _versions({}, others), [with_option(help)])
+
+
+results_option = click.option("--results", metavar="DIR", help="Folder of results, or a bundle to read.")
+json_option = click.option("--json", "json_file", type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout).")
+markdown_option = click.option(
+    "--markdown", "markdown_file", type=OUTPUT_FILE, metavar="FILE", help="Write Markdown (- for stdout)."
+)
+
+
+FAIL_ON_HELP = "Findings that make the exit code 1: any of memory,time,numerics,crash; or none."
+
+
+def fail_on_option(help: str) -> Callable[[_Command], _Command]:
+    """Add ``--fail-on``; passes ``fail_on``, a tuple of words, or None if it was not given."""
+
+    def words(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+        if text is None:
+            return None
+        found = () if text == "none" else tuple(word.strip() for word in text.split(","))
+        if unknown := [word for word in found if word not in get_args(FailOn)]:
+            hint = f"there are: {', '.join(get_args(FailOn))}; or none"
+            raise UsageError(f"no such kind of finding: {unknown[0]}", where="--fail-on", hint=hint)
+        return found
+
+    return click.option("--fail-on", metavar="WORDS", callback=words, help=help)
+
+
+def card_option(help: str) -> Callable[[_Command], _Command]:
+    """Add ``--gpu NAME``; passes ``card: Card | None``."""
+
+    def named(context: click.Context, option: click.Parameter, name: str | None) -> Card | None:
+        return None if name is None else card(name)
+
+    return click.option("--gpu", "card", metavar="NAME", callback=named, help=help)
+
+
+def cards_option(command: _Command) -> _Command:
+    """Add ``--gpu NAME,...``; passes ``cards: tuple[Card, ...]``, each card once."""
+
+    def named(context: click.Context, option: click.Parameter, names: str) -> tuple[Card, ...]:
+        return tuple({found.name: found for found in (card(name.strip()) for name in names.split(","))}.values())
+
+    return click.option(
+        "--gpu",
+        "cards",
+        required=True,
+        metavar="NAME,...",
+        callback=named,
+        help="Cards to fit, e.g. A800-80G,H100-80G.",
+    )(command)
+
+
+def overhead_option(command: _Command) -> _Command:
+    """Add ``--overhead GIB``; passes ``overhead_bytes``."""
+
+    def in_bytes(context: click.Context, option: click.Parameter, gib: float) -> int:
+        return round(gib * _GIB)
+
+    return click.option(
+        "--overhead",
+        "overhead_bytes",
+        type=Number(min=0, max=1_000_000),
+        default=OVERHEAD_BYTES / _GIB,
+        show_default=True,
+        metavar="GIB",
+        callback=in_bytes,
+        help="Memory set aside on each card for the CUDA context and NCCL's buffers.",
+    )(command)
+
+
+def executor_options(command: _Command) -> _Command:
+    """Add ``--executor`` and ``--ray-address``; passes a parameter for each."""
+    command = click.option(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="With ray: the head of the cluster, or ray://HOST:10001 from outside it. Default: RAY_ADDRESS, else this "
+        "machine.",
+    )(command)
+    return click.option(
+        "--executor",
+        metavar="|".join(EXECUTORS),
+        help="Where to run cells. " + "; ".join(f"{name}: {entry.summary}" for name, entry in EXECUTORS.items()) + ".",
+    )(command)
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in some releases of click alone
+    """A duration in seconds, from ``90s``, ``30m`` or ``2h``."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smh])", str(value))
+        if found is None or not float(found[1]):
+            self.fail(f"{value!r} is no duration: write e.g. 90s, 30m or 2h", param, ctx)
+        return float(found[1]) * _SECONDS[found[2]]
+
+
+def load_settings(
+    *,
+    results: str | None = None,
+    rounds: int | None = None,
+    budget_s: float | None = None,
+    timeout_s: float | None = None,
+    fail_on: tuple[str, ...] | None = None,
+    executor: str | None = None,
+    ray_address: str | None = None,
+    image_base: str | None = None,
+) -> Settings:
+    """Return the settings with flags applied; None means that a flag was not given. Raise UsageError."""
+    if rounds is not None and budget_s is not None:
+        raise UsageError("--budget with --rounds", where="command line", hint="a fixed number of rounds has no budget")
+    settings = load(
+        {
+            "results": results,
+            "rounds": rounds,
+            "budget_s": budget_s,
+            "timeout_s": timeout_s,
+            "fail_on": fail_on,
+            "executor": executor,
+        }
+    )
+    if budget_s is not None:
+        settings = msgspec.structs.replace(settings, rounds=None)  # of the configuration
+    if ray_address is not None:
+        settings = msgspec.structs.replace(settings, ray=msgspec.structs.replace(settings.ray, address=ray_address))
+    if image_base is not None:
+        settings = msgspec.structs.replace(settings, docker=msgspec.structs.replace(settings.docker, base=image_base))
+    return settings

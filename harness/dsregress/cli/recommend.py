@@ -1,0 +1,179 @@
+"""``recommend``: the release to pin, by stored results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from dsregress.advice import gpus, recommend
+from dsregress.advice.gpus import Card
+from dsregress.advice.recommend import Advice
+from dsregress.cli import options
+from dsregress.cli.output import note_problems, write_answer
+from dsregress.cli.stored import most_common, series, stack_id
+from dsregress.cli.workload import declared_scenario
+from dsregress.config.settings import Settings
+from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
+from dsregress.model import Stack
+from dsregress.probe.scenario import Scenario, ScenarioError
+from dsregress.report.answers import recommend as recommend_report
+from dsregress.run import pipeline, targets, workloads
+from dsregress.run.workloads import Program
+from dsregress.store import Store
+from dsregress.wording import commands
+from dsregress.wording.language import Say
+
+
+@click.command("recommend")
+@click.argument("scenario", required=False)
+@options.program_beside_ranks_options
+@options.card_option("The card that the workload has to fit, e.g. A800-80G. Default: the scenario's.")
+@click.option(
+    "--variant",
+    default="base",
+    metavar="VARIANT",
+    help="Your case of the scenario, e.g. 'gradient_checkpointing=none'.",
+)
+@options.release_options
+@options.fail_on_option(
+    "Findings that rule a release out, of memory,time,numerics,crash: e.g. memory,crash. Default: the configuration's."
+)
+@options.results_option
+@options.json_option
+@options.language_option
+def command(
+    scenario: str | None,
+    program: Program | None,
+    card: Card | None,
+    variant: str,
+    stacks: options.StackOptions,
+    fail_on: tuple[str, ...] | None,
+    results: str | None,
+    json_file: str | None,
+    say: Say,
+) -> int:
+    """Choose the release to pin for SCENARIO: the newest one that nothing rules out.
+
+    Reads stored results of every device mode, and runs nothing. A release that was not measured is not recommended; the
+    report prints the command that measures it. For each rejected release it says why, and what to set if you must use it.
+
+    \b
+    Exit codes: 0 a release is recommended, and every requested one was measured; 1 every release is ruled out; 4 results
+    are missing.
+
+    \b
+    Examples:
+      recommend llama3_70b_zero3 --gpu A800-80G
+      recommend llama3_70b_zero3 --gpu A800-80G --deepspeed '>=0.16,<0.17'
+      recommend llama_zero3_backward --variant zero_stage=2 --results results/2026-11-21.jsonl.gz --fail-on memory,crash
+    """
+    settings = options.load_settings(results=results, fail_on=fail_on)
+    scenario = workloads.measured(scenario, program, settings)
+    declared = declared_scenario(settings, scenario)
+    _check_variant(declared, variant)
+    if card is None and (name := declared.parameters.get("gpu")) is not None:
+        card = gpus.card(name, where=f"{scenario}: gpu")
+    question = recommend.RecommendQuery(scenario=scenario, variant=variant, card=card, fail_on=settings.fail_on)
+    requested = _requested(settings, stacks)
+    package = targets.varied_package(settings)
+    versions = [stack.versions[package] for stack in requested]
+    others = {name: spec for name, spec in stacks.versions.items() if name != package}
+    again = Remeasure(question, declared, package, stacks.baseline or settings.baseline, others)
+    store = Store(settings.results)
+    known = [name for name in store.stack_ids() if next(store.files([name], scenario), None) is not None]
+    if not known:
+        hint = f"`{again.command(versions)}` measures some"
+        raise NothingMeasured(f"no results of {scenario}", where=settings.results, hint=hint)
+    like = requested[0].id if requested else most_common(known, package)
+    try:
+        baseline = stack_id(again.baseline, package, series(like, package, known), like=like)
+    except UsageError:
+        hint = f"`{again.command(versions)}` measures it, or take another with --baseline"
+        raise NothingMeasured(
+            f"no results of {scenario} for the baseline {again.baseline}", where=settings.results, hint=hint
+        ) from None
+    candidates = [stack.id for stack in requested if stack.id in known] or (
+        [] if requested else series(baseline, package, known)
+    )
+    problems: list[str] = []
+    compared = list(dict.fromkeys([baseline, *candidates]))
+    comparison = pipeline.compare_stored([store], baseline, settings, problems.append, compared, scenario)
+    note_problems(problems)
+    if baseline not in comparison.names:
+        hint = f"`{again.command(versions)}` measures it, or take another with --baseline"
+        raise NothingMeasured(
+            f"no result of {scenario} can be read for the baseline", where=settings.results, hint=hint
+        )
+    missing = [stack.versions[package] for stack in requested if stack.id not in known]
+    advice = recommend.advise(question, declared, comparison, package, compared, missing)
+    lines = again.commands(advice)
+    write_answer(
+        lambda: say(recommend_report.as_text(advice, lines)),
+        (json_file, lambda: recommend_report.as_json(advice, lines)),
+    )
+    return exit_code(advice)
+
+
+def exit_code(advice: Advice) -> int:
+    """Return the exit code that the command's help describes."""
+    if advice.missing or (advice.pick is None and any(release.unknown for release in advice.newer)):
+        return EXIT_NOTHING_MEASURED
+    return EXIT_REGRESSION if advice.pick is None else EXIT_OK
+
+
+def _check_variant(scenario: Scenario, variant: str) -> None:
+    """Raise UsageError for a variant that the scenario cannot run."""
+    try:
+        for device in scenario.devices:
+            scenario.resolve(variant, device)
+    except ScenarioError as error:
+        raise UsageError(str(error), where="--variant", hint=f"`{commands.SCENARIOS}` lists them") from None
+
+
+def _requested(settings: Settings, stacks: options.StackOptions) -> Sequence[Stack]:
+    """Return the stacks that the options name; empty if they name none."""
+    if not stacks.names_releases:
+        return ()
+    return pipeline.plan_stacks(settings, stacks.choice(), pipeline.new_installer(settings)).stacks
+
+
+class Remeasure:
+    """The commands that measure missing results."""
+
+    def __init__(
+        self,
+        question: recommend.RecommendQuery,
+        scenario: Scenario,
+        package: str,
+        baseline: str,
+        others: Mapping[str, str],
+    ) -> None:
+        self._question = question
+        self._scenario = scenario
+        self._package = package
+        self.baseline = baseline
+        self._others = others
+
+    def commands(self, advice: Advice) -> list[str]:
+        """Return one command for all releases without a verdict, and one for settings to try in those that are ruled out."""
+        unknown = [release.version for release in (*advice.newer, *advice.older) if release.unknown]
+        wanted = list(dict.fromkeys([*advice.missing, *unknown]))
+        lines = [self.command(wanted)] if wanted else []
+        stuck = [r.version for r in advice.newer if not r.unknown and not r.ways]
+        others = list(self._scenario.remedy_ids.values())
+        if stuck and others:
+            lines.append(self.command(stuck, others))
+        return lines
+
+    def command(self, versions: Sequence[str], variants: Sequence[str] = ()) -> str:
+        """Return the command that measures these versions and the baseline."""
+        return commands.regress(
+            package=self._package,
+            versions=[self.baseline, *versions] if versions else (),
+            baseline=self.baseline if versions else "",
+            others=self._others,
+            scenario=self._question.scenario,
+            variants=variants or (self._question.variant,),
+            device="sim" if "sim" in self._scenario.devices else "",
+        )

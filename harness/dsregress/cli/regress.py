@@ -1,0 +1,196 @@
+"""``regress``: measure stacks against a baseline and report what differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from dsregress.cli import options
+from dsregress.cli.lines import say
+from dsregress.cli.output import write_reports
+from dsregress.cli.progress import Progress, duration_text
+from dsregress.config.settings import MOST_ROUNDS, Settings, selecting
+from dsregress.envs.installer import Installer
+from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
+from dsregress.probe.scenario import BASE_VARIANT
+from dsregress.run import pipeline, workloads
+from dsregress.run.eta import GUESSED_STACK_S, expected_s, guessed_s
+from dsregress.run.matrix import Selection
+from dsregress.run.targets import disk_need_here
+from dsregress.run.workloads import Program
+from dsregress.store import Store
+from dsregress.versions import locking
+from dsregress.wording.quantities import plural
+
+
+@click.command("regress")
+@options.stack_options
+@options.selection_options
+@click.option(
+    "--select",
+    "named",
+    metavar="NAME",
+    help="A named selection of the configuration, e.g. reported. One that has the name of a stack runs on that stack.",
+)
+@options.program_options
+@click.option(
+    "--budget",
+    "budget_s",
+    type=options.Duration(),
+    metavar="DURATION",
+    help="Time for timed rounds, which stop once every step time is known to be slower, faster or the same. Default: 3m.",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(0, MOST_ROUNDS),
+    metavar="N",
+    help="A fixed number of timed rounds per cell instead; 0 for no timing.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=float,
+    metavar="SECONDS",
+    help="Stop a cell that shows no sign of life for this long.",
+)
+@click.option("--fresh", is_flag=True, help="Measure everything again, even if results are stored.")
+@click.option(
+    "--explain/--no-explain",
+    default=None,
+    help="Name the lines of code that hold the memory of each finding. Default: yes, except for long simulations.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time; run nothing.")
+@options.executor_options
+@click.option(
+    "--image-base", metavar="IMAGE", help="With docker: base image of the stacks' images, e.g. python:3.11-slim."
+)
+@options.results_option
+@options.fail_on_option(options.FAIL_ON_HELP)
+@options.report_options
+def command(
+    stacks: options.StackOptions,
+    selection: Selection,
+    named: str | None,
+    program: Program | None,
+    budget_s: float | None,
+    rounds: int | None,
+    timeout_s: float | None,
+    fresh: bool,
+    explain: bool | None,
+    dry_run: bool,
+    executor: str | None,
+    ray_address: str | None,
+    image_base: str | None,
+    results: str | None,
+    fail_on: tuple[str, ...] | None,
+    files: options.ReportFiles,
+) -> int:
+    """Measure stacks against a baseline and report what differs.
+
+    Builds an isolated environment for each stack, trains the selected scenarios in it, stores each run in the results
+    folder, and compares the runs. Stored results are reused. Without options, it runs the stacks and scenarios of
+    [tool.dsregress] in pyproject.toml.
+
+    \b
+    Examples:
+      regress --deepspeed 0.15.0,0.16.4,0.16.8        three releases against the configured baseline
+      regress --deepspeed '>=0.16,<0.17'              every release in a range
+      regress --baseline 0.16.8 --deepspeed latest    is upgrading safe?
+      regress --transformers '4.49.*,latest'          compare releases of another package, DeepSpeed fixed
+      regress --with trl=0.23.0,0.24.0                compare releases of any package
+      regress --deepspeed 0.16.8 --torch 2.4.1 --transformers 4.37.2    pin the stack of an older program
+      regress --program 'torchrun train.py --model qwen' --ranks 8 --deepspeed 0.16.4,0.16.8 --with trl=0.24.0
+      regress --scenario 'llama*' --variant 'zero_stage=*' --device cpu
+      regress --select reported                       the reported systems, by their own code
+      regress --select llamafactory-6800              a bug report's job on the report's versions
+      regress --python /opt/conda/envs/rlhf           an existing environment, unchanged
+      regress --python envs/old --python envs/new     two of them; the first is the baseline
+      regress --python envs/old --deepspeed latest    an existing environment against a built one
+      regress --explain                               explain long simulations too, such as the 70B
+      regress --executor ray --ray-address head:6379  on all nodes of a cluster: see docs/scale-out.md
+      regress --json out.json --fail-on memory,crash  for CI: exit code 1 for memory and crashes only
+    """
+    settings = options.load_settings(
+        rounds=rounds,
+        budget_s=budget_s,
+        timeout_s=timeout_s,
+        results=results,
+        executor=executor,
+        ray_address=ray_address,
+        image_base=image_base,
+        fail_on=fail_on,
+    )
+    if named is not None:
+        if selection.scenarios or selection.variants or program is not None:
+            what = "cannot be combined with --scenario, --variant or --program"
+            raise UsageError(what, where="--select", hint="give one of the two")
+        settings = selecting(settings, named)
+        if named in settings.stacks and stacks.stack is None and not stacks.pythons:
+            stacks = msgspec.structs.replace(stacks, stack=named)
+    if program is not None:
+        selection = _of_program(selection, workloads.chosen(None, program, settings))
+    choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=fresh, explain=explain)
+    installer = pipeline.new_installer(settings)
+    planned = pipeline.plan(settings, choice, installer)
+    if dry_run:
+        _print_plan(planned, settings)
+        _print_disk(planned, settings, installer)
+        return EXIT_OK
+    with Progress() as progress:
+        for skipped in planned.matrix.skipped:
+            progress.note(f"skipped: {skipped.workload}: {skipped.reason}")
+        if not planned.matrix.cells:
+            progress.note("nothing was measured: every selected workload is skipped here")
+            return EXIT_NOTHING_MEASURED
+        comparison = pipeline.regress(settings, choice, planned, installer, progress)
+    return write_reports(comparison, settings, files)
+
+
+def _of_program(selection: Selection, name: str) -> Selection:
+    """Select the program unchanged, in sim, unless the selection has other values."""
+    return Selection(
+        scenarios=selection.scenarios or (name,),
+        variants=selection.variants or (BASE_VARIANT,),
+        devices=selection.devices or ("sim",),
+    )
+
+
+def _print_disk(planned: pipeline.Planned, settings: Settings, installer: Installer) -> None:
+    """Print the disk space that the environments will take, if they are built here."""
+    if settings.executor != "local":
+        return
+    stacks = {cell.environment_stack.id: cell.environment_stack for cell in planned.matrix.cells}
+    cache = Path(settings.environments) / "locks"
+    locked = [locking.known(stack, cache=cache) for stack in stacks.values() if not stack.existed]
+    need = disk_need_here(settings, installer, [lock for lock in locked if lock is not None])
+    if need.text:
+        say(need.text)
+    if unknown := sum(lock is None for lock in locked):
+        say(f"{plural(unknown, 'environment')} to build whose disk is not known: not resolved yet")
+    for line in need.notes:
+        say(line)
+
+
+def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
+    cells = planned.matrix.cells
+    store = Store(settings.results)
+    known = expected_s(cells, store)
+    expected = {**guessed_s(cells, known, store), **known}
+    for cell in cells:
+        say(cell.id)
+    for skipped in planned.matrix.skipped:
+        say(f"skipped: {skipped.workload}: {skipped.reason}")
+    unknown = sum(cell.workload not in known for cell in cells)
+    stacks = len(planned.stacks.stacks)
+    text = f"{len(cells)} cells on {stacks} stacks"
+    if any(cell.workload not in expected for cell in cells):
+        say(f"{text}; duration unknown: no program has run here yet")
+        return
+    if cells:
+        seconds = GUESSED_STACK_S * stacks + sum(expected[cell.workload] for cell in cells)
+        text += f", about {duration_text(seconds)} including builds, if no result is reused"
+    if unknown:
+        text += f" (a guess for the {unknown} that never ran here)"
+    say(text)

@@ -1,0 +1,126 @@
+"""``remedies``: the gain of each remedy."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+from packaging.version import Version
+
+from dsregress.advice import fit, gpus, remedies
+from dsregress.advice.gpus import Card
+from dsregress.cli import options
+from dsregress.cli.output import exit_code_of, write_answer
+from dsregress.cli.progress import Progress
+from dsregress.cli.stored import published_results, stored_stacks
+from dsregress.cli.workload import declared_scenario
+from dsregress.config.settings import MOST_ROUNDS
+from dsregress.envs import hardware
+from dsregress.errors import NothingMeasured, UsageError
+from dsregress.probe.scenario import DEVICES, Scenario
+from dsregress.report.answers import remedies as remedies_report
+from dsregress.run import pipeline, targets, workloads
+from dsregress.run.published import answering
+from dsregress.run.workloads import Program
+
+
+@click.command("remedies")
+@click.argument("scenario", required=False)
+@options.program_beside_ranks_options
+@options.card_option("The card to fit, e.g. A800-80G. Default: the scenario's.")
+@click.option(
+    "--device", type=click.Choice([*DEVICES, "auto"]), default="auto", show_default=True, help="Where to run it."
+)
+@click.option(
+    "--ranks",
+    type=click.IntRange(1, fit.MOST_RANKS),
+    metavar="N",
+    help="Number of ranks, e.g. 64. Default: the scenario's.",
+)
+@click.option(
+    "--variant", default="base", metavar="VARIANT", help="The case before any remedy, e.g. 'sequence_length=4096'."
+)
+@options.stack_options
+@options.overhead_option
+@click.option(
+    "--rounds", type=click.IntRange(0, MOST_ROUNDS), metavar="N", help="Timed rounds per case, if it is timed."
+)
+@click.option("--fresh", is_flag=True, help="Run everything again, even if results are stored.")
+@options.results_option
+@options.json_option
+@options.markdown_option
+def command(
+    scenario: str | None,
+    program: Program | None,
+    card: Card | None,
+    device: str,
+    ranks: int | None,
+    variant: str,
+    stacks: options.StackOptions,
+    overhead_bytes: int,
+    rounds: int | None,
+    fresh: bool,
+    results: str | None,
+    json_file: str | None,
+    markdown_file: str | None,
+) -> int:
+    """Measure each remedy of SCENARIO alone, and the best combination, against the unmodified case.
+
+    Remedies are the usual advice, declared by the scenario (`scenarios` lists them). Each one is run, in sim as one rank at
+    full scale, and the report says which of them do nothing or make it worse. Results are stored and reused. Results from
+    --results are used even if another version of the probe measured them; the answer names that version. The default
+    release is the newest configured one.
+
+    \b
+    Examples:
+      remedies llama3_70b_zero3 --gpu A800-80G --deepspeed 0.16.4
+      remedies llama3_70b_zero3 --gpu A100-80G --ranks 64 --deepspeed 0.16.4,0.16.8 --markdown remedies.md
+      remedies llama3_70b_zero3 --variant gradient_checkpointing=reentrant --deepspeed latest
+    """
+    settings = options.load_settings(results=results, rounds=rounds)
+    if program is not None:
+        program = msgspec.structs.replace(program, gpu=card.name if card is not None else program.gpu)
+    scenario = workloads.chosen(scenario, program, settings)
+    declared = declared_scenario(settings, scenario)
+    mode = _device(declared, device)
+    if card is None and mode == "sim" and (name := declared.parameters.get("gpu")) is not None:
+        card = gpus.card(name, where=f"{scenario}: gpu")
+    question = remedies.RemediesQuery(
+        scenario=scenario, variant=variant, device=mode, card=card, ranks=ranks, overhead_bytes=overhead_bytes
+    )
+    remedies.check(question, declared)
+    installer = pipeline.new_installer(settings)
+    package = targets.varied_package(settings)
+    planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
+    compared = planned.stacks
+    published, settings = published_results(results, settings, scenario, fresh=fresh)
+    if not stacks.names_releases:
+        compared = stored_stacks(
+            published, compared, lambda stack: remedies.first_cells(question, declared, stack).values(), package
+        )
+        compared = (max(compared, key=lambda stack: Version(stack.versions[package])),)
+    pinned = [stack for one in compared for stack in remedies.pinned_stacks(one, declared).values()]
+    every = list({stack.id: stack for stack in (*compared, *pinned)}.values())
+    with (
+        Progress() as progress,
+        answering(settings, every, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
+    ):
+        answers = [remedies.answer(question, declared, stack, run) for stack in compared]
+    write_answer(
+        lambda: remedies_report.as_text(answers),
+        (json_file, lambda: remedies_report.as_json(answers)),
+        (markdown_file, lambda: remedies_report.as_markdown(answers)),
+    )
+    cases = [case for found in answers for case in found.cases]
+    if all(case.peak_bytes is None for case in cases):
+        raise NothingMeasured("no case ran to its end", where="remedies", hint="the table says why")
+    return exit_code_of((case.cell, case.outcome) for case in cases)
+
+
+def _device(scenario: Scenario, device: str) -> str:
+    """Return the device mode that is meant. Raise UsageError for ``cuda`` without a GPU."""
+    if device == "auto":  # full scale first: remedies are for jobs that do not fit
+        preferred = ("cuda", "sim", "cpu") if hardware.has_gpu() else ("sim", "cpu", "cuda")
+        device = next(mode for mode in preferred if mode in scenario.devices)
+    if device == "cuda" and not hardware.has_gpu():
+        raise UsageError("no GPU on this machine", where="--device", hint="take sim or cpu")
+    return device

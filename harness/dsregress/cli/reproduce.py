@@ -1,0 +1,274 @@
+"""``reproduce``: a finding without the harness, in one short script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from dsregress.bisect import candidates, questions
+from dsregress.cli import options
+from dsregress.cli.named_files import read_named
+from dsregress.cli.output import write_answer
+from dsregress.cli.progress import Progress
+from dsregress.cli.stored import measuring_settings
+from dsregress.cli.workload import declared_scenario, named_cell
+from dsregress.config.settings import Settings
+from dsregress.errors import EXIT_OK, EXIT_REGRESSION, UsageError
+from dsregress.model import AXES, Cell, Result, Stack, WorkloadParts
+from dsregress.probe.scenario import Scenario, ScenarioError
+from dsregress.report.answers import reproduce as report
+from dsregress.report.answers import stored
+from dsregress.report.answers.issue import as_issue
+from dsregress.report.answers.stored import StoredReproduction
+from dsregress.report.known_answers import known_answers
+from dsregress.report.upstream_changes import in_words, introduced
+from dsregress.reproduce.cells import DEVICE
+from dsregress.reproduce.factors import BY_NAME as FACTORS
+from dsregress.reproduce.factors import SIMPLEST_OF
+from dsregress.reproduce.reduction import Condition, Reduced
+from dsregress.reproduce.reproduction import (
+    ReducedFinding,
+    ReleaseAnswer,
+    Reproduction,
+    Request,
+    reproduce,
+    write_script,
+)
+from dsregress.run import pipeline, targets
+from dsregress.run.session import session
+from dsregress.store import Store, newest
+from dsregress.versions import commits
+from dsregress.versions.stacks import of_id, spelled
+
+
+@click.command("reproduce")
+@click.argument("finding", metavar="FINDING")
+@click.option(
+    "--metric", metavar="NAME", help="Which of the cell's findings, as in `bisect`. Default: the most serious."
+)
+@click.option("--against", metavar="VERSION", help="A release without the finding. Default: the nearest stored one.")
+@click.option(
+    "--output",
+    type=options.OUTPUT_FILE,
+    metavar="FILE",
+    default="reproduce.py",
+    show_default=True,
+    help="The script to write.",
+)
+@click.option(
+    "--conditions/--no-conditions",
+    default=True,
+    help="Find which factors the finding needs. This takes most of the time.",
+)
+@click.option("--issue", is_flag=True, help="Print Markdown for the upstream tracker instead.")
+@options.searched_options
+@options.results_option
+@options.json_option
+def command(
+    finding: str,
+    metric: str | None,
+    against: str | None,
+    output: str,
+    conditions: bool,
+    issue: bool,
+    searched: options.SearchedPackage,
+    results: str | None,
+    json_file: str | None,
+) -> int:
+    """Write a script that shows a finding with the released packages alone, and say what the finding needs.
+
+    FINDING is a cell, as in `explain`: VERSION/scenario/variant/device, an id, or a glob that matches one stored cell.
+    The cell's parameters are simplified as long as the finding stays. Each trial is measured in this release and in one
+    without the finding. The script is made from the parameters that are left, and is run in both releases before it is
+    written.
+
+    FINDING may also be a file that --json wrote. Its script is written again, by this version, and run in the same
+    releases; the conditions stay.
+
+    \b
+    Examples:
+      reproduce 0.18.3/llama_zero3_backward/gradient_accumulation_steps=4,zero_stage=1,gradient_accumulation_dtype=none/cpu
+      reproduce 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu --metric backward.device_retained_bytes
+      reproduce 0.19.3/llama_zero3_backward/gradient_clipping=none/cpu --metric configuration:deepspeed.gradient_clipping
+      reproduce 0.17.5/llama_zero3_backward/world_size=4,hpz_partition_size=2/cpu --issue --results sweep.jsonl.gz
+
+    \b
+    Exit codes: 0 the script shows the finding; 1 it does not, or none can be written; 2 no such cell; 3 the harness failed;
+    4 the finding does not appear when it is measured.
+    """
+    _check_is_finding(finding)
+    file = Path(output).name
+    if file in ("", "..") or file.startswith("-"):  # it is run by its name, after torchrun's options
+        raise UsageError(f"no name for a script: {output}", where="--output", hint="name a file, e.g. reproduce.py")
+    settings = msgspec.structs.replace(options.load_settings(results=results), executor="local")
+    store = Store(settings.results)
+    settings = measuring_settings(settings, store)
+    installer = pipeline.new_installer(settings)
+    earlier = _earlier(finding) if finding.endswith(".json") else None
+    if earlier is not None:
+        _check_is_open(finding, earlier, metric, against, searched)
+        settings = _in_its_stack(settings, earlier)
+        finding, metric, against = earlier.cell, earlier.metric, earlier.good
+    named = searched.package if earlier is None else earlier.package
+    package = spelled(named or targets.varied_package(settings), settings.stack)
+    if package != targets.varied_package(settings) and not against:
+        raise UsageError(f"no release of {package} to compare with", where="--against", hint="name one")
+    if package in searched.fixed:
+        option = f"--{package}" if package in AXES else "--with"
+        hint = f"its releases are the VERSION of {finding} and --against; to vary another package, name it: --package"
+        raise UsageError(f"{package} is what the releases differ in", where=option, hint=hint)
+    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
+    cell = named_cell(finding, settings, store, installer, {}, package)
+    if cell.framework not in SIMPLEST_OF:
+        hint = "scripts train by DeepSpeed's own engine, or by transformers' Trainer"
+        raise UsageError(f"{cell.scenario} trains by {cell.framework}", where=finding, hint=hint)
+    simplest = declared_scenario(settings, SIMPLEST_OF[cell.framework])
+
+    def in_release(version: str) -> Stack:
+        return commits.stack_of(cell.stack, package, version, label=version)
+
+    if earlier is not None:
+        again = _reduced(earlier, cell, simplest, in_release, file)
+        with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+            found = write_script(again, simplest, opened)
+    else:
+        other = in_release(candidates.one_release(package, against, installer)) if against else None
+        request = Request(
+            cell=cell,
+            question=questions.parse(metric) if metric else None,
+            against=other,
+            baseline=other or in_release(settings.baseline),
+            package=package,
+            stored=_stored(store, cell, package),
+            detail_of=pipeline.details_of([store, Store(settings.results)]),
+            file=file,
+            conditions=conditions,
+        )
+        with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+            found = reproduce(request, simplest, opened)
+    script = found.script
+    write_answer(
+        lambda: as_issue(found, _introduced(found, settings)) if issue else report.as_text(found),
+        (json_file, lambda: report.as_json(found)),
+        (output if script is not None else None, lambda: script.text if script is not None else ""),
+    )
+    return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
+
+
+def _check_is_finding(text: str) -> None:
+    """Raise UsageError if the text names a file that is not an answer."""
+    path = Path(text)
+    if text.endswith(".json") or not path.is_file():
+        return
+    answer = path.with_suffix(".json")
+    hint = "name a cell, VERSION/scenario/variant/device, or a file that `reproduce CELL --json FILE` wrote"
+    if path.suffix == ".py" and answer.is_file():
+        hint = f"name the answer beside it: {answer}"
+    elif text.endswith((".jsonl", ".jsonl.gz")):
+        hint = f"name one of its cells, and the file by an option: VERSION/scenario/variant/device --results {text}"
+    raise UsageError("not a finding: this is a file", where=text, hint=hint)
+
+
+def _check_is_open(
+    file: str, earlier: StoredReproduction, metric: str | None, against: str | None, searched: options.SearchedPackage
+) -> None:
+    """Raise UsageError if an option sets something that the answer already has."""
+    packages = {f"--{name}" if name in AXES else f"--with {name}": spec for name, spec in searched.fixed.items()}
+    if of_id(earlier.cell.partition("/")[0]) is None:
+        packages = {}  # the answer does not name them
+    given = {"--metric": metric, "--against": against, "--package": searched.package, "--stack": searched.stack}
+    if taken := [option for option, value in {**given, **packages}.items() if value]:
+        cell = f"{earlier.bad}/{earlier.cell.partition('/')[2]}"
+        hint = f"leave the option out, or reproduce the cell anew with it: {cell}"
+        raise UsageError(f"{file} says it already", where=taken[0], hint=hint)
+
+
+def _in_its_stack(settings: Settings, earlier: StoredReproduction) -> Settings:
+    """Return the settings with the packages that an answer was measured with, if it names them all."""
+    stack = of_id(earlier.cell.partition("/")[0])
+    if stack is None:
+        return settings
+    framework = targets.varied_package(settings)
+    varied = framework if framework in stack.versions else earlier.package
+    table = {name: (version,) if name == varied else version for name, version in stack.versions.items()}
+    return msgspec.structs.replace(settings, stack=table, python=stack.python)
+
+
+def _earlier(file: str) -> StoredReproduction:
+    """Return the answer in a file. Raise UsageError."""
+    problems: list[str] = []
+    hint = "name a file that `reproduce CELL --json FILE` wrote"
+    content = read_named(file, hint=hint)
+    found = stored.read([(file, content)], lambda _, why: problems.append(why)).reproductions
+    if not found:
+        raise UsageError("; ".join(problems) or "no answer of `reproduce`", where=file, hint=hint)
+    return found[0]
+
+
+def _reduced(
+    earlier: StoredReproduction, cell: Cell, simplest: Scenario, in_release: Callable[[str], Stack], file: str
+) -> ReducedFinding:
+    """Return the reusable parts of an earlier answer. Raise UsageError if it is about another cell."""
+    if cell.id != earlier.cell:
+        hint = "name its packages: --torch, --transformers and so on"
+        raise UsageError(f"the answer is about another stack: {earlier.cell}", where=cell.id, hint=hint)
+    try:
+        parameters = simplest.resolve(earlier.smallest.variant, DEVICE)
+    except ScenarioError as error:
+        hint = "reproduce the finding anew"
+        raise UsageError(
+            f"its smallest cell is no cell any more: {error}", where=earlier.smallest_cell, hint=hint
+        ) from None
+    kept = {
+        one.factor: one for one in (*earlier.needs, *earlier.indifferent, *earlier.not_known) if one.factor in FACTORS
+    }
+    conditions = tuple(
+        Condition(
+            factor=FACTORS[name],
+            value=FACTORS[name].value_in(parameters),
+            shown=one.shown,
+            hidden=one.hidden,
+            unknown=one.unknown,
+        )
+        for name, one in kept.items()
+    )
+    return ReducedFinding(
+        cell=cell,
+        question=earlier.question,
+        package=earlier.package,
+        good=in_release(earlier.good),
+        later=in_release(earlier.runs[2].version) if len(earlier.runs) > 2 else None,
+        reduced=Reduced(parameters=parameters, conditions=conditions),
+        history=tuple(ReleaseAnswer(version=one.version, answer=one.answer, text=one.text) for one in earlier.releases),
+        trials=earlier.trials,
+        file=file,
+    )
+
+
+def _introduced(found: Reproduction, settings: Settings) -> str:
+    """Return the change that introduced the fault, in words, by the stored answers of `bisect` that reports are joined
+    with."""
+
+    def parameters_of(workload: WorkloadParts) -> dict[str, Any] | None:
+        try:
+            return declared_scenario(settings, workload.scenario).resolve(workload.variant, DEVICE)
+        except (UsageError, ScenarioError):  # of another project, or of a scenario that has gone
+            return None
+
+    known = known_answers(settings.results, settings.reproducers).stored
+    change = introduced(found, known.bisections, parameters_of)
+    return in_words(change) if change is not None else ""
+
+
+def _stored(store: Store, cell: Cell, package: str) -> dict[str, Result]:
+    """Return version -> the newest stored result of the cell's workload, in stacks that otherwise are the cell's."""
+    series = commits.stack_of(cell.stack, package, "")
+    return {
+        result.cell.stack.versions[package]: result
+        for result in newest(store.load(scenario=cell.scenario).results).values()
+        if result.cell.workload == cell.workload and commits.stack_of(result.cell.stack, package, "") == series
+    }

@@ -1,0 +1,135 @@
+"""``show``: stored measurements as they are."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Column, Table
+from rich.text import Text
+
+from dsregress.advice import fit, gpus
+from dsregress.advice.gpus import estimate
+from dsregress.cli import options
+from dsregress.cli.output import console, note_problems
+from dsregress.errors import NothingMeasured
+from dsregress.model import Result
+from dsregress.probe.border.wire import PHASES
+from dsregress.report.plain import plain
+from dsregress.store import Store, newest
+from dsregress.wording import commands
+from dsregress.wording.names import outcome_text
+from dsregress.wording.quantities import quantity
+
+_MIB = 1 << 20
+
+
+@click.command("show")
+@click.argument("pattern", default="*")
+@options.results_option
+def command(pattern: str, results: str | None) -> None:
+    """Print the newest stored measurements of cells. PATTERN is a glob over cell ids: stack/scenario/variant/device.
+
+    \b
+    Examples:
+      show '*deepspeed0.16.4/llama*'
+      show '*/gradient_checkpointing=non_reentrant/cpu'
+    """
+    settings = options.load_settings(results=results)
+    store = Store(settings.results)
+    loaded = store.load()
+    note_problems(loaded.problems)
+    found = {name: result for name, result in newest(loaded.results).items() if fnmatch.fnmatchcase(name, pattern)}
+    if not found:
+        raise NothingMeasured(
+            f"no stored cell matches {pattern}", where=settings.results, hint=f"`{commands.STACKS}` lists them"
+        )
+    shown = console()
+    for name, result in sorted(found.items()):
+        shown.print(Text.assemble((plain(name), "bold"), f"  {plain(outcome_text(result.outcome))}"), soft_wrap=True)
+        measured = f"measured {result.started_at} in {result.duration_s:.1f} s, session {result.session}"
+        shown.print(Text(f"  {plain(measured)}"), soft_wrap=True)
+        if result.record is not None and result.record.ranks:
+            shown.print(_table(result))
+            for line in _loss_scales(result):
+                shown.print(Text(f"  {plain(line)}"), soft_wrap=True)
+            for line in _models(result):
+                shown.print(Text(f"  {plain(line)}"), soft_wrap=True)
+
+
+def _table(result: Result) -> Table:
+    """Return the worst rank's values by phase, in MiB, seconds and counts."""
+    assert result.record is not None
+    headings = ("peak MiB", "held MiB", "host peak", "host held", "s", "calls", "collec-\ntives")
+    table = Table(Column("phase", no_wrap=True), *headings, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    of_models = dict.fromkeys(phase for rank in result.record.ranks for phase in rank.phases if phase not in PHASES)
+    for phase in (*PHASES, *of_models):
+        readings = [rank.phases[phase] for rank in result.record.ranks if phase in rank.phases]
+        if not readings:
+            continue
+        memory = (
+            max(reading.device_peak_bytes for reading in readings),
+            max(reading.device_retained_bytes for reading in readings),
+            max(reading.host_peak_bytes for reading in readings),
+            max(reading.host_retained_bytes for reading in readings),
+        )
+        table.add_row(
+            phase,
+            *(f"{nbytes / _MIB:,.3f}" for nbytes in memory),
+            f"{max(reading.seconds for reading in readings):.4f}",
+            f"{max(reading.host_calls for reading in readings):,}",
+            f"{max(sum(count for count, _ in reading.collectives.values()) for reading in readings):,}",
+        )
+    return table
+
+
+def _loss_scales(result: Result) -> Iterator[str]:
+    """Yield the skipped steps and loss scales of each model trained in fp16."""
+    first = result.record.ranks[0] if result.record is not None else None
+    if first is None:
+        return
+    for name, numerics in {"": first.numerics, **first.models}.items():
+        if numerics is not None and numerics.loss_scales:
+            steps, scales = len(numerics.loss_scales), [f"{scale:g}" for scale in numerics.loss_scales[-3:]]
+            of = f" of {name}" if name else ""
+            yield f"fp16: {numerics.skipped_steps} of {steps} steps{of} skipped; loss scale at the end: {', '.join(scales)}"
+
+
+def _models(result: Result) -> Iterator[str]:
+    """Yield the models' estimates for a simulated cell that names its card: the use of its bytes, and the time of a step."""
+    cell = result.cell
+    name = cell.parameters.get("gpu")
+    if cell.device != "sim" or name is None or "world_size" not in cell.parameters:
+        return
+    card = gpus.known_card(str(name))
+    if card is None:
+        yield f"nothing is said of its card: {name} is not known here"
+        return
+    question = fit.FitQuery(
+        scenario=cell.scenario,
+        variant=cell.variant,
+        cards=(card,),
+        ranks=(cell.parameters["world_size"],),
+    )
+    line = fit.judge_cell(question, question.cards[0], result)
+    if line.traffic is not None and line.traffic.inside_bytes + line.traffic.between_bytes:
+        inside, between = (quantity(size, "bytes") for size in (line.traffic.inside_bytes, line.traffic.between_bytes))
+        nodes = f"nodes of {question.gpus_per_node}"
+        yield f"in a step a rank sends {inside} inside {nodes}, {between} between them ({line.traffic.share_between:.0%})"
+    if time := _step_time(line, question.cards[0]):
+        yield time
+
+
+def _step_time(line: fit.FitLine, card: gpus.Card) -> str:
+    if line.least_step_s is None:
+        return line.dtype_note
+    phases = ", ".join(
+        f"{phase} {quantity(bound.least_s, 's')} ({bound.limit})" for phase, bound in line.bounds.items()
+    )
+    least = f"on {card.name} a step takes at least {quantity(line.least_step_s, 's')}, by a model: {phases}"
+    if line.estimated_step_s is None:
+        return least
+    error = estimate.largest_error(card) * 100
+    return f"{least}; about {quantity(line.estimated_step_s, 's')} are to be expected, give or take {error:.0f} %"

@@ -1,0 +1,199 @@
+"""``upgrade``: tells, by stored results, if the packages of a file can go to newer releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import click
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from dsregress.advice import upgrade
+from dsregress.advice.gpus import Card
+from dsregress.advice.upgrade import Upgrade, UpgradeVerdict
+from dsregress.cli import options
+from dsregress.cli.named_files import STDIN, read_named
+from dsregress.cli.output import note_problems, write_answer
+from dsregress.cli.stored import Way, way
+from dsregress.cli.workload import declared_scenario
+from dsregress.config.settings import Settings
+from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
+from dsregress.model import AXES
+from dsregress.report.answers import upgrade as upgrade_report
+from dsregress.run import pipeline, targets, workloads
+from dsregress.run.workloads import Program
+from dsregress.store import Store
+from dsregress.versions import installed, stacks
+from dsregress.versions.installed import Installed
+from dsregress.versions.specs import UnknownVersion
+from dsregress.wording import commands
+from dsregress.wording.quantities import listing, plural
+
+_LATEST = "latest"
+
+#: Packages that jobs train with, and that `regress --with` compares, besides those of every stack.
+_BESIDES = ("trl",)
+
+
+@click.command("upgrade")
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="FILE",
+    help="A requirements file, uv.lock, or the output of `pip freeze` (- for stdin): what is installed.",
+)
+@click.option(
+    "--to",
+    "wanted",
+    multiple=True,
+    metavar="latest|VERSION|NAME==VERSION",
+    help="The version to upgrade to, of deepspeed or of the named package. Repeatable; packages that are not named "
+    "stay. Default: the latest of each package.",
+)
+@click.option("--scenario", metavar="NAME", help="Your kind of training. Default: all stored results.")
+@options.program_beside_ranks_options
+@options.card_option("The card that jobs have to fit, e.g. A800-80G. Default: each scenario's.")
+@options.results_option
+def command(
+    source: str,
+    wanted: tuple[str, ...],
+    scenario: str | None,
+    program: Program | None,
+    card: Card | None,
+    results: str | None,
+) -> int:
+    """Say for each package in FILE whether it can be upgraded, and if not, what to set or which release to use.
+
+    Reads stored results, and runs nothing. Lists the problems that the new release has and the installed one does not, most
+    serious first. Each package is judged by itself. For a package without results, it prints the command that measures it.
+
+    \b
+    Exit codes: 0 every package can be upgraded; 1 a setting must change, or an upgrade is ruled out; 4 something is not
+    measured.
+
+    \b
+    Examples:
+      upgrade --from requirements.txt
+      upgrade --from uv.lock --to 0.19.8 --scenario llama3_70b_zero3 --gpu A800-80G
+      pip freeze | dsregress upgrade --from -
+    """
+    settings = options.load_settings(results=results)
+    if scenario is not None or program is not None:
+        scenario = workloads.measured(scenario, program, settings)
+        declared_scenario(settings, scenario)
+    found = _read(source)
+    store = Store(settings.results)
+    known = [
+        name for name in store.stack_ids() if scenario is None or next(store.files([name], scenario), None) is not None
+    ]
+    under_test = targets.varied_package(settings)
+    packages = list(dict.fromkeys([under_test, *AXES, *_BESIDES]))
+    mine = [package for package in packages if package in found.versions]
+    if not mine:
+        raise _nothing_known(source, packages, found)
+    goals = _goals(wanted, under_test, mine, source)
+    ways = {package: way(package, found.versions, goal, known) for package, goal in goals.items()}
+    upgrades = [
+        _judged(store, settings, package, found.versions[package], goals[package], one, scenario, card)
+        for package, one in ways.items()
+    ]
+    missing = {
+        one.package: _measure(one, under_test, scenario) for one in upgrades if one.verdict is UpgradeVerdict.UNKNOWN
+    }
+    unchecked = _unchecked(upgrades, packages, found)
+    write_answer(lambda: upgrade_report.as_text(upgrades, missing, found.versions, unchecked))
+    return exit_code(upgrades)
+
+
+def exit_code(upgrades: Iterable[Upgrade]) -> int:
+    """Return the exit code that the command's help describes."""
+    verdicts = {one.verdict for one in upgrades}
+    if verdicts & {UpgradeVerdict.NO, UpgradeVerdict.IF_SET}:
+        return EXIT_REGRESSION
+    return EXIT_NOTHING_MEASURED if UpgradeVerdict.UNKNOWN in verdicts else EXIT_OK
+
+
+def _read(source: str) -> Installed:
+    """Read the packages of a file. Raise UsageError."""
+    data = read_named(source, hint="name a requirements file or uv.lock, or - for stdin")
+    return installed.read(data, STDIN if source == "-" else source)
+
+
+def _nothing_known(source: str, packages: Sequence[str], found: Installed) -> NothingMeasured:
+    unknown = [f"{package} ({found.unknown[package]})" for package in packages if package in found.unknown]
+    if unknown:
+        what = f"does not say which release is installed: {listing(unknown)}"
+    else:
+        what = f"has none of {', '.join(packages)}"
+    return NothingMeasured(what, where=source, hint="take the output of `pip freeze`")
+
+
+def _goals(wanted: Sequence[str], under_test: str, mine: Sequence[str], source: str) -> dict[str, str]:
+    """Return package -> the version to go to; `_LATEST` if no release of it is known. Raise UsageError."""
+    specs: dict[str, str] = {}
+    for text in wanted or (_LATEST,):
+        name, equals, version = (part.strip() for part in text.partition("=="))
+        if text == _LATEST:
+            specs = {**dict.fromkeys(mine, _LATEST), **specs}
+            continue
+        package = str(canonicalize_name(name)) if equals else under_test
+        if package not in mine:
+            raise UsageError(f"{source} has no release of {package}", where="--to", hint=f"it has {', '.join(mine)}")
+        specs[package] = version if equals else name
+    return {package: _version(package, specs[package]) for package in mine if package in specs}
+
+
+def _version(package: str, spec: str) -> str:
+    if spec != _LATEST:
+        try:
+            return str(Version(spec))
+        except ValueError:  # InvalidVersion, or a number of thousands of digits
+            raise UsageError(f"{spec!r} is not a version", where="--to", hint="write e.g. 0.16.8 or latest") from None
+    try:
+        return stacks.resolve(package, _LATEST, None)[0]
+    except UnknownVersion:
+        return _LATEST
+
+
+def _judged(
+    store: Store,
+    settings: Settings,
+    package: str,
+    version: str,
+    goal: str,
+    found: Way | None,
+    scenario: str | None,
+    card: Card | None,
+) -> Upgrade:
+    if goal != _LATEST and Version(goal) == Version(version):
+        return upgrade.stays(package, version)
+    if found is None:
+        return upgrade.unknown(package, version, goal, "no results of both releases with the same other packages")
+    problems: list[str] = []
+    comparison = pipeline.compare_stored([store], found.installed, settings, problems.append, found.stacks, scenario)
+    note_problems(problems)
+    if not {found.installed, found.target} <= comparison.names.keys():
+        return upgrade.unknown(package, version, goal, "what is stored of it cannot be read")
+    return upgrade.judge(comparison, package, found.target, card)
+
+
+def _measure(one: Upgrade, under_test: str, scenario: str | None) -> str:
+    """Return the command that measures the way of one package, in the configured stack."""
+    baseline = one.installed if one.package == under_test else f"{one.package}=={one.installed}"
+    return commands.regress(
+        package=one.package, versions=[one.installed, one.target], baseline=baseline, scenario=scenario or ""
+    )
+
+
+def _unchecked(upgrades: Sequence[Upgrade], packages: Sequence[str], found: Installed) -> list[str]:
+    parts = []
+    if sum(one.target != one.installed for one in upgrades) > 1:
+        parts.append("several upgrades at once")
+    answered = {one.package for one in upgrades}
+    if staying := [package for package in packages if package in found.versions and package not in answered]:
+        parts.append(f"{', '.join(staying)}, as nothing names a target")
+    parts += [f"{package} ({found.unknown[package]})" for package in packages if package in found.unknown]
+    if others := len((found.versions.keys() | found.unknown.keys()) - set(packages)):
+        parts.append(plural(others, "other package"))
+    return [*parts, *found.unread]

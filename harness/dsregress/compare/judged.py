@@ -1,0 +1,206 @@
+"""Judgements of whole workloads: all steps of a comparison that need no other workload.
+
+Workloads can be judged apart, by several processes. The steps that need all of them (Holm's correction, the limits, the
+order) are in `dsregress.compare.verdicts`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dsregress.compare import configuration, episodes, exact, groups, oracles, outcomes, saved, timing, training
+from dsregress.compare.comparison import EVERYTHING, Group, NotCompared, StepTime
+from dsregress.compare.configuration import ConfigurationChange
+from dsregress.compare.episodes import Episode, MetricIncreases
+from dsregress.compare.metrics import BY_NAME
+from dsregress.compare.notes import Remarks, remarks_on
+from dsregress.compare.pairs import Pair, ResultIndex, left_out, why_not
+from dsregress.compare.readings import Exact
+from dsregress.compare.releases import in_version_order
+from dsregress.config.thresholds import Thresholds
+from dsregress.model import Finding, MachineFault, Outcome, Passed, Result, Stack
+from dsregress.wording.names import outcome_text
+
+#: Differences below the thresholds are listed up to this many, and counted beyond.
+MOST_SMALL = 5_000
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """The judgement of some whole workloads, without their cells. Everything is in the order of the results."""
+
+    stacks_by_workload: dict[str, tuple[str, ...]]  #: the cells
+    parameters: dict[str, dict[str, Any]]  #: workload -> what its scenario and variant resolve to
+    without_verdict: dict[str, list[str]]  #: workload -> the stacks of the cells without a verdict
+    longest_s: dict[str, float]  #: workload -> seconds that the longest run of its cells took
+    stacks: dict[str, Stack]
+    installed: dict[str, dict[str, str]]  #: stack -> the packages installed for its first result
+    demands: dict[str, list[str]]  #: a distribution with its version -> its requirements on the stacks' packages
+    superseded: int
+    groups: list[Group]
+    episodes: list[Episode]  #: without those of step time, which is judged later
+    small: list[Finding]  #: below the thresholds; the first of them
+    small_differences: int
+    not_compared: list[NotCompared]
+    untimed: list[NotCompared]
+    step_times: list[StepTime]  #: not judged yet: that needs the step times of all workloads
+    control: list[StepTime]
+    changes: list[ConfigurationChange]
+    remarks: Remarks
+    passed: int
+    ended: dict[str, dict[str, Outcome]]  #: workload -> stack -> the outcome of its cell, unless it passed
+
+
+def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
+    """Judge the results of whole workloads."""
+    pairs = index.pairs()
+    findings: list[Finding] = []
+    small: list[Finding] = []
+    not_compared: list[NotCompared] = []
+    comparable: list[Pair] = []
+    without: dict[str, list[str]] = defaultdict(list)
+    differences = _KnownDifferences(thresholds)
+    small_differences = 0
+    ended: dict[str, dict[str, Outcome]] = defaultdict(dict)
+    increases: dict[tuple[str, str, str], MetricIncreases] = {}
+    for pair in pairs:
+        if not isinstance(pair.result.outcome, Passed):
+            ended[pair.workload][pair.stack] = pair.result.outcome
+        if (alone := left_out(pair)) is not None:
+            not_compared.append(alone)
+            without[pair.workload].append(pair.stack)
+            continue
+        if (outcome := outcomes.judge_outcome(pair)) is not None:
+            findings.append(outcome)
+        reason = _cannot(pair)
+        findings += oracles.judge_numerics(pair)
+        findings += oracles.judge_memory(pair, thresholds)
+        if reason:
+            without[pair.workload].append(pair.stack)
+            if outcome is not None and outcome.kind == "failed":
+                continue  # the finding says why
+            not_compared.append(NotCompared(pair.stack, pair.workload, EVERYTHING, reason))
+            continue
+        comparable.append(pair)
+        trained = training.judge(pair)
+        findings += trained
+        findings += saved.judge(pair, trains_otherwise=bool(trained))
+        if not pair.is_baseline:
+            for difference in differences.of(pair):
+                if difference.value > difference.baseline:
+                    key = (pair.workload, *_metric_and_phase(difference))
+                    known = increases.setdefault(key, MetricIncreases(difference.metric, difference.baseline, {}))
+                    known.more[pair.stack] = difference.value - difference.baseline
+                if difference.relevant:
+                    findings.append(exact.finding(pair, difference))
+                else:
+                    small_differences += 1
+                    if small_differences <= MOST_SMALL:
+                        small.append(exact.finding(pair, difference))
+    step_times, control, untimed = timing.estimate(comparable, thresholds)
+    return Judged(
+        stacks_by_workload={workload: tuple(by_stack) for workload, by_stack in index.newest.items()},
+        parameters={
+            workload: next(iter(by_stack.values())).result.cell.parameters
+            for workload, by_stack in index.newest.items()
+        },
+        without_verdict=without,
+        longest_s={
+            workload: max(cell.result.duration_s for cell in by_stack.values())
+            for workload, by_stack in index.newest.items()
+        },
+        stacks=index.stacks,
+        installed=index.installed,
+        demands=index.demands,
+        superseded=index.superseded,
+        groups=groups.together(findings),
+        episodes=_episodes(index, pairs, findings, increases, comparable, thresholds),
+        small=small,
+        small_differences=small_differences,
+        not_compared=not_compared,
+        untimed=untimed,
+        step_times=step_times,
+        control=control,
+        changes=configuration.changes(comparable),
+        remarks=remarks_on(pairs, comparable),
+        passed=len(pairs) - sum(map(len, ended.values())),
+        ended=ended,
+    )
+
+
+def _episodes(
+    index: ResultIndex,
+    pairs: Sequence[Pair],
+    findings: Sequence[Finding],
+    increases: Mapping[tuple[str, str, str], MetricIncreases],
+    comparable: Sequence[Pair],
+    thresholds: Thresholds,
+) -> list[Episode]:
+    """Return the episodes of every workload. ``increases`` are by workload, metric and phase."""
+    found: dict[str, list[Finding]] = defaultdict(list)
+    for one in findings:
+        found[one.workload].append(one)
+    passed: dict[str, set[str]] = defaultdict(set)
+    for pair in pairs:
+        if isinstance(pair.result.outcome, Passed) and pair.own.recorded:
+            passed[pair.workload].add(pair.stack)
+    judged: dict[str, set[str]] = defaultdict(set)
+    for pair in comparable:
+        judged[pair.workload].add(pair.stack)
+    order = [stack.id for stack in in_version_order(list(index.stacks.values()))]
+    keys = {(one.workload, *_metric_and_phase(one), one.stack): one.key for one in findings if one.kind == "regression"}
+    made = [
+        one for workload, members in found.items() for one in episodes.of_findings(members, passed[workload], order)
+    ]
+    for (workload, metric, phase), values in increases.items():
+        own = {stack: key for stack in values.more if (key := keys.get((workload, metric, phase, stack)))}
+        if own:
+            in_order = [stack for stack in order if stack in judged[workload]]
+            made += episodes.of_increases(values, own, workload, in_order, thresholds)
+    return made
+
+
+def _metric_and_phase(one: exact.Difference | Finding) -> tuple[str, str]:
+    """Return the metric and phase under which increases are kept; a metric for all phases has no phase."""
+    return one.metric, "" if BY_NAME[one.metric].is_for_all_phases else one.phase
+
+
+class _KnownDifferences:
+    """The exact comparison, made once for all cells of a workload that measured the same."""
+
+    def __init__(self, thresholds: Thresholds) -> None:
+        self._thresholds = thresholds
+        self._known: dict[tuple[str, Exact], list[exact.Difference]] = {}  #: by workload, which has one baseline
+
+    def of(self, pair: Pair) -> list[exact.Difference]:
+        """Return the exact values in which a cell differs from the baseline's."""
+        if pair.base is None or pair.own.exact == pair.base.exact:
+            return []
+        key = (pair.workload, pair.own.exact)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = exact.differences(pair.own.exact, pair.base.exact, self._thresholds)
+        return known
+
+
+def _cannot(pair: Pair) -> str:
+    """Return the reason why a cell has no comparison with the baseline; empty if it has one."""
+    base = pair.baseline
+    if base is not None and not pair.is_baseline and not isinstance(base.outcome, Passed):
+        return why_not(pair) or f"the baseline {_ended(base)}"
+    if not isinstance(pair.result.outcome, Passed):
+        return f"it {_ended(pair.result)}"
+    if pair.base is not None and not pair.base.recorded:
+        return "the baseline's measurements are missing"
+    return "" if pair.is_baseline else why_not(pair)
+
+
+def _ended(result: Result) -> str:
+    """Return how a result that did not pass ended, as the end of a sentence."""
+    text = outcome_text(result.outcome)
+    if isinstance(result.outcome, MachineFault):
+        return f"was {text}"
+    return f"ran {text}" if text.startswith("out of memory") else f"gave {text}" if text.startswith("no sign") else text

@@ -1,0 +1,429 @@
+"""Every metric, in one table: its name, its reader, the size from which a difference matters, and its wording.
+
+To add a metric, see "Common changes" in ``docs/architecture.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from operator import attrgetter
+
+import msgspec
+
+from dsregress.config.thresholds import Thresholds
+from dsregress.probe.border.wire import OCCASIONS, PHASES, PhaseReading
+from dsregress.wording.quantities import quantity
+
+#: Memory that stays explains a later peak, and the earliest phase that leaves it behind is the cause.
+_RETAINED_PHASES = ("load", "init", "backward", "forward", "step", *(p for p in OCCASIONS if p != "load"))
+#: Activations and gathered parameters peak in backward: a peak elsewhere mostly follows from that.
+_PEAK_PHASES = ("backward", "forward", "step", "init", *OCCASIONS)
+
+
+class Direction(Enum):
+    """The meaning of a larger value."""
+
+    LOWER_IS_BETTER = "lower is better"
+    AT_MOST_ONE = "above 1 is wrong"
+    NEUTRAL = "a difference is reported, not judged"
+
+
+class Phrase(msgspec.Struct, frozen=True, kw_only=True):
+    """The wording of a difference: "backward holds 2 MiB more after it ends"."""
+
+    verb: str  #: in the plural
+    noun: str = ""  #: follows the size: more "host memory"
+    more: str = "more"
+    less: str = "less"
+    is_count: bool = False  #: the noun says what is counted, so the size needs no unit
+    after: bool = False  #: measured when the phase has ended, not in it
+
+    def of_subject(self, subject: str, size: str, *, more: bool) -> str:
+        """Return the sentence about a subject: ``backward holds 2 MiB more after it ends``."""
+        end = " after it ends" if self.after else ""
+        return f"{subject} {self._singular} {self._change(size, more=more)}{end}"
+
+    def _change(self, size: str, *, more: bool) -> str:
+        return " ".join(filter(None, (size, self.more if more else self.less, self.noun)))
+
+    @property
+    def _singular(self) -> str:
+        verb, *rest = self.verb.split(" ", 1)
+        return " ".join((f"{verb}{'es' if verb.endswith('ch') else 's'}", *rest))
+
+
+class Metric(msgspec.Struct, frozen=True, kw_only=True):
+    """One named quantity."""
+
+    name: str
+    title: str  #: for people; a phase is put before it where there is one
+    unit: str  #: bytes, calls, operations, launches, collectives, s, tolerances; empty if the value is not a number
+    direction: Direction
+    family: str  #: findings of one family on one cell move together, under one headline
+    fails: str = ""  #: the word of ``--fail-on`` that a regression of it answers to; empty: never fails
+    exact: bool = True  #: the same cell gives the same value every time
+
+    #: Reads it from what one rank measured in one phase; None where it does not come from there.
+    read: Callable[[PhaseReading], float | None] | None = None
+    #: Where it is measured, the phase that explains the others first; empty: once per run.
+    phases: tuple[str, ...] = ()
+    finding_phase: str = ""  #: the phase of its findings, where it is measured once per run
+    is_for_all_phases: bool = False  #: one value serves all phases, so only that of the phase that needs most is judged
+
+    #: The absolute size, and the fraction of the baseline's value, from which on a difference matters.
+    floor: Callable[[Thresholds], float] | None = None
+    share: Callable[[Thresholds], float] | None = None
+
+    #: Among findings of a family that are about as large, the lowest is the headline: it explains the others.
+    headline_order: int = 0
+    phrase: Phrase = Phrase(verb="differ by")  #: how a difference from the baseline reads
+    wrong: str = ""  #: an oracle's words for a value above 1
+
+    heading: str = ""  #: over a column of a table
+    moment: str = ""  #: the moment, in words, for which ``explain`` names the holders; empty: none
+    explained_by: str = ""  #: the metric whose moment explains it, if it has none
+    example_key: str = ""  #: for a name that covers many values by key: such a key, for hints
+
+    @property
+    def per_phase(self) -> bool:
+        """True if the metric has a value for each of several phases."""
+        return bool(self.phases)
+
+    def flat_name(self, phase: str) -> str:
+        """Return the name in ``--json`` and in questions: ``backward.device_peak_bytes``, ``step_time_s``."""
+        return f"{phase}.{self.name}" if self.per_phase else self.name
+
+    def size(self, value: float) -> str:
+        """Return a difference as its `Phrase` needs it: ``2 MiB``, ``5,000``."""
+        return quantity(value, "" if self.phrase.is_count else self.unit)
+
+    def limit(self, baseline: float, thresholds: Thresholds) -> float:
+        """Return the smallest difference from ``baseline`` that matters; 0 if there is no limit. A baseline of 0 has no
+        share."""
+        floor = self.floor(thresholds) if self.floor is not None else 0.0
+        share = self.share(thresholds) if self.share is not None else 0.0
+        return max(floor, share * abs(baseline))
+
+    def relevant(self, value: float, baseline: float, thresholds: Thresholds) -> bool:
+        """Return True if the difference matters."""
+        difference = abs(value - baseline)
+        return difference > 0 and difference >= self.limit(baseline, thresholds)
+
+
+def _memory(
+    name: str,
+    title: str,
+    phrase: Phrase,
+    *,
+    phases: tuple[str, ...],
+    headline_order: int,
+    heading: str = "",
+    moment: str = "",
+    is_for_all_phases: bool = False,
+) -> Metric:
+    """Return a metric of bytes in a phase, read from the field of `PhaseReading` with its name."""
+    return Metric(
+        name=name,
+        title=title,
+        unit="bytes",
+        direction=Direction.LOWER_IS_BETTER,
+        family="memory",
+        fails="memory",
+        read=attrgetter(name),
+        phases=phases,
+        is_for_all_phases=is_for_all_phases,
+        floor=lambda thresholds: thresholds.memory_bytes,
+        share=lambda thresholds: thresholds.memory_share,
+        headline_order=headline_order,
+        phrase=phrase,
+        heading=heading,
+        moment=moment,
+    )
+
+
+def _work(
+    name: str,
+    title: str,
+    unit: str,
+    family: str,
+    phrase: Phrase,
+    *,
+    floor: Callable[[Thresholds], float],
+    share: Callable[[Thresholds], float],
+    read: Callable[[PhaseReading], float | None] | None = None,
+    heading: str = "",
+) -> Metric:
+    """Return a metric of counted work in a phase, read by ``read`` or else from the field of `PhaseReading` with its
+    name."""
+    return Metric(
+        name=name,
+        title=title,
+        unit=unit,
+        direction=Direction.LOWER_IS_BETTER,
+        family=family,
+        fails="time",
+        read=read or attrgetter(name),
+        phases=PHASES,
+        floor=floor,
+        share=share,
+        phrase=phrase,
+        heading=heading,
+    )
+
+
+def _error(name: str, title: str, phase: str, wrong: str) -> Metric:
+    """Return a metric of the distance from the truth, read from the field of `dsregress.probe.border.wire.Numerics` with its
+    name."""
+    return Metric(
+        name=name,
+        title=title,
+        unit="tolerances",
+        direction=Direction.AT_MOST_ONE,
+        family="numerics",
+        fails="numerics",
+        finding_phase=phase,
+        wrong=wrong,
+    )
+
+
+def _from_baseline(name: str, title: str, unit: str, *, family: str, phase: str) -> Metric:
+    """Return a metric of a program's distance from its own run with the baseline. The comparison computes it; no record has
+    it."""
+    return Metric(
+        name=name,
+        title=title,
+        unit=unit,
+        direction=Direction.LOWER_IS_BETTER,
+        family=family,
+        fails="numerics",
+        finding_phase=phase,
+    )
+
+
+def _reported(name: str, title: str, unit: str = "", *, exact: bool = True, phase: str = "", key: str = "") -> Metric:
+    return Metric(
+        name=name,
+        title=title,
+        unit=unit,
+        direction=Direction.NEUTRAL,
+        family=name,
+        exact=exact,
+        finding_phase=phase,
+        example_key=key,
+    )
+
+
+DEVICE_PEAK = _memory(
+    "device_peak_bytes",
+    "peak of device memory",
+    Phrase(verb="peak", more="higher", less="lower"),
+    phases=_PEAK_PHASES,
+    headline_order=2,
+    heading="peak",
+    moment="held at the peak of {}",
+)
+DEVICE_RETAINED = _memory(
+    "device_retained_bytes",
+    "device memory held after it ends",
+    Phrase(verb="hold", after=True),
+    phases=_RETAINED_PHASES,
+    headline_order=0,
+    heading="held",
+    moment="held after {}",
+)
+HOST_PEAK = _memory(
+    "host_peak_bytes",
+    "peak of host memory",
+    Phrase(verb="peak", more="higher", less="lower", noun="in host memory"),
+    phases=_PEAK_PHASES,
+    headline_order=3,
+    heading="host peak",
+    moment="held on the host at the peak of {}",
+)
+HOST_RETAINED = _memory(
+    "host_retained_bytes",
+    "host memory held after it ends",
+    Phrase(verb="hold", noun="host memory", after=True),
+    phases=_RETAINED_PHASES,
+    headline_order=1,
+    heading="host held",
+    moment="held on the host after {}",
+)
+RESERVED_PEAK = _memory(
+    "reserved_peak_bytes",
+    "peak of reserved device memory",
+    Phrase(verb="reserve", noun="device memory"),
+    phases=_PEAK_PHASES,
+    headline_order=4,
+    is_for_all_phases=True,
+)
+SMALLEST_CARD = _memory(
+    "smallest_card_bytes",
+    "smallest card that completes the step",
+    Phrase(verb="need a card with", noun="memory"),
+    phases=_PEAK_PHASES,
+    headline_order=5,
+    is_for_all_phases=True,
+)
+#: Derived from what is held and its ideal, see `dsregress.compare.readings.excesses`.
+DEVICE_EXCESS = Metric(
+    name="device_excess_bytes",
+    title="device memory held beyond what ZeRO needs",
+    unit="bytes",
+    direction=Direction.LOWER_IS_BETTER,
+    family="memory oracle",
+    fails="memory",
+    phases=("init", "backward", "step"),
+    floor=lambda thresholds: thresholds.memory_bytes,
+    share=lambda thresholds: thresholds.memory_share,
+    explained_by=DEVICE_RETAINED.name,
+)
+HOST_CALLS = _work(
+    "host_calls",
+    "Python and C calls",
+    "calls",
+    "host work",
+    Phrase(verb="make", noun="Python and C calls", less="fewer", is_count=True),
+    floor=lambda thresholds: thresholds.host_calls,
+    share=lambda thresholds: thresholds.host_calls_share,
+    heading="calls",
+)
+OP_LAUNCHES = _work(
+    "op_launches",
+    "operations launched",
+    "launches",
+    "host work",
+    Phrase(verb="launch", noun="operations", less="fewer", is_count=True),
+    floor=lambda thresholds: thresholds.op_launches,
+    share=lambda thresholds: thresholds.op_launches_share,
+)
+FLOPS = _work(
+    "flops",
+    "floating-point operations",
+    "operations",
+    "compute",
+    Phrase(verb="compute"),
+    floor=lambda thresholds: thresholds.flops,
+    share=lambda thresholds: thresholds.flops_share,
+)
+COLLECTIVE_COUNT = _work(
+    "collective_count",
+    "collectives",
+    "collectives",
+    "communication",
+    Phrase(verb="issue", noun="collectives", less="fewer", is_count=True),
+    read=lambda reading: sum(count for count, _ in reading.collectives.values()),
+    floor=lambda thresholds: thresholds.collective_count,
+    share=lambda thresholds: thresholds.collective_count_share,
+    heading="collectives",
+)
+COLLECTIVE_BYTES = _work(
+    "collective_bytes",
+    "bytes in collectives",
+    "bytes",
+    "communication",
+    Phrase(verb="move", noun="in collectives"),
+    read=lambda reading: sum(nbytes for _, nbytes in reading.collectives.values()),
+    floor=lambda thresholds: thresholds.collective_bytes,
+    share=lambda thresholds: thresholds.collective_bytes_share,
+)
+STEP_TIME = Metric(
+    name="step_time_s",
+    title="step time",
+    unit="s",
+    direction=Direction.LOWER_IS_BETTER,
+    family="step time",
+    fails="time",
+    exact=False,
+    floor=lambda thresholds: thresholds.time_s,
+    share=lambda thresholds: thresholds.time_share,
+    phrase=Phrase(verb="take", more="times as long", less="times as long"),
+)
+#: Summed over all ranks and threads. Used if wall time, which includes other programs' work, cannot tell two stacks apart.
+PROCESSOR_TIME = Metric(
+    name="step_processor_s",
+    title="processor time of a step",
+    unit="s",
+    direction=Direction.LOWER_IS_BETTER,
+    family=STEP_TIME.family,
+    fails=STEP_TIME.fails,
+    exact=False,
+    floor=STEP_TIME.floor,
+    share=STEP_TIME.share,
+    phrase=Phrase(verb="take", more="times as much processor time", less="times as much processor time"),
+)
+INIT_TIME = _reported("init_s", "time of init", "s", exact=False)
+IMPORT_TIME = _reported("import_s", "time of import", "s", exact=False)
+LOSS_ERROR = _error("loss_error", "distance of the loss from plain PyTorch", "forward", "the loss is wrong")
+GRADIENT_NORM_ERROR = _error(
+    "gradient_norm_error",
+    "distance of the gradient norm from plain PyTorch",
+    "backward",
+    "the gradient norm is wrong",
+)
+PARAMETER_ERROR = _error(
+    "parameter_error",
+    "distance of the updated parameters from plain PyTorch",
+    "step",
+    "the updated parameters are wrong",
+)
+#: For programs, whose true results are unknown: see `dsregress.compare.training`.
+TRAINING_DIFFERENCE = _from_baseline(
+    "training_difference",
+    "distance of losses and gradient norms from the baseline's",
+    "tolerances",
+    family="numerics",
+    phase="step",
+)
+#: Of a program's checkpoints: see `dsregress.compare.saved`.
+SAVED_DIFFERENCE = _from_baseline(
+    "saved_difference",
+    "saved tensors that are not as the baseline's",
+    "tensors",
+    family="checkpoint",
+    phase="save",
+)
+CONFIGURATION = _reported(
+    "configuration", "effective configuration", phase="init", key="zero_optimization.overlap_comm"
+)
+WARNINGS = _reported("warnings", "warnings", phase="init", key="deprecated")
+OUTCOME = Metric(name="outcome", title="outcome", unit="", direction=Direction.NEUTRAL, family="outcome", fails="crash")
+
+METRICS = (
+    DEVICE_PEAK,
+    DEVICE_RETAINED,
+    HOST_PEAK,
+    HOST_RETAINED,
+    RESERVED_PEAK,
+    SMALLEST_CARD,
+    DEVICE_EXCESS,
+    HOST_CALLS,
+    OP_LAUNCHES,
+    FLOPS,
+    COLLECTIVE_COUNT,
+    COLLECTIVE_BYTES,
+    STEP_TIME,
+    PROCESSOR_TIME,
+    INIT_TIME,
+    IMPORT_TIME,
+    LOSS_ERROR,
+    GRADIENT_NORM_ERROR,
+    PARAMETER_ERROR,
+    TRAINING_DIFFERENCE,
+    SAVED_DIFFERENCE,
+    CONFIGURATION,
+    WARNINGS,
+    OUTCOME,
+)
+
+BY_NAME = {metric.name: metric for metric in METRICS}
+
+#: The metrics that each rank measures in each phase.
+PHASE_METRICS = tuple(metric for metric in METRICS if metric.read is not None)
+
+#: The distances from plain PyTorch.
+ERRORS = tuple(metric for metric in METRICS if metric.direction is Direction.AT_MOST_ONE)
+
+#: The metrics whose holders ``explain`` names, in the order of its report.
+EXPLAINED = tuple(metric for metric in METRICS if metric.moment)

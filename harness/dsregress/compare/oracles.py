@@ -1,0 +1,153 @@
+"""The oracles: checks of one result that need no baseline.
+
+*Numerics*: plain PyTorch with the same weights and batches gives the result that training must have.
+
+*Memory*: ZeRO's arithmetic gives the bytes that a rank must hold. Only memory that *stays* on the device after init,
+backward and step is judged, when nothing is in use any more: there ZeRO leaves no room for opinion. Peaks, and memory held
+between forward and backward, also depend on what autograd saves; they are measured against the ideal in the same way, and
+reported, not judged (see ``docs/memory-oracle.md``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dsregress.compare.losses import finite_pairs, listed, of_model
+from dsregress.compare.metrics import (
+    BY_NAME,
+    DEVICE_EXCESS,
+    DEVICE_RETAINED,
+    ERRORS,
+    GRADIENT_NORM_ERROR,
+    LOSS_ERROR,
+    PARAMETER_ERROR,
+)
+from dsregress.compare.pairs import Pair
+from dsregress.compare.readings import Excess
+from dsregress.config.thresholds import Thresholds
+from dsregress.model import Finding
+from dsregress.probe.border.wire import NO_NUMBER, Numerics
+from dsregress.wording.quantities import shortened
+
+#: Note on a result that was wrong, and right when repeated. Right results are not repeated.
+NOT_EACH_TIME = "repeated at once, it was right; other releases, which ran once, may go wrong now and then as well"
+
+
+def judge_numerics(pair: Pair) -> list[Finding]:
+    """Return a finding for each quantity that is further from the truth than its tolerance, or is not a number."""
+    worst: dict[str, tuple[float, int, str, Numerics]] = {}
+    for rank, model, numbers in pair.own.suspects:
+        for metric in ERRORS:
+            distance = getattr(numbers, metric.name)
+            size = 0.0 if distance is None else distance if distance < NO_NUMBER else math.inf
+            if size > 1 and size > (worst[metric.name][0] if metric.name in worst else 0.0):
+                worst[metric.name] = (size, rank, model, numbers)
+        if LOSS_ERROR.name not in worst and _loss_is_lost(numbers):
+            worst[LOSS_ERROR.name] = (math.inf, rank, model, numbers)
+    return [_numerics_finding(pair, m.name, *worst[m.name]) for m in ERRORS if m.name in worst]
+
+
+def judge_memory(pair: Pair, thresholds: Thresholds) -> list[Finding]:
+    """Return a finding for each phase that leaves more behind than rounding and bookkeeping explain.
+
+    The margin is that of every memory finding: its floor in bytes, and its share, here of the ideal. Sound releases were
+    measured at 0.01 % beyond the ideal or below it; faults that the check must find are several times the margin.
+    """
+    return [
+        _memory_finding(pair, excess)
+        for excess in pair.own.excesses
+        if excess.size > 0 and DEVICE_EXCESS.relevant(excess.held, excess.ideal, thresholds)
+    ]
+
+
+def _loss_is_lost(numbers: Numerics) -> bool:
+    """Return True if a loss is not a finite number although the truth is, or there is no truth for its step."""
+    for step, loss in enumerate(numbers.losses):
+        truth = numbers.true_losses[step] if step < len(numbers.true_losses) else 0.0
+        if not _finite(loss) and _finite(truth):
+            return True
+    return False
+
+
+def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str, numbers: Numerics) -> Finding:
+    metric = BY_NAME[name]
+    base = None if pair.base is None or pair.is_baseline else dict(pair.base.errors).get(name)
+    if not math.isfinite(size):
+        # The note names the parameter: one that is missing has no distance either.
+        named = name == PARAMETER_ERROR.name and numbers.note
+        distance = f"not a number ({numbers.note})" if named else "not a number"
+    elif apart := _furthest(name, numbers):
+        distance = f"{apart[0]:.4g}, plain PyTorch {apart[1]:.4g} ({metric.size(size)})"
+    else:
+        distance = f"{metric.size(size)} from plain PyTorch"
+    once = "in one of two runs, " if numbers.right_when_repeated else ""
+    return pair.finding(
+        metric=name,
+        phase=metric.finding_phase,
+        kind="wrong",
+        value=size if math.isfinite(size) else "not a number",
+        baseline_value=base if _finite(base) else None,
+        ratio=None,
+        unit=metric.unit,
+        significant=True,
+        relevant=True,
+        message=of_model(model, f"{metric.wrong}: {once}{distance}, rank {rank}"),
+        rank=rank,
+        evidence=_numerics_evidence(name, numbers),
+        intermittent=numbers.right_when_repeated,
+    )
+
+
+def _furthest(name: str, numbers: Numerics) -> tuple[float, float] | None:
+    """Return the value that is furthest from its truth, and the truth; None if they are too many to be listed."""
+    values = {
+        LOSS_ERROR.name: (numbers.losses, numbers.true_losses),
+        GRADIENT_NORM_ERROR.name: (numbers.gradient_norms, numbers.true_gradient_norms),
+    }.get(name, ((), ()))
+    return max(finite_pairs(*values), key=lambda pair: abs(pair[0] - pair[1]), default=None)
+
+
+def _numerics_evidence(name: str, numbers: Numerics) -> tuple[str, ...]:
+    lines = []
+    if name == LOSS_ERROR.name:
+        lines = _beside("losses", numbers.losses, numbers.true_losses)
+    elif name == GRADIENT_NORM_ERROR.name:
+        lines = _beside("gradient norms", numbers.gradient_norms, numbers.true_gradient_norms)
+    if numbers.right_when_repeated:
+        lines.append(NOT_EACH_TIME)
+    if numbers.note:
+        lines.append(shortened(numbers.note))
+    return tuple(lines)
+
+
+def _beside(words: str, measured: Sequence[float | None], true: Sequence[float | None]) -> list[str]:
+    if not measured:
+        return []
+    text = f"{words} {listed(measured)}"
+    return [f"{text}; plain PyTorch {listed(true)}" if true else text]
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _memory_finding(pair: Pair, excess: Excess) -> Finding:
+    metric = DEVICE_EXCESS
+    others = pair.base.excesses if pair.base is not None and not pair.is_baseline else ()
+    too_much = DEVICE_RETAINED.phrase.of_subject(excess.phase, metric.size(excess.size), more=True)
+    return pair.finding(
+        metric=metric.name,
+        phase=excess.phase,
+        kind="wrong",
+        value=excess.size,
+        baseline_value=next((other.size for other in others if other.phase == excess.phase), None),
+        ratio=None,
+        unit=metric.unit,
+        significant=True,
+        relevant=True,
+        message=f"{too_much} than ZeRO needs: {metric.size(excess.held)}, needed at most {metric.size(excess.ideal)}, "
+        f"rank {excess.rank}",
+        rank=excess.rank,
+        evidence=("needed: " + ", ".join(f"{name} {metric.size(nbytes)}" for name, nbytes in excess.terms if nbytes),),
+    )

@@ -1,0 +1,228 @@
+"""pyproject.toml, flags and environment variables -> one frozen `Settings`.
+
+Nothing else of the host side reads ``os.environ`` or ``pyproject.toml``. Where several say the same, a flag wins over
+an environment variable, which wins over ``[tool.dsregress]``, which wins over the defaults written here.
+
+Variables: ``DSREGRESS_ENVIRONMENTS`` and ``DSREGRESS_RESULTS`` (folders), ``DSREGRESS_OFFLINE`` (1: use no index). Ray's own
+``RAY_ADDRESS`` counts where no address is configured, as for Ray itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from dsregress.config.docker import Containers
+from dsregress.config.ray import Ray
+from dsregress.config.thresholds import Thresholds
+from dsregress.config.toml_text import parsed_toml
+from dsregress.errors import UsageError, no_such
+from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
+
+MOST_ROUNDS = 10_000
+MOST_TIMEOUT_S = 30 * 24 * 3600
+
+#: Settings that name a folder.
+_FOLDERS = ("scenarios", "results", "reproducers", "environments")
+
+FailOn = Literal["memory", "time", "numerics", "crash"]
+
+#: The packages of a stack unless a pyproject configures others; these stacks' locks ship with the harness.
+DEFAULT_STACK: dict[str, str | tuple[str, ...]] = {
+    "torch": "2.13.0",
+    "transformers": "4.57.6",
+    "accelerate": "1.15.0",
+    "peft": "0.21.2",
+    "deepspeed": ("0.15.0", "0.16.4", "0.16.8", "latest"),
+}
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that the user can configure. Folders are absolute paths."""
+
+    root: str = ""  #: the project's folder; relative paths are relative to it
+    baseline: str = "0.15.0"  #: a version of the varied package
+    scenarios: str = "scenarios"
+    results: str = "results"
+    reproducers: str = "docs/reproducers"  #: answers of `reproduce`, which reports join with problems
+    environments: str = ".dsregress"  #: environments, resolved locks and scratch files
+    select: tuple[str, ...] = ("*_zero3_backward/gradient_checkpointing=non_reentrant/cpu",)
+    selections: dict[str, tuple[str, ...]] = {}  #: name -> what ``--select NAME`` runs in the place of ``select``
+    rounds: int | None = None  #: None: until it is known, within `budget_s`
+    budget_s: float = 180.0  #: for the timed rounds of a run
+    warmup_rounds: int = 2
+    timeout_s: float = 180.0
+    fail_on: tuple[FailOn, ...] = ("memory", "time", "numerics", "crash")
+    executor: str = "local"  #: a name in `dsregress.run.targets`
+    python: str = f"{sys.version_info.major}.{sys.version_info.minor}"  #: interpreter of the stacks
+    offline: bool = False  #: use no package index
+    #: package -> spec, or list of specs for the varied one
+    stack: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=DEFAULT_STACK.copy)
+    stacks: dict[str, dict[str, str]] = {}  #: name -> what differs from ``stack``
+    thresholds: Thresholds = Thresholds()
+    docker: Containers = Containers()
+    ray: Ray = Ray()
+
+
+def load(
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    start: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """Return the settings of the project that contains ``start`` (default: the working directory).
+
+    ``overrides`` has flags by the names of `Settings`; None means that the flag was not given.
+
+    Raise UsageError naming file and key for a malformed, unknown or out-of-range value.
+    """
+    variables = os.environ if environ is None else environ
+    root, file, table = _project(_working_folder() if start is None else start)
+    defaults = Settings()
+    values = {name: _convert(file, name, value, defaults) for name, value in table.items()}
+    if "stack" in values and values["stack"].keys() <= DEFAULT_STACK.keys():  # else it is another framework's
+        values["stack"] = {**DEFAULT_STACK, **values["stack"]}
+    for name in ("environments", "results"):
+        if variable := variables.get(f"DSREGRESS_{name.upper()}"):
+            values[name] = variable
+    if offline := variables.get("DSREGRESS_OFFLINE", ""):
+        values["offline"] = offline.lower() not in ("0", "false", "no")
+    ray = values.get("ray", defaults.ray)
+    if not ray.address and (address := variables.get("RAY_ADDRESS")):
+        values["ray"] = msgspec.structs.replace(ray, address=address)
+    for name, value in (overrides or {}).items():
+        if value is not None:
+            values[name] = _convert("command line", name, value, defaults)
+    if "scenarios" not in values and not (root / "scenarios").is_dir():
+        values["scenarios"] = str(_shipped_scenarios())  # those that ship with us
+    settings = msgspec.structs.replace(defaults, **values, root=str(root))
+    folders = {name: str(root / getattr(settings, name)) for name in _FOLDERS}
+    settings = msgspec.structs.replace(settings, **folders)
+    _check(settings, file, {name for name, value in (overrides or {}).items() if value is not None})
+    return settings
+
+
+def selecting(settings: Settings, name: str) -> Settings:
+    """Return the settings with the named selection in place of a plain run's. Raise UsageError."""
+    if name not in settings.selections:
+        parts = name.split("/")
+        if 1 < len(parts) <= 3:
+            options = zip(("--scenario", "--variant", "--device"), parts, strict=False)
+            raise UsageError(
+                f"{name} is no selection's name but a workload's",
+                where="--select",
+                hint=" ".join(f"{option} {shlex.quote(part)}" for option, part in options),
+            )
+        raise no_such("selection", name, settings.selections, "[tool.dsregress.selections]")
+    return msgspec.structs.replace(settings, select=settings.selections[name])
+
+
+def _shipped_scenarios() -> Path:
+    """Return the folder of the scenarios that ship with this package, or that its checkout has."""
+    package = Path(__file__).resolve().parents[1]
+    shipped = package / "scenarios"
+    return shipped if shipped.is_dir() else package.parents[1] / "scenarios"
+
+
+def _working_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:  # another process has removed it
+        hint = "change to a folder that exists"
+        raise UsageError(f"cannot be found: {error.strerror}", where="working folder", hint=hint) from None
+
+
+def _project(start: Path) -> tuple[Path, str, dict[str, Any]]:
+    """Return folder, file and [tool.dsregress] of the nearest project that has one; else of the nearest pyproject.toml."""
+    nearest: tuple[Path, str] | None = None
+    for folder in (start.resolve(), *start.resolve().parents):
+        file = folder / "pyproject.toml"
+        try:
+            if not file.is_file():
+                continue
+            tool = parsed_toml(read_regular(file, MOST_FILE_BYTES, follow_links=True).decode()).get("tool", {})
+        except ValueError as error:
+            raise UsageError(f"not valid TOML: {error}", where=str(file), hint="correct that line") from None
+        except OSError as error:
+            raise UsageError(f"cannot be read: {error.strerror}", where=str(file), hint="check its access") from None
+        if "dsregress" in tool:
+            if not isinstance(tool["dsregress"], dict):
+                raise UsageError("tool.dsregress is not a table", where=str(file), hint="write [tool.dsregress]")
+            return folder, str(file), tool["dsregress"]
+        nearest = nearest or (folder, str(file))
+    folder, name = nearest or (start.resolve(), "defaults")
+    return folder, name, {}
+
+
+def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
+    """Return ``value`` as the type that `Settings` declares for ``key``."""
+    types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+    del types["root"]
+    section = file if file == "command line" else f"{file}: [tool.dsregress]"
+    if key not in types:
+        raise no_such("key", key, sorted(types), section)
+    where = section if file == "command line" else f"{section} {key}"
+    try:
+        if isinstance(value, dict) and key in ("stack", "stacks"):  # by item, so that the message names the item
+            return _convert_table(where, key, value)
+        return msgspec.convert(value, int if key == "rounds" else types[key])  # None cannot be written
+    except msgspec.ValidationError as error:
+        example = 9 if key == "rounds" else msgspec.to_builtins(getattr(defaults, key))
+        raise UsageError(_plain(error), where=where, hint=f"write it like {json.dumps(example)}") from None
+
+
+def _convert_table(where: str, key: str, table: dict[str, Any]) -> dict[str, Any]:
+    kind: Any = dict[str, str] if key == "stacks" else str | tuple[str, ...]
+    example = '{torch = "2.5.1", deepspeed = "0.16.3"}' if key == "stacks" else '"0.16.4" or ["0.15.0", "0.16.*"]'
+    converted: dict[str, Any] = {}
+    for name, value in table.items():
+        try:
+            converted[name] = msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise UsageError(_plain(error), where=f"{where}.{name}", hint=f"write it like {example}") from None
+    return converted
+
+
+def _plain(error: msgspec.ValidationError) -> str:
+    return str(error).replace(" - at `$", " at `").replace("at ``", "").replace("`", "").strip()
+
+
+def _check(settings: Settings, file: str, given: Collection[str]) -> None:
+    """Check the values beyond their types. ``given`` are the names of flags. Raise UsageError."""
+    for name, (is_in, words, hint) in _RANGES.items():
+        if not is_in(getattr(settings, name)):
+            where = "command line" if name in given else file
+            raise UsageError(f"{name} is not {words}", where=where, hint=hint)
+    for name in _FOLDERS:
+        if "\0" in getattr(settings, name):
+            where = "command line" if name in given else file
+            raise UsageError(f"{name} has a NUL in it", where=where, hint="no file can be named like that")
+
+
+#: Name -> a test of the range (no comparison holds for a NaN), the range in words, and advice. The upper ends are far beyond
+#: use: a larger number is a mistake, and would end in an overflow later.
+_RANGES: dict[str, tuple[Callable[[Any], bool], str, str]] = {
+    "budget_s": (
+        lambda value: 0 < value <= MOST_TIMEOUT_S,
+        f"above 0, and at most {MOST_TIMEOUT_S:,} (30 days)",
+        "give seconds, e.g. 180",
+    ),
+    "rounds": (
+        lambda value: value is None or 0 <= value <= MOST_ROUNDS,
+        f"from 0 to {MOST_ROUNDS:,}",
+        "give rounds, e.g. 9",
+    ),
+    "warmup_rounds": (lambda value: 0 <= value <= MOST_ROUNDS, f"from 0 to {MOST_ROUNDS:,}", "give rounds, e.g. 2"),
+    "timeout_s": (
+        lambda value: 0 < value <= MOST_TIMEOUT_S,
+        f"above 0, and at most {MOST_TIMEOUT_S:,} (30 days)",
+        "give seconds, e.g. 180",
+    ),
+}

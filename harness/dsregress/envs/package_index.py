@@ -1,0 +1,106 @@
+"""Queries the user's package indexes for the releases of a package, and for its builds for the CPU."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Sequence
+
+from dsregress.envs import signatures
+from dsregress.envs.package_commands import PackageCommands, output_of
+from dsregress.envs.recipe import CpuBuilds, built_for_cpu
+from dsregress.errors import EnvironmentUnavailable, Offline, UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+#: PyTorch's index of CPU builds, in case the user's own indexes have none. uv's ``--torch-backend cpu`` would take
+#: torch from this index alone, whatever the user's indexes and folders have.
+PYTORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu/"
+
+#: Time that PyTorch's index may take to answer, as variables of uv: it is optional.
+_PATIENCE = {"UV_HTTP_TIMEOUT": "5", "UV_HTTP_CONNECT_TIMEOUT": "5", "UV_HTTP_RETRIES": "1"}
+
+_PLACE = "package index"
+
+
+def published(commands: PackageCommands, package: str, python: str = "") -> tuple[str, ...]:
+    """Return all releases that the user's indexes list, pre-releases and builds (``+cpu``) included, yanked ones excluded.
+
+    For the running Python, or for ``python`` ("3.12"). For ``name==version`` only that release, if it exists, even if it is
+    yanked.
+
+    Raise UsageError if the indexes do not have the package, its subclass Offline if none may be used, and
+    EnvironmentUnavailable if one cannot be queried.
+    """
+    if "==" in package:
+        return (package.partition("==")[2],) if _has(commands, package) else ()
+    return _published(commands, package, python)
+
+
+@functools.lru_cache(maxsize=64)
+def _published(commands: PackageCommands, package: str, python: str) -> tuple[str, ...]:
+    if commands.offline:
+        hint = "run once without DSREGRESS_OFFLINE"
+        raise Offline(f"offline: cannot look up releases of {package}", where=_PLACE, hint=hint)
+    options = ["--pre", "--json", "--retries", "1", "--timeout", "15"]
+    done = commands.run_pip("index", "versions", package, *options, *(["--python-version", python] if python else []))
+    if done.returncode == 0:
+        return tuple(json.loads(done.stdout)["versions"])
+    # pip says the same for a package that is not there and for an index that has failed.
+    try:
+        _has(commands, package)
+    except EnvironmentUnavailable as error:
+        hint = "check the network and pip config list; releases that the harness knows need no index"
+        raise EnvironmentUnavailable(f"no index answers for {package}: {error.what}", where=_PLACE, hint=hint) from None
+    hint = "check the name and pip config list"
+    raise UsageError(f"no configured index has a package {package!r}", where=_PLACE, hint=hint)
+
+
+def _has(commands: PackageCommands, requirement: str) -> bool:
+    """Return True if an index has a release. Raise EnvironmentUnavailable if one cannot be queried."""
+    done = commands.resolve_alone(requirement, "--universal", "--prerelease", "allow")
+    if done.returncode == 0:
+        return True
+    if commands.offline:  # then it is not in uv's cache
+        return False
+    commands.failure(done, _PLACE)
+    return not signatures.is_missing(output_of(done))
+
+
+def find_cpu_builds(commands: PackageCommands, requirements: Sequence[str], python: str) -> CpuBuilds:
+    """Return the requirements that yield CPU builds of torch, and of its companions, at the versions that a lock pins; by
+    package, as far as they are available."""
+    found: dict[str, str] = {}
+    unknown = ""
+    for package, version in built_for_cpu(requirements).items():
+        try:
+            requirement = _cpu_build(commands, package, version, python)
+        except EnvironmentUnavailable as error:
+            unknown = error.what
+        else:
+            found |= {package: requirement} if requirement else {}
+    return CpuBuilds(requirements=found, unknown=unknown)
+
+
+@functools.lru_cache(maxsize=256)  # which keeps no exception: an index that could not be asked is asked again
+def _cpu_build(commands: PackageCommands, package: str, version: str, python: str) -> str:
+    """Return its requirement, empty if no index has the build. Raise EnvironmentUnavailable if one fails."""
+    build = f"{package}=={version}+cpu"
+    done = commands.resolve_alone(build, "--python-version", python)
+    if done.returncode == 0:
+        return build
+    if commands.offline or commands.pip.no_index:
+        return ""
+    options = ["--default-index", PYTORCH_CPU_INDEX, "--format", "pylock.toml", "--python-version", python]
+    done = commands.resolve_alone(build, *options, **_PATIENCE)
+    if done.returncode != 0:
+        commands.failure(done, PYTORCH_CPU_INDEX)
+        return ""
+    (locked,) = tomllib.loads(done.stdout)["packages"]
+    wheel = locked["wheels"][0]
+    digest = wheel.get("hashes", {}).get("sha256")
+    return f"{package} @ {wheel['url']}{f'#sha256={digest}' if digest else ''}"

@@ -1,0 +1,160 @@
+"""An installer's output -> the stack's failure as one stable line, or the machine's fault as an error.
+
+"No such version" is a result of the stack. "No index answers" or "disk full" says nothing about any release.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from dsregress.errors import EnvironmentUnavailable
+from dsregress.model import Failed, MachineFault, NotInstalled
+from dsregress.probe.border import machine
+from dsregress.probe.border.faults import without_folders
+from dsregress.probe.border.masking import without_secrets
+
+_DETAIL_CHARACTERS = 4000
+_SIGNATURE_CHARACTERS = 200
+
+#: An installer's output if the machine is at fault -> the remedy.
+_NETWORK = re.compile(
+    r"dns error|failed to lookup address|Temporary failure in name resolution|Connection refused|Connection reset"
+    r"|Network is unreachable|No route to host|error sending request|operation timed out|Connection timed out"
+    r"|ConnectTimeoutError|NewConnectionError|tcp connect error|network was disabled|HTTP status server error"
+    r"|invalid peer certificate|CERTIFICATE_VERIFY_FAILED|407 Proxy Authentication|request or response body error"
+    r"|error decoding response body|Connection broken|ReadTimeoutError|RemoteDisconnected",
+    re.IGNORECASE,
+)
+_DISK = re.compile(r"No space left on device|os error 28|Disk quota exceeded")
+_ACCESS = re.compile(r"Read-only file system|os error 30|Permission denied|os error 13")
+_PYTHON = re.compile(r"No interpreter found for|Python interpreter not found|python-build-standalone")
+#: A package that is damaged, or not the file that its index listed.
+_DAMAGED = re.compile(
+    r"Failed to extract archive|Invalid zip file structure|Wheel '[^']*' located at .* is invalid|BadZipFile|Bad CRC"
+    r"|unexpected end of file|Hash mismatch|DO NOT MATCH THE HASHES|has an invalid package format"
+    r"|Failed to read from zip file",
+)
+_MACHINE = (
+    (_PYTHON, "the stack's Python cannot be found", "install it or choose another one"),  # uv tries to download it
+    (_NETWORK, "no package index can be reached", "check the network and pip's own configuration (pip config list)"),
+    (_DISK, "the disk is full", "free space or set DSREGRESS_ENVIRONMENTS to another disk"),
+    (_ACCESS, "a folder cannot be written", "set DSREGRESS_ENVIRONMENTS to a writable folder"),
+)
+
+
+def classify(output: str, where: str) -> NotInstalled:
+    """Return the failure that the installer's ``output`` reports. Raise EnvironmentUnavailable if the machine is at fault,
+    and no other stack would fare better."""
+    if "build backend returned an error" in output or "metadata-generation-failed" in output:
+        return _build_failure(signature(output), output)
+    for pattern, what, hint in _MACHINE:
+        if found := pattern.search(output):
+            raise EnvironmentUnavailable(f"{what} ({found[0]})", where=where, hint=hint)
+    if _DAMAGED.search(output):
+        return MachineFault("install", machine.DAMAGED, signature(output), _detail(output))
+    if fault := machine.in_log(output):
+        raise EnvironmentUnavailable(f"{fault} ({signature(output)})", where=where, hint=machine.REMEDIES[fault])
+    return Failed("install", signature(output), _detail(output))
+
+
+def build_failure(output: str, name: str) -> NotInstalled:
+    """Return the failure of a source that does not build."""
+    return _build_failure(_of_build(name, _errors(_lines(output))), output)
+
+
+def _build_failure(line: str, output: str) -> NotInstalled:
+    """Return the failure of a build. It is the network's if the build's last error says so; earlier network errors in its
+    output may be harmless."""
+    if fault := machine.in_message(line) or machine.in_log(output):
+        return MachineFault("install", fault, line, _detail(output))
+    return Failed("install", line, _detail(output))
+
+
+def _detail(output: str) -> str:
+    return without_folders(output.strip())[-_DETAIL_CHARACTERS:]
+
+
+def failed_build(output: str) -> str:
+    """Return the package whose build failed, empty if none did."""
+    found = re.search(r"Failed to (?:build|download and build) `?([\w.-]+)==", output)
+    return found[1] if found else ""
+
+
+class UnreadableEntry(NamedTuple):
+    """An entry that uv could not read from its cache."""
+
+    package: str
+    cause: str  #: one line, without folders
+
+
+def unreadable_entry(output: str) -> UnreadableEntry | None:
+    """Return the entry that uv had but could not install: damaged in its cache, or by its publisher."""
+    found = re.search(
+        r"Failed to install: \S+ \((?P<installed>[\w.-]+)==.*\n(?P<why>.*)"
+        r"|Failed to download(?: and build)? `(?P<fetched>[\w.-]+)==.*\n(?P<cache>.*(?:cache entry|[/\\\\]archive-v\d).*)",
+        output,
+    )
+    if found is None:
+        return None
+    cause = re.sub(r"^\W*(cause|Caused by):\s*", "", found["why"] or found["cache"])
+    return UnreadableEntry(found["installed"] or found["fetched"], _short(without_folders(cause)))
+
+
+def missing_releases(output: str) -> tuple[str, ...]:
+    """Return the packages of which uv reports that a release, or any, is missing."""
+    text = " ".join(output.split())
+    return tuple(dict.fromkeys(re.findall(r"there (?:is|are) no versions? of ([\w.-]+)", text)))
+
+
+def lists_nothing(output: str, package: str) -> bool:
+    """Return True if uv reports that an index has a package but no release of it."""
+    return f"there are no versions of {package} " in f"{' '.join(output.split())} "
+
+
+def is_missing(output: str) -> bool:
+    """Return True if uv reports that no index has the requirement."""
+    return bool(re.search(r"there (is|are) no versions? of|was not found", " ".join(output.split())))
+
+
+def signature(output: str) -> str:
+    """Return one line that is the same for the same fault: no paths of this machine, no addresses, no times."""
+    lines = _lines(output)
+    errors = _errors(lines)
+    package = failed_build(output)
+    if package:
+        return _of_build(package, errors)
+    text = " ".join(lines)
+    if because := re.search(r"Because (.+?)(?:\. (?:And|hint)|, we can conclude|$)", text):
+        return _short(f"no solution: {because[1]}")
+    if errors:
+        return _short(errors[-1])
+    reported = [line for line in lines if re.match(r"(error|ERROR):", line)]
+    return _short(reported[0] if reported else next((line for line in lines if line), "no output"))
+
+
+def _lines(output: str) -> list[str]:
+    """Return the lines without the branches of the tree that uv draws."""
+    return [re.sub(r"^[\s×├╰─▶│]+", "", line).strip() for line in output.splitlines()]
+
+
+def _errors(lines: Iterable[str]) -> list[str]:
+    """Return the last lines of tracebacks."""
+    return [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b(:|$)", line)]
+
+
+def _of_build(name: str, errors: Sequence[str]) -> str:
+    return _short(f"build of {name}: {errors[-1] if errors else 'failed'}")
+
+
+def _short(text: str) -> str:
+    text = re.sub(r"\S+", _last_part, without_secrets(text))
+    text = re.sub(r"\b0x[0-9a-f]+\b", "0x", text)
+    return re.sub(r"\s+", " ", text)[:_SIGNATURE_CHARACTERS].rstrip(" .")
+
+
+def _last_part(word: re.Match[str]) -> str:
+    """Return the last part of a path. Not by a pattern that searches for a slash after each character again: a build's
+    output can be long."""
+    return word[0][word[0].rstrip("/").rfind("/") + 1 :]

@@ -1,0 +1,317 @@
+"""The data that cross the border between the host and a measured environment.
+
+Both sides import this module, so it is standard library only. The host reads these dataclasses back with a strict decoder;
+the probe writes them with ``json.dumps(dataclasses.asdict(record))``. All sizes are bytes, all times seconds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+#: Phases of every run.
+REGULAR_PHASES = ("init", "forward", "backward", "step")
+
+#: All phases, in the order in which most programs have them.
+PHASES = (
+    "load",
+    "init",
+    "generate",
+    "evaluate",
+    "reload_states",
+    "forward",
+    "backward",
+    "step",
+    "offload_states",
+    "save",
+)
+
+#: Phases that a program may have in addition, each as long as one call (see `dsregress.probe.programs.occasions`).
+OCCASIONS = tuple(phase for phase in PHASES if phase not in REGULAR_PHASES)
+
+#: How many timeouts a stage may last in which operators run, so that a loop without an end ends.
+STAGE_TIMEOUTS = 10
+
+#: How long ranks that wait for one another are waited for, where their timeout is longer.
+DEADLOCK_S = 20.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CellRequest:
+    """One cell to run, written by the host as ``request.json`` in the run's own folder."""
+
+    scenario: str  #: name of the scenario, the stem of its file
+    variant: str
+    device: str  #: ``sim``, ``cpu`` or ``cuda``
+    parameters: dict[str, Any]  #: the scenario's parameters with the device's and the variant's applied
+    framework: str  #: id of the adapter (see `dsregress.probe.adapters`)
+    warmup_rounds: int  #: timed rounds that are dropped; 0 where nothing is timed
+    rounds: int  #: timed rounds that count, at most; 0 where nothing is timed
+    timeout_s: (
+        float  #: longest time between two signs of life of the ranks; a stage lasts `STAGE_TIMEOUTS` of them at most
+    )
+    huge_pages: bool = False  #: timed ranks write in huge pages (see `dsregress.probe.process.placement`)
+    short_turns: bool = False  #: timed ranks preempt other processes (see `dsregress.probe.process.scheduling`)
+    #: also record who holds the memory, in ``explanation.json`` (see `dsregress.probe.holders.sites`)
+    explain: bool = False
+    room_bytes: int = 0  #: of an explanation: what the card has for tensors; 0 where no card is known
+    #: ``tcp://ADDRESS:PORT``, where ranks that span machines meet; empty where all are on this machine
+    rendezvous: str = ""
+    first_rank: int = 0  #: of those on this machine
+    local_ranks: int = 0  #: how many run on this machine, where they span machines
+    program_folder: str = ""  #: where a program's launch line would be typed; empty where the cell is none
+    truths: str = ""  #: folder in which plain PyTorch's training is kept for other releases; empty: it is not kept
+
+
+@dataclasses.dataclass(slots=True)
+class PhaseReading:
+    """The figures of one rank in one phase of the measured step. A phase that runs several times, as per micro-batch, is
+    folded: peaks by maximum, counts by sum, retained as of the last end."""
+
+    device_peak_bytes: int = 0
+    device_retained_bytes: int = 0
+    host_peak_bytes: int = 0
+    host_retained_bytes: int = 0
+    reserved_peak_bytes: int | None = (
+        None  #: where an allocator (or a model of one, of a GPU that is never late) exists
+    )
+    late_reserved_peak_bytes: int | None = None  #: at most, whatever the timing of streams; where one is modelled
+    #: the smallest card that completes this phase in every step so far, as far as the phase itself requires it (see
+    #: `dsregress.probe.allocator.reserving`); None where no allocator is modelled
+    smallest_card_bytes: int | None = None
+    seconds: float = 0.0  #: of the untracked rounds, median; in ``sim`` what simulating it took; else 0.0
+    host_calls: int = 0  #: Python functions, and C functions called from Python
+    op_launches: int = 0
+    flops: int = 0
+    #: that kernels without FLOPs (what is neither a matrix product nor attention) read and write on the device; 0 where an
+    #: older probe measured
+    moved_bytes: int = 0
+    copied_bytes: int = 0  #: between the device and the host
+    collectives: dict[str, list[int]] = dataclasses.field(default_factory=dict)  #: kind -> [count, bytes]
+    #: the same by group: ``all_gather 0-31``, ``all_reduce 0-24/8`` (every eighth), ``broadcast 0,3,5``; empty where an
+    #: older probe measured
+    groups: dict[str, list[int]] = dataclasses.field(default_factory=dict)
+
+    def folded_with(self, later: PhaseReading) -> PhaseReading:
+        """Return this reading and that of a later run of the same phase (micro-batches of one step) as one."""
+        reserved = [r for r in (self.reserved_peak_bytes, later.reserved_peak_bytes) if r is not None]
+        late = [r for r in (self.late_reserved_peak_bytes, later.late_reserved_peak_bytes) if r is not None]
+        cards = [c for c in (self.smallest_card_bytes, later.smallest_card_bytes) if c is not None]
+        return PhaseReading(
+            device_peak_bytes=max(self.device_peak_bytes, later.device_peak_bytes),
+            device_retained_bytes=later.device_retained_bytes,
+            host_peak_bytes=max(self.host_peak_bytes, later.host_peak_bytes),
+            host_retained_bytes=later.host_retained_bytes,
+            reserved_peak_bytes=max(reserved) if reserved else None,
+            late_reserved_peak_bytes=max(late) if late else None,
+            smallest_card_bytes=max(cards) if cards else None,
+            seconds=self.seconds + later.seconds,
+            host_calls=self.host_calls + later.host_calls,
+            op_launches=self.op_launches + later.op_launches,
+            flops=self.flops + later.flops,
+            moved_bytes=self.moved_bytes + later.moved_bytes,
+            copied_bytes=self.copied_bytes + later.copied_bytes,
+            collectives=_added(self.collectives, later.collectives),
+            groups=_added(self.groups, later.groups),
+        )
+
+
+def _added(one: dict[str, list[int]], other: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Return the counts and sizes of both, by name."""
+    both = {name: list(counted) for name, counted in one.items()}
+    for name, (count, size) in other.items():
+        before = both.setdefault(name, [0, 0])
+        both[name] = [before[0] + count, before[1] + size]
+    return both
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryReading:
+    """A program's reading of its card at one point: the figures of ``torch.cuda``, rounded to blocks as the caching
+    allocator has them. Peaks are those since the program, or DeepSpeed, last reset them."""
+
+    at: str  #: what ``see_memory_usage`` was given to print, else ``train.py:57 in report``
+    step: int  #: optimizer steps before it
+    allocated_bytes: int
+    allocated_peak_bytes: int
+    reserved_bytes: int
+    reserved_peak_bytes: int
+    late_reserved_bytes: int | None = None  #: at most, whatever the timing of streams; where an allocator is modelled
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SavedTensors:
+    """Tensors that a program has saved, alike except for the numbers in their names."""
+
+    name: str  #: ``model.layers.*.mlp.up_proj.weight``
+    dtype: str
+    shape: list[int]
+    count: int
+    mean: float | None = None  #: of the absolute values; None where they are not known
+
+
+#: The beginning of a `Numerics.note` on why a program's figures are compared only between releases.
+NO_TRUTH = "no truth to compare with, only other releases"
+
+#: The `Numerics.note` of a simulation.
+NO_VALUES = "a simulation computes no values"
+
+#: JSON has no infinity: an error this large means that the measured value is not a number.
+NO_NUMBER = 1e300
+
+
+@dataclasses.dataclass(slots=True)
+class Numerics:
+    """The results of training in its first steps, and their distance from plain PyTorch.
+
+    ``*_error`` is a distance from the same weights and batches trained by plain PyTorch in fp32, divided by the tolerance of
+    the dtype (see ``dsregress.probe.oracles.truth``): above 1 is wrong. None without a reference.
+    """
+
+    losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: no number
+    gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: no number, or not reported
+    #: of each step, of an optimizer's groups, the highest first, each once; of programs
+    learning_rates: list[list[float]] = dataclasses.field(default_factory=list)
+    #: of each step, the mean over the weights that the optimizer steps, None where it holds none by then; of programs
+    weight_bits: list[float | None] = dataclasses.field(default_factory=list)
+    parameter_digest: str = ""
+    true_losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: nothing is promised
+    true_gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: it is infinite
+    loss_error: float | None = None
+    gradient_norm_error: float | None = None
+    parameter_error: float | None = None
+    loss_scales: list[float] = dataclasses.field(default_factory=list)  #: after each step, of an engine that scales
+    skipped_steps: int = 0  #: whose gradients were too large for fp16, so that nothing was trained
+    note: str = ""  #: why there is no truth, or which parameter is furthest from it
+    right_when_repeated: bool = False  #: what went wrong was repeated, and was right then
+
+
+@dataclasses.dataclass(slots=True)
+class RankRecord:
+    """All measurements of one rank. If a program trains several models, ``phases`` has those of all of them together and, as
+    ``backward of critic``, those of each; and each has numerics of its own."""
+
+    rank: int
+    phases: dict[str, PhaseReading] = dataclasses.field(default_factory=dict)
+    #: those of them that the measured step did not have: their readings are of the last step that did
+    earlier: list[str] = dataclasses.field(default_factory=list)
+    init_s: float = 0.0
+    numerics: Numerics | None = None  #: None where several models train
+    models: dict[str, Numerics] = dataclasses.field(default_factory=dict)  #: by name, where several train
+    #: ``backward.device_retained_bytes`` -> term -> bytes: what it had to hold at most (see
+    #: ``dsregress.probe.oracles.ideal``)
+    ideal: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
+    ideal_note: str = ""  #: why there is no ideal
+    readings: list[MemoryReading] = dataclasses.field(default_factory=list)  #: of a program, in order
+    saved: list[SavedTensors] = dataclasses.field(default_factory=list)  #: by a program, until it was measured
+    notes: list[str] = dataclasses.field(default_factory=list)  #: what a reader of the figures has to know
+
+
+@dataclasses.dataclass(slots=True)
+class Detail:
+    """The explanation of rank 0's figures: large, so it is read only when a figure is to be explained."""
+
+    host_functions: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  #: phase -> function -> calls
+    configuration: dict[str, Any] = dataclasses.field(default_factory=dict)  #: effective, flattened to dotted keys
+    warnings: dict[str, int] = dataclasses.field(default_factory=dict)  #: signature -> count
+
+
+@dataclasses.dataclass(slots=True)
+class Held:
+    """Storages that one place in the code made, of one category and of alike modules."""
+
+    nbytes: int
+    count: int  #: of storages
+    category: str  #: one of `dsregress.probe.holders.categories`
+    module: str  #: path in the model, layers' numbers as ``*``; empty where it is unknown
+    site: str  #: ``deepspeed/runtime/zero/partition_parameters.py:1234 in wait``
+    via: list[str]  #: the callers of that place, outwards
+    born: str  #: the phase they were made in, of whichever step; ``forward 2`` is that of the second micro-batch
+
+
+@dataclasses.dataclass(slots=True)
+class Moment:
+    """All storages that are alive on one rank at one moment: at a phase's peak, or at its end. The bytes of ``held`` add
+    up to ``nbytes``."""
+
+    rank: int  #: the one that holds most
+    nbytes: int
+    held: list[Held]
+
+
+@dataclasses.dataclass(slots=True)
+class Stretch:
+    """Live device bytes through one phase of the step: every local extreme at this resolution."""
+
+    phase: str
+    points: list[list[int]]  #: [thousandths of the phase's allocations and frees, bytes]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Refusal:
+    """The first request of the run that a card cannot serve, as torch's message has it; nothing of what follows it ran."""
+
+    room_bytes: int  #: what the card has for tensors
+    requested_bytes: int
+    allocated_bytes: int
+    reserved_bytes: int  #: after the allocator gave back all that it could
+    phase: str = ""
+    module: str = ""  #: as of `Held`, with the next two
+    site: str = ""
+    via: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(slots=True)
+class Explanation:
+    """The holders of the memory in the measured step."""
+
+    moments: dict[str, Moment] = dataclasses.field(default_factory=dict)  #: by metric: ``backward.device_peak_bytes``
+    timeline: list[Stretch] = dataclasses.field(default_factory=list)  #: of the rank with the highest peak, in order
+    note: str = ""  #: why something is missing
+    refusal: Refusal | None = None  #: None where the card serves all requests, or no card is known
+
+
+@dataclasses.dataclass(slots=True)
+class Clocks:
+    """A GPU's clocks in one timed round, and why they are not higher (names as in `dsregress.probe.gpu.nvml`)."""
+
+    sm_mhz: int
+    memory_mhz: int
+    reasons: list[str]
+    throttled: bool  #: by heat or by the power supply: the round says nothing about the code
+
+
+@dataclasses.dataclass(slots=True)
+class RoundCost:
+    """The cost of one timed round to the host, all ranks and their threads together, and its disturbances."""
+
+    processor_s: float  #: user and system; what waits or sleeps costs none
+    page_faults: int  #: pages that had to be mapped or read
+    waits: int  #: context switches of a thread that waited for something
+    preemptions: int  #: context switches because something else was to run: the machine was busy
+
+
+@dataclasses.dataclass(slots=True)
+class RunRecord:
+    """The record of one execution of a cell, written by the probe as ``record.json``, whole or not at all."""
+
+    #: ``passed``, ``failed``, ``out_of_memory``, ``machine_fault``, or one that took too long: ``timed_out`` (silent),
+    #: ``deadlocked`` (its ranks waited for one another), ``still_working``
+    outcome: str
+    stage: str = ""  #: where it ended when it did not pass: import, init, forward, backward, step, ...
+    signature: str = ""  #: one short line that is the same for the same fault
+    machine_fault: str = (
+        ""  #: what is wrong with the machine, where that ended it (see `dsregress.probe.border.machine`)
+    )
+    log_tail: str = ""  #: the end of the traceback or log
+    #: of a cell that was silent or worked for too long: which ranks were where (see `dsregress.probe.process.whereabouts`)
+    whereabouts: list[str] = dataclasses.field(default_factory=list)
+    import_s: float = 0.0
+    world_size: int = 0  #: of the job; in ``sim`` the ranks that are simulated
+    ranks: list[RankRecord] = dataclasses.field(default_factory=list)
+    round_s: list[float] = dataclasses.field(default_factory=list)  #: timed rounds in order, slowest rank of each
+    costs: list[RoundCost] = dataclasses.field(default_factory=list)  #: of these rounds
+    #: of these rounds, those of the rank that was clocked lowest; empty where no GPU reports them
+    clocks: list[Clocks] = dataclasses.field(default_factory=list)
+    discarded_rounds: int = 0  #: throttled ones that were thrown away and run again
+    detail: Detail | None = None

@@ -1,0 +1,344 @@
+"""The command line by which people launch a training program, split into its parts. Standard library only: the host reads a
+line too, to know its ranks and its files.
+
+    python train.py ARGS                     torchrun --nproc_per_node 8 train.py ARGS
+    deepspeed --num_gpus 8 train.py ARGS     accelerate launch --config_file zero3.yaml train.py ARGS
+    trl sft ARGS                             llamafactory-cli train config.yaml
+    litgpt finetune_lora ARGS                train.py ARGS
+
+A launcher's own code interprets its options: `dsregress.probe.programs.launchers` passes them on, in the measured
+environment. Here they are only separated from the program and from the program's arguments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+
+from dsregress.probe.shell_syntax import first_of_a_shell, joined
+
+#: Launchers' options that take no value; of all others the next word is the value, unless they are written with ``=``.
+#: From the parsers of torch.distributed.run, deepspeed.launcher.runner and accelerate.commands.launch.
+_FLAGS = {
+    "python": frozenset(("-u", "-B", "-O", "-OO", "-s", "-S", "-E", "-I", "-i", "-q", "-v")),
+    "torchrun": frozenset((
+        *("--standalone", "--no-python", "--no_python", "--run-path", "--run_path"),
+        *("--virtual-local-rank", "--virtual_local_rank"),
+    )),
+    "deepspeed": frozenset((
+        *("--no_python", "--no_local_rank", "--no_ssh", "--no_ssh_check", "--force_multi", "--save_pid"),
+        *("--elastic_training", "--bind_cores_to_rank"),
+    )),
+    "accelerate": frozenset((
+        *("-q", "--quiet", "--cpu", "--multi_gpu", "--tpu", "--use_xpu", "--ipex", "--use_deepspeed", "--use_fsdp"),
+        *("--use_megatron_lm", "--use_tpu", "--use_mps_device", "--use_parallelism_config", "--no_python", "--debug"),
+        *("--same_network", "--standalone", "--tpu_cluster", "--no_tpu_cluster", "--tpu_use_cluster", "--tpu_use_sudo"),
+        *("--enable_cpu_affinity", "--downcast_bf16", "--dynamo_use_fullgraph", "--dynamo_use_dynamic"),
+        "--dynamo_use_regional_compilation",
+    )),
+}  # fmt: skip
+_FLAGS["torch.distributed.launch"] = _FLAGS["torchrun"] | {"--use-env", "--use_env"}
+
+#: Options that make the next word a module instead of a file.
+_MODULE = frozenset(("-m", "--module"))
+
+#: Options for the number of ranks, and those that multiply it.
+_RANKS = ("--nproc_per_node", "--nproc-per-node", "--num_gpus", "--num-gpus", "--num_processes", "--num-processes")
+_NODES = ("--nnodes", "--num_nodes", "--num-nodes")
+_INCLUDE = ("--include", "-i")
+
+#: Processes and nodes of the largest job.
+_MOST = 999_999
+#: Values of `_RANKS` and `_NODES`: a number from 1 on, ``auto``, the name of a kind of device, a ``{placeholder}``; and of
+#: nodes, torchrun's least and most.
+_COUNT = r"0*[1-9][0-9]{0,5}"
+_PROCESSES = re.compile(rf"{_COUNT}|[a-z]+|\{{\w+\}}")
+_NODE_COUNT = re.compile(rf"{_COUNT}(:{_COUNT})?|\{{\w+\}}")
+_CONFIGURATIONS = {
+    "accelerate": ("--config_file", "--config-file"),
+    "trl": ("--accelerate_config", "--config_file"),
+}
+
+_PYTHON = re.compile(r"python(\d(\.\d+)?)?")
+
+
+class LaunchLineError(ValueError):
+    """A line that launches no program; the message gives the reason."""
+
+
+#: Prefixes of variables that are read when Python starts or when a package is imported. A measured process has imported
+#: torch, transformers and DeepSpeed before a program begins. Observed with torch 2.13.0, transformers 4.57.6, DeepSpeed
+#: 0.16.4: the names that these imports look up, and that the first eight change nothing afterwards.
+_READ_BEFORE = (
+    "OMP_NUM_THREADS", "TORCH_LOGS", "HF_", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_", "TRANSFORMERS_VERBOSITY",
+    "TORCH_DISTRIBUTED_DEBUG", "DEEPSPEED_TIMEOUT",
+    "DS_ACCELERATOR", "LD_LIBRARY_PATH", "LD_PRELOAD", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED",
+    "PYTORCH_JIT", "TORCHINDUCTOR_", "TORCH_TRACE", "TRANSFORMERS_CACHE", "TRANSFORMERS_OFFLINE",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LaunchLine:
+    """A launch line in its parts."""
+
+    launcher: (
+        str  #: ``python``, ``torchrun``, ``deepspeed``, ``accelerate``, ``trl``, ``llamafactory-cli`` or `INSTALLED`
+    )
+    options: tuple[str, ...]  #: the launcher's own
+    variables: tuple[tuple[str, str], ...]  #: NAME=VALUE words before the launcher
+    program: str  #: a file, a module, the launcher's command (``sft`` of trl), or a command that a package installs
+    is_module: bool
+    arguments: tuple[str, ...]  #: the program's
+
+    @property
+    def name(self) -> str:
+        """The program's name, without its folder."""
+        if self.launcher == INSTALLED:
+            return "-".join((self.program, *(word for word in self.arguments[:1] if _COMMAND.fullmatch(word))))
+        if self.is_command:
+            return f"{self.launcher.partition('-')[0]}-{self.program}"
+        return (
+            self.program.rpartition(".")[2] if self.is_module else os.path.splitext(os.path.basename(self.program))[0]
+        )
+
+    @property
+    def is_command(self) -> bool:
+        """True if the program is a command of the launcher's own, or an installed one, not a file."""
+        return self.launcher in (INSTALLED, *_COMMANDS)
+
+    @property
+    def without_effect(self) -> tuple[str, ...]:
+        """The variables that are read before the program begins when it is measured."""
+        return tuple(name for name, _ in self.variables if name.startswith(_READ_BEFORE))
+
+    @property
+    def ranks(self) -> int | None:
+        """The number of ranks by the launcher's options; None if they do not give it, or not as a number (``auto``)."""
+        if self.launcher == "deepspeed" and (included := self.option(_INCLUDE)):
+            return _included(included)
+        per_node = self._number(_RANKS, "NPROC_PER_NODE")
+        nodes = self._number(_NODES, "NNODES") or 1
+        # accelerate counts the processes of all machines, the others those of one.
+        return per_node if per_node is None or self.launcher == "accelerate" else per_node * nodes
+
+    @property
+    def configuration(self) -> str:
+        """The file that ``accelerate launch`` reads its options from; empty if the line names none."""
+        return self.option(_CONFIGURATIONS[self.launcher]) if self.launcher in _CONFIGURATIONS else ""
+
+    @property
+    def starts_any_file(self) -> bool:
+        """True if the launcher starts the program as it is, and not by Python."""
+        return not {"--no-python", "--no_python"}.isdisjoint(self.options)
+
+    @property
+    def asks_for_devices(self) -> bool:
+        """True if the launcher starts a rank on each device that it finds, unless the line gives a number."""
+        return self.launcher in ("deepspeed", "accelerate", INSTALLED, *_COMMANDS) or self.option(_RANKS) in (
+            "gpu",
+            "auto",
+        )
+
+    @property
+    def visible_devices(self) -> int | None:
+        """The number of ranks if nothing else gives it: one on each device of the line's ``CUDA_VISIBLE_DEVICES``. None
+        without that variable, or if the launcher does not count devices."""
+        devices = [each for each in dict(self.variables).get("CUDA_VISIBLE_DEVICES", "").split(",") if each.strip()]
+        return len(devices) or None if self.asks_for_devices else None
+
+    def option(self, names: Sequence[str]) -> str:
+        """Return the value of one of the launcher's options, by its spellings; empty if it is not given. A command takes
+        them among its own: ``tune run --nproc_per_node 4 RECIPE``, ``trl sft --num_processes 4``."""
+        words = iter(self.arguments if self.is_command else self.options)
+        for word in words:
+            name, equals, value = word.partition("=")
+            if name in names:
+                return value if equals else next(words, "")
+        return ""
+
+    def _number(self, names: Sequence[str], variable: str) -> int | None:
+        """Return the number given by an option, or for a command by the variable from which LLaMA-Factory, ms-swift and
+        XTuner read it; None without one."""
+        value = self._text(names, variable)
+        return int(value) if value.isdecimal() else None
+
+    def _text(self, names: Sequence[str], variable: str) -> str:
+        return self.option(names) or (dict(self.variables).get(variable, "") if self.is_command else "")
+
+    def check_counts(self) -> None:
+        """Raise LaunchLineError if the line starts an impossible number of processes or nodes."""
+        for names, variable, pattern in ((_RANKS, "NPROC_PER_NODE", _PROCESSES), (_NODES, "NNODES", _NODE_COUNT)):
+            value = self._text(names, variable)
+            is_all = value == "-1" and self.launcher == "deepspeed"  # its own word for all that there are
+            if value and not is_all and not pattern.fullmatch(value):
+                words = (word.partition("=")[0] for word in (*self.options, *self.arguments))
+                option = next((word for word in words if word in names), variable)
+                raise LaunchLineError(f"{option} {value[:20]}: write a whole number from 1 to {_MOST:,}")
+
+
+def _included(devices: str) -> int | None:
+    """Return the number of devices in DeepSpeed's ``localhost:0,1`` or ``worker-0:0,1@worker-1:2``; None if a host is named
+    without its devices."""
+    numbers = [host.partition(":")[2].split(",") for host in devices.split("@")]
+    return sum(map(len, numbers)) if all(number.isdecimal() for own in numbers for number in own) else None
+
+
+#: Launchers whose first word is one of their own commands.
+_COMMANDS = ("trl", "llamafactory-cli")
+
+#: The launcher of a command that a package installs, such as ``litgpt``, and that launches itself.
+INSTALLED = "command"
+
+#: A word that a shell looks up in ``PATH``, rather than a file.
+_COMMAND = re.compile(r"[A-Za-z][\w-]*")
+
+
+def parse(line: str) -> LaunchLine:
+    """Return the parts of a launch line. Raise LaunchLineError if it is not a single line, needs a shell, or launches no
+    program."""
+    line = joined(line)
+    if "\n" in line:
+        raise LaunchLineError("several lines; write one launch line")
+    if text := first_of_a_shell(line):
+        raise LaunchLineError(
+            f"dsregress runs no shell: {text!r} would be an argument; write the line without it, or put it in single quotes"
+        )
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise LaunchLineError(f"cannot be read as a shell would: {error}") from None
+    return parse_words(words)
+
+
+def parse_words(words: Sequence[str]) -> LaunchLine:
+    """Return the parts of a line that is already split into words. Raise LaunchLineError if it launches no program."""
+    parsed = _parsed(list(words))
+    parsed.check_counts()
+    return parsed
+
+
+def _parsed(words: list[str]) -> LaunchLine:
+    variables = []
+    while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0], re.DOTALL):
+        name, _, value = words.pop(0).partition("=")
+        variables.append((name, value))
+    if not words:
+        raise LaunchLineError("no program; write e.g. 'train.py --model qwen'")
+    launcher, rest = _launcher(words)
+    if launcher in _COMMANDS:
+        return _command(launcher, rest, tuple(variables))
+    if launcher == INSTALLED:
+        return LaunchLine(
+            launcher=launcher,
+            options=(),
+            variables=tuple(variables),
+            program=rest[0],
+            is_module=False,
+            arguments=tuple(rest[1:]),
+        )
+    options, target, is_module, arguments = _split(launcher, rest)
+    if launcher == "python" and is_module and target in _MODULES_THAT_LAUNCH:
+        launcher = _MODULES_THAT_LAUNCH[target]
+        options, target, is_module, arguments = _split(launcher, arguments)
+    if launcher in _DROP_SEPARATOR and arguments[:1] == ["--"]:
+        arguments = arguments[1:]
+    return LaunchLine(
+        launcher=launcher,
+        options=tuple(options),
+        variables=tuple(variables),
+        program=target,
+        is_module=is_module,
+        arguments=tuple(arguments),
+    )
+
+
+#: ``python -m NAME``, which is a launcher.
+_MODULES_THAT_LAUNCH = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torch.distributed.launch",
+    "deepspeed.launcher.runner": "deepspeed",
+    "accelerate.commands.launch": "accelerate",
+}
+
+
+#: Launchers whose argument parser drops a ``--`` between the program and its arguments, as argparse does.
+_DROP_SEPARATOR = ("torchrun", "torch.distributed.launch", "deepspeed")
+
+
+#: Commands that start another, or are for a shell: none of them trains.
+_STARTERS = frozenset((
+    *("srun", "sbatch", "salloc", "qsub", "bsub", "mpirun", "mpiexec", "horovodrun", "ray", "sky", "ssh", "pdsh"),
+    *("bash", "sh", "dash", "zsh", "fish", "ksh", "csh", "tcsh", "source", "eval", "exec", "export", "cd"),
+    *("uv", "uvx", "poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "conda", "mamba", "micromamba", "pyenv"),
+    *("docker", "podman", "nerdctl", "singularity", "apptainer", "enroot", "kubectl"),
+    *("sudo", "su", "doas", "env", "nohup", "time", "timeout", "nice", "ionice", "setsid", "stdbuf", "xargs"),
+    *("numactl", "taskset", "nsys", "ncu", "perf", "strace", "gdb", "tmux", "screen", "make"),
+))  # fmt: skip
+
+
+def _launcher(words: list[str]) -> tuple[str, list[str]]:
+    first = os.path.basename(words[0])
+    if _PYTHON.fullmatch(first):
+        return "python", words[1:]
+    if first == "accelerate":
+        if words[1:2] != ["launch"]:
+            raise LaunchLineError("accelerate without launch launches nothing; write 'accelerate launch train.py'")
+        return "accelerate", words[2:]
+    if first == "accelerate-launch":
+        return "accelerate", words[1:]
+    if first in ("torchrun", "deepspeed", *_COMMANDS):
+        return first, words[1:]
+    if first == "llamafactory":
+        return "llamafactory-cli", words[1:]
+    if first in _STARTERS:
+        raise LaunchLineError(f"{first} is not understood; write the line that it starts, e.g. 'torchrun train.py'")
+    return (INSTALLED if _COMMAND.fullmatch(words[0]) else "python"), words
+
+
+def _command(launcher: str, words: list[str], variables: tuple[tuple[str, str], ...]) -> LaunchLine:
+    if not words or words[0].startswith("-"):
+        raise LaunchLineError(f"{launcher} without a command; write e.g. '{launcher} {_EXAMPLES[launcher]}'")
+    return LaunchLine(
+        launcher=launcher,
+        options=(),
+        variables=variables,
+        program=words[0],
+        is_module=False,
+        arguments=tuple(words[1:]),
+    )
+
+
+_EXAMPLES = {"trl": "sft --model_name_or_path Qwen/Qwen2.5-7B", "llamafactory-cli": "train config.yaml"}
+
+
+def _split(launcher: str, words: Sequence[str]) -> tuple[list[str], str, bool, list[str]]:
+    """Return the launcher's options, the program, True if that is a module, and its arguments."""
+    options: list[str] = []
+    is_module = False
+    left: Iterator[str] = iter(words)
+    for word in left:
+        if word in _MODULE:
+            is_module = True
+        elif word == "--":
+            continue
+        elif not word.startswith("-"):
+            return options, word, is_module, list(left)
+        elif word == "-c" and launcher == "python":
+            raise LaunchLineError("python -c: write the program into a file")
+        else:
+            options.append(word)
+            if "=" not in word and word not in _FLAGS[launcher]:
+                value = next(left, None)
+                if value is None:
+                    break
+                if value.endswith(".py"):  # an option without a value that is not among those known
+                    return options, value, is_module, list(left)
+                options.append(value)
+    raise LaunchLineError(f"{launcher} without a program; write e.g. '{_example(launcher)}'")
+
+
+def _example(launcher: str) -> str:
+    return "accelerate launch train.py" if launcher == "accelerate" else f"{launcher} train.py"

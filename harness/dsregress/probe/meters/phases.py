@@ -1,0 +1,182 @@
+"""The three ways to walk a step: metered, profiled, timed. Never two at once, so that none disturbs another."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, Protocol
+
+from dsregress.probe.border.wire import Clocks, PhaseReading, RoundCost
+from dsregress.probe.framework import Meter, Training
+from dsregress.probe.meters.host_work import HostWork
+
+#: Entered by name around each phase of a step.
+Phase = Callable[[str], AbstractContextManager[None]]
+
+
+def walk(training: Training, phase: Phase) -> None:
+    """Walk one step: ``phase(name)`` is entered around each forward, backward and step."""
+    training.next_batch()
+    for micro_batch in range(training.micro_batches):
+        for _ in range(getattr(training, "backwards", 1)):
+            with phase("forward"):
+                training.forward(micro_batch)
+            with phase("backward"):
+                training.backward(micro_batch)
+        with phase("step"):
+            training.step(micro_batch)
+
+
+class MeteredPhases:
+    """Memory, operations and communication by phase; with ``clocked``, also the duration of each phase in seconds.
+    ``each`` is called with every single reading. A phase that raises ends for the meter as well, and has no reading."""
+
+    def __init__(
+        self, meter: Meter, *, clocked: bool = False, each: Callable[[str, PhaseReading], None] | None = None
+    ) -> None:
+        self.meter = meter
+        self.clocked = clocked
+        self._each = each
+        self.readings: dict[str, PhaseReading] = {}
+        self._cards: dict[str, int] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        self.meter.begin()
+        start = time.perf_counter()
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):  # the meter fails, too, on a card that is lost: that must not hide the cause
+                self.meter.end()
+            raise
+        reading = self.meter.end()
+        if self.clocked:
+            reading.seconds = time.perf_counter() - start
+        if reading.smallest_card_bytes is not None:
+            self._cards[name] = max(self._cards.get(name, 0), reading.smallest_card_bytes)
+            reading.smallest_card_bytes = self._cards[name]
+        if self._each is not None:
+            self._each(name, reading)
+        self.readings[name] = self.readings[name].folded_with(reading) if name in self.readings else reading
+
+
+class ProfiledPhases:
+    """Calls by phase and function."""
+
+    def __init__(self) -> None:
+        self.work: dict[str, HostWork] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        with without_collection(), self.work.setdefault(name, HostWork()):
+            yield
+
+
+class Stopwatch(Protocol):
+    """Measures time on a device. An adapter may have a function ``stopwatch(device)``; None selects the host's."""
+
+    def start(self) -> None:
+        """Begin a round: earlier work must not count."""
+
+    def mark(self) -> Any:
+        """Return a mark at this point of the device's work."""
+
+    def stop(self) -> None:
+        """End the round; afterwards all marks can be read."""
+
+    def seconds(self, begin: Any, end: Any) -> float:
+        """Return the seconds between two marks."""
+
+    def clocks(self) -> Clocks | None:
+        """Return the device's clocks in the round, None if it does not report them."""
+
+
+class HostStopwatch:
+    """A stopwatch for devices that have finished their work when a call returns."""
+
+    def start(self) -> None: ...
+
+    def mark(self) -> float:
+        return time.perf_counter()
+
+    def stop(self) -> None: ...
+
+    def seconds(self, begin: float, end: float) -> float:
+        return end - begin
+
+    def clocks(self) -> Clocks | None:
+        return None
+
+
+class TimedPhases:
+    """Seconds by phase of one round, and the round's cost for this process."""
+
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        self._stopwatch = stopwatch
+        self._before = self.cost = RoundCost(0.0, 0, 0, 0)
+        self._marks: list[tuple[str, Any, Any]] = []
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        begin = self._stopwatch.mark()
+        yield
+        self._marks.append((name, begin, self._stopwatch.mark()))
+
+    def round(self, training: Training) -> dict[str, float]:
+        """Walk one step and return its seconds by phase."""
+        self.begin()
+        walk(training, self)
+        return self.end()
+
+    def begin(self) -> None:
+        """Begin a round."""
+        self._before = _cost_so_far()
+        self._stopwatch.start()
+
+    def end(self) -> dict[str, float]:
+        """End the round and return its seconds by phase."""
+        self._stopwatch.stop()
+        now, before = _cost_so_far(), self._before
+        self.cost = RoundCost(
+            now.processor_s - before.processor_s,
+            now.page_faults - before.page_faults,
+            now.waits - before.waits,
+            now.preemptions - before.preemptions,
+        )
+        seconds: dict[str, float] = {}
+        for name, begin, end in self._marks:
+            seconds[name] = seconds.get(name, 0.0) + self._stopwatch.seconds(begin, end)
+        return seconds
+
+
+def _cost_so_far() -> RoundCost:
+    """Return the cost of this process and all its threads so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return RoundCost(time.process_time(), used.ru_minflt + used.ru_majflt, used.ru_nvcsw, used.ru_nivcsw)
+
+
+def announced(phase: Phase, announce: Callable[[str], None]) -> Phase:
+    """Return the same phases, each announced before it begins, so that a crash is attributed to one."""
+
+    @contextmanager
+    def announcing(name: str) -> Iterator[None]:
+        announce(name)
+        with phase(name):
+            yield
+
+    return announcing
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Disable cyclic garbage collection within the block: its timing depends on counters, and measurements must repeat."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

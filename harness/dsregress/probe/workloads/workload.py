@@ -1,0 +1,271 @@
+"""The fixed workload: real transformers models with weights that are a function of their names, and data from a seed.
+
+Adapters and the truth both use it, so every framework, release, ZeRO stage and world size trains the same model on the
+same data from the same start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from dsregress.probe.workloads import lora
+
+#: Scale of the random weights, that of Llama's and Qwen's own `initializer_range`.
+WEIGHT_SCALE = 0.02
+_SEED = 20150
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """The part of a scenario's parameters that defines what is computed, independent of the framework."""
+
+    model: str = "llama-tiny"
+    objective: str = "next_token"  #: what a micro-batch computes: a name in `dsregress.probe.workloads.objectives`
+    sequence_length: int = 64  #: tokens
+    micro_batch_size: int = 1  #: sequences per rank and micro-batch
+    gradient_accumulation_steps: int = 1
+    identical_micro_batches: bool = False  #: the gradient of several identical ones must be that of one
+    world_size: int = 2
+    dtype: str = "bf16"  #: fp32, bf16 or fp16
+    attention: str = "sdpa"  #: transformers' attn_implementation
+    model_outputs: str = "all"  #: as transformers', with logits; or "loss": the model returns that tensor alone
+    gradient_checkpointing: str = "none"  #: none, reentrant or non_reentrant
+    gradient_clipping: float | None = None
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.1
+    learning_rate_decay: float = 1.0  #: the learning rate of each step is that of the step before times this
+    decay_groups: bool = False  #: two parameter groups: matrices decay, vectors do not
+    empty_groups: bool = False  #: a group without parameters is passed on, as transformers' Trainer does
+    #: tokens at the start of each sequence that no loss is about (`dsregress.probe.workloads.alignment`)
+    prompt_length: int = 0
+    samples_per_prompt: int = 4  #: whose rewards advantages are normalised over
+    #: distance of the old policy's log-probabilities from those of equally likely tokens, in either direction; None: drawn.
+    #: Drawn ones may also be at the edges of the clipped loss, and rounding then decides if a token has a gradient. One
+    #: nat is so far beyond the edges that sound training has one truth.
+    old_policy_displacement: float | None = None
+    packed: bool = False  #: the sequences of a micro-batch concatenated in one row
+    frozen: str = ""  #: parameters with this in their names are not trained
+    lora_rank: int = 0  #: 0: none; the fields below are peft's own (see `dsregress.probe.workloads.lora`)
+    lora_alpha: int = 32
+    lora_dropout: float = 0.0
+    lora_targets: str = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj"
+    lora_modules_to_save: str = ""  #: trained whole, in addition to the adapters
+    lora_autocast: bool = False  #: peft's default: adapters of a model in half precision are made in fp32
+    infinite_gradient_step: int | None = None  #: in this step the last rank's first backward yields infinities
+    checkpoint: bool = False  #: saved after the first step, changed by another step, and loaded: nothing may differ
+    evaluate: bool = False  #: every step ends with a forward in evaluation mode and without gradients
+    forward_between: bool = False  #: a forward without gradients between each forward and its backward
+    varying_length: bool = False  #: sequences are shorter from micro-batch to micro-batch and from step to step
+    uneven_last: bool = False  #: the last micro-batch of every second step has half of the sequences
+    evaluate_within: bool = False  #: as ``evaluate``, also behind a step's first micro-batch
+    resume: bool = False  #: the ``checkpoint`` is loaded by a new engine, as after a restart
+    no_sync: bool = False  #: the caller accumulates: all but the last micro-batch of a step run under ``no_sync``
+    #: the object of ``backward``: the engine, the loss, or several losses with a gradient of their own; "divided": the
+    #: engine, with a loss that the caller has divided by the micro-batches of a step
+    backward_on: str = "engine"
+    second_engine: bool = False  #: another engine of the same kind trains between the steps
+    destroyed_engine: bool = False  #: another engine of the same kind was created before, and destroyed
+    #: an engine without an optimizer evaluates between the steps ("beside"), or existed before ("destroyed")
+    reference: str = ""
+    marks_boundary: bool = False  #: the caller accumulates, and marks the last micro-batch of a step
+    gather_weights: bool = False  #: every weight is read whole after each step, as for an engine that generates
+    empty_cache: bool = False  #: gathered parameters are released after each step
+    module_hooks: bool = False  #: the user's own hooks on every layer, which change nothing
+    exported: str = ""  #: how the trained weights are read: from the engine, or from a file of this kind
+    universal: bool = False  #: the ``checkpoint`` is converted to a universal one before it is loaded
+    uneven_ranks: bool = False  #: sequences are shorter from rank to rank
+    group_learning_rates: bool = False  #: the second of two parameter groups learns at a tenth of the rate
+    warmup: bool = False  #: the learning rate rises as the configuration's WarmupLR says
+    schedule: str | None = None  #: another schedule that the configuration names, a key of `SCHEDULES`
+    zero_grad: bool = False  #: the caller clears gradients before each step, as training loops without DeepSpeed do
+    unwrapped: bool = False  #: the framework's hooks are off around a forward before each step, as for a generation
+    grouped_frozen: bool = False  #: frozen ones are in the optimizer's groups as well: all of `model.parameters()`
+    caller_autocast: bool = False  #: fp32 weights, and torch's autocast around the caller's forward
+    #: the caller reads each step's gradients and halves them: whole ("full"), or each rank its share ("local")
+    halved_gradients: str = ""
+    #: the first steps are compared with plain PyTorch, which takes as long as they do
+    judged: bool = True
+
+    @property
+    def caller_accumulates(self) -> bool:
+        """Return True if the framework is configured without accumulation, and the caller accumulates."""
+        return self.no_sync or self.marks_boundary
+
+    @property
+    def configured_schedule(self) -> str | None:
+        """Return the learning rate's schedule that the configuration names, None if it names none."""
+        return "WarmupLR" if self.warmup else self.schedule
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self.dtype]
+
+
+def pick(kind: Any, parameters: Mapping[str, Any]) -> Any:
+    """Return an instance of a dataclass with the fields that a scenario's parameters have."""
+    return kind(**{f.name: parameters[f.name] for f in dataclasses.fields(kind) if f.name in parameters})
+
+
+def configuration(work: Workload, shape: Mapping[str, Any]) -> Any:
+    """Return the model's transformers configuration. ``shape`` is a row of ``scenarios/models.py``."""
+    from transformers import AutoConfig
+
+    fields = dict(shape)
+    # The attention is set here and not as an argument of from_config: releases differ in which of the two they respect.
+    return AutoConfig.for_model(fields.pop("model_type"), **fields, use_cache=False, attn_implementation=work.attention)
+
+
+def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
+    """Return a causal language model in training mode, with its adapters, its weights as the libraries leave them; the
+    caller sets each to the value that `weight` makes from its name. Raise ValueError for unknown ``model_outputs``."""
+    import transformers
+
+    model: torch.nn.Module = transformers.AutoModelForCausalLM.from_config(config, **of_type(dtype))
+    model.train()
+    checkpointed(work, model)
+    if work.lora_rank:
+        model = lora.with_adapters(
+            model,
+            rank=work.lora_rank,
+            alpha=work.lora_alpha,
+            dropout=work.lora_dropout,
+            targets=work.lora_targets.split(),
+            modules_to_save=work.lora_modules_to_save.split(),
+            autocast=work.lora_autocast,
+        )
+    if work.frozen:
+        for name, parameter in model.named_parameters():
+            if work.frozen in name:
+                parameter.requires_grad_(False)
+    if work.model_outputs == "loss":
+        model.register_forward_hook(lambda module, inputs, output: output.loss)
+    elif work.model_outputs != "all":
+        raise ValueError(f"no such model_outputs: {work.model_outputs} (known: all, loss)")
+    return model
+
+
+def checkpointed(work: Workload, model: Any) -> None:
+    """Enable gradient checkpointing by transformers' own switch, if the workload has it."""
+    if work.gradient_checkpointing != "none":
+        reentrant = work.gradient_checkpointing == "reentrant"
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+
+
+def of_type(dtype: torch.dtype) -> dict[str, Any]:
+    """Return the dtype as a keyword argument of transformers' ``from_config``; releases differ in its name."""
+    import transformers
+
+    release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
+    return {"dtype" if release >= (4, 56) else "torch_dtype": dtype}
+
+
+def weight(name: str, shape: tuple[int, ...]) -> torch.Tensor:
+    """Return the weight of a parameter, fp32 on CPU: around one for norms, around zero otherwise, always with some
+    noise, so that no two rows train alike and a value that gets lost shows."""
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    values = torch.randn(shape, generator=generator) * WEIGHT_SCALE
+    return values + 1 if len(shape) == 1 and name.endswith("norm.weight") else values
+
+
+def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, Any]]:
+    """Return the optimizer's groups. Without ``empty_groups``, groups without parameters are left out: with a schedule,
+    torch 2.10 and later fails on them, as DeepSpeed drops them (transformers#43692), and nothing else of such a job
+    could be measured."""
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad or work.grouped_frozen]
+    if not work.decay_groups:
+        return [{"params": [p for _, p in named], "weight_decay": work.weight_decay}]
+    own_rate = {"lr": work.learning_rate / 10} if work.group_learning_rates else {}
+    # By name, not by dimension: a partitioned parameter has lost its own shape.
+    plain = [p for name, p in named if name.endswith("bias") or "norm" in name]
+    ids = {id(p) for p in plain}
+    groups = [
+        {"params": [p for _, p in named if id(p) not in ids], "weight_decay": work.weight_decay},
+        {"params": plain, "weight_decay": 0.0, **own_rate},
+    ]
+    return [group for group in groups if group["params"] or work.empty_groups]
+
+
+def optimizer(work: Workload, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    """Return torch's own AdamW, one tensor at a time: the fused and batched forms allocate differently from release to
+    release of torch, which is not what is compared."""
+    return torch.optim.AdamW(groups, **adam(work), foreach=False)
+
+
+def adam(work: Workload) -> dict[str, Any]:
+    """Return the arguments of AdamW that its groups do not have."""
+    return {"lr": work.learning_rate, "betas": ADAM_BETAS, "eps": ADAM_EPSILON}
+
+
+def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
+    """Return the learning rate's schedule, torch's own; None if it is constant."""
+    if named := work.configured_schedule:
+        rates = [functools.partial(SCHEDULES[named].share, group["lr"]) for group in optimizer.param_groups]
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, rates)
+    if work.learning_rate_decay == 1:
+        return None
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: work.learning_rate_decay**step)
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """A schedule that DeepSpeed's configuration names. Until the second step a rate is the least one: iteration 0 of
+    schedules is the second step."""
+
+    params: Mapping[str, Any]
+    share: Callable[[float, int], float]  #: of a group's rate in a step
+
+
+_FIRST_RATE = 2e-4
+
+
+def _warming(rate: float, step: int) -> float:
+    """Return the share of a rate that rises from the first rate to the group's own."""
+    return (_FIRST_RATE + (rate - _FIRST_RATE) * _risen(rate, step)) / rate
+
+
+def _risen(rate: float, step: int) -> float:
+    """Return the share of a rate that rises from zero in two steps, which is the least number."""
+    return min(1.0, max(0, step - 1) / 2)
+
+
+#: Schedules by DeepSpeed's name. Three steps show only the rise of those that fall later.
+SCHEDULES: Mapping[str, Schedule] = {
+    "WarmupLR": Schedule({"warmup_min_lr": _FIRST_RATE, "warmup_num_steps": 2, "warmup_type": "linear"}, _warming),
+    # Without a warm-up, as transformers resolves "auto" if none is requested.
+    "WarmupDecayLR": Schedule(
+        {"warmup_max_lr": 1e-3, "warmup_num_steps": 0, "warmup_type": "linear", "total_num_steps": 100},
+        _risen,
+    ),
+    "WarmupCosineLR": Schedule({"warmup_num_steps": 2, "warmup_type": "linear", "total_num_steps": 100}, _risen),
+}
+
+
+ADAM_BETAS = (0.9, 0.95)
+#: Large compared with the noise of bf16 gradients of the tiny models: with torch's 1e-8, Adam turns the rounding of a
+#: gradient near zero into a full step of either sign, and no tolerance could distinguish a wrong gradient from that.
+ADAM_EPSILON = 1e-3
+
+
+def batch(
+    work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
+) -> torch.Tensor:
+    """Return the token ids of one micro-batch of one rank, shape (micro_batch_size, sequence_length or less)."""
+    if work.identical_micro_batches:
+        micro_batch = 0
+    seed = ((_SEED + step) * 4099 + rank) * 257 + micro_batch
+    generator = torch.Generator().manual_seed(seed)
+    length = work.sequence_length
+    if work.varying_length:
+        length -= (length // 8) * ((step + micro_batch) % 4)
+    if work.uneven_ranks:
+        length -= (length // 8) * (rank % 4)
+    is_last = step % 2 == 1 and micro_batch == work.gradient_accumulation_steps - 1
+    sequences = max(1, work.micro_batch_size // 2) if work.uneven_last and is_last else work.micro_batch_size
+    shape = (sequences, length)
+    return torch.randint(0, vocabulary, shape, generator=generator).to(device)

@@ -1,0 +1,98 @@
+"""The answer to ``upgrade``, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dsregress.advice.upgrade import Upgrade, UpgradeJudgement, UpgradeVerdict
+from dsregress.compare import Comparison, ProblemKind
+from dsregress.model import AXES
+from dsregress.report import problems
+from dsregress.report.plain import plain
+from dsregress.report.problems import TITLES, ProblemLine
+from dsregress.wording.quantities import listing, plural
+
+
+def as_text(
+    upgrades: Sequence[Upgrade], commands: Mapping[str, str], pins: Mapping[str, str], unchecked: Sequence[str]
+) -> str:
+    """Return the answer for a terminal, ending in a newline. ``commands``, by package, measure what is missing; ``pins`` are
+    the installed releases; ``unchecked`` lists what the answer does not cover."""
+    blocks = [[_plain(line) for line in _block(one, commands.get(one.package, ""), pins)] for one in upgrades]
+    if unchecked:
+        blocks.append([plain(f"not checked: {'; '.join(unchecked)}")])
+    return "\n\n".join("\n".join(lines) for lines in blocks) + "\n"
+
+
+def _plain(line: str) -> str:
+    """Return a line made plain, with its indentation, which `plain` would drop."""
+    text = line.lstrip(" ")
+    return " " * (len(line) - len(text)) + plain(text)
+
+
+def _block(upgrade: Upgrade, command: str, pins: Mapping[str, str]) -> Iterator[str]:
+    yield f"{_heading(upgrade)}: {_verdict(upgrade)}"
+    if upgrade.comparison is not None:
+        yield from _problems(upgrade.comparison, upgrade.stack, upgrade.judgement)
+        if kept := problems.sections(upgrade.comparison, upgrade.kept):
+            yield f"  in both: {problems.counted(upgrade.comparison, kept)}"
+        yield f"  {_basis(upgrade, upgrade.comparison, pins)}"
+    if command:
+        yield f"  measure it: {command}"
+
+
+def _heading(upgrade: Upgrade) -> str:
+    if upgrade.target == upgrade.installed:
+        return f"{upgrade.package} {upgrade.installed}"
+    return f"{upgrade.package} {upgrade.installed} -> {upgrade.target}"
+
+
+def _verdict(upgrade: Upgrade) -> str:
+    judgement = upgrade.judgement
+    if upgrade.target == upgrade.installed:
+        return "yes, it is installed"
+    if judgement.verdict is UpgradeVerdict.UNKNOWN:
+        return f"not measured here ({judgement.reason})"
+    if judgement.verdict is UpgradeVerdict.NO:
+        stay = f"no, stay at {upgrade.installed}"
+        if not upgrade.instead or upgrade.comparison is None:
+            return stay
+        to = f"{stay} or go to {upgrade.comparison.names[upgrade.instead]}"
+        return f"{to} and set {_listed(upgrade.instead_settings)}" if upgrade.instead_settings else to
+    return f"yes, if you set {_listed(judgement.settings)}" if judgement.settings else "yes"
+
+
+def _listed(settings: Sequence[str]) -> str:
+    """Return the names of settings without their prefix: ``gradient_clipping`` for ``config.gradient_clipping``."""
+    return " and ".join(setting.partition(".")[2] or setting for setting in settings)
+
+
+def _problems(comparison: Comparison, stack: str, judgement: UpgradeJudgement) -> Iterator[str]:
+    texts: dict[str, list[str]] = {}
+    for section in problems.sections(comparison, judgement.met):
+        texts[section.title] = [text for line in section.problems for text in (line.sentences, f"  {_when(line)}")]
+    lost = [problems.room_text(comparison, stack, room) for room in judgement.lost]
+    if lost:
+        texts.setdefault(TITLES[ProblemKind.OUT_OF_MEMORY], []).extend(lost)
+    for title in dict.fromkeys(TITLES.values()):
+        if title in texts:
+            yield f"  {title}"
+            yield from (f"    {text}" for text in texts[title])
+
+
+def _when(line: ProblemLine) -> str:
+    """Return the span of a problem: ``since 0.16.0 (not in 0.15.4), until 0.16.7 (not in 0.16.8)``."""
+    (since, before), (until, after) = (text.split("; ", 1) for text in (line.since, line.until))
+    return f"since {since} ({before}), until {until} ({after})"
+
+
+def _basis(upgrade: Upgrade, comparison: Comparison, pins: Mapping[str, str]) -> str:
+    """Return the basis of the answer, and the installed packages that differ from it."""
+    judgement = upgrade.judgement
+    of = f"{judgement.compared} of {plural(judgement.workloads, 'workload')} compared"
+    measured = next(stack.versions for stack in comparison.stacks if stack.id == upgrade.stack)
+    packages = [package for package in dict.fromkeys((*AXES, *measured)) if package in measured]
+    others = {package: measured[package] for package in packages if package != upgrade.package}
+    with_ = f", with {listing([f'{package} {version}' for package, version in others.items()])}" if others else ""
+    yours = [f"{p} {pins[p]}" for p, version in others.items() if pins.get(p, version) != version]
+    return f"{of}{with_}" + (f"; not with yours: {listing(yours)}" if yours else "")

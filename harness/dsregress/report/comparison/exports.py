@@ -1,0 +1,205 @@
+"""The same findings in the formats of other tools, each as text. ``FORMATS`` has them all.
+
+=========== =====================================================================================================
+junit       JUnit XML: one test case for each cell. Sources: Jenkins' xunit plugin and Apache Ant, as read by CI systems
+pytest-benchmark  the JSON that ``pytest-benchmark compare`` reads: step times by rounds, exact metrics in ``extra_info``
+github-action-benchmark  its ``customSmallerIsBetter``: name, unit, value
+bmf         Bencher Metric Format: benchmark -> measure -> value with limits
+summary     Markdown for a job summary: exact findings first, noisy ones folded
+=========== =====================================================================================================
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+
+from dsregress.compare import Comparison, Group
+from dsregress.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, HOST_CALLS, STEP_TIME
+from dsregress.compare.summary import ResultSummary
+from dsregress.model import Failed, MachineFault, OutOfMemory, Passed, Skipped, TimedOut
+from dsregress.report.comparison import summary
+from dsregress.report.plain import plain
+from dsregress.report.rows import is_worse
+from dsregress.wording.names import outcome_text
+
+#: The few series of each cell whose history other tools keep.
+_TRACKED = (
+    (DEVICE_PEAK, "backward", "peak-memory-backward"),
+    (DEVICE_RETAINED, "backward", "held-memory-backward"),
+    (DEVICE_PEAK, "step", "peak-memory-step"),
+    (HOST_CALLS, "backward", "calls-backward"),
+    (STEP_TIME, "", "step-time"),
+)
+
+
+def junit(comparison: Comparison) -> str:
+    """Return one suite for each stack, and one test case for each cell. A worse cell is a failure, one that did not run is
+    skipped."""
+    worse = _worse(comparison)
+    root = ElementTree.Element("testsuites", name="dsregress")
+    suites: dict[str, ElementTree.Element] = {}
+    for cell in comparison.cells:
+        stack = cell.result.cell.stack.id
+        if stack not in suites:
+            suites[stack] = ElementTree.SubElement(root, "testsuite", name=_xml(comparison.names[stack]))
+        case = ElementTree.SubElement(
+            suites[stack],
+            "testcase",
+            classname=_xml(comparison.names[stack]),
+            name=_xml(cell.result.cell.workload),
+            time=f"{cell.result.duration_s:.3f}",
+        )
+        _ending(case, cell, worse.get((stack, cell.result.cell.workload), []))
+    for suite in (root, *suites.values()):
+        cases = list(suite.iter("testcase"))
+        for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            suite.set(name, str(sum(case.find(tag) is not None for case in cases)))
+        suite.set("tests", str(len(cases)))
+        suite.set("time", f"{sum(float(case.get('time', 0)) for case in cases):.3f}")
+    ElementTree.indent(root, " ")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _ending(case: ElementTree.Element, cell: ResultSummary, worse: list[Group]) -> None:
+    outcome = cell.result.outcome
+    lines = [_xml(line) for group in worse for line in (group.headline.message, *group.headline.evidence)]
+    if isinstance(outcome, Skipped):
+        ElementTree.SubElement(case, "skipped", message=_xml(outcome.reason))
+    elif worse:
+        first = worse[0].headline
+        failure = ElementTree.SubElement(case, "failure", type=first.kind, message=_xml(first.message))
+        failure.text = "\n".join(lines)
+    elif isinstance(outcome, Failed | OutOfMemory | TimedOut | MachineFault):
+        ElementTree.SubElement(
+            case, "error", type=str(outcome.__struct_config__.tag), message=_xml(outcome_text(outcome))
+        )
+
+
+def _xml(text: str) -> str:
+    """Return text without the characters that XML 1.0 cannot represent; ElementTree escapes the rest."""
+    return "".join(char for char in plain(text) if char >= " " and not "\ud800" <= char <= "\udfff" and char < "\ufffe")
+
+
+def pytest_benchmark(comparison: Comparison) -> str:
+    """Return one benchmark for each cell that was timed, grouped by workload, so that ``compare`` compares stacks."""
+    benchmarks: list[dict[str, Any]] = []
+    newest = ""
+    for cell in comparison.cells:
+        if not cell.round_s or not isinstance(cell.result.outcome, Passed):
+            continue
+        newest = max(newest, cell.result.started_at)
+        name = f"{cell.result.cell.workload}[{comparison.names[cell.result.cell.stack.id]}]"
+        benchmarks.append(
+            {
+                "group": plain(cell.result.cell.workload),
+                "name": plain(name),
+                "fullname": plain(f"dsregress::{name}"),
+                "params": {"stack": plain(comparison.names[cell.result.cell.stack.id])},
+                "param": plain(comparison.names[cell.result.cell.stack.id]),
+                "extra_info": cell.worst(),
+                "options": {"warmup": True, "timer": "perf_counter"},
+                "stats": round_statistics(cell.round_s),
+            }
+        )
+    content = {
+        "machine_info": {},
+        "commit_info": {"id": "", "time": newest, "dirty": False, "branch": ""},
+        "benchmarks": benchmarks,
+        "datetime": newest,
+        "version": "5.0.0",
+    }
+    return _json(content)
+
+
+def github_action_benchmark(comparison: Comparison) -> str:
+    """Return the content for ``tool: customSmallerIsBetter``."""
+    content = [
+        {"name": f"{name} / {measure}", "unit": unit, "value": value, "extra": extra}
+        for name, measure, unit, value, extra in _tracked(comparison)
+    ]
+    return _json(content)
+
+
+def bmf(comparison: Comparison) -> str:
+    """Return Bencher Metric Format. The limits of a step time are its fastest and slowest rounds."""
+    content: dict[str, dict[str, dict[str, float]]] = {}
+    rounds = {
+        f"{c.result.cell.workload} {comparison.names[c.result.cell.stack.id]}": c.round_s for c in comparison.cells
+    }
+    for name, measure, _, value, _ in _tracked(comparison):
+        entry = {"value": value}
+        if measure == "step-time" and rounds[name]:
+            entry |= {"lower_value": min(rounds[name]), "upper_value": max(rounds[name])}
+        content.setdefault(plain(name), {})[measure] = entry
+    return _json(content)
+
+
+def _tracked(comparison: Comparison) -> Iterator[tuple[str, str, str, float, str]]:
+    for cell in comparison.cells:
+        if not isinstance(cell.result.outcome, Passed) or not cell.recorded:
+            continue
+        flat = cell.flat()
+        name = plain(f"{cell.result.cell.workload} {comparison.names[cell.result.cell.stack.id]}")
+        spread = f"{len(cell.round_s)} rounds" if cell.round_s else "exact"
+        for metric, phase, measure in _TRACKED:
+            if (key := metric.flat_name(phase)) in flat:
+                yield name, measure, metric.unit, flat[key], "exact" if metric.exact else spread
+
+
+def _worse(comparison: Comparison) -> dict[tuple[str, str], list[Group]]:
+    found: dict[tuple[str, str], list[Group]] = {}
+    for group in comparison.groups:
+        head = group.headline
+        if is_worse(head):
+            found.setdefault((head.stack, head.workload), []).append(group)
+    return found
+
+
+def _json(content: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(content), indent=1).decode() + "\n"
+
+
+#: Name -> the function that formats a comparison.
+FORMATS: dict[str, Callable[[Comparison], str]] = {
+    "junit": junit,
+    "pytest-benchmark": pytest_benchmark,
+    "github-action-benchmark": github_action_benchmark,
+    "bmf": bmf,
+    "summary": summary.as_markdown,
+}
+
+
+def round_statistics(round_s: Sequence[float]) -> dict[str, object]:
+    """Return the statistics that pytest-benchmark stores of a benchmark's rounds, in seconds, under its names."""
+    ordered = sorted(round_s)
+    quarters = statistics.quantiles(ordered, n=4, method="inclusive") if len(ordered) > 1 else [ordered[0]] * 3
+    spread = quarters[2] - quarters[0]
+    low, high = quarters[0] - 1.5 * spread, quarters[2] + 1.5 * spread
+    mean, deviation = statistics.fmean(ordered), statistics.stdev(ordered) if len(ordered) > 1 else 0.0
+    inside = [value for value in ordered if low <= value <= high]
+    far = sum(abs(value - mean) > deviation for value in ordered)
+    return {
+        "min": ordered[0],
+        "max": ordered[-1],
+        "mean": mean,
+        "stddev": deviation,
+        "rounds": len(ordered),
+        "median": quarters[1],
+        "iqr": spread,
+        "q1": quarters[0],
+        "q3": quarters[2],
+        "iqr_outliers": len(ordered) - len(inside),
+        "stddev_outliers": far,
+        "outliers": f"{far};{len(ordered) - len(inside)}",
+        "ld15iqr": inside[0],
+        "hd15iqr": inside[-1],
+        "ops": 1 / mean if mean else 0.0,
+        "total": sum(ordered),
+        "data": list(round_s),
+        "iterations": 1,
+    }

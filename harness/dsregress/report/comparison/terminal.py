@@ -1,0 +1,308 @@
+"""The report for a person at a terminal, 80 columns and wider: the answer on one screen, then its details."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
+
+from dsregress.compare import Comparison, ProblemKind
+from dsregress.compare.saved import SAVES_OTHERWISE
+from dsregress.compare.training import TRAINS_OTHERWISE
+from dsregress.report.first_screen import GRAVE, SERIOUS, FirstScreen
+from dsregress.report.plain import plain
+from dsregress.report.problems import ProblemLine
+from dsregress.report.rows import Row
+from dsregress.report.tables import Table
+from dsregress.report.view import View, view
+from dsregress.wording.language import ENGLISH, Say, saying
+from dsregress.wording.quantities import plural
+
+#: Lines of the first screen: those of the smallest terminal.
+MOST_LINES = 25
+
+_STYLES = {
+    "failed": "bold red",
+    "wrong": "bold magenta",
+    "regression": "red",
+    "improvement": "green",
+    "changed": "yellow",
+}
+_WORD_STYLES = {**dict.fromkeys(GRAVE, "bold red"), **dict.fromkeys(SERIOUS, "yellow")}
+
+#: Columns of a row's label: the fewest if all releases fit then, else the most. Columns of a problem's releases.
+_LEAST_LABEL, _MOST_LABEL, _MOST_RELEASES = 24, 40, 18
+
+#: The most lines of a problem if all problems fit then, else the second number.
+_MOST_BLOCK, _CUT_BLOCK = 8, 3
+
+_ERRORS = (ProblemKind.CRASH, ProblemKind.OUT_OF_MEMORY, ProblemKind.UNTESTABLE)
+
+_SEE_MORE = "tables, evidence, commands: --details, or --html DIR"
+
+
+def show(comparison: Comparison, console: Console, *, details: bool = False, language: str = ENGLISH) -> None:
+    """Print the answer in a language; with ``details``, also its details."""
+    report = view(comparison)
+    for line in first_lines(report.screen, console.width, saying(language)):
+        console.print(line, no_wrap=True, overflow=line.overflow or "crop", crop=line.overflow != "ignore")
+    if details:
+        console.print(render(report))
+
+
+def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
+    """Return the first screen, of at most `MOST_LINES` lines."""
+    lines = [
+        *_wrapped(say(screen.headline), width, style="bold"),
+        *_wrapped(say(screen.basis), width),
+        *_overview(screen, width, say),
+    ]
+    # A line break within the command would be pasted with it: the terminal breaks the line.
+    upgrade = [Text(say(f"Your upgrade: {screen.upgrade}"), overflow="ignore")] if screen.upgrade else []
+    rows = sum(-(-line.cell_len // width) for line in upgrade)
+    releases = [say(line.releases) for line in screen.problems]
+    column = min(_MOST_RELEASES, max(map(cell_len, releases), default=0))
+    room = MOST_LINES - len(lines) - rows - len(_wrapped(say(_see_more(len(releases))), width)) - 1  # empty above
+    for most in (_MOST_BLOCK, _CUT_BLOCK):
+        blocks = {line.number: list(_problem(line, column, width, most, say)) for line in screen.problems}
+        shown = _shown(screen, blocks, room)
+        if _size(screen, blocks) <= room:
+            break
+    lines.append(Text())
+    for section in screen.sections:
+        own = [text for line in section.problems if line.number in shown for text in blocks[line.number]]
+        lines += [Text(say(section.title), style="bold"), *own] if own else []
+    return [*lines, *upgrade, *_wrapped(say(_see_more(len(releases) - len(shown))), width)]
+
+
+def _see_more(left: int) -> str:
+    return f"{plural(left, 'more problem')}, {_SEE_MORE}" if left else f"{_SEE_MORE[0].upper()}{_SEE_MORE[1:]}"
+
+
+def _shown(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]], room: int) -> set[int]:
+    """Return the numbers of the problems that fit: the first of each section before any second, and none of a section if a
+    graver section has none."""
+    numbers = [[line.number for line in section.problems] for section in screen.sections]
+    shown: set[int] = set()
+    for own in numbers:
+        size = len(blocks[own[0]]) + 1  # with the section's title
+        if size > room and shown:
+            break
+        shown.add(own[0])
+        room -= size
+    for number in (number for own in numbers if not shown.isdisjoint(own) for number in own[1:]):
+        if (size := len(blocks[number])) <= room:
+            shown.add(number)
+            room -= size
+    return shown
+
+
+def _size(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]]) -> int:
+    """Return the number of lines of all problems and of their sections' titles."""
+    return len(screen.sections) + sum(map(len, blocks.values()))
+
+
+def _problem(line: ProblemLine, column: int, width: int, most: int, say: Say) -> Iterator[Text]:
+    """Yield the lines of a problem, at most ``most``: ``2 0.16.0 to 0.16.7  backward holds ...``."""
+    number = f"{line.number:>2} "
+    names = _cut_lines(say(line.releases), "", column, _CUT_BLOCK) or [""]
+    words = _sentences(line, max(20, width - len(number) - column - 2), most, say) or [""]
+    for at in range(max(len(names), len(words))):
+        left = f"{number if at == 0 else ' ' * len(number)}{_padded(names[at] if at < len(names) else '', column)}"
+        yield Text(f"{left}  {words[at] if at < len(words) else ''}".rstrip())
+
+
+def _sentences(line: ProblemLine, width: int, most: int, say: Say) -> list[str]:
+    """Return at most ``most`` lines, without what the section's title says. If the text is too long, the affected workloads
+    are cut before the symptom; an error is cut at its own end, which is least informative."""
+    whole = line.text
+    if line.kind.has_no_right_side:
+        whole = whole.replace(TRAINS_OTHERWISE, "", 1).replace(SAVES_OTHERWISE, "", 1)
+    text, end, who = whole, say(line.consequence), line.who.split()
+    if line.kind not in _ERRORS and text.startswith(f"{line.who}: "):
+        while len(who) > 1 and len(_lines(f"{say(text)} {end}", width)) > most:
+            who.pop()
+            text = f"{' '.join(who).rstrip(',')}...{whole[len(line.who) :]}"
+    return _cut_lines(say(text), end, width, most)
+
+
+def _cut_lines(text: str, end: str, width: int, most: int) -> list[str]:
+    """Return at most ``most`` lines: the text, shortened if it is too long, followed by ``end``."""
+    end = end if text.endswith("。") else f" {end}"
+    lines, words = _lines(f"{text}{end}", width), text.split()
+    while len(lines) > most and words:
+        words.pop()
+        while words and words[-1][-1].isdigit():  # a figure without its unit
+            words.pop()
+        lines = _lines(f"{' '.join(words).rstrip('.,:;')}...{end}", width)
+    return lines[:most]
+
+
+def _overview(screen: FirstScreen, width: int, say: Say) -> list[Text]:
+    """Return the rows, with as many of the newest columns as fit; empty if none fits."""
+    overview = screen.overview
+    headings = [(plain(one.label), [plain(text) for text in one.texts]) for one in overview.headings]
+    labels = [plain(say(row.label)) for row in overview.rows]
+    widths = [
+        max(*(len(texts[at]) for _, texts in headings), *(cell_len(say(row.words[at])) for row in overview.rows))
+        for at in range(len(overview.sizes))
+    ]
+    longest = max(map(cell_len, [*labels, *(label for label, _ in headings)]), default=0)
+    beside = width - sum(size + 1 for size in widths)  # of all columns
+    column = min(longest, beside if beside >= _LEAST_LABEL else _MOST_LABEL)
+    fitting = [at for at in range(len(widths)) if column + sum(size + 1 for size in widths[: at + 1]) <= width]
+    if not fitting:
+        return []
+    lines = [Text()]
+    for label, texts in headings:
+        lines.append(_cells(_cut(label, column), column, [(texts[at], widths[at], "") for at in fitting]))
+    for label, row in zip(_cut_apart(labels, column), overview.rows, strict=True):
+        words = [(say(row.words[at]), widths[at], _WORD_STYLES.get(row.words[at], "")) for at in fitting]
+        lines.append(_cells(label, column, words))
+    older = sum(overview.sizes[len(fitting) :])
+    counts = [
+        *([plural(overview.more, "more workload")] if overview.more else []),
+        *([plural(older, "older release")] if older else []),
+    ]
+    return [*lines, *([Text(say(f"and {', '.join(counts)}"))] if counts else [])]
+
+
+def _cells(label: str, column: int, cells: Sequence[tuple[str, int, str]]) -> Text:
+    """Return a row: its label, and words with their widths and styles."""
+    line = Text(_padded(label, column))
+    for text, size, style in cells:
+        line.append(" ").append(text, style).append(" " * (size - cell_len(text)))
+    line.rstrip()
+    return line
+
+
+def _padded(text: str, columns: int) -> str:
+    return text + " " * (columns - cell_len(text))
+
+
+def _cut(text: str, most: int) -> str:
+    if cell_len(text) <= most:
+        return text
+    while cell_len(text) > most - 3:
+        text = text[:-1]
+    return f"{text}..."
+
+
+def _cut_apart(texts: Sequence[str], most: int) -> list[str]:
+    """Return each text cut at its end, or in the middle if another one would read the same."""
+    cut = [_cut(text, most) for text in texts]
+    return [
+        _cut(text, most // 2) + _end(text, most - most // 2) if cut.count(short) > 1 else short
+        for text, short in zip(texts, cut, strict=True)
+    ]
+
+
+def _end(text: str, most: int) -> str:
+    while cell_len(text) > most:
+        text = text[1:]
+    return text
+
+
+#: Follows each character that fills two columns while lines are wrapped, so that a text's length is its width. Measured text
+#: has none: `plain` removes it.
+_FILLER = "\u2060"
+
+
+class _Wrapper(textwrap.TextWrapper):
+    """A wrapper that breaks lines between words, and after any character that fills two columns."""
+
+    wordsep_simple_re = re.compile(rf"([\t\n ]+|(?<={_FILLER})(?![，。；：、）])(?=\S))")
+
+
+def _lines(text: str, width: int) -> list[str]:
+    wide = "".join(f"{c}{_FILLER}" if unicodedata.east_asian_width(c) in "WF" else c for c in plain(text))
+    return [line.replace(_FILLER, "") for line in _Wrapper(width, break_on_hyphens=False).wrap(wide)]
+
+
+def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
+    return [Text(line, style=style) for line in _lines(text, width)]
+
+
+def render(report: View) -> Group:
+    """Return the details as one renderable. Measured text is never parsed as markup."""
+    parts: list[RenderableType] = [Text(), _line(report.measured)]
+    for kind in report.screen.sections:
+        parts += _section(kind.title, [_problem_in_full(line) for line in kind.problems])
+    for table in report.compatibility:
+        parts += _section(table.title, [_grid(table), *_bullets(report.patterns)])
+    for section in report.sections:
+        parts += _section(section.title, _rows(section.rows, section.more))
+    parts += _section("Could not be compared", _bullets(report.not_compared))
+    parts += _section("Control: the baseline against itself", _bullets(report.control))
+    for table in report.tables:
+        parts += _section(table.title, [_grid(table)])
+    parts += _section("Notes", _bullets([*([report.below] if report.below else []), *report.notes]))
+    if report.reproduce:
+        parts += _section("To reproduce problem 1", [Padding(_line(report.reproduce), (0, 0, 0, 2))])
+    return Group(*parts)
+
+
+def _problem_in_full(line: ProblemLine) -> RenderableType:
+    """Return all about a problem, including what the first screen has no room for."""
+    text = Text(plain(f"{line.number}. {line.releases}: {line.sentences}"), style="bold", overflow="fold")
+    for about in (f"since {line.since}", f"until {line.until}", *line.evidence):
+        text.append(f"\n  {plain(about)}", "not bold dim")
+    if line.related:
+        text.append(f"\n  with it: {plain('; '.join(line.related[:4]))}", "not bold dim")
+    return text
+
+
+def _section(title: str, body: Sequence[RenderableType]) -> list[RenderableType]:
+    return [Text(), _line(title, "bold underline"), *body] if body else []
+
+
+def _rows(rows: Sequence[Row], more: int) -> list[RenderableType]:
+    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, expand=False)
+    grid.add_column("stack", no_wrap=False, overflow="fold")
+    grid.add_column("finding", overflow="fold", ratio=1)
+    for row in rows:
+        text = Text()
+        text.append(plain(row.message), _STYLES[row.kind])
+        if row.workload:
+            text.append(f"\n{plain(row.workload)}")
+        for line in row.evidence:
+            text.append(f"\n  {plain(line)}", "dim")
+        if row.related:
+            text.append(f"\n  with it: {plain('; '.join(row.related[:4]))}", "dim")
+        if len(row.related) > 4:
+            text.append(f"\n  and {len(row.related) - 4} more that moved with it", "dim")
+        grid.add_row(Text(plain(row.stack)), text)
+    return [grid, *([_line(f"and {more:,} more; --json FILE has all")] if more else [])]
+
+
+def _grid(table: Table) -> Grid:
+    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for at, heading in enumerate(table.columns):
+        grid.add_column(heading, justify="left" if at in (0, len(table.columns) - 1) else "right", overflow="fold")
+    for row in table.rows:
+        grid.add_row(*(Text(plain(cell)) for cell in row))
+    return grid
+
+
+def _bullets(lines: Sequence[str], style: str = "") -> list[RenderableType]:
+    return [_hanging(line, style) for line in lines]
+
+
+def _hanging(line: str, style: str) -> Grid:
+    grid = Grid.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=1)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text("-"), _line(line, style))
+    return grid
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(plain(text), style=style, overflow="fold")

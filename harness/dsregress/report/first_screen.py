@@ -1,0 +1,321 @@
+"""The answer at the top of every report: what was compared, how each release fares, and the problems. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dsregress.advice.assessment import Assessment, assess
+from dsregress.advice.card_rooms import CardRooms
+from dsregress.compare import Comparison, ProblemKind
+from dsregress.compare.comparison import EVERYTHING
+from dsregress.compare.pairs import LIMIT
+from dsregress.model import Passed, Skipped, is_measurement, split_workload
+from dsregress.report import problems
+from dsregress.report.plain import plain
+from dsregress.report.problems import ProblemLine, ProblemSection
+from dsregress.wording import commands, workloads
+from dsregress.wording.names import common_text, stored_name, varied_axes, version
+from dsregress.wording.quantities import listing, plural, shortened
+
+#: The word that a problem gives a run.
+_WORDS = {
+    ProblemKind.WRONG: "WRONG",
+    ProblemKind.DIFFERENT: "DIFFERS",
+    ProblemKind.CRASH: "CRASH",
+    ProblemKind.OUT_OF_MEMORY: "OOM",
+    ProblemKind.LEAK: "LEAK",
+    ProblemKind.SAVES: "SAVES",
+    ProblemKind.LARGER_CARD: "larger",
+    ProblemKind.SLOWER: "slower",
+    ProblemKind.MORE: "more",
+    ProblemKind.UNTESTABLE: "untested",
+}
+SAME, FITS, NO_FIT, PASSES, NO_VERDICT, NOT_RUN = "same", "fits", "no fit", "passes", "?", "-"
+
+#: The words, gravest first, for reports that highlight them.
+GRAVE = ("WRONG", "DIFFERS", "CRASH", "OOM")
+SERIOUS = ("LEAK", "SAVES", "larger", "slower", "untested")
+
+#: The placeholder for the user's release.
+YOURS = "YOURS"
+
+#: Rows of the overview; the details have the other workloads.
+MOST_ROWS = 4
+
+#: Characters of a program's launch line, in a row's label and in the basis, and how many programs the basis names.
+_MOST_LABEL, _MOST_LINE, _MOST_PROGRAMS = 40, 160, 2
+
+#: Characters of the reason why runs were not tested.
+_MOST_REASON = 240
+
+
+class OverviewRow(msgspec.Struct, frozen=True):
+    """Workloads that fare alike."""
+
+    label: str
+    workloads: tuple[str, ...]
+    words: tuple[str, ...]  #: one for each column
+
+
+class OverviewHeading(msgspec.Struct, frozen=True):
+    """One line above the columns."""
+
+    label: str  #: the package; empty if only one varies
+    texts: tuple[str, ...]  #: each column's releases, which fare alike on all rows: ``0.16.0-0.16.7``
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """Releases, the newest first, by workloads."""
+
+    headings: tuple[OverviewHeading, ...]  #: one for each package that varies
+    sizes: tuple[int, ...]  #: releases of each column
+    rows: tuple[OverviewRow, ...]  #: the worst first
+    more: int  #: workloads that have no row
+
+
+class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer."""
+
+    headline: str
+    basis: str
+    overview: Overview
+    sections: tuple[ProblemSection, ...]
+    upgrade: str  #: the command that compares a release of the user's with the newest; empty if several packages vary
+
+    @property
+    def problems(self) -> tuple[ProblemLine, ...]:
+        """Return the problems of all sections, in the order of their numbers."""
+        return tuple(line for section in self.sections for line in section.problems)
+
+
+def first_screen(comparison: Comparison, verdict: str, rooms: CardRooms, not_measured: str = "") -> FirstScreen:
+    """Return the answer. ``verdict`` is the headline if there is no problem; ``rooms`` are those of the comparison;
+    ``not_measured`` are the stacks that lack results."""
+    assessed = assess(comparison, rooms)
+    sections = problems.sections(comparison, assessed)
+    headline = f"{_compared(comparison)}: {problems.counted(comparison, sections)}" if sections else verdict
+    return FirstScreen(
+        headline=plain(f"{headline}; not measured: {not_measured}" if not_measured else headline),
+        basis=plain(_basis(comparison)),
+        overview=_overview(comparison, assessed, rooms),
+        sections=sections,
+        upgrade=_upgrade(comparison),
+    )
+
+
+def _compared(comparison: Comparison) -> str:
+    """Return what was compared: ``deepspeed 0.15.0 to 0.19.8``."""
+    stacks, names = comparison.stacks, comparison.names
+    axes = varied_axes(stacks)
+    if len(stacks) == 1:
+        return names[stacks[0].id]
+    if len(axes) != 1:
+        return f"{plural(len(stacks), 'stack')}, {listing(list(axes), 3)} vary"
+    return f"{axes[0]} {names[stacks[0].id]} to {names[stacks[-1].id]}"
+
+
+def _basis(comparison: Comparison) -> str:
+    stacks = comparison.stacks
+    of = f"{plural(len(stacks), 'release')} on {plural(len(comparison.cells.workloads), 'workload')}"
+    baseline = comparison.names.get(comparison.baseline, comparison.baseline)
+    ran = f"{comparison.passed:,} of {plural(comparison.ran, 'run')} passed"
+    ran += f", {comparison.compared:,} compared with {baseline}"
+    said = [", ".join([of, *common_text(stacks)]) + f". {ran}.", *_skipped(comparison), *_programs(comparison)]
+    return " ".join(said)
+
+
+def _skipped(comparison: Comparison) -> list[str]:
+    """Return the most frequent reason why runs were not tested, which no problem mentions; empty unless nothing could be
+    compared."""
+    reasons = Counter(
+        outcome.reason
+        for by_stack in comparison.ended.values()
+        for outcome in by_stack.values()
+        if isinstance(outcome, Skipped)
+    )
+    if not reasons or comparison.compared:
+        return []
+    reason = reasons.most_common(1)[0][0]
+    if reason.startswith(LIMIT):
+        reason = f"it cannot be simulated: {reason.removeprefix(LIMIT)}"
+    others = f", and {len(reasons) - 1} other reasons" if len(reasons) > 1 else ""
+    return [f"{plural(reasons.total(), 'run')} not tested: {shortened(reason, _MOST_REASON)}{others}."]
+
+
+def _programs(comparison: Comparison) -> list[str]:
+    """Return the launch line of each program. Everything else, also the commands, uses the program's short name."""
+    parameters = {split_workload(w).scenario: comparison.parameters[w] for w in comparison.cells.workloads}
+    said = [
+        f"{scenario}: {workloads.shortened_launch_line(own['program'], _MOST_LINE)}"
+        + workloads.unstated_ranks(own["program"], own["world_size"])
+        for scenario, own in parameters.items()
+        if "program" in own and workloads.is_given_program(scenario)
+    ]
+    return [f"{listing(said, _MOST_PROGRAMS)}."] if said else []
+
+
+def _upgrade(comparison: Comparison) -> str:
+    axes = varied_axes(comparison.stacks)
+    if len(axes) != 1 or len(comparison.stacks) < 2:
+        return ""
+    return commands.compare(YOURS, stored_name(comparison.stacks[-1], axes[0]))
+
+
+def _overview(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRooms) -> Overview:
+    """Return the overview, with equal columns and equal rows merged."""
+    words = _words(comparison, assessed, rooms)
+    newest_first = [stack.id for stack in reversed(comparison.stacks)]
+    gravity = {word: at for at, word in enumerate(dict.fromkeys(_WORDS.values()))}
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for workload in comparison.cells.workloads:
+        alike.setdefault(tuple(words.get((s, workload), NOT_RUN) for s in newest_first), []).append(workload)
+
+    def rank(item: tuple[tuple[str, ...], list[str]]) -> tuple[bool, int, int]:
+        """Return a row's key for sorting, gravest first. Rows that judge one release alone come last: they say nothing about
+        an upgrade."""
+        row, members = item
+        judged = [word for word in row if word not in (NO_VERDICT, NOT_RUN)]
+        return len(judged) < min(2, len(row)), min(gravity.get(w, len(gravity)) for w in row), -len(members)
+
+    worst_first = sorted(alike.items(), key=rank)
+    shown = worst_first[:MOST_ROWS]
+    fares = list(zip(*(row for row, _ in shown), strict=True))
+    headings, runs = _columns(comparison, fares)
+    labels = _labels(comparison, [members for _, members in shown])
+    rows = tuple(
+        OverviewRow(label, tuple(members), tuple(row[run[0]] for run in runs))
+        for label, (row, members) in zip(labels, shown, strict=True)
+    )
+    return Overview(
+        headings=headings,
+        sizes=tuple(map(len, runs)),
+        rows=rows,
+        more=sum(len(members) for _, members in worst_first[MOST_ROWS:]),
+    )
+
+
+def _columns(
+    comparison: Comparison, fares: Sequence[tuple[str, ...]]
+) -> tuple[tuple[OverviewHeading, ...], list[list[int]]]:
+    """Return the headings, and the indices of each column's stacks, the newest first. ``fares`` are the stacks' words.
+
+    If any stack is an interpreter that existed, stacks are named; otherwise each package that varies has a line of
+    versions, and the stacks of one column differ in one package at most.
+    """
+    newest_first = comparison.stacks[::-1]
+    axes = varied_axes(newest_first)
+    if len(axes) < 2 or any(stack.existed for stack in newest_first):
+        runs = [list(run) for _, run in itertools.groupby(range(len(fares)), fares.__getitem__)]
+        names = [comparison.names[stack.id] for stack in newest_first]
+        return (OverviewHeading("", tuple(_range([names[at] for at in run]) for run in runs)),), runs
+    runs = []
+    for at, own in enumerate(fares):
+        if runs and fares[runs[-1][0]] == own and len(varied_axes([newest_first[one] for one in (*runs[-1], at)])) < 2:
+            runs[-1].append(at)
+        else:
+            runs.append([at])
+    versions = {axis: [version(stack, axis) or NOT_RUN for stack in newest_first] for axis in axes}
+    return tuple(
+        OverviewHeading(axis, tuple(_range([own[at] for at in run]) for run in runs)) for axis, own in versions.items()
+    ), runs
+
+
+def _range(newest_first: Sequence[str]) -> str:
+    first, last = newest_first[-1], newest_first[0]
+    return first if first == last else f"{first}-{last}"
+
+
+def _words(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRooms) -> Mapping[tuple[str, str], str]:
+    """Return stack and workload -> its word, for every run."""
+    words: dict[tuple[str, str], str] = {}
+    for one in reversed(assessed):  # the gravest last
+        for workload, stacks in one.problem.affected.items():
+            for stack in stacks:
+                kind = _kind(one, rooms, stack, workload)
+                # Another cost is no word for a run whose card is named: there it counts whether it fits.
+                is_other = kind.is_cost and kind is not ProblemKind.LARGER_CARD
+                if is_other and (fits := _fits(rooms, stack, workload)):
+                    words[stack, workload] = fits
+                else:
+                    words[stack, workload] = _WORDS[kind]
+    unjudged = {(one.stack, one.workload) for one in comparison.not_compared if one.what == EVERYTHING}
+    for workload in comparison.cells.workloads:
+        for stack in comparison.cells.stacks_of(workload):
+            if (stack, workload) not in words:
+                is_judged = (stack, workload) not in unjudged
+                words[stack, workload] = _sound(comparison, rooms, stack, workload, is_judged=is_judged)
+    return words
+
+
+def _kind(assessed: Assessment, rooms: CardRooms, stack: str, workload: str) -> ProblemKind:
+    """Return the kind that a problem has for one run. The step time of a model that fits a processor is the host's work."""
+    if assessed.kind is ProblemKind.LARGER_CARD:
+        room = rooms.of(stack, workload)
+        return assessed.kind if room is not None and room.needs_larger_card else assessed.problem.kind
+    if assessed.kind is ProblemKind.OUT_OF_MEMORY and (stack, workload) not in assessed.too_large:
+        return assessed.problem.kind
+    if assessed.kind is ProblemKind.SLOWER and split_workload(workload).device == "cpu":
+        return ProblemKind.MORE
+    return assessed.kind
+
+
+def _sound(comparison: Comparison, rooms: CardRooms, stack: str, workload: str, *, is_judged: bool) -> str:
+    """Return the word of a run without a problem."""
+    ended = comparison.ended.get(workload, {})
+    if not isinstance(ended.get(stack, Passed()), Passed):
+        return NOT_RUN
+    if fits := _fits(rooms, stack, workload):
+        return fits
+    if is_judged:
+        others = (one for one in comparison.cells.stacks_of(workload) if one != stack)
+        return SAME if any(isinstance(ended.get(one, Passed()), Passed) for one in others) else PASSES
+    base = ended.get(comparison.baseline)
+    return PASSES if base is not None and is_measurement(base) else NO_VERDICT
+
+
+def _fits(rooms: CardRooms, stack: str, workload: str) -> str:
+    """Return the word for whether a simulated run fits the card that its scenario names; empty if it names none. Without a
+    run of the baseline, a run that does not fit says nothing about the release."""
+    room = rooms.of(stack, workload)
+    if room is None:
+        return ""
+    if room.own.fits:
+        return FITS
+    is_the_release = room.is_too_large and room.baseline is not None
+    return _WORDS[ProblemKind.OUT_OF_MEMORY] if is_the_release else NO_FIT
+
+
+def _labels(comparison: Comparison, rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a label for each row. Equal labels also get the scenarios and the number of workloads."""
+    labels = [_label(comparison, members) for members in rows]
+    return [
+        label if labels.count(label) == 1 else plain(f"{_scenarios(members)} ({len(members)}), {label}")
+        for label, members in zip(labels, rows, strict=True)
+    ]
+
+
+def _scenarios(members: Sequence[str]) -> str:
+    return listing(list(dict.fromkeys(split_workload(workload).scenario for workload in members)), 1)
+
+
+def _label(comparison: Comparison, members: Sequence[str]) -> str:
+    models, cards = [], []
+    for workload in members:
+        parameters = comparison.parameters[workload]
+        models.append(_job(parameters, split_workload(workload).scenario))
+        if split_workload(workload).device == "sim" and parameters.get("gpu"):
+            cards.append(f"on {parameters['gpu']}")
+    text = workloads.label(members, models)
+    return plain(", ".join([text, *(dict.fromkeys(cards) if len(set(cards)) == 1 else ())]))
+
+
+def _job(parameters: Mapping[str, Any], scenario: str) -> str:
+    """Return the model that is trained; for a given program, its launch line."""
+    if "program" in parameters and workloads.is_given_program(scenario):
+        return workloads.shortened_launch_line(str(parameters["program"]), _MOST_LABEL)
+    return str(parameters.get("model", scenario))

@@ -1,0 +1,87 @@
+"""Badges, one for each scenario and stack: a picture, and JSON for shields.io's endpoint badge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import msgspec
+
+from dsregress.advice.soundness import Soundness
+from dsregress.compare import Comparison
+from dsregress.compare.metrics import BY_NAME
+from dsregress.model import split_workload
+from dsregress.report import urls
+from dsregress.report.html.page import Page
+from dsregress.report.plain import plain
+from dsregress.wording.quantities import plural
+
+_COLOURS = {"red": "#c0362c", "yellow": "#8a6100", "brightgreen": "#1a7f37", "lightgrey": "#6a737d"}
+
+
+class BadgePicture(Page, frozen=True, kw_only=True):
+    """A badge as SVG. Widths are in pixels."""
+
+    template: ClassVar[str] = "badge.svg"
+    label: str
+    message: str
+    fill: str
+    left: int
+    right: int
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """The standing of a stack on all measured workloads of one scenario."""
+
+    scenario: str
+    stack: str
+    label: str
+    message: str
+    colour: str  #: a name that shields.io knows
+
+
+def standings(comparison: Comparison, sound: Soundness) -> Iterator[Standing]:
+    """Yield the standing of every stack on every scenario that it was measured on. ``sound`` is the rule that a release
+    without any finding is sound."""
+    measured: dict[tuple[str, str], list[str]] = {}
+    for workload in comparison.cells.workloads:
+        for stack in comparison.cells.stacks_of(workload):
+            measured.setdefault((split_workload(workload).scenario, stack), []).append(workload)
+    for (scenario, stack), workloads in measured.items():
+        words = {BY_NAME[found.metric].fails or "worse" for w in workloads for found in sound.findings(stack, w)}
+        words |= {"memory" for workload in workloads if not sound.has_room(stack, workload)}
+        count, ok = len(workloads), sum(sound.is_sound(stack, workload) for workload in workloads)
+        if words:
+            colour = "yellow" if words == {"time"} else "red"
+            message = f"worse: {', '.join(sorted(words))}"
+        elif not ok:
+            colour, message = "lightgrey", "not measured"
+        elif ok < count:
+            colour, message = "lightgrey", f"ok on {ok} of {plural(count, 'workload')}"
+        else:
+            colour, message = "brightgreen", f"ok on {plural(count, 'workload')}"
+        label = f"{plain(scenario)} on {plain(comparison.names[stack])}"
+        yield Standing(scenario=scenario, stack=stack, label=label, message=message, colour=colour)
+
+
+def endpoint(standing: Standing) -> bytes:
+    """Return the JSON that https://shields.io/badges/endpoint-badge reads."""
+    content = {"schemaVersion": 1, "label": standing.label, "message": standing.message, "color": standing.colour}
+    return msgspec.json.encode(content) + b"\n"
+
+
+def picture(standing: Standing) -> BadgePicture:
+    """Return the picture of a badge, as wide as its text at 6.6 pixels a letter."""
+    return BadgePicture(
+        title=f"{standing.label}: {standing.message}",
+        label=standing.label,
+        message=standing.message,
+        fill=_COLOURS[standing.colour],
+        left=round(len(standing.label) * 6.6 + 12),
+        right=round(len(standing.message) * 6.6 + 12),
+    )
+
+
+def path(standing: Standing) -> str:
+    """Return the path of a badge's files, without their endings."""
+    return urls.badge(standing.scenario, standing.stack)

@@ -1,0 +1,110 @@
+"""The data that pages are rendered from: the variables of a template, and the frame that all pages share."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from dsregress.compare import Comparison
+from dsregress.model import Stack
+from dsregress.report import urls
+from dsregress.report.first_screen import FirstScreen
+from dsregress.report.rows import Row
+from dsregress.report.tables import Table
+from dsregress.report.view import View
+from dsregress.wording.names import varied_axes, version
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """A page, whose fields are the variables of its template. It is rendered again only if a field, or the frame, has
+    changed."""
+
+    template: ClassVar[str]
+    title: str
+
+
+class ReleaseColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """One stack of the comparison."""
+
+    id: str
+    name: str
+    page: str
+    baseline: bool
+    axes: dict[str, str]  #: package -> its version, of the packages that vary
+    versions: dict[str, str]
+
+
+class PageFrame(msgspec.Struct, frozen=True, kw_only=True):
+    """The content that every page shows. If it changes, every page is rendered again."""
+
+    measured: str
+    baseline: str
+    axes: tuple[str, ...]
+    releases: tuple[ReleaseColumn, ...]  #: in version order
+
+    @classmethod
+    def of(cls, comparison: Comparison, view: View) -> PageFrame:
+        """Return the frame of a comparison's pages."""
+        axes = varied_axes(comparison.stacks)
+        return cls(
+            measured=view.measured,
+            baseline=comparison.names.get(comparison.baseline, comparison.baseline),
+            axes=axes,
+            releases=tuple(_column(comparison, stack, axes) for stack in comparison.stacks),
+        )
+
+
+def _column(comparison: Comparison, stack: Stack, axes: tuple[str, ...]) -> ReleaseColumn:
+    return ReleaseColumn(
+        id=stack.id,
+        name=comparison.names[stack.id],
+        page=urls.release_page(stack.id),
+        baseline=stack.id == comparison.baseline,
+        axes={axis: version(stack, axis) for axis in axes},
+        versions={"python": stack.python, **stack.versions},
+    )
+
+
+class Conclusions(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of the view that the pages about all workloads use."""
+
+    screen: FirstScreen
+    below: str
+    not_compared: tuple[str, ...]
+    without_verdict: int
+    control: tuple[str, ...]
+    notes: tuple[str, ...]
+    reproduce: str
+    compatibility: tuple[Table, ...]
+    patterns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, view: View) -> Conclusions:
+        """Return the view's fields of the same names."""
+        return cls(**{name: getattr(view, name) for name in cls.__struct_fields__})
+
+
+class FindingLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a list of findings."""
+
+    page: str
+    kind: str
+    stack: str
+    workload: str
+    message: str
+    device: str
+    relevant: bool
+
+    @classmethod
+    def of(cls, row: Row) -> FindingLine:
+        """Return the line of a row, which links to the page of its worst finding."""
+        return cls(
+            page=urls.finding_page(row.headline),
+            kind=row.kind,
+            stack=row.stack,
+            workload=row.workload,
+            message=row.message,
+            device=row.headline.device,
+            relevant=row.headline.relevant,
+        )

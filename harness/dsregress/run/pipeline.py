@@ -1,0 +1,264 @@
+"""The one place that joins the stations.
+
+    version specs -> stacks -> locks -> environments -> cells -> runs -> results on disk -> comparison
+
+`plan` resolves stacks and cells without starting anything; `regress` also measures and compares them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from dsregress import compare
+from dsregress.config.settings import Settings
+from dsregress.config.variables import installer_environment
+from dsregress.envs.installer import Installer
+from dsregress.errors import HarnessError, UsageError
+from dsregress.model import Cell, Hardware, NotInstalled, Result
+from dsregress.probe import launch_line
+from dsregress.probe.border.wire import Detail
+from dsregress.run import existing, explain, matrix, workloads
+from dsregress.run.session import session
+from dsregress.run.targets import planned_hardware
+from dsregress.run.watch import Watch
+from dsregress.store import Explanations, Store, StoredWorkloads, explained_in
+from dsregress.store.contents import silent
+from dsregress.versions import locking, stacks
+from dsregress.wording.quantities import listing
+from dsregress.wording.workloads import is_given_program
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """The choices of one call, beyond the settings."""
+
+    versions: dict[str, str] = {}  #: package -> spec; empty: the configured stacks
+    stack: str | None = None  #: a named stack
+    baseline: str | None = None
+    pythons: tuple[str, ...] = ()  #: paths of existing interpreters; the first is the baseline
+    selection: matrix.Selection = matrix.Selection()
+    fresh: bool = False
+    #: name the holders of the memory that findings are about; None: not of cells that take long to simulate
+    explain: bool | None = None
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """The stacks and cells to run."""
+
+    stacks: stacks.StackPlan
+    matrix: matrix.CellMatrix
+    hardware: Hardware
+
+
+def plan(settings: Settings, choice: Choice, installer: Installer) -> Planned:
+    """Return stacks and cells of a call. An index is queried only for a release that is not known. Raise UsageError."""
+    planned = plan_stacks(settings, choice, installer)
+    here = planned_hardware(settings, installer)
+    cells = matrix.build(
+        planned.stacks,
+        workloads.load_scenarios(settings, matrix.scenario_globs(choice.selection, settings.select)),
+        choice.selection,
+        settings.select,
+        here,
+    )
+    return Planned(stacks=planned, matrix=cells, hardware=here)
+
+
+def regress(
+    settings: Settings,
+    choice: Choice,
+    planned: Planned,
+    installer: Installer,
+    watch: Watch,
+) -> compare.Comparison:
+    """Measure missing results, and compare everything that was selected.
+
+    Raise HarnessError, KeyboardInterrupt; everything measured until then is stored.
+    """
+    for name, line in notes_on_programs(planned.matrix.cells).items():
+        watch.note(f"{name}: {line}")
+    with session(settings, (), watch, installer, planned.stacks.existing) as opened:
+        if choice.explain is not False:
+            opened.keep_open_for(planned.matrix.cells)
+        results = opened.measure(planned.matrix.cells, baseline=planned.stacks.baseline, fresh=choice.fresh)
+        comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
+        cells = [(cell.stack.id, cell.workload) for cell in planned.matrix.cells]
+        comparison = _with_absent(comparison, cells, "it was not run")
+        if choice.explain is False:
+            return comparison
+        try:
+            return explain.attach(
+                comparison, opened.explain_context, all_cells=choice.explain is True, report=watch.note
+            )
+        except HarnessError as error:  # what was measured is worth a report without it
+            watch.note(f"who holds the memory is left out: {error}")
+            return comparison
+
+
+def notes_on_programs(cells: Iterable[Cell]) -> dict[str, str]:
+    """Return scenario -> facts that its user has to know about the run of the program."""
+    programs: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if "program" in cell.parameters:
+            programs.setdefault(cell.scenario, []).append(cell)
+    notes = {name: "; ".join(_notes(own)) for name, own in programs.items()}
+    return {name: line for name, line in notes.items() if line}
+
+
+def _notes(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield the notes on one program."""
+    if unread := launch_line.parse(str(cells[0].parameters["program"])).without_effect:
+        yield f"{listing(unread)} of its launch line: read before it begins, so without effect here"
+    is_given = is_given_program(cells[0].scenario)
+    if is_given and any(cell.device == "cpu" and not cell.parameters.get("tiny") for cell in cells):
+        yield "its models train on this processor in their own size; --tiny shrinks those of transformers"
+
+
+def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:
+    """Return the stacks of a call, the baseline first. Raise UsageError, EnvironmentUnavailable."""
+    if choice.pythons and choice.baseline is not None:
+        raise UsageError("the first --python is the baseline", where="--baseline", hint="leave out --baseline")
+    choice = _with_newest(settings, choice, installer)
+    if choice.pythons:
+        built = _built(settings, choice, installer) if choice.versions or choice.stack else None
+        specs = {**settings.stacks.get(choice.stack or "", {}), **choice.versions}
+        return existing.plan(settings, choice.pythons, built, specs, installer)
+    return _built(settings, choice, installer)
+
+
+def _with_newest(settings: Settings, choice: Choice, installer: Installer) -> Choice:
+    """Return the choice with a version for each package that it adds without one."""
+    given = {package: spec for package, spec in choice.versions.items() if spec != stacks.NEWEST_THAT_FITS}
+    added = [package for package in choice.versions if package not in given]
+    if not added:
+        return choice
+    base = _built(settings, msgspec.structs.replace(choice, versions=given), installer).baseline
+    for package in added:
+        own = base.versions.get(stacks.spelled(package, base.versions))
+        if own is not None:
+            hint = f"give the versions to compare: --with {package}=SPEC"
+            raise UsageError(f"{package} is in the stacks already, as {own}", where="--with", hint=hint)
+    found = locking.newest_that_fit(base, added, compile=installer.compile)
+    if isinstance(found, NotInstalled):
+        hint = "check the names, or give versions: --with PACKAGE=VERSION"
+        raise UsageError(
+            f"{', '.join(added)}: no release goes with the others: {found.signature}", where="--with", hint=hint
+        )
+    return msgspec.structs.replace(choice, versions={**given, **found})
+
+
+def _built(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:
+    return stacks.plan(
+        table=settings.stack,
+        baseline=settings.baseline,
+        python=settings.python,
+        named=settings.stacks,
+        name=choice.stack,
+        overrides=choice.versions,
+        chosen=choice.baseline,
+        published=installer.published,
+        locked=functools.partial(locking.locked_releases, Path(settings.environments) / "locks"),
+    )
+
+
+def compare_results(results: Iterable[Result], baseline: str, settings: Settings, store: Store) -> compare.Comparison:
+    """Judge results of one store against the stack with the id ``baseline``."""
+    return compare.compare(results, baseline, settings.thresholds, details_of([store]))
+
+
+def compare_stored(
+    stores: Sequence[Store],
+    baseline: str,
+    settings: Settings,
+    problem: Callable[[str], None],
+    stacks: Sequence[str] | None = None,
+    scenario: str | None = None,
+    unread: Sequence[str] = (),
+) -> compare.Comparison:
+    """Judge all stored results (of these stacks, of one scenario) against the stack with the id ``baseline``.
+
+    ``unread`` are further sources, none of which can be read. ``problem`` gets a line for each file that cannot be read.
+    Workloads are judged where they are read, by several processes; a cell's summary is read again when a report shows it.
+    """
+    stored = StoredWorkloads(stores, stacks, scenario)
+
+    def read(workload: str, stack: str | None) -> Mapping[str, compare.ResultSummary]:
+        return compare.ResultIndex(stored.read(workload, stack), baseline).read(workload)
+
+    parts = stored.map(functools.partial(_judge, baseline=baseline, thresholds=settings.thresholds), problem)
+    damaged: set[str] = set()
+
+    def once(file: str, why: str) -> None:
+        """Many results share a detail."""
+        if file not in damaged:
+            damaged.add(file)
+            problem(next(store for store in stores if file.startswith(store.folder + os.sep)).problem(file, why))
+
+    comparison = compare.combine(parts, read, baseline, settings.thresholds, details_of(stores, once))
+    unread_cells = [*stored.unreadable, *stored.disputed]
+    comparison = _with_absent(comparison, stored.unreadable, "what is stored of it cannot be read")
+    comparison = _with(comparison, [_disputed(*cell) for cell in dict.fromkeys(stored.disputed)])
+    empty = set(stacks or ()) - {stack.id for stack in comparison.stacks} - {stack for stack, _ in unread_cells}
+    lost = [
+        *(compare.not_measured(stack, "every workload", "nothing is stored of it") for stack in sorted(empty)),
+        *(compare.not_measured(folder, "some workloads", "a part of it cannot be read") for folder in stored.damaged),
+        *(compare.not_measured(folder, "every workload", "it cannot be read") for folder in unread),
+    ]
+    comparison = _with(comparison, lost)
+    explained = [store.folder for store in stores if not Explanations(store.folder).is_empty()]
+    return explain.attach_stored(comparison, explained_in(explained, once))
+
+
+def _disputed(stack: str, workload: str) -> compare.NotCompared:
+    """Return the entry for a cell of which a result was edited: whatever other results it has, it has not passed."""
+    return compare.not_measured(
+        stack, workload, "a result of it was damaged or edited", "restore what was edited, or remove it"
+    )
+
+
+def _with_absent(comparison: compare.Comparison, cells: Iterable[tuple[str, str]], reason: str) -> compare.Comparison:
+    """Return the comparison with an entry for each of these cells, by stack and workload, that has no result in it."""
+    there = comparison.cells
+    absent = [
+        compare.not_measured(stack, workload, reason)
+        for stack, workload in dict.fromkeys(cells)
+        if workload not in there.workloads or stack not in there.stacks_of(workload)
+    ]
+    return _with(comparison, absent)
+
+
+def _with(comparison: compare.Comparison, entries: Sequence[compare.NotCompared]) -> compare.Comparison:
+    return msgspec.structs.replace(comparison, not_compared=(*comparison.not_compared, *entries))
+
+
+def details_of(stores: Sequence[Store], problem: Callable[[str, str], None] = silent) -> compare.DetailOf:
+    """Return a function that reads the detail of a result from the first store that has it. ``problem`` gets damaged files,
+    and why."""
+
+    @functools.lru_cache(maxsize=64)  # most results share theirs with others, and each can be large
+    def read(hashes: tuple[tuple[str, str], ...]) -> Detail:
+        for store in stores:
+            if (detail := store.detail(dict(hashes), problem)) is not None:
+                return detail
+        raise LookupError  # which is not remembered: another run may be about to write it
+
+    def detail_of(result: Result) -> Detail | None:
+        try:
+            return read(tuple(result.detail_sha256.items()))
+        except LookupError:
+            return None
+
+    return detail_of
+
+
+def _judge(results: Iterable[Result], *, baseline: str, thresholds: compare.Thresholds) -> compare.Judged:
+    return compare.judge_workloads(compare.ResultIndex(results, baseline), thresholds)
+
+
+def new_installer(settings: Settings) -> Installer:
+    """Return an installer under the user's own configuration of pip."""
+    return Installer(environment=installer_environment(), offline=settings.offline)

@@ -1,0 +1,47 @@
+"""Selects the stored results that replace a new run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dsregress.model import Failed, OutOfMemory, Passed, Result, is_measurement
+from dsregress.probe.adapters import PROGRAM
+from dsregress.store.schema import changed_key_parts
+from dsregress.wording.names import outcome_text
+
+
+def reusable(results: Sequence[Result], rounds: int) -> Result | None:
+    """Return the newest of the results of one content key (oldest first) that counts for a run with ``rounds`` timed rounds.
+
+    A release that crashes or runs out of memory does so again, and its result is kept. Other runs are tried again: a
+    timeout, which may be due to a busy machine; a run that the machine or the harness ended; and a program that did not
+    begin because something it needs (a model, a file, a library of the system) was missing.
+    """
+    for result in reversed(results):
+        match result.outcome:
+            case Passed():
+                if result.record is not None and len(result.record.round_s) >= rounds:
+                    return result
+            case Failed(stage="import") if result.cell.framework == PROGRAM:
+                continue
+            case Failed() | OutOfMemory() if is_measurement(result.outcome):
+                return result
+    return None
+
+
+def why_not_reused(runs: Sequence[Result], parts: Mapping[str, Any], rounds: int) -> str:
+    """Say why none of a cell's stored runs (oldest first) stands for a run with these key parts and ``rounds``; empty where
+    one does."""
+    if not runs:
+        return "nothing is stored of it"
+    same = [run for run in runs if not changed_key_parts(run, parts)]
+    if not same:
+        changed = ", ".join(changed_key_parts(runs[-1], parts))
+        return f"changed since its last run, of {runs[-1].started_at}: {changed}"
+    if reusable(same, rounds) is not None:
+        return ""
+    last = same[-1]
+    if isinstance(last.outcome, Passed):
+        return f"its last run, of {last.started_at}, has fewer timed rounds than {rounds}"
+    return f"its last run, of {last.started_at}, is tried again: {outcome_text(last.outcome)}"

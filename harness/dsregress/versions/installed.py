@@ -1,0 +1,214 @@
+"""Installed packages, read from a requirements file, the output of ``pip freeze``, or a lock (``uv.lock``). Pure.
+
+Only an exact pin determines the installed release. A build for another accelerator (``2.5.1+cu124``) is that release; one
+with any other local version, an editable install and a checkout are no release.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from packaging.markers import InvalidMarker, Marker, UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import Version
+
+from dsregress.config.toml_text import parsed_toml
+from dsregress.errors import UsageError
+from dsregress.probe.border.masking import without_secrets
+
+_FREEZE = "`pip freeze` prints what is installed"
+_NOT_PINNED, _OWN_CODE = "not pinned", "not a release"
+
+_EDITABLE = re.compile(r"(?:-e|--editable)(?:\s+|=)(?P<value>.+)")
+_OTHER_FILE = re.compile(r"(?:-r|-c|--requirement|--constraint)(?:\s*|=)\S.*")
+#: Options of pip about the sources of packages, not about their selection.
+_OPTION = re.compile(
+    r"-i|-f|--(?:index-url|extra-index-url|no-index|find-links|no-binary|only-binary|prefer-binary|require-hashes|pre|"
+    r"trusted-host|use-feature)\b"
+)
+_EGG = re.compile(r"#(?:.*&)?egg=(?P<name>[A-Za-z0-9._-]+)")
+_PLACE = re.compile(r"\.{0,2}/|[a-z+]+://|\S+(?:/|\.whl$|\.zip$|\.tar\.gz$)")
+_ACCELERATOR = re.compile(r"(?:cpu|cu\d|rocm|xpu)")
+
+
+class Installed(msgspec.Struct, frozen=True, kw_only=True):
+    """Packages by their normalised names."""
+
+    versions: dict[str, str]  #: of those whose release is known
+    unknown: dict[str, str]  #: the others -> why their release is not known
+    unread: tuple[str, ...]  #: lines that name another file
+
+
+def read(data: bytes, file: str) -> Installed:
+    """Return the packages in ``file`` with this content. Raise UsageError, which names the line."""
+    try:
+        # PowerShell's `pip freeze > FILE` writes UTF-16.
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError("not a text file", where=file, hint=_FREEZE) from None
+    is_lock = file.endswith((".lock", ".toml")) or re.search(r"^\[\[package\]\]", text, re.MULTILINE)
+    return _lock(text, file) if is_lock else _requirements(text, file)
+
+
+class _Found:
+    """The packages read so far."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, dict[str, None]] = {}
+        self._unknown: dict[str, str] = {}
+        self.unread: list[str] = []
+
+    def add(self, name: str, version: str) -> str:
+        """Add a package. Return another release of it that was read before; empty if there was none."""
+        name = canonicalize_name(name)
+        try:
+            parsed = Version(version)
+        except ValueError:  # InvalidVersion, or a number of thousands of digits
+            self._unknown[name] = _OWN_CODE
+            return ""
+        if parsed.local is not None and not _ACCELERATOR.match(parsed.local):
+            self._unknown[name] = f"{_OWN_CODE}: {parsed}"
+            return ""
+        releases = self._versions.setdefault(name, {})
+        releases[parsed.public] = None
+        return next((one for one in releases if one != parsed.public), "")
+
+    def add_unknown(self, name: str, why: str) -> None:
+        """Add a package whose release is not known."""
+        self._unknown.setdefault(canonicalize_name(name), why)
+
+    def finished(self) -> Installed:
+        """Return all packages. A lock may have several releases of a package, for different machines."""
+        versions = {name: next(iter(found)) for name, found in self._versions.items() if len(found) == 1}
+        several = {name: " or ".join(found) for name, found in self._versions.items() if len(found) > 1}
+        unknown = {name: why for name, why in {**self._unknown, **several}.items() if name not in versions}
+        return Installed(versions=versions, unknown=unknown, unread=tuple(self.unread))
+
+
+def _requirements(text: str, file: str) -> Installed:
+    found = _Found()
+    for number, line in _lines(text):
+        where = f"{file}:{number}"
+        if line.startswith("-"):
+            _read_option(line, number, where, found)
+            continue
+        try:
+            requirement = Requirement(re.split(r"\s--?[a-z]", line)[0])
+        except InvalidRequirement:
+            if not _PLACE.match(line):
+                shown = without_secrets(line)
+                raise UsageError(f"not a requirement: {shown!r}", where=where, hint="write NAME==VERSION") from None
+            _add_place(line, found)
+            continue
+        if requirement.marker is not None and not _applies(requirement.marker):
+            continue
+        if requirement.url is not None:
+            _add_place(requirement.url, found, requirement.name)
+            continue
+        pins = [
+            one.version
+            for one in requirement.specifier
+            if one.operator in ("==", "===") and not one.version.endswith(".*")
+        ]
+        if len(pins) != 1:
+            found.add_unknown(requirement.name, _NOT_PINNED)
+        elif other := found.add(requirement.name, pins[0]):
+            raise UsageError(
+                f"{requirement.name} is {pins[0]} here and {other} above", where=where, hint="keep one of the two lines"
+            )
+    return found.finished()
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield lines numbered from 1, without comments; a line that a backslash continues is one."""
+    whole, first = "", 0
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        first = first if whole else number
+        whole += line.rstrip()
+        if whole.endswith("\\"):
+            whole = f"{whole[:-1]} "
+            continue
+        if stripped := re.sub(r"(^|\s)#.*$", "", whole).strip():
+            yield first, stripped
+        whole = ""
+
+
+def _read_option(line: str, number: int, where: str, found: _Found) -> None:
+    """Read an option. Raise UsageError for one that pip does not have."""
+    if editable := _EDITABLE.match(line):
+        egg = _EGG.search(editable["value"])
+        name = egg["name"] if egg else editable["value"].rstrip("/").rpartition("/")[2].partition("[")[0]
+        found.add_unknown(name, f"{_OWN_CODE}: editable")  # a checkout's folder mostly has its package's name
+    elif _OTHER_FILE.match(line):
+        found.unread.append(f"{without_secrets(line)} (line {number})")
+    elif not _OPTION.match(line):
+        shown = without_secrets(line)
+        raise UsageError(f"not an option of a requirements file: {shown!r}", where=where, hint="write NAME==VERSION")
+
+
+def _add_place(url: str, found: _Found, name: str = "") -> None:
+    """Add a package by the address of its file. The file's name gives the release; that of a checkout gives none."""
+    base = url.partition("#")[0].rpartition("/")[2].replace("%2B", "+")
+    try:
+        if base.endswith(".whl"):
+            in_file, version, *_ = parse_wheel_filename(base)
+        else:
+            in_file, version = parse_sdist_filename(base)
+    except (InvalidWheelFilename, InvalidSdistFilename):
+        if not name and (egg := _EGG.search(url)):
+            name = egg["name"]
+        if name:
+            found.add_unknown(name, _OWN_CODE)
+        return
+    found.add(name or in_file, str(version))
+
+
+def _applies(marker: Marker) -> bool:
+    """Return True if a marker holds on this machine, where the measured releases run. A marker on an extra alone does
+    not."""
+    try:
+        return marker.evaluate()
+    except UndefinedEnvironmentName:
+        return False
+
+
+def _lock(text: str, file: str) -> Installed:
+    try:
+        packages = parsed_toml(text).get("package", [])
+    except ValueError as error:
+        raise UsageError(f"not valid TOML: {error}", where=file, hint="make it again, with `uv lock`") from None
+    if not isinstance(packages, list) or not packages:
+        raise UsageError("no lock: it has no [[package]]", where=file, hint=_FREEZE)
+    found = _Found()
+    for number, package in enumerate(packages, 1):
+        try:
+            locked = msgspec.convert(package, _LockedPackage)
+            if locked.markers and not any(_applies(Marker(text)) for text in locked.markers):
+                continue
+        except (msgspec.ValidationError, InvalidMarker) as error:
+            where = f"{file}: [[package]] {number}"
+            raise UsageError(f"not as uv writes it: {error}", where=where, hint="make it again") from None
+        if not locked.version or locked.source.keys() & {"git", "editable", "virtual", "directory"}:
+            found.add_unknown(locked.name, _OWN_CODE)
+        else:
+            found.add(locked.name, locked.version)
+    return found.finished()
+
+
+class _LockedPackage(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields that are read from a ``[[package]]``."""
+
+    name: str
+    version: str = ""
+    source: dict[str, Any] = {}
+    markers: list[str] = msgspec.field(name="resolution-markers", default_factory=list)

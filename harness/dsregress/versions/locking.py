@@ -1,0 +1,272 @@
+"""A stack -> the same stack with every package pinned.
+
+Stacks that are compared must differ in the version under test alone. So a stack is resolved with the committed base lock
+as preferences: the base's pins stay unless the stack's own requirements forbid it; `drift` reports what they forbade.
+Locks are universal: one lock serves every Python from 3.10 on and both kinds of machine. They hold neither index URLs nor
+builds of a version (``+cpu``): the machine decides which build is installed (``dsregress.envs.recipe``).
+
+Where a package that was added to a stack demands another release of what the stack pins (OpenRLHF pins one DeepSpeed), the
+stack's pins hold, as they do for who installs that release afterwards with pip, which warns of it.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import logging
+import re
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from dsregress.errors import EnvironmentUnavailable
+from dsregress.model import AXES, Failed, LockedStack, NotInstalled, Stack
+from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
+from dsregress.probe.scenario import ABSENT
+from dsregress.system.files import write_atomically
+from dsregress.system.obstacles import refused
+from dsregress.system.scratch import scratch_folder
+from dsregress.versions import undeclared
+
+_LOG = logging.getLogger(__package__)
+
+FOLDER = Path(__file__).with_name("locks")
+BASE = FOLDER / "base.txt"
+
+#: The oldest Python that a lock serves.
+OLDEST_PYTHON = "3.10"
+
+#: Packages of each environment besides the stack: the probe times rounds with pytest-benchmark.
+TOOLS = ("pytest>=8", "pytest-benchmark>=5")
+
+#: Packages that old DeepSpeed and torch's extension builder use without always requiring them: setuptools with pkg_resources
+#: (gone in 82, deprecated from 81), which uv environments lack, and a compiler driver.
+TORCH_TOOLS = ("setuptools<81", "wheel", "ninja", "numpy", "packaging")
+
+#: Packages that only some DeepSpeed releases require. All stacks get all of them, so that they differ in DeepSpeed alone.
+SOMETIMES_REQUIRED = ("einops", "hjson", "msgpack", "nvidia-ml-py", "psutil", "py-cpuinfo", "pydantic", "tqdm")
+
+#: Resolves a file of requirements for a Python into an output file that may hold preferences, with a file of requirements
+#: that hold whatever else is required; None means success.
+Compile = Callable[[Path, Path, str, Path | None], NotInstalled | None]
+
+
+def wanted(stack: Stack, tools: Sequence[str] = TOOLS) -> tuple[str, ...]:
+    """Return the requirements that a stack's lock is resolved from.
+
+    torch is pinned with ``===``, as ``==2.13.0`` also takes ``2.13.0+cpu``, whose dependencies are not those of others. A
+    package to be left out has a marker that never holds.
+    """
+    pins = (_pin(name, version) for name, version in stack.versions.items())
+    extras = (
+        *(TORCH_TOOLS if "torch" in stack.versions else ()),
+        *(SOMETIMES_REQUIRED if "deepspeed" in stack.versions else ()),
+    )
+    return tuple(sorted((*pins, *tools, *extras)))
+
+
+def known(stack: Stack, *, cache: Path, tools: Sequence[str] = TOOLS) -> LockedStack | None:
+    """Return the stack with everything pinned, if it was resolved before: from the committed locks, else from ``cache``."""
+    requirements = wanted(stack, tools)
+    for file in (FOLDER / file_name(stack), _cached(stack, cache, requirements)):
+        pins = read(file, requirements)
+        if pins is not None:
+            _LOG.debug("%s: locked by %s, %d packages", stack.id, file, len(pins))
+            return _locked(stack, pins)
+    return None
+
+
+def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS) -> LockedStack | NotInstalled:
+    """Return the stack with everything pinned: from the committed locks, else from ``cache``, else resolved and kept there.
+
+    Return Failed if no set of releases satisfies the stack's requirements: that is a result of the stack.
+    """
+    if (there := known(stack, cache=cache, tools=tools)) is not None:
+        return there
+    requirements = wanted(stack, tools)
+    base, cached = base_pins(), _cached(stack, cache, requirements)
+    left_out = [_pin(name, version) for name, version in stack.versions.items() if version == ABSENT]
+    began = time.monotonic()
+    resolved = resolve(requirements, base=base, compile=compile, python=stack.python, overrides=left_out)
+    if isinstance(resolved, Failed) and (own := _without_added(stack)) is not None:
+        alone = resolve(wanted(own, tools), base=base, compile=compile, python=stack.python)
+        if not isinstance(alone, NotInstalled):  # else it is the stack itself that cannot be had
+            pins = [*left_out, *(_pin(name, version) for name, version in own.versions.items())]
+            resolved = resolve(requirements, base=base, compile=compile, python=stack.python, overrides=pins)
+    took_s = time.monotonic() - began
+    if isinstance(resolved, NotInstalled):
+        _LOG.debug("%s: not resolved, %.1f s: %s", stack.id, took_s, resolved.signature)
+        return resolved
+    _LOG.debug("%s: resolved in %.1f s, %d packages, kept in %s", stack.id, took_s, len(resolved), cached)
+    try:
+        write(cached, requirements, resolved)
+    except OSError as error:
+        hint = "free space or set DSREGRESS_ENVIRONMENTS"
+        raise refused(EnvironmentUnavailable, "cannot write a lock", error, where=cached, hint=hint) from None
+    return _locked(stack, resolved)
+
+
+def newest_that_fit(
+    stack: Stack, packages: Sequence[str], *, compile: Compile, tools: Sequence[str] = TOOLS
+) -> dict[str, str] | NotInstalled:
+    """Return the newest release of each package that is compatible with the stack's own, by name."""
+    requirements = tuple(sorted((*wanted(stack, tools), *packages)))
+    # Without the base's pins: to keep those, an old release would be chosen that limits nothing.
+    resolved = resolve(requirements, base="", compile=compile, python=stack.python)
+    if isinstance(resolved, NotInstalled):
+        return resolved
+    versions = _effective(_locked(stack, resolved))
+    return {package: versions[canonicalize_name(package)] for package in packages}
+
+
+def lock_all(
+    stacks: Sequence[Stack], *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS
+) -> tuple[LockedStack | NotInstalled, ...]:
+    """Lock each stack as `lock` does, and return them in the order given; four at once, since a resolution mostly waits for
+    the network."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=4, thread_name_prefix="lock") as pool:
+        return tuple(pool.map(lambda stack: lock(stack, cache=cache, compile=compile, tools=tools), stacks))
+
+
+def _pin(name: str, version: str) -> str:
+    if version == ABSENT:
+        return f"{name}; sys_platform == 'none'"
+    return f"{name}{'===' if name == 'torch' else '=='}{version}"
+
+
+def _without_added(stack: Stack) -> Stack | None:
+    """Return the stack with the trainers' packages alone; None if it has no others."""
+    own = {name: version for name, version in stack.versions.items() if name in AXES}
+    if not own or own == stack.versions:
+        return None
+    return msgspec.structs.replace(stack, versions=own)
+
+
+def resolve(
+    requirements: Sequence[str], *, base: str, compile: Compile, python: str, overrides: Sequence[str] = ()
+) -> tuple[str, ...] | NotInstalled:
+    """Return pins for ``requirements``, as near to the pins in ``base`` as they allow. ``overrides`` hold whatever else is
+    required.
+
+    Undeclared needs of releases are met as far as the requirements allow it (`dsregress.versions.undeclared`).
+    """
+    lines = tuple(requirements)
+    pins = _resolve(lines, base=base, compile=compile, python=python, overrides=overrides)
+    while not isinstance(pins, NotInstalled) and (more := set(undeclared.broken(pins)) - set(lines)):
+        lines = (*lines, *sorted(more))
+        bounded = _resolve(lines, base=base, compile=compile, python=python, overrides=overrides)
+        if isinstance(bounded, NotInstalled):
+            break  # the requirements themselves want it otherwise
+        pins = bounded
+    return pins
+
+
+def _resolve(
+    requirements: Sequence[str], *, base: str, compile: Compile, python: str, overrides: Sequence[str]
+) -> tuple[str, ...] | NotInstalled:
+    """Resolve for every Python from `OLDEST_PYTHON` on; if the stack has dropped older ones, for its own Python alone; and
+    last with builds of torch allowed, for users whose only torch is such a build."""
+    builds = tuple(line.replace("===", "==") for line in requirements)
+    failure: NotInstalled | None = None
+    for lines, oldest in ((requirements, OLDEST_PYTHON), (requirements, python), (builds, python)):
+        with scratch_folder() as folder:
+            source, output = folder / "stack.in", folder / "stack.txt"
+            held = folder / "overrides.txt" if overrides else None
+            source.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            output.write_text(base, encoding="utf-8")
+            if held is not None:
+                held.write_text("\n".join(overrides) + "\n", encoding="utf-8")
+            failed = compile(source, output, oldest, held)
+            if failed is None:
+                return _pins(output.read_text(encoding="utf-8"))
+        failure = failure or failed
+    assert failure is not None
+    return failure
+
+
+def drift(a: LockedStack, b: LockedStack, axes: Collection[str]) -> tuple[str, ...]:
+    """Return the differences of two locks besides ``axes``, on this kind of machine: ``tokenizers 0.21.4 -> 0.22.2``.
+
+    The CUDA packages that torch requires in exact versions are torch's own parts, and not named if torch is an axis.
+    """
+    before, after = _effective(a), _effective(b)
+    ignored = {canonicalize_name(axis) for axis in axes}
+    lines = []
+    for name in sorted(before.keys() | after.keys()):
+        part_of_torch = "torch" in ignored and re.match(r"nvidia-|cuda-|triton$", name)
+        if name not in ignored and not part_of_torch and before.get(name) != after.get(name):
+            lines.append(f"{name} {before.get(name, 'absent')} -> {after.get(name, 'absent')}")
+    return tuple(lines)
+
+
+def file_name(stack: Stack) -> str:
+    """Return the name of the stack's lock: its id without the Python, as one lock serves them all."""
+    return f"{stack.id.removeprefix(f'py{stack.python}-')}.txt"
+
+
+def locked_releases(cache: Path, package: str) -> tuple[str, ...]:
+    """Return the releases of a package that the locks in ``cache`` pin."""
+    pinned = re.compile(rf"^{re.escape(canonicalize_name(package))}===?([^\s;+]+)", re.MULTILINE)
+    return tuple({version for file in cache.glob("*.txt") for version in pinned.findall(_text(file))})
+
+
+def read(file: Path, requirements: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the pins in a lock file; None if it is missing or was resolved from other requirements than these."""
+    text = _text(file)
+    return _pins(text) if text.startswith(_header(requirements)) else None
+
+
+def _text(file: Path) -> str:
+    """Return the text of a file; empty if it cannot be read."""
+    try:
+        return read_regular(file, MOST_FILE_BYTES, follow_links=True).decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def write(file: Path, requirements: Sequence[str], pins: Sequence[str]) -> None:
+    """Write a lock file atomically."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, (_header(requirements) + "\n".join(pins) + "\n").encode())
+
+
+def base_pins() -> str:
+    """Return the text of the committed base lock; empty if it does not exist."""
+    return BASE.read_text(encoding="utf-8") if BASE.exists() else ""
+
+
+def _cached(stack: Stack, cache: Path, requirements: Sequence[str]) -> Path:
+    decides = (*requirements, OLDEST_PYTHON, base_pins(), *map(str, undeclared.BOUNDS))
+    key = hashlib.sha256("\n".join(decides).encode()).hexdigest()[:12]
+    return cache / f"{file_name(stack).removesuffix('.txt')}-{key}.txt"
+
+
+def _header(requirements: Sequence[str]) -> str:
+    return f"# resolved from: {' '.join(requirements)}\n"
+
+
+def _pins(text: str) -> tuple[str, ...]:
+    lines = {line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("#", "-", " "))}
+    return tuple(sorted({re.sub(r"^(torch==[^+;\s]+)\+[^;\s]+", r"\1", line) for line in lines}))
+
+
+def _locked(stack: Stack, pins: tuple[str, ...]) -> LockedStack:
+    return LockedStack(stack=stack, requirements=pins, sha256=hashlib.sha256("\n".join(pins).encode()).hexdigest())
+
+
+def _effective(locked: LockedStack) -> dict[str, str]:
+    """Return package -> version as this machine with the stack's Python would install it."""
+    environment = {"python_version": locked.stack.python, "python_full_version": f"{locked.stack.python}.0"}
+    found: dict[str, str] = {}
+    for line in locked.requirements:
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            continue
+        if requirement.marker is None or requirement.marker.evaluate(dict(environment)):
+            found[canonicalize_name(requirement.name)] = str(requirement.specifier).removeprefix("==")
+    return found

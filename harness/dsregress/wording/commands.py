@@ -1,0 +1,165 @@
+"""Every command line that is shown to a user: quoted for a shell, ready to be pasted.
+
+All start with ``dsregress``, which works from the harness's folder in any environment that has it installed.
+The tests parse each of them with the commands themselves.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from dsregress.model import AXES, Finding, Stack
+from dsregress.wording.names import pins, varied_axes, version
+
+_PROGRAM = ("dsregress",)
+
+
+def _command(*words: str) -> str:
+    return shlex.join([*_PROGRAM, *words])
+
+
+SCENARIOS = _command("scenarios")
+STACKS = _command("stacks")
+SHOW = _command("show")
+PRUNE_IMAGES = _command("images", "--prune")
+REPORT_AS_SITE = _command("report", "--html", "DIR")
+
+
+def regress(
+    *,
+    package: str = "deepspeed",
+    versions: Sequence[str] = (),
+    baseline: str = "",
+    stack: str = "",
+    others: Mapping[str, str] = MappingProxyType({}),
+    scenario: str = "",
+    variants: Sequence[str] = (),
+    device: str = "",
+    fresh: bool = False,
+) -> str:
+    """Return the command that measures ``versions`` of one package, and the baseline, with the specs of ``others``. Empty
+    arguments are left to the configuration."""
+    words = ["regress", *_option("--stack", stack)]
+    if versions:
+        words += _releases(package, versions)
+    for other, spec in others.items():
+        words += _releases(other, [spec])
+    words += [*_option("--baseline", baseline), *_option("--scenario", scenario)]
+    for variant in variants:
+        words += ["--variant", variant]
+    return _command(*words, *_option("--device", device), *(["--fresh"] if fresh else []))
+
+
+def accuracy(point: str = "") -> str:
+    """Return the command that simulates the points that others have measured on GPUs; all of them, or those whose name
+    matches."""
+    return _command("accuracy", *_option("--point", point))
+
+
+def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str:
+    """Return the command that measures the cell of a finding again, together with the baseline's. One command has the pins
+    of one named stack, so a baseline with those of another is left out."""
+    if baseline is not None and baseline.named != stack.named:
+        baseline = None
+    stacks = [baseline, stack] if baseline is not None and baseline.id != stack.id else [stack]
+    if any(one.existed for one in stacks):
+        return _command("regress", *_existing(stacks), *_workload(finding), "--fresh")
+    axes = [axis for axis in varied_axes(stacks) if axis != "python"]
+    if not axes:
+        axes = [axis for axis in ("deepspeed", *AXES, *stack.versions) if axis in stack.versions][:1]
+    words = ["regress", *_option("--stack", stack.named)]
+    for axis in axes:
+        words += _releases(axis, [version(measured, axis) for measured in stacks])
+    words += _added(stack, axes)
+    if baseline is not None and len(axes) == 1:
+        words += ["--baseline", version(baseline, axes[0])]
+    return _command(*words, *_workload(finding), "--fresh")
+
+
+def explain(cell: str, against: str, *, svg: str = "") -> str:
+    """Return the command that explains ``cell`` against ``against``, which are cell ids, or short forms of them (see
+    ``explain --help``)."""
+    return _command("explain", cell, "--against", against, *_option("--svg", svg))
+
+
+def reproduce(cell: str, metric: str, against: str = "") -> str:
+    """Return the command that writes a script for a finding. ``cell`` is VERSION/scenario/variant/device, ``metric`` as
+    ``bisect`` takes it."""
+    return _command("reproduce", cell, "--metric", metric, *_option("--against", against))
+
+
+def compare(baseline: str, other: str) -> str:
+    """Return the command that compares the stored results of two stacks, each a version or a `stored_name`."""
+    return _command("compare", baseline, other)
+
+
+def bisect(package: str, good: Stack, bad: Stack, finding: Finding, question: str, *, fixed: bool = False) -> str:
+    """Return the command that finds the version of ``package`` that brought a finding, or ended it (``fixed``). The stacks
+    differ only in that package."""
+    words = ["bisect", *(() if package == "deepspeed" else ("--package", package))]
+    words += [*_option("--stack", bad.named), *_workload(finding)]
+    words += ["--good", version(good, package), "--bad", version(bad, package), "--metric", question]
+    words += _added(bad, (package,))
+    return _command(*words, *(["--fixed"] if fixed else []))
+
+
+def remedies(stack: Stack, finding: Finding, *, card: str = "") -> str:
+    """Return the command that measures the gain of each remedy in the release of a finding. Raise KeyError if the stack has
+    no DeepSpeed."""
+    words = ["remedies", finding.scenario, "--variant", finding.variant, "--device", finding.device]
+    words += [*_option("--gpu", card), *_option("--stack", stack.named)]
+    if stack.existed:
+        return _command(*words, *_existing([stack]))
+    return _command(*words, "--deepspeed", stack.versions["deepspeed"], *_added(stack, ("deepspeed",)))
+
+
+def recommend(finding: Finding, *, card: str = "") -> str:
+    """Return the command that recommends the release to pin for the workload of a finding."""
+    return _command("recommend", finding.scenario, "--variant", finding.variant, *_option("--gpu", card))
+
+
+def remedies_of(scenario: str, *, card: str = "") -> str:
+    """Return the command that measures the gain of each remedy of a scenario, in the configured release."""
+    return _command("remedies", scenario, *_option("--gpu", card))
+
+
+def regress_program(*, package: str = "", release: str = "", card: str = "") -> str:
+    """Return the command that measures a program of the user, in the user's release and the baseline. Only the user knows
+    its launch line."""
+    words = ["regress", "--program", "YOUR LAUNCH LINE", *_option("--gpu", card)]
+    return _command(*words, *(_releases(package, [release]) if package and release else ()))
+
+
+def _option(name: str, value: str) -> tuple[str, ...]:
+    return (name, value) if value else ()
+
+
+def _releases(package: str, versions: Sequence[str]) -> tuple[str, str]:
+    """Return ``--deepspeed 0.16.0,0.16.4``; for a package without an option of its own ``--with trl=0.24.0``, ``--with
+    trl``."""
+    spec = ",".join(dict.fromkeys(one for one in versions if one))
+    return (f"--{package}", spec) if package in AXES else ("--with", f"{package}={spec}" if spec else package)
+
+
+def _added(stack: Stack, axes: Sequence[str]) -> list[str]:
+    """Return ``--transformers 4.46.3 --with trl=0.24.0`` for the packages of a stack besides the configured ones and the
+    axes."""
+    others = sorted((stack.versions.keys() - {*AXES} | pins(stack).keys()) - {*axes})
+    return [word for package in others for word in _releases(package, [stack.versions[package]])]
+
+
+def _existing(stacks: Sequence[Stack]) -> list[str]:
+    """Return the options of stacks, one of which is an existing interpreter. Its path is not stored."""
+    words: list[str] = []
+    for one in stacks:
+        if one.existed:
+            words += ["--python", f"PATH-OF-{one.label or 'PYTHON'}"]
+        else:
+            words += [word for package, version in one.versions.items() for word in _releases(package, [version])]
+    return words
+
+
+def _workload(finding: Finding) -> tuple[str, ...]:
+    return ("--scenario", finding.scenario, "--variant", finding.variant, "--device", finding.device)

@@ -1,4 +1,0 @@
-"""The report as a static site: plain files that work from ``file://``, without a network and without scripts.
-
-`harness.report.html.site.build` writes it.
-"""
