@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 
-PROBE = HERE / "probe"
+#: The tests of what runs inside a measured environment.
+MEASURED = {HERE / "probe", HERE / "skeletons", HERE / "vgpu"}
 #: Inside a measured environment, frameworks warn as they like.
 MEASURED_ENVIRONMENT = importlib.util.find_spec("torch") is not None
 
@@ -143,7 +144,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         limits = [limit for folder, limit in LIMITS_S.items() if item.nodeid.startswith(folder)]
         item.add_marker(pytest.mark.timeout(*limits or [LIMIT_S]))  # behind one of its own, which counts
-        if not (MEASURED_ENVIRONMENT and PROBE in item.path.parents):
+        if not (MEASURED_ENVIRONMENT and MEASURED.intersection(item.path.parents)):
             item.add_marker(pytest.mark.filterwarnings("error"))
         if CONTAINERS in item.path.parents:  # the SDK leaves the sockets of requests that fail to the collector
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))

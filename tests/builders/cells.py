@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dsregress.model import Cell, Environment, Hardware, Outcome, Passed, Result, Stack
-from dsregress.probe.border.wire import PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import RankRecord, RunRecord
 from dsregress.probe.scenario import Scenario
 from dsregress.store import SCHEMA
+from vgpu.figures import PhaseReading
 
 #: The least that a rank measures.
 RANK = RankRecord(rank=0, phases={"backward": PhaseReading()})

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsregress.model import Cell, Hardware, Outcome, Passed, Result, Stack
-from dsregress.probe.border.wire import REGULAR_PHASES, Detail, Numerics, PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import REGULAR_PHASES, Detail, Numerics, RankRecord, RunRecord
 from dsregress.store import SCHEMA, detail_hashes
 from tests.builders.cells import RANK
+from vgpu.figures import PhaseReading
 
 HARDWARE = Hardware(cpu="a processor", cores=2, memory_bytes=24 << 30)
 MIB = 1 << 20

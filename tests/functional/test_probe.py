@@ -1,4 +1,4 @@
-"""tests/probe inside environments of real releases, where its tests that need torch and DeepSpeed run."""
+"""The tests of measured code inside environments of real releases, where its tests that need torch and DeepSpeed run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ NEWEST = "0.19.8"
 
 
 #: What takes minutes each; the rest takes seconds a folder.
-LONG = tuple(f"tests/probe/{folder}" for folder in ("frameworks", "oracles", "programs", "sim"))
+LONG = ("tests/probe/frameworks", "tests/probe/oracles", "tests/probe/programs", "tests/vgpu/sim")
+
+#: All that is tested in environments of real releases.
+ALL = ("tests/probe", "tests/vgpu", "tests/skeletons")
 
 #: Takes a minute, needs nothing of an environment, and runs outside of it.
-NEEDS_NO_ENVIRONMENT = "tests/probe/skeleton/test_files.py"
+NEEDS_NO_ENVIRONMENT = "tests/skeletons/test_files.py"
 
 
 @pytest.mark.parametrize("folder", LONG)
@@ -25,7 +28,7 @@ def test_a_folder_of_it_in_the_release_that_has_the_fault(python_of: Callable[[s
 
 
 def test_all_else_in_the_release_that_has_the_fault(python_of: Callable[[str], str]) -> None:
-    assert_passes(python_of(FAULTY), "tests/probe", *(f"--ignore={path}" for path in (*LONG, NEEDS_NO_ENVIRONMENT)))
+    assert_passes(python_of(FAULTY), *ALL, *(f"--ignore={path}" for path in (*LONG, NEEDS_NO_ENVIRONMENT)))
 
 
 #: What programs use and no environment of the configuration has, and the tests that need it.
@@ -35,7 +38,7 @@ NEED_PACKAGES = (
     "tests/probe/programs/test_encodings.py",
     "tests/probe/programs/test_images.py",
     "tests/probe/programs/test_more_columns.py",
-    "tests/probe/skeleton/test_pipelines.py",
+    "tests/skeletons/test_pipelines.py",
 )
 
 
@@ -51,4 +54,4 @@ def test_simulations_of_other_releases_are_equal_to_real_tensors_too(
 ) -> None:
     """Every ZeRO stage, both models, offload, models built on the host; all declared variants take minutes each, and the
     release above walks those."""
-    assert_passes(python_of(version), "tests/probe/sim/test_exact.py", "-k", "the_ways_of_training")
+    assert_passes(python_of(version), "tests/vgpu/sim/test_exact.py", "-k", "the_ways_of_training")

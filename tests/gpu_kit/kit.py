@@ -266,8 +266,8 @@ def cell(device: str, release: str, at: int, folder: Path) -> dict[str, Any]:
     from dsregress.probe.border.surroundings import ENVIRONMENT
     from dsregress.probe.border.wire import CellRequest
     from dsregress.probe.process.cell import OpenGate, execute
-    from dsregress.probe.replacing import working_folder
     from dsregress.probe.scenario import load
+    from vgpu.replacing import working_folder
 
     scenario, variant, changes = CELLS[at]
     declared = load(ROOT / "scenarios" / f"{scenario}.py")
@@ -338,8 +338,8 @@ def _phases(mine: dict[str, Any], simulated: dict[str, Any] | None) -> Iterator[
 
 def replayed(trace: dict[str, Any]) -> str:
     """What the model reserves for the allocations and frees of a trace, beside what CUDA's allocator reserved."""
-    from dsregress.probe.allocator.model import CachingAllocator
-    from dsregress.probe.meters.ledger import STREAM_SELECTED, note
+    from vgpu.allocator.model import CachingAllocator
+    from vgpu.meters.ledger import STREAM_SELECTED, note
 
     model, live, stream, number, skipped = CachingAllocator(), {}, 0, 0, 0
     for event in trace["events"]:

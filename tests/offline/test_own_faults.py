@@ -34,7 +34,7 @@ CASES = {
         "AttributeError: 'Heartbeat' object has no attribute 'reconfigure' (dsregress/probe/",
     ),
     "5.2.0": (
-        "\n\nfrom dsregress.probe.no_stand_in import StandIn\n\nStandIn('triton.runtime.driver.active').get_benchmarker()\n",
+        "\n\nfrom vgpu.no_stand_in import StandIn\n\nStandIn('triton.runtime.driver.active').get_benchmarker()\n",
         "NoStandInError: triton.runtime.driver.active.get_benchmarker has no stand-in: leave out what needs it, or run on",
     ),
 }

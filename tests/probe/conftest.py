@@ -1,18 +1,5 @@
-"""The probe's tests fork a process for each job, as the probe's server does, and like it spare forks what was imported."""
+"""The probe's tests fork a process for each job."""
 
-from __future__ import annotations
+from tests.measured import pytest_collection_finish, pytest_configure
 
-import gc
-import os
-
-import pytest
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    # Collections in a fork, of which a meter makes one for each phase, then walk only what the job itself makes: with torch
-    # and DeepSpeed imported, a third of the processor time of a tiny job.
-    os.register_at_fork(after_in_child=gc.freeze)
-
-
-def pytest_collection_finish() -> None:
-    gc.freeze()  # what the test modules have imported, for tests that run here
+__all__ = ["pytest_collection_finish", "pytest_configure"]

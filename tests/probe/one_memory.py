@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsregress.probe.meters.ledger import NOWHERE, Event, Move
+from vgpu.meters.ledger import NOWHERE, Event, Move
 
 
 def figures(trace: Sequence[Event], moves: Sequence[Move], phases: int) -> list[tuple[int, int]]:

@@ -20,10 +20,10 @@ from typing import Any
 from dsregress.probe import scenario
 from dsregress.probe.border.wire import CellRequest, RankRecord
 from dsregress.probe.framework import Meter
-from dsregress.probe.meters.ledger import StorageLedger
 from dsregress.probe.meters.phases import walk
 from dsregress.probe.process.cell import OpenGate, execute
 from dsregress.probe.process.lazy_imports import import_all, new_modules
+from vgpu.meters.ledger import StorageLedger
 
 from . import one_memory
 
@@ -132,7 +132,7 @@ def _train(parameters: dict[str, Any], device: str) -> dict[str, Any]:
 def _surroundings(parameters: dict[str, Any], device: str, folder: str) -> Iterator[Meter]:
     os.environ["DSREGRESS_RENDEZVOUS"] = f"file://{folder}/rendezvous"  # a checkpoint is put beside it
     if device == "sim":
-        from dsregress.probe.sim import Simulation
+        from vgpu.sim import Simulation
 
         with Simulation(0, parameters["world_size"], kernels="cpu") as simulation:
             yield simulation.meter
@@ -154,8 +154,8 @@ def _healthy_meter() -> Meter:
     large ones only."""
     import torch
 
-    from dsregress.probe.meters import operators
-    from dsregress.probe.meters.meter import TorchMeter
+    from vgpu.meters import operators
+    from vgpu.meters.meter import TorchMeter
 
     class HealthyMeter(TorchMeter):
         def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

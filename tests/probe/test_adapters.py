@@ -25,7 +25,7 @@ def test_a_module_path_of_before_is_the_adapter_s_id(path: str, adapter: str) ->
 def test_a_module_that_moved_is_known_by_its_new_path_too(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = {**adapters.ADAPTERS, "trainer": "dsregress.probe.elsewhere.trainer"}
     monkeypatch.setattr(adapters, "ADAPTERS", moved)
-    former = adapters.adapter_id("dsregress.probe.frameworks.hf_trainer")
+    former = adapters.adapter_id("harness.probe.frameworks.hf_trainer")
     assert (former, adapters.adapter_id("dsregress.probe.elsewhere.trainer")) == ("trainer", "trainer")
 
 

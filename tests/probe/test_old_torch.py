@@ -11,9 +11,10 @@ torch = pytest.importorskip("torch")
 
 from torch.distributed import distributed_c10d  # noqa: E402
 
-from dsregress.probe import autocast_state, oldest_torch  # noqa: E402
-from dsregress.probe.meters import groups  # noqa: E402
-from dsregress.probe.no_stand_in import NoStandInError  # noqa: E402
+from dsregress.probe import oldest_torch  # noqa: E402
+from vgpu import autocast_state  # noqa: E402
+from vgpu.meters import groups  # noqa: E402
+from vgpu.no_stand_in import NoStandInError  # noqa: E402
 
 
 @pytest.mark.parametrize("by_device", [True, False])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from dsregress.probe.border.wire import PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import RankRecord, RunRecord
 from dsregress.store.measuring import MeasuringVersion
 from tests.builders import synthetic
 from tests.golden_run import GoldenRun, complaints, golden_run
+from vgpu.figures import PhaseReading
 
 FIRST = MeasuringVersion(version=1, date="2026-01-01", reason="the first")
 SECOND = MeasuringVersion(version=2, date="2026-01-02", reason="scratch memory counts")

@@ -17,7 +17,7 @@ from dsregress.advice import gpus
 from dsregress.advice.gpus import estimate, step_time
 from dsregress.errors import UsageError, no_such
 from dsregress.model import Outcome, Passed, Result
-from dsregress.probe.border.wire import MemoryReading
+from vgpu.figures import MemoryReading
 
 _FOLDER = Path(__file__).parent / "measured"
 

@@ -10,7 +10,8 @@ import msgspec
 from dsregress.advice.gpus import Card
 from dsregress.compare import ResultSummary
 from dsregress.compare.metrics import DEVICE_PEAK, RESERVED_PEAK, SMALLEST_CARD, Metric
-from dsregress.probe.border.wire import PHASES, PhaseReading, RankRecord
+from dsregress.probe.border.wire import PHASES, RankRecord
+from vgpu.figures import PhaseReading
 
 #: Set aside on each card: the CUDA context with its kernels (0.39 GiB in hiyouga/LlamaFactory#1936, 470 MiB in
 #: 3DTopia/Phidias-Diffusion#8) and NCCL's buffers (0.67 GiB for one communicator over four A100, NVIDIA/nccl#964; 1.06 GB

@@ -20,7 +20,7 @@ class PhaseFigures(msgspec.Struct, frozen=True, kw_only=True):
     host_peak_bytes: int
     host_retained_bytes: int
     flops: int
-    communicated_bytes: int  #: messages of the collectives, in the convention of `dsregress.probe.meters.operators`
+    communicated_bytes: int  #: messages of the collectives, in the convention of `vgpu.meters.operators`
     seconds: float | None  #: measured; None in ``sim``
 
 

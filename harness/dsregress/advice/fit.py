@@ -29,9 +29,9 @@ from dsregress.advice.provenance import MeasureCells, MeasuredBy, Recorded, meas
 from dsregress.compare.metrics import DEVICE_RETAINED
 from dsregress.errors import UsageError
 from dsregress.model import Cell, Outcome, Passed, Result, Stack
-from dsregress.probe.border.wire import PhaseReading
 from dsregress.probe.scenario import LAYERS, Scenario, ScenarioError, parse_variant, variant_id
 from dsregress.wording import commands
+from vgpu.figures import PhaseReading
 
 #: The largest scale that `sim` is tested at.
 MOST_RANKS = 4096

@@ -20,9 +20,10 @@ from dsregress.advice.gpus import Card, step_time
 from dsregress.advice.provenance import MeasureCells, MeasuredBy, Recorded, measured_by, notes
 from dsregress.errors import UsageError
 from dsregress.model import Cell, Passed, Result, Stack, stack_label
-from dsregress.probe.border.wire import PHASES, PhaseReading
+from dsregress.probe.border.wire import PHASES
 from dsregress.probe.scenario import Scenario, ScenarioError, parse_variant, variant_id
 from dsregress.wording import commands
+from vgpu.figures import PhaseReading
 
 
 class RemediesQuery(msgspec.Struct, frozen=True, kw_only=True):

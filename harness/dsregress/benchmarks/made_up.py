@@ -6,8 +6,9 @@ import random
 from collections.abc import Iterator
 
 from dsregress.model import Cell, Hardware, Passed, Result, Stack
-from dsregress.probe.border.wire import REGULAR_PHASES, Detail, Numerics, PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import REGULAR_PHASES, Detail, Numerics, RankRecord, RunRecord
 from dsregress.store import SCHEMA, detail_hashes
+from vgpu.figures import PhaseReading
 
 STACKS = 60
 RANKS = 2

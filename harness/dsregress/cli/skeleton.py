@@ -15,6 +15,7 @@ from dsregress.model import Environment
 from dsregress.probe.border import skeleton_maker
 from dsregress.run import pipeline
 from dsregress.wording.quantities import plural, quantity
+from skeletons.answers import SkeletonRefused
 
 
 @click.command("skeleton")
@@ -42,7 +43,7 @@ def command(config: str, out: str, tiny: bool, stacks: options.StackOptions) -> 
     python = environment.python
     try:
         files = skeleton_maker.made(python, what, folder.absolute(), child_environment(), tiny=tiny, contents=tiny)
-    except skeleton_maker.SkeletonRefused as error:
+    except SkeletonRefused as error:
         raise UsageError(str(error), where="skeleton") from None
     except skeleton_maker.MakerFailed as error:
         hint = f"see whether it works: {python} -c 'import transformers'"

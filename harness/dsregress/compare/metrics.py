@@ -12,8 +12,9 @@ from operator import attrgetter
 import msgspec
 
 from dsregress.config.thresholds import Thresholds
-from dsregress.probe.border.wire import OCCASIONS, PHASES, PhaseReading
+from dsregress.probe.border.wire import OCCASIONS, PHASES
 from dsregress.wording.quantities import quantity
+from vgpu.figures import PhaseReading
 
 #: Memory that stays explains a later peak, and the earliest phase that leaves it behind is the cause.
 _RETAINED_PHASES = ("load", "init", "backward", "forward", "step", *(p for p in OCCASIONS if p != "load"))

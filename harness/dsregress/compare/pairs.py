@@ -13,7 +13,7 @@ from dsregress.compare.summary import ResultSummary, summarize
 from dsregress.model import Failed, Finding, MachineFault, Passed, Result, Skipped, Stack, differing_parameters
 from dsregress.probe.border.machine import REMEDIES
 
-#: The beginning of a failure that is a limit of the simulation: the name of `dsregress.probe.sim.errors.SimulationError`.
+#: The beginning of a failure that is a limit of the simulation: the name of `vgpu.sim.errors.SimulationError`.
 LIMIT = "SimulationError: "
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import msgspec
 
 from dsregress.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, PHASE_METRICS, Metric
-from dsregress.probe.border.wire import PHASES, PhaseReading, RunRecord
+from dsregress.probe.border.wire import PHASES, RunRecord
+from vgpu.figures import PhaseReading
 
 _READERS: tuple[Callable[[PhaseReading], float | None], ...] = tuple(
     m.read for m in PHASE_METRICS if m.read is not None

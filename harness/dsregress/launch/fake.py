@@ -12,7 +12,8 @@ from dsregress.launch.contract import Cluster, Ended, RunPlan, Waiting, Worker
 from dsregress.launch.one_machine import OneMachine
 from dsregress.launch.workers import Workers
 from dsregress.model import Cell, Environment, Hardware, Passed
-from dsregress.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import Detail, RankRecord, RunRecord
+from vgpu.figures import PhaseReading
 
 #: The behaviour of a cell: the way it ends.
 Behaviour = Callable[[Cell], Ended]

@@ -1,7 +1,7 @@
 """Copies the probe and the scenarios, for measured processes to import.
 
 So editing a file during a run changes nothing in it, and every result has a hash of the code that measured. A copy holds
-``dsregress/`` (the probe only) and ``scenarios/``.
+the packages of `dsregress.probe.border.own_code`, and ``scenarios/``.
 
 Measured processes run as the same user, and can write to what they import. So each server gets a copy of its own (`copy`),
 which is compared with its source in the end. A copy that several share, read-only in containers (`stage`), is compared
@@ -19,12 +19,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from dsregress.errors import EnvironmentUnavailable, UsageError
+from dsregress.probe.border.own_code import FOLDERS, SOURCES
 from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.system.files import new_folder, write_atomically
 from dsregress.system.obstacles import refused
 
-_PACKAGE = Path(__file__).resolve().parent.parent
+#: Suffixes of modules and of their data.
+_CODE = (".py", ".toml", ".json")
 
 #: The folder, below that of the scenarios, with the programs that belong to them.
 PROGRAMS = "programs"
@@ -33,9 +35,9 @@ PROGRAMS = "programs"
 def probe_files(scenarios: Path) -> dict[str, bytes]:
     """Return path in the staged folder -> content, sorted by path. Raise UsageError if the folder of scenarios does not
     exist."""
-    sources = {"dsregress/__init__.py": _PACKAGE / "__init__.py"}
-    for file in (_PACKAGE / "probe").rglob("*.py"):
-        sources[f"dsregress/{file.relative_to(_PACKAGE).as_posix()}"] = file
+    code = [SOURCES / "dsregress" / "__init__.py"]
+    code += (file for folder in FOLDERS for file in Path(folder).rglob("*") if file.suffix in _CODE)
+    sources = {file.relative_to(SOURCES).as_posix(): file for file in code}
     if not scenarios.is_dir():
         raise UsageError("no such folder", where=str(scenarios), hint="set [tool.dsregress] scenarios")
     for file in (*scenarios.glob("*.py"), *_of_programs(scenarios / PROGRAMS)):
@@ -56,7 +58,7 @@ def _of_programs(folder: Path) -> list[Path]:
 def probe_sha256(files: Mapping[str, bytes]) -> str:
     """Return one hash of the probe's code, which results keep as evidence. What decides whether they are comparable is the
     measuring version (`dsregress.store.measuring`)."""
-    return content_sha256({name: content for name, content in files.items() if name.startswith("dsregress/")})
+    return content_sha256({name: content for name, content in files.items() if not name.startswith("scenarios/")})
 
 
 def content_sha256(files: Mapping[str, bytes]) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from dsregress.probe.no_stand_in import NoStandInError
+from vgpu.no_stand_in import NoStandInError
 
 _NAMESPACE = "torchvision::"
 _EXTENSION = "torchaudio._extension"

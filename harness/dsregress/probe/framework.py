@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from dsregress.probe.border.wire import Numerics, PhaseReading
+from dsregress.probe.border.wire import Numerics
+from vgpu.figures import PhaseReading
 
 
 class Meter(Protocol):

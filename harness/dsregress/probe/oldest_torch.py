@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsregress.probe.no_stand_in import NoStandInError
+from vgpu.no_stand_in import NoStandInError
 
 #: Up to 2.1 a storage does not report that it is freed: a weak reference to one is never called, and may end the process. Up
 #: to 2.2 a weight cannot become another tensor, as ``.to("cuda")`` requires in a simulation.

@@ -15,10 +15,11 @@ from dsregress.compare.readings import collectives_by_kind, worst_rank
 from dsregress.compare.summary import ResultSummary
 from dsregress.compare.timing import clocked_ratio_text
 from dsregress.model import Failed, Passed
-from dsregress.probe.border.wire import PHASES, PhaseReading
+from dsregress.probe.border.wire import PHASES
 from dsregress.report import compatibility
 from dsregress.wording.names import outcome_text
 from dsregress.wording.quantities import plural, quantity, short_quantity, shortened
+from vgpu.figures import PhaseReading
 
 MOST_TABLES = 6
 

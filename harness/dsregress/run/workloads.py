@@ -91,7 +91,7 @@ def _scenario(given: Program) -> Scenario:
 
 
 def _facts(card: gpus.Card) -> dict[str, Any]:
-    """Return a card's facts, see `dsregress.probe.virtual_gpu.card.VirtualCard`."""
+    """Return a card's facts, see `vgpu.device.card.VirtualCard`."""
     return {
         "name": card.cuda_name,
         "memory_bytes": card.usable_bytes,

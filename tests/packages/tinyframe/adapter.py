@@ -5,7 +5,7 @@ import math
 import os
 import sys
 
-from dsregress.probe.border.wire import PhaseReading
+from vgpu.figures import PhaseReading
 
 WEIGHTS = 1000
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from dsregress.probe.allocator.model import AllocatorSettings, CachingAllocator
 from dsregress.probe.border import faults
-from dsregress.probe.no_stand_in import NoStandInError, StandIn
+from dsregress.probe.border.own_code import SOURCES
+from vgpu.allocator.model import AllocatorSettings, CachingAllocator
+from vgpu.no_stand_in import NoStandInError, StandIn
 
 
 def raised(error: Exception) -> Exception:
@@ -107,7 +108,7 @@ def test_a_slip_of_the_probe_itself_differs_from_an_error_of_what_it_measures() 
     with pytest.raises(KeyError) as caught:
         CachingAllocator(AllocatorSettings()).free(7)
     assert faults.stage_of(caught.value) == "harness"
-    assert re.fullmatch(r"KeyError: 7 \(dsregress/probe/allocator/model.py:\d+\)", faults.signature_of(caught.value))
+    assert re.fullmatch(r"KeyError: 7 \(vgpu/allocator/model.py:\d+\)", faults.signature_of(caught.value))
     with pytest.raises(KeyError) as caught:
         json.loads("{}")["loss"]
     assert faults.stage_of(caught.value) is None
@@ -122,11 +123,11 @@ def test_what_the_probe_seeks_in_an_older_torch_is_no_crash_of_a_release(
     torch = types.ModuleType("torch")
     monkeypatch.setitem(sys.modules, "torch", torch)
     names = {"importlib": importlib, "torch": torch}
-    probe = Path(faults.__file__).parents[1] / "meters" / "meter.py"
+    probe = SOURCES / "vgpu" / "meters" / "meter.py"
     with pytest.raises((AttributeError, ImportError)) as caught:
         exec(compile(line, str(probe), "exec"), names)
     assert faults.stage_of(caught.value) == "harness"
-    assert faults.signature_of(caught.value).endswith("(dsregress/probe/meters/meter.py:1)")
+    assert faults.signature_of(caught.value).endswith("(vgpu/meters/meter.py:1)")
     with pytest.raises((AttributeError, ImportError)) as caught:
         exec(compile(line, str(tmp_path / "train.py"), "exec"), names)
     assert faults.stage_of(caught.value) is None

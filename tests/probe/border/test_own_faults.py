@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -12,18 +13,19 @@ from typing import Any
 
 import pytest
 
-from dsregress.probe import error_chain, launch_line, replacing
-from dsregress.probe.allocator.model import AllocatorSettings, CachingAllocator
-from dsregress.probe.border import faults, own_faults
+from dsregress.probe import launch_line
+from dsregress.probe.border import faults
+from dsregress.probe.border.own_code import SOURCES
 from dsregress.probe.border.wire import Clocks
 from dsregress.probe.harness_fault import HarnessFault
-from dsregress.probe.no_stand_in import StandIn, lacking
 from dsregress.probe.process import heartbeat
 from dsregress.probe.programs.errors import NotHere
 from dsregress.probe.scenario import ScenarioError
+from vgpu import error_chain, replacing
+from vgpu.allocator.model import AllocatorSettings, CachingAllocator
+from vgpu.no_stand_in import StandIn, lacking
 
-PROBE = Path(own_faults.__file__).parents[1]
-OURS = PROBE / "meters" / "meter.py"
+OURS = SOURCES / "vgpu" / "meters" / "meter.py"
 
 Run = Callable[..., BaseException]
 
@@ -95,7 +97,7 @@ def test_a_call_of_ours_that_does_not_fit_is_ours_although_the_caller_raises_it(
     )  # fmt: skip
     assert isinstance(error, TypeError)
     assert faults.stage_of(error) == "harness"
-    assert "(dsregress/probe/" in faults.signature_of(error)
+    assert re.search(r" \((dsregress/probe|vgpu)/[\w/]+\.py:\d+\)$", faults.signature_of(error))
 
 
 def test_the_line_names_the_class_and_where_it_is(release: Run) -> None:
@@ -221,7 +223,7 @@ def test_a_release_that_handles_what_ours_lack_and_fails_later_has_failed_itself
 def test_an_operation_of_ours_that_goes_wrong_is_ours(code: str) -> None:
     error = ours(code, sys=sys, names={"a": 1})
     assert faults.stage_of(error) == "harness"
-    assert "(dsregress/probe/meters/meter.py:" in faults.signature_of(error)
+    assert "(vgpu/meters/meter.py:" in faults.signature_of(error)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How a skeleton's maker is started, and what its answers mean. What it makes: tests/probe/skeleton."""
+"""How a skeleton's maker is started, and what its answers mean. What it makes: tests/skeletons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dsregress.probe.border import skeleton_maker
-from dsregress.probe.border.skeleton_maker import MakerFailed, SkeletonFile, SkeletonRefused
+from dsregress.probe.border.skeleton_maker import MakerFailed
+from skeletons.answers import SkeletonFile, SkeletonRefused, answer_line
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, stdout: str, stderr: str = "") -> tuple[SkeletonFile, ...]:
@@ -21,13 +22,13 @@ def answered(monkeypatch: pytest.MonkeyPatch, stdout: str, stderr: str = "") -> 
 
 def test_the_last_line_names_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
     files = (SkeletonFile("config.json", 10, 512), SkeletonFile("model.safetensors", 1 << 40, 4096))
-    line = skeleton_maker.answer_line({"files": files})
+    line = answer_line({"files": files})
     assert answered(monkeypatch, f"transformers is loud\n{line}") == files
 
 
 def test_a_refusal_is_what_the_maker_says(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SkeletonRefused, match="^no such model$"):
-        answered(monkeypatch, skeleton_maker.answer_line({"error": "no such model"}))
+        answered(monkeypatch, answer_line({"error": "no such model"}))
 
 
 @pytest.mark.parametrize("stdout", ["", "loud", "3", "{}", '{"files": 3}', '{"files": [{"name": "a"}]}'])

@@ -10,10 +10,10 @@ pytest.importorskip("torch")
 pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 
-from dsregress.probe.allocator.model import AllocatorSettings
 from dsregress.probe.gpu import cuda, nvml
 from dsregress.probe.meters.host_work import HostWork
 from tests.probe import one_of_many
+from vgpu.allocator.model import AllocatorSettings
 
 
 @pytest.mark.parametrize(

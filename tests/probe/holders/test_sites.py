@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dsregress.probe.allocator.model import AllocatorSettings
 from dsregress.probe.border.wire import Explanation
 from dsregress.probe.holders import categories, sites
-from dsregress.probe.meters.ledger import DEVICE, HOST, StorageLedger
 from tests.builders.storages import Storage, Tensor, by_category
+from vgpu.allocator.model import AllocatorSettings
+from vgpu.meters.ledger import DEVICE, HOST, StorageLedger
 
 
 class Job:

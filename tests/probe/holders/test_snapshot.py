@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from dsregress.probe.border.wire import PhaseReading
 from dsregress.probe.holders import categories, snapshot
-from dsregress.probe.meters.ledger import DEVICE, HOST, StorageLedger
 from tests.builders.storages import Storage, Tensor, by_category
+from vgpu.figures import PhaseReading
+from vgpu.meters.ledger import DEVICE, HOST, StorageLedger
 
 PACKAGES = "/env/lib/python3.11/site-packages"
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from dsregress.probe.border.wire import Clocks, PhaseReading
+from dsregress.probe.border.wire import Clocks
 from dsregress.probe.meters.phases import HostStopwatch, MeteredPhases, TimedPhases, walk
+from vgpu.figures import PhaseReading
 
 
 class PretendedJob:

@@ -7,9 +7,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from dsregress.probe.meters.meter import TorchMeter  # noqa: E402
 from dsregress.probe.oracles import plain  # noqa: E402
 from dsregress.probe.workloads.workload import Workload  # noqa: E402
+from vgpu.meters.meter import TorchMeter  # noqa: E402
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 7,

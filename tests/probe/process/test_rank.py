@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from dsregress.probe.border import faults
-from dsregress.probe.border.wire import CellRequest, PhaseReading
+from dsregress.probe.border.wire import CellRequest
 from dsregress.probe.harness_fault import HarnessFault
 from dsregress.probe.oracles.unbroken import NotCoveredError
 from dsregress.probe.process.rank import RankMeasurement
+from vgpu.figures import PhaseReading
 
 STEP = ["forward", "backward", "step"]
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from dsregress.probe.allocator.model import AllocatorSettings, CachingAllocator
 from dsregress.probe.border.machine import DISK_FULL, KILLED
 from dsregress.probe.border.wire import RoundCost
 from dsregress.probe.harness_fault import HarnessFault
 from dsregress.probe.process import whereabouts
 from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound
+from vgpu.allocator.model import AllocatorSettings, CachingAllocator
 
 Body = Callable[[int, Channel], None]
 
@@ -180,7 +180,7 @@ def test_a_slip_of_the_probe_itself_is_the_harness_failing_and_no_crash_of_what_
 
     fault = ended(body, tmp_path)
     assert (fault.outcome, fault.stage) == ("failed", "harness")
-    assert fault.signature.startswith("KeyError: 7 (dsregress/probe/allocator/model.py:")
+    assert fault.signature.startswith("KeyError: 7 (vgpu/allocator/model.py:")
 
 
 def test_an_oracle_that_breaks_is_the_harness_failing_also_for_want_of_memory(tmp_path: Path) -> None:

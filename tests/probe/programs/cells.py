@@ -11,7 +11,7 @@ from dsregress.probe.adapters import PROGRAM
 from dsregress.probe.border.wire import CellRequest, RunRecord
 from dsregress.probe.process.cell import OpenGate, execute
 from dsregress.probe.program import DEFAULTS
-from dsregress.probe.replacing import working_folder
+from vgpu.replacing import working_folder
 
 
 def ran(

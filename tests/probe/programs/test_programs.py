@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dsregress.probe.virtual_gpu import VirtualCard
 from tests.paths import ROOT, SOURCE
 from tests.probe.programs.cells import passed, ran
+from vgpu.device.card import VirtualCard
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 

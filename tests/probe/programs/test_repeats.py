@@ -11,11 +11,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dsregress.probe.allocator.model import AllocatorSettings, CachingAllocator
 from dsregress.probe.harness_fault import HarnessFault
-from dsregress.probe.no_stand_in import StandIn
 from dsregress.probe.programs import repeats
 from dsregress.probe.programs.plain_settings import NoTruth
+from vgpu.allocator.model import AllocatorSettings, CachingAllocator
+from vgpu.no_stand_in import StandIn
 
 
 def test_it_ends_though_a_process_that_the_program_forked_lives_on(tmp_path: Path) -> None:

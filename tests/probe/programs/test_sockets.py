@@ -10,8 +10,8 @@ import urllib.request
 import pytest
 
 from dsregress.probe.border import machine
-from dsregress.probe.error_chain import behind
 from dsregress.probe.programs import sockets
+from vgpu.error_chain import behind
 
 # Reserved for documentation (RFC 2606, RFC 5737).
 FOREIGN_NAME, FOREIGN_ADDRESS = "data.example.com", "192.0.2.7"

@@ -13,7 +13,7 @@ safetensors = pytest.importorskip("safetensors")
 
 from dsregress.probe.programs.unread import unread_weights  # noqa: E402
 from dsregress.probe.programs.weights import local_weights  # noqa: E402
-from dsregress.probe.sim import Simulation  # noqa: E402
+from vgpu.sim import Simulation  # noqa: E402
 
 
 def test_a_converted_checkpoint_is_counted_and_takes_no_memory(tmp_path: Path) -> None:

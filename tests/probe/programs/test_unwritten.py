@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 files = pytest.importorskip("safetensors.torch")
 
 from dsregress.probe.programs.unwritten import unwritten_weights  # noqa: E402
-from dsregress.probe.sim import Simulation  # noqa: E402
+from vgpu.sim import Simulation  # noqa: E402
 
 
 @pytest.mark.parametrize("kind", ["torch", "safetensors"])

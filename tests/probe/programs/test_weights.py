@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer  # noqa
 from dsregress.probe.border.faults import signature_of  # noqa: E402
 from dsregress.probe.programs.errors import NotHere  # noqa: E402
 from dsregress.probe.programs.weights import LocalWeights, local_weights  # noqa: E402
-from dsregress.probe.skeleton import parameters  # noqa: E402
+from skeletons import parameters  # noqa: E402
 
 NAME = "Qwen/Qwen2.5-0.5B-Instruct"
 

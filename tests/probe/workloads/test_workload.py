@@ -10,6 +10,7 @@ pytest.importorskip("transformers")
 from dsregress.probe import scenario  # noqa: E402
 from dsregress.probe.workloads import objectives, workload  # noqa: E402
 from dsregress.probe.workloads.workload import Workload  # noqa: E402
+from skeletons.weights import weight  # noqa: E402
 from tests.paths import ROOT  # noqa: E402
 
 SHAPE = scenario.load_shapes(ROOT / "scenarios")["llama-tiny"]
@@ -20,7 +21,7 @@ def built(outputs: str) -> tuple[Workload, torch.nn.Module]:
     model = workload.build(work, workload.configuration(work, SHAPE), torch.float32)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(workload.weight(name, tuple(parameter.shape)))
+            parameter.copy_(weight(name, tuple(parameter.shape)))
     return work, model
 
 

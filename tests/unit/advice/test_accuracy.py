@@ -11,9 +11,10 @@ from dsregress.advice import accuracy, gpus
 from dsregress.advice.accuracy import PredictedFigure, PublishedPoint, Reading, Speed
 from dsregress.errors import UsageError
 from dsregress.model import Cell, Failed, Outcome, Passed
-from dsregress.probe.border.wire import MemoryReading, PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import RankRecord, RunRecord
 from dsregress.probe.program import program
 from tests.builders.cells import cell, result_of
+from vgpu.figures import MemoryReading, PhaseReading
 
 GIB = 1 << 30
 

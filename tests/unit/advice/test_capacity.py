@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dsregress.advice.capacity import host_bytes_per_node, verdict
 from dsregress.advice.gpus import card
-from dsregress.probe.border.wire import PhaseReading, RankRecord
+from dsregress.probe.border.wire import RankRecord
+from vgpu.figures import PhaseReading
 
 GIB = 1 << 30
 

@@ -7,7 +7,7 @@ import pytest
 
 from dsregress.advice import gpus
 from dsregress.advice.gpus import estimate
-from dsregress.probe.border.wire import PhaseReading
+from vgpu.figures import PhaseReading
 
 #: Peaks of 100 Tflop/s, 1 TB/s and 100 GB/s.
 CARD = msgspec.structs.replace(

@@ -19,12 +19,13 @@ from dsregress.errors import UsageError
 from dsregress.launch.contract import Ended
 from dsregress.launch.fake import FakeExecutor
 from dsregress.model import Cell, Environment, Failed, Hardware, Passed, Result, Stack
-from dsregress.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import Detail, RankRecord, RunRecord
 from dsregress.probe.scenario import Scenario
 from dsregress.report.answers import fit as fit_report
 from dsregress.run.matrix import CellMatrix
 from dsregress.run.measure import measure
 from dsregress.store import Store, newest
+from vgpu.figures import PhaseReading
 
 GIB = 1 << 30
 HARDWARE = Hardware(cpu="c", cores=2, memory_bytes=24 << 30)

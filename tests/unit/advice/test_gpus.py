@@ -7,7 +7,7 @@ import pytest
 from dsregress.advice import gpus
 from dsregress.advice.gpus import step_time
 from dsregress.errors import UsageError
-from dsregress.probe.border.wire import PhaseReading
+from vgpu.figures import PhaseReading
 
 GIB = 1 << 30
 

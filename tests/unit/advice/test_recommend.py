@@ -16,11 +16,12 @@ from dsregress.cli import cli
 from dsregress.cli.recommend import exit_code
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack
-from dsregress.probe.border.wire import PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import RankRecord, RunRecord
 from dsregress.probe.scenario import Scenario
 from dsregress.report.answers import recommend as recommend_report
 from tests.builders.cells import result_of
 from tests.golden_files import Golden
+from vgpu.figures import PhaseReading
 
 GIB = 1 << 30
 SCENARIO = Scenario(

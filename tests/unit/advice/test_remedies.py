@@ -13,11 +13,12 @@ from dsregress.cli import cli
 from dsregress.cli.output import exit_code_of
 from dsregress.errors import EXIT_HARNESS, UsageError
 from dsregress.model import Cell, Failed, MachineFault, Outcome, Passed, Result, Stack
-from dsregress.probe.border.wire import PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import RankRecord, RunRecord
 from dsregress.probe.scenario import Scenario
 from dsregress.report.answers import remedies as remedies_report
 from tests.builders.cells import result_of
 from tests.golden_files import Golden
+from vgpu.figures import PhaseReading
 
 GIB = 1 << 30
 STACK = Stack(python="3.11", versions={"deepspeed": "0.16.4"}, label="0.16.4")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsregress.advice.gpus.traffic import ranks_in, traffic
-from dsregress.probe.border.wire import PhaseReading
+from vgpu.figures import PhaseReading
 
 GIB = 1 << 30
 

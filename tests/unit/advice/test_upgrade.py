@@ -9,9 +9,10 @@ from dsregress.advice import gpus, upgrade
 from dsregress.advice.capacity import OVERHEAD_BYTES
 from dsregress.advice.upgrade import Upgrade, UpgradeVerdict
 from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack
-from dsregress.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
 from dsregress.report.answers import upgrade as upgrade_report
 from tests.builders.cells import result_of
+from vgpu.figures import PhaseReading
 
 GIB = 1 << 30
 CARD = gpus.card("A800-80G")

@@ -1,4 +1,4 @@
-"""``skeleton``: what a person gets back where nothing can be made. What is made: tests/probe/skeleton."""
+"""``skeleton``: what a person gets back where nothing can be made. What is made: tests/skeletons."""
 
 from __future__ import annotations
 

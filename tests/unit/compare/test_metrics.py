@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from dsregress.compare.metrics import BY_NAME, METRICS, PHASE_METRICS, Metric, Phrase
 from dsregress.compare.readings import exact_values, worst_values
 from dsregress.config.thresholds import Thresholds
-from dsregress.probe.border.wire import PhaseReading
 from dsregress.wording.quantities import quantity, share
 from tests.builders import synthetic
 from tests.builders.sources import parsed
 from tests.paths import ROOT, SOURCE
+from vgpu.figures import PhaseReading
 
 
 def test_every_field_that_is_measured_per_phase_is_in_the_table() -> None:

@@ -16,13 +16,14 @@ from dsregress.advice.capacity import FitVerdict, compared_verdict, needed_bytes
 from dsregress.advice.gpus.traffic import Traffic, traffic
 from dsregress.compare.summary import summarize
 from dsregress.model import Passed, Result, split_workload
-from dsregress.probe.border.wire import Explanation, MemoryReading, Numerics, PhaseReading, Refusal
+from dsregress.probe.border.wire import Explanation, Numerics, Refusal
 from dsregress.store import Store, explained_in, newest
 from dsregress.wording.names import outcome_text
 from dsregress.wording.quantities import quantity, short_quantity
 from tests.paths import ROOT
 from tests.unit.docs.commands import printed
 from tests.unit.docs.templates import SUFFIX, rendered
+from vgpu.figures import MemoryReading, PhaseReading
 
 FOLDER = ROOT / "docs" / "workloads"
 

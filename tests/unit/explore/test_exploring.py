@@ -16,12 +16,13 @@ from dsregress.explore.exploring import Explored, ExploreQuery, explore
 from dsregress.explore.following import Change, Confirmation, Followed, changed_in
 from dsregress.model import Cell, Failed, MachineFault, Result, Stack, Verdict
 from dsregress.probe import scenario
-from dsregress.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
 from dsregress.report.answers import explore as report
 from dsregress.reproduce.factors import SIMPLEST
 from dsregress.run.session import Session
 from tests.builders.cells import result_of, stack
 from tests.paths import ROOT
+from vgpu.figures import PhaseReading
 
 MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
 

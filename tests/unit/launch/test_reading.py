@@ -14,8 +14,9 @@ import pytest
 from dsregress.launch import reading
 from dsregress.model import NO_FIGURES, Failed, MachineFault, OutOfMemory, Passed, TimedOut
 from dsregress.probe.border import machine
-from dsregress.probe.border.wire import Detail, PhaseReading, RunRecord
+from dsregress.probe.border.wire import Detail, RunRecord
 from tests.builders.cells import RANK
+from vgpu.figures import PhaseReading
 
 
 def record(**fields: object) -> bytes:

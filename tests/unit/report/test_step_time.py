@@ -11,10 +11,11 @@ from dsregress import compare
 from dsregress.advice import fit, gpus
 from dsregress.cli import cli
 from dsregress.model import Cell, Result, Stack
-from dsregress.probe.border.wire import PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import RankRecord, RunRecord
 from dsregress.report.view import view
 from dsregress.store import Store
 from tests.builders.cells import result_of
+from vgpu.figures import PhaseReading
 
 GIB = 1 << 30
 

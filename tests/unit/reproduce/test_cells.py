@@ -12,12 +12,13 @@ from dsregress.bisect.questions import parse
 from dsregress.config.settings import Settings
 from dsregress.model import Cell, Result, Stack, Verdict
 from dsregress.probe import scenario
-from dsregress.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
 from dsregress.reproduce.cells import ReleasePair
 from dsregress.reproduce.factors import SIMPLEST
 from dsregress.run.session import Session
 from tests.builders.cells import result_of
 from tests.paths import ROOT
+from vgpu.figures import PhaseReading
 
 MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
 BAD, GOOD = "0.16.0", "0.15.4"

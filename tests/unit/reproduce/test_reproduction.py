@@ -19,7 +19,7 @@ from dsregress.envs.installer import Installer
 from dsregress.errors import NothingMeasured
 from dsregress.model import Cell, Environment, Failed, Hardware, Outcome, Result, Stack, Verdict, WorkloadParts
 from dsregress.probe import scenario
-from dsregress.probe.border.wire import Numerics, PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
 from dsregress.report.answers import reproduce as report
 from dsregress.report.answers.issue import as_issue
 from dsregress.report.answers.stored import StoredBisection, StoredProbe, StoredSearch, StoredTransition
@@ -35,6 +35,7 @@ from dsregress.system import kept
 from dsregress.system.kept import Kept
 from tests.builders.cells import HARDWARE, result_of
 from tests.paths import ROOT
+from vgpu.figures import PhaseReading
 
 MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
 LLAMA = scenario.load(ROOT / "scenarios" / "llama_zero3_backward.py")

@@ -16,11 +16,12 @@ from dsregress.errors import ResultsError, UsageError
 from dsregress.model import NO_FIGURES, Failed, MachineFault, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
 from dsregress.probe.adapters import PROGRAM
 from dsregress.probe.border import machine
-from dsregress.probe.border.wire import Detail, PhaseReading, RankRecord, RunRecord
+from dsregress.probe.border.wire import Detail, RankRecord, RunRecord
 from dsregress.store import Store, key_of, newest
 from dsregress.store.reuse import reusable
 from tests.builders.edits import of_before
 from tests.builders.synthetic import stored_result as result
+from vgpu.figures import PhaseReading
 
 DETAIL = Detail(host_functions={"forward": {"f": 3}}, configuration={"a.b": 1}, warnings={"w": 2})
 
@@ -322,7 +323,7 @@ def test_what_an_earlier_version_took_for_the_releases_fault_is_read_as_the_mach
     [
         "TypeError: OrderedGloo.__init__() got an unexpected keyword argument 'enable_reconfigure' (deepspeed/comm.py:init)",
         "NoStandInError: triton.runtime.driver.active.get_benchmarker has no stand-in: leave out what needs it",
-        "KeyError: 7 (dsregress/probe/allocator/model.py:184)",
+        "KeyError: 7 (vgpu/allocator/model.py:184)",
     ],
 )
 def test_what_an_earlier_version_took_for_the_releases_fault_is_read_as_the_harness(

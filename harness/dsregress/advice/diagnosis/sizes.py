@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from dsregress.advice.diagnosis.out_of_memory import ROUNDING_BYTES, WrittenSize
-from dsregress.probe.skeleton import hub_names
-from dsregress.probe.skeleton.models import MODELS
+from skeletons import hub_names
+from skeletons.models import MODELS
 
 #: Below this, many tensors of every model have the size.
 LEAST_BYTES = 256 << 20

@@ -30,7 +30,7 @@ from dsregress.advice.gpus.step_time import (
     link_bytes_per_s,
     on_the_wire_bytes,
 )
-from dsregress.probe.border.wire import PhaseReading
+from vgpu.figures import PhaseReading
 
 #: Of the peak bandwidth of a card's memory, what a plain copy reaches. Assumed.
 MEMORY_SHARE = 0.9

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 import msgspec
 
 from dsregress.advice.gpus import Card
-from dsregress.probe.border.wire import PhaseReading
+from vgpu.figures import PhaseReading
 
 #: GPUs of a node. HGX boards of all the NVLink cards here carry eight.
 GPUS_PER_NODE = 8
@@ -53,7 +53,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
 def wire_share(kind: str, ranks: int) -> float:
     """Return the bytes that the busiest link carries per byte of a collective's message (the convention of
-    `dsregress.probe.meters.operators.COLLECTIVES`: the output of an all-gather, the input of a reduce-scatter)."""
+    `vgpu.meters.operators.COLLECTIVES`: the output of an all-gather, the input of a reduce-scatter)."""
     if ranks < 2 or kind == "barrier":
         return 0.0
     passed_on = (ranks - 1) / ranks

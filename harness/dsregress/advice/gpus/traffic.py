@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 
 from dsregress.advice.gpus.step_time import wire_share
-from dsregress.probe.border.wire import PhaseReading
+from vgpu.figures import PhaseReading
 
 
 class Traffic(msgspec.Struct, frozen=True, kw_only=True):

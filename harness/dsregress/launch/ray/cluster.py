@@ -13,11 +13,11 @@ import re
 import signal
 import socket
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from dsregress.config.ray import Ray
 from dsregress.errors import EnvironmentUnavailable, UsageError
+from dsregress.probe.border.own_code import SOURCES
 
 _WHERE = "ray"
 
@@ -31,8 +31,8 @@ _OBJECTS_BYTES = 128 << 20
 #: the whole node and requests none of them by itself.
 _ON_NODES = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
-#: The code that travels to the nodes.
-_CODE = Path(__file__).resolve().parents[2]
+#: The packages that travel to the nodes.
+_CODE = [str(SOURCES / package) for package in ("dsregress", "vgpu", "skeletons")]
 
 
 def connect(settings: Ray) -> None:
@@ -48,7 +48,7 @@ def connect(settings: Ray) -> None:
     options: dict[str, Any] = {
         "log_to_driver": False,
         "logging_level": logging.ERROR,
-        "runtime_env": {"py_modules": [str(_CODE)], "env_vars": _ON_NODES, "excludes": ["**/__pycache__/"]},
+        "runtime_env": {"py_modules": _CODE, "env_vars": _ON_NODES, "excludes": ["**/__pycache__/"]},
     }
     if settings.address:
         _check_answers(settings.address)

@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from dsregress.probe.border import encoding
-from dsregress.probe.loaded import loaded_modules
-from dsregress.probe.replacing import REPLACED
-
-_PROBE = Path(__file__).parents[1]  # spelled as in the frames of its modules
-_PACKAGE = "dsregress.probe"
+from dsregress.probe.border.own_code import PACKAGES, SOURCES, is_own_file, is_own_module
+from vgpu.loaded import loaded_modules
+from vgpu.replacing import REPLACED
 
 #: How Python reports a refused call, to its caller: ``OrderedGloo.__init__() got an unexpected keyword argument 'x'``.
 _REFUSED_CALL = re.compile(
@@ -30,24 +28,19 @@ _REFUSED_CALL = re.compile(
 _LOCALS = "<locals>"
 
 
-def is_our_file(file: str) -> bool:
-    """Return True if a source file is the probe's."""
-    return Path(file).is_relative_to(_PROBE)
-
-
 def place_of(file: str, line: int) -> str:
-    """Return the place of a line of ours: ``dsregress/probe/meters/meter.py:12``."""
-    return f"{Path(file).relative_to(_PROBE.parents[1])}:{line}"
+    """Return the place of a line of ours: ``vgpu/meters/meter.py:12``."""
+    return f"{Path(file).relative_to(SOURCES)}:{line}"
 
 
 def is_ours(found: Any) -> bool:
     """Return True if a module, a class, a function or another object is the probe's, or its stand-in."""
     if isinstance(found, types.ModuleType):
         loader = getattr(vars(found).get("__spec__"), "loader", None)
-        return _is_our_name(type(loader).__module__) or is_our_file(str(vars(found).get("__file__")))
+        return _is_our_name(type(loader).__module__) or is_own_file(str(vars(found).get("__file__")))
     if (code := _code(found)) is not None:
         is_generated = code.co_filename.startswith("<")  # a dataclass's methods
-        return is_our_file(code.co_filename) or (is_generated and _is_our_name(getattr(found, "__module__", "")))
+        return is_own_file(code.co_filename) or (is_generated and _is_our_name(getattr(found, "__module__", "")))
     kind = found if isinstance(found, type) else type(found)
     return any(map(_is_our_name, (kind.__module__, type(kind).__module__))) or _is_our_stand_in(kind.__module__)
 
@@ -64,7 +57,7 @@ def named_by(error: BaseException) -> str:
     if frame is None:
         return ""
     called = _called(frame, line, refused[1])
-    if not is_our_file(frame.f_code.co_filename):
+    if not is_own_file(frame.f_code.co_filename):
         called = _in_place_of(called, refused[1])
     if called is None:
         called = _by_name(refused[1])
@@ -173,7 +166,7 @@ def _code(found: Any) -> types.CodeType | None:
 
 
 def _is_our_name(module: object) -> bool:
-    return isinstance(module, str) and f"{module}.".startswith(f"{_PACKAGE}.")
+    return isinstance(module, str) and is_own_module(module)
 
 
 def _is_our_stand_in(module: object) -> bool:
@@ -183,13 +176,13 @@ def _is_our_stand_in(module: object) -> bool:
 
 def _definition(found: Any) -> str:
     """Return the place where an object is defined, as far as that is known."""
-    if (code := _code(found)) is not None and is_our_file(code.co_filename):
+    if (code := _code(found)) is not None and is_own_file(code.co_filename):
         return place_of(code.co_filename, code.co_firstlineno)
     kind = found if isinstance(found, (type, types.ModuleType, types.FunctionType)) else type(found)
     module = kind if isinstance(kind, types.ModuleType) else sys.modules.get(kind.__module__)
     file = getattr(module, "__file__", None) or ""
-    if not is_our_file(file):
-        return _PACKAGE.replace(".", "/")
+    if not is_own_file(file):
+        return PACKAGES[0].replace(".", "/")
     line = 1
     if isinstance(kind, type):
         try:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dsregress.probe.border import encoding, machine
 from dsregress.probe.border.masking import without_secrets
+from dsregress.probe.border.own_code import is_own_file
 from dsregress.probe.border.own_faults import own_fault
 from dsregress.probe.border.untrusted import read_tail
-from dsregress.probe.error_chain import behind_one_another
+from vgpu.error_chain import behind_one_another
 
 #: Longest stage, signature, detail, and line of a rank's place that are kept.
 STAGE_LENGTH = 40
@@ -218,7 +219,7 @@ def places(frames: Sequence[traceback.FrameSummary]) -> Iterator[str]:
             path = path.rsplit("/site-packages/", 1)[1]
             if not path.startswith(_BENEATH):
                 yield f"{path}:{frame.name}"
-        elif index > begins and "/lib/python" not in path and "/dsregress/probe/" not in path:
+        elif index > begins and "/lib/python" not in path and not is_own_file(frame.filename):
             yield f"{path.rpartition('/')[2]}:{frame.lineno}"
 
 

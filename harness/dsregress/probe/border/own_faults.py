@@ -1,7 +1,7 @@
 """Tells failures of the harness's own. They say nothing about a release, and never count as its outcome.
 
 The rule: an error raised because an argument, a name or a target of ours is missing is ours. That is
-- a missing stand-in, and a broken part that the probe itself reports (`HarnessFault`);
+- a missing stand-in, and a broken part that the probe itself reports (`BrokenPart`);
 - a call of ours with arguments that it does not take, and a name that an object of ours does not have: Python raises these
   in the caller's frame, so the message and the call tell whose they are (`dsregress.probe.border.callees`);
 - an operation in a frame of ours that went wrong: a key, an attribute, a module that a release no longer has.
@@ -19,8 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dsregress.probe.border import callees
-from dsregress.probe.harness_fault import HarnessFault
-from dsregress.probe.no_stand_in import NoStandInError
+from dsregress.probe.border.own_code import is_own_file
+from vgpu.fault import BrokenPart
+from vgpu.no_stand_in import NoStandInError
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ def own_fault(error: BaseException) -> OwnFault | None:
 
 #: For results stored before these faults counted as ours; `OrderedGloo` is the only class of ours that a release of torch
 #: called with an extra argument.
-_IN_A_SIGNATURE = re.compile(r"^NoStandInError: |^TypeError: OrderedGloo\.|\((?:dsregress|harness)/probe/[^()]+:\d+\)$")
+_IN_A_SIGNATURE = re.compile(
+    r"^NoStandInError: |^TypeError: OrderedGloo\.|\((?:dsregress/probe|vgpu|skeletons|harness/probe)/[^()]+:\d+\)$"
+)
 
 
 def in_signature(signature: str) -> bool:
@@ -63,7 +66,7 @@ def in_signature(signature: str) -> bool:
 
 
 def _of_one(error: BaseException, *, is_handled: bool) -> OwnFault | None:
-    if isinstance(error, (HarnessFault, NoStandInError)):
+    if isinstance(error, (BrokenPart, NoStandInError)):
         return OwnFault(error)
     if callees.is_ours(type(error)):  # speaks of the program or of the machine
         return None
@@ -84,7 +87,7 @@ def _named(error: BaseException) -> str:
 def _is_caught_by_us(error: BaseException) -> bool:
     """Return True if a frame of ours has caught an error, to raise another one in its place, or to try something else."""
     caught = error.__traceback__
-    return caught is not None and callees.is_our_file(caught.tb_frame.f_code.co_filename)
+    return caught is not None and is_own_file(caught.tb_frame.f_code.co_filename)
 
 
 def _place_of_operation(error: BaseException) -> str:
@@ -94,7 +97,7 @@ def _place_of_operation(error: BaseException) -> str:
     frames = list(_traceback(error))
     if isinstance(error, (AttributeError, ImportError)):
         frames = [frame for frame in frames if not _looks_up(frame)]
-    if not frames or not callees.is_our_file(frames[-1].tb_frame.f_code.co_filename):
+    if not frames or not is_own_file(frames[-1].tb_frame.f_code.co_filename):
         return ""
     if isinstance(error, ModuleNotFoundError) and "." not in (error.name or ""):
         return ""  # a package that is not installed

@@ -1,18 +1,18 @@
 """Starts the process that makes a skeleton, in the environment whose transformers names its tensors, and reads its answer.
 Standard library only.
 
-The process is `dsregress.probe.skeleton`. The last line of its stdout is JSON: ``{"files": [{"name", "size_bytes",
+The process is `skeletons`. The last line of its stdout is JSON: ``{"files": [{"name", "size_bytes",
 "disk_bytes"}]}``, or ``{"error": LINE}``.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from skeletons.answers import SkeletonFile, SkeletonRefused
 
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -22,34 +22,19 @@ _TIMEOUT_S = 900
 #: As ``python -m``, without the working folder on the path: it may have a ``dsregress`` or a ``json`` of its own.
 _START = (
     "import sys, runpy; sys.path[0] = sys.argv.pop(1); "
-    "runpy.run_module('dsregress.probe.skeleton', run_name='__main__', alter_sys=True)"
+    "from dsregress.probe import cuda_wheels; cuda_wheels.import_without_extensions(); "  # transformers imports them
+    "runpy.run_module('skeletons', run_name='__main__', alter_sys=True)"
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class SkeletonFile:
-    name: str
-    size_bytes: int  #: as a reader sees it
-    disk_bytes: int  #: what it takes
-
-
-class SkeletonRefused(ValueError):
-    """The input allows no skeleton; one line that says why, and the way out."""
 
 
 class MakerFailed(RuntimeError):
     """The process did not answer; one line that says what it did instead."""
 
 
-def answer_line(answer: Mapping[str, Any]) -> str:
-    """Return the line that the process writes."""
-    return json.dumps(answer, default=dataclasses.asdict) + "\n"
-
-
 def made(
     python: str, what: str, folder: Path, environment: Mapping[str, str], *, tiny: bool, contents: bool
 ) -> tuple[SkeletonFile, ...]:
-    """Make ``folder`` (see `dsregress.probe.skeleton.make.make`) with this interpreter, and return its files. Raise
+    """Make ``folder`` (see `skeletons.make.make`) with this interpreter, and return its files. Raise
     SkeletonRefused or MakerFailed."""
     flags = [flag for flag, wanted in (("--tiny", tiny), ("--contents", contents)) if wanted]
     try:

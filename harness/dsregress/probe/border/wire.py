@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from vgpu.figures import MemoryReading, PhaseReading
+
 #: Phases of every run.
 REGULAR_PHASES = ("init", "forward", "backward", "step")
 
@@ -61,82 +63,6 @@ class CellRequest:
     local_ranks: int = 0  #: how many run on this machine, where they span machines
     program_folder: str = ""  #: where a program's launch line would be typed; empty where the cell is none
     truths: str = ""  #: folder in which plain PyTorch's training is kept for other releases; empty: it is not kept
-
-
-@dataclasses.dataclass(slots=True)
-class PhaseReading:
-    """The figures of one rank in one phase of the measured step. A phase that runs several times, as per micro-batch, is
-    folded: peaks by maximum, counts by sum, retained as of the last end."""
-
-    device_peak_bytes: int = 0
-    device_retained_bytes: int = 0
-    host_peak_bytes: int = 0
-    host_retained_bytes: int = 0
-    reserved_peak_bytes: int | None = (
-        None  #: where an allocator (or a model of one, of a GPU that is never late) exists
-    )
-    late_reserved_peak_bytes: int | None = None  #: at most, whatever the timing of streams; where one is modelled
-    #: the smallest card that completes this phase in every step so far, as far as the phase itself requires it (see
-    #: `dsregress.probe.allocator.reserving`); None where no allocator is modelled
-    smallest_card_bytes: int | None = None
-    seconds: float = 0.0  #: of the untracked rounds, median; in ``sim`` what simulating it took; else 0.0
-    host_calls: int = 0  #: Python functions, and C functions called from Python
-    op_launches: int = 0
-    flops: int = 0
-    #: that kernels without FLOPs (what is neither a matrix product nor attention) read and write on the device; 0 where an
-    #: older probe measured
-    moved_bytes: int = 0
-    copied_bytes: int = 0  #: between the device and the host
-    collectives: dict[str, list[int]] = dataclasses.field(default_factory=dict)  #: kind -> [count, bytes]
-    #: the same by group: ``all_gather 0-31``, ``all_reduce 0-24/8`` (every eighth), ``broadcast 0,3,5``; empty where an
-    #: older probe measured
-    groups: dict[str, list[int]] = dataclasses.field(default_factory=dict)
-
-    def folded_with(self, later: PhaseReading) -> PhaseReading:
-        """Return this reading and that of a later run of the same phase (micro-batches of one step) as one."""
-        reserved = [r for r in (self.reserved_peak_bytes, later.reserved_peak_bytes) if r is not None]
-        late = [r for r in (self.late_reserved_peak_bytes, later.late_reserved_peak_bytes) if r is not None]
-        cards = [c for c in (self.smallest_card_bytes, later.smallest_card_bytes) if c is not None]
-        return PhaseReading(
-            device_peak_bytes=max(self.device_peak_bytes, later.device_peak_bytes),
-            device_retained_bytes=later.device_retained_bytes,
-            host_peak_bytes=max(self.host_peak_bytes, later.host_peak_bytes),
-            host_retained_bytes=later.host_retained_bytes,
-            reserved_peak_bytes=max(reserved) if reserved else None,
-            late_reserved_peak_bytes=max(late) if late else None,
-            smallest_card_bytes=max(cards) if cards else None,
-            seconds=self.seconds + later.seconds,
-            host_calls=self.host_calls + later.host_calls,
-            op_launches=self.op_launches + later.op_launches,
-            flops=self.flops + later.flops,
-            moved_bytes=self.moved_bytes + later.moved_bytes,
-            copied_bytes=self.copied_bytes + later.copied_bytes,
-            collectives=_added(self.collectives, later.collectives),
-            groups=_added(self.groups, later.groups),
-        )
-
-
-def _added(one: dict[str, list[int]], other: dict[str, list[int]]) -> dict[str, list[int]]:
-    """Return the counts and sizes of both, by name."""
-    both = {name: list(counted) for name, counted in one.items()}
-    for name, (count, size) in other.items():
-        before = both.setdefault(name, [0, 0])
-        both[name] = [before[0] + count, before[1] + size]
-    return both
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryReading:
-    """A program's reading of its card at one point: the figures of ``torch.cuda``, rounded to blocks as the caching
-    allocator has them. Peaks are those since the program, or DeepSpeed, last reset them."""
-
-    at: str  #: what ``see_memory_usage`` was given to print, else ``train.py:57 in report``
-    step: int  #: optimizer steps before it
-    allocated_bytes: int
-    allocated_peak_bytes: int
-    reserved_bytes: int
-    reserved_peak_bytes: int
-    late_reserved_bytes: int | None = None  #: at most, whatever the timing of streams; where an allocator is modelled
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

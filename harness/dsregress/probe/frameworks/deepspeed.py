@@ -49,7 +49,6 @@ def preload(device: str) -> None:
     from transformers.models.llama import modeling_llama  # noqa: F401  (transformers loads lazily: pay once, here)
     from transformers.models.qwen2 import modeling_qwen2  # noqa: F401
 
-    import dsregress.probe.meters.meter
     import dsregress.probe.oracles.truth  # noqa: F401
 
     if device == "cuda":
@@ -91,9 +90,9 @@ def _one_of_many(parameters: Mapping[str, Any], device: str) -> bool:
 @contextlib.contextmanager
 def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
     if device == "sim":
-        from dsregress.probe.allocator.model import AllocatorSettings
-        from dsregress.probe.sim import Simulation
         from dsregress.probe.workloads.workload import pick
+        from vgpu.allocator.model import AllocatorSettings
+        from vgpu.sim import Simulation
 
         allocator = pick(AllocatorSettings, parameters)
         with Simulation(rank=0, world_size=int(parameters["world_size"]), allocator=allocator) as simulation:
@@ -102,7 +101,7 @@ def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
         with _on_gpu(parameters) as cuda_meter:
             yield cuda_meter
     else:
-        from dsregress.probe.meters.meter import TorchMeter
+        from vgpu.meters.meter import TorchMeter
 
         with on_processors.joined_ranks(parameters, device):
             yield TorchMeter(device=device)
@@ -110,9 +109,9 @@ def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
 
 @contextlib.contextmanager
 def _on_gpu(parameters: Mapping[str, Any]) -> Iterator[Meter]:
-    from dsregress.probe.allocator.model import AllocatorSettings
     from dsregress.probe.gpu import cuda, nvml
     from dsregress.probe.workloads.workload import pick
+    from vgpu.allocator.model import AllocatorSettings
 
     with contextlib.ExitStack() as stack:
         meter = stack.enter_context(cuda.on_gpu(pick(AllocatorSettings, parameters), nvml.gpu_count()))
@@ -126,8 +125,8 @@ def _on_gpu(parameters: Mapping[str, Any]) -> Iterator[Meter]:
 @contextlib.contextmanager
 def _alone(world_size: int) -> Iterator[None]:
     """Make this process rank 0 of many, with a process group that does nothing, within the block."""
-    from dsregress.probe.sim.deepspeed_release import ranks_agree
-    from dsregress.probe.sim.simulation import environment, process_group
+    from vgpu.sim.deepspeed_release import ranks_agree
+    from vgpu.sim.simulation import environment, process_group
 
     with environment(0, world_size, min(8, world_size)), process_group(0, world_size), ranks_agree():
         yield
@@ -229,7 +228,7 @@ def layers_of(model: Any) -> Any:
 
 def accelerator(device: str) -> str:
     """Return torch's name of the accelerator. In the simulation, a statement that spells out ``meta`` means a tensor
-    without bytes (see `dsregress.probe.sim.mode`), so code that moves tensors to the accelerator calls this."""
+    without bytes (see `vgpu.sim.mode`), so code that moves tensors to the accelerator calls this."""
     return {"sim": "meta"}.get(device, device)
 
 
@@ -258,7 +257,7 @@ def compiled(engine: Any, shard: Sharding, device: str) -> None:
     if shard.compile_backend == "none":
         return
     if device == "sim":
-        from dsregress.probe.sim.errors import SimulationError
+        from vgpu.sim.errors import SimulationError
 
         raise SimulationError("torch.compile cannot be simulated: it replaces the operators; run it on cpu or cuda")
     engine.compile(backend=shard.compile_backend)
@@ -280,10 +279,11 @@ def zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
 
 
 def fill(model: Any, weights_of: str = "", rounded_to: Any = None) -> None:
-    """Set every weight to a function of its name (`workload.weight`), partitioned ones included; ``rounded_to`` a dtype."""
+    """Set every weight to a function of its name (`skeletons.weights`), partitioned ones included; ``rounded_to`` a
+    dtype."""
     import torch
 
-    from dsregress.probe.workloads.workload import weight
+    from skeletons.weights import weight
 
     for name, parameter in model.named_parameters():
         with gathered(parameter, modifier_rank=0), torch.no_grad():

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dsregress.probe import intel_packages
-from dsregress.probe.replacing import Patches, item
+from vgpu.replacing import Patches, item
 
 _SHARED_MEMORY = "deepspeed_shm_comm"
 
@@ -44,7 +44,7 @@ def joined_ranks(parameters: Mapping[str, Any], device: str) -> Iterator[None]:
     from deepspeed.accelerator import get_accelerator
     from torch.distributed import distributed_c10d
 
-    from dsregress.probe.process.ordered_gloo import OrderedGloo
+    from vgpu.device.ordered_gloo import OrderedGloo
 
     with Patches() as patches:
         patches.replace(distributed_c10d, "ProcessGroupGloo", OrderedGloo)

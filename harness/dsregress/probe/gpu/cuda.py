@@ -13,12 +13,13 @@ from typing import Any
 
 import torch
 
-from dsregress.probe.allocator.model import AllocatorSettings
-from dsregress.probe.border.wire import Clocks, PhaseReading
+from dsregress.probe.border.wire import Clocks
 from dsregress.probe.gpu import nvml
-from dsregress.probe.meters import operators
-from dsregress.probe.meters.ledger import StorageLedger
-from dsregress.probe.meters.meter import TorchMeter
+from vgpu.allocator.model import AllocatorSettings
+from vgpu.figures import PhaseReading
+from vgpu.meters import operators
+from vgpu.meters.ledger import StorageLedger
+from vgpu.meters.meter import TorchMeter
 
 
 class CudaError(RuntimeError):

@@ -5,10 +5,11 @@ Only code and line numbers are read, never frames' local variables: that would k
 
 from __future__ import annotations
 
-import os
 import sys
 from types import CodeType, FrameType
 from typing import Any
+
+from dsregress.probe.border.own_code import is_own_file
 
 #: Number of callers that are recorded with each site.
 CALLERS = 5
@@ -16,10 +17,18 @@ CALLERS = 5
 #: Functions that wrap others and carry no information about the site.
 WRAPPERS = {"wrapped_fn", "wrapped_func", "decorate_context", "wrapper", "_use_grad", "maybe_fallback"}
 #: Packages that run operators on behalf of others; ``torch.optim`` counts as a caller.
-PLUMBING = {"", "torch", "dsregress", "pytest", "_pytest", "pluggy", "pytest_benchmark", *sys.stdlib_module_names}
-
-#: The harness's own folder: its main module has the same name as a program's.
-_HARNESS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "")
+PLUMBING = {
+    "",
+    "torch",
+    "dsregress",
+    "vgpu",
+    "skeletons",
+    "pytest",
+    "_pytest",
+    "pluggy",
+    "pytest_benchmark",
+    *sys.stdlib_module_names,
+}
 
 
 class StackWalker:
@@ -38,7 +47,8 @@ class StackWalker:
         while frame is not None and len(found) <= CALLERS:
             code = frame.f_code
             module = frame.f_globals.get("__name__", "")
-            top = None if code.co_filename.startswith(_HARNESS) else self._top(module)
+            is_own = is_own_file(code.co_filename)  # the server's main module has the same name as a program's
+            top = None if is_own else self._top(module)
             if top is not None:
                 if code.co_name not in WRAPPERS:
                     if not found:
@@ -47,9 +57,7 @@ class StackWalker:
             elif not found and not engine and _is_engine(code.co_name, module):
                 engine = True
                 found.append(f"autograd engine: {_node_name()}")
-            elif not outermost and not module.startswith(
-                ("torch", "dsregress.probe.sim", "dsregress.probe.meters.meter")
-            ):
+            elif not outermost and not module.startswith(("torch", "vgpu.sim", "vgpu.meters.meter")):
                 outermost = self._line(frame, module)
             frame = frame.f_back
         if not found:

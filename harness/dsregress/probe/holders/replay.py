@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dsregress.probe.allocator.model import AllocatorSettings
-from dsregress.probe.allocator.replay import replay
 from dsregress.probe.border.wire import REGULAR_PHASES, Explanation, Held, Moment, Refusal, Stretch
 from dsregress.probe.holders import categories
-from dsregress.probe.meters.ledger import DEVICE, HOST, Event
+from vgpu.allocator.model import AllocatorSettings
+from vgpu.allocator.replay import replay
+from vgpu.meters.ledger import DEVICE, HOST, Event
 
 #: Most rows of a moment; the smallest beyond these are merged by category.
 _MOST_ROWS = 60

@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from dsregress.probe.allocator.model import AllocatorSettings
-from dsregress.probe.border.wire import Explanation, PhaseReading
+from dsregress.probe.border.wire import Explanation
 from dsregress.probe.holders import categories
 from dsregress.probe.holders.frames import StackWalker, parameter_of_gradient
 from dsregress.probe.holders.replay import Birth, PhaseMarks, explain
-from dsregress.probe.meters.ledger import StorageLedger, StorageReference
+from vgpu.allocator.model import AllocatorSettings
+from vgpu.figures import PhaseReading
+from vgpu.meters.ledger import StorageLedger, StorageReference
 
 
 class SiteObserver(Protocol):
@@ -107,7 +108,7 @@ class SiteRecorder:
     # -- while the job runs ------------------------------------------------------------------------------------------
 
     def born(self, entry: StorageReference, storage: Any) -> None:
-        """Record where a storage was made; see `dsregress.probe.meters.ledger.LedgerObserver`."""
+        """Record where a storage was made; see `vgpu.meters.ledger.LedgerObserver`."""
         site, via, own, engine = self._stack.walk(sys._getframe(2))
         module = ""
         birth = Birth(site, via, module, len(self._labels) - 1, engine, own)
@@ -122,7 +123,7 @@ class SiteRecorder:
             self._note_gradient(birth, entry.nbytes or storage.nbytes())
 
     def communicated(self, tensors: Iterable[Any]) -> None:
-        """Tag the buffers of a collective; see `dsregress.probe.meters.ledger.LedgerObserver`."""
+        """Tag the buffers of a collective; see `vgpu.meters.ledger.LedgerObserver`."""
         for tensor in tensors:
             self.tag(tensor, categories.BUCKETS, "")
 

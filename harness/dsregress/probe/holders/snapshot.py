@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dsregress.probe.border.wire import Explanation, Held, PhaseReading
+from dsregress.probe.border.wire import Explanation, Held
 from dsregress.probe.holders import categories, replay, sites
 from dsregress.probe.holders.frames import CALLERS, PLUMBING, WRAPPERS
-from dsregress.probe.meters.ledger import DEVICE, Event, StorageLedger, StorageReference
+from vgpu.figures import PhaseReading
+from vgpu.meters.ledger import DEVICE, Event, StorageLedger, StorageReference
 
 #: The allocator rounds requests up to multiples of this, in bytes (``kMinBlockSize``).
 _UNIT = 512

@@ -11,6 +11,8 @@ import os
 import re
 from types import CodeType
 
+from dsregress.probe.border.own_code import is_own_file
+
 #: Functions kept by name per phase; the rest is in the total. Enough to name what grew, small enough to store.
 FUNCTIONS_KEPT = 60
 
@@ -43,9 +45,9 @@ class HostWork:
 def _python_name(code: CodeType) -> str | None:
     """Return ``deepspeed/runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.step``, the same on every machine; None
     for the probe's own."""
-    path = code.co_filename.replace("\\", "/")
-    if "/dsregress/probe/" in path:
+    if is_own_file(code.co_filename):
         return None
+    path = code.co_filename.replace("\\", "/")
     for root in ("/site-packages/", "/dist-packages/"):
         if root in path:
             path = path.rsplit(root, 1)[1]

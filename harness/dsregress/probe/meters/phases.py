@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol
 
-from dsregress.probe.border.wire import Clocks, PhaseReading, RoundCost
+from dsregress.probe.border.wire import Clocks, RoundCost
 from dsregress.probe.framework import Meter, Training
 from dsregress.probe.meters.host_work import HostWork
+from vgpu.figures import PhaseReading
 
 #: Entered by name around each phase of a step.
 Phase = Callable[[str], AbstractContextManager[None]]

@@ -18,6 +18,7 @@ import torch
 from dsregress.probe.oracles.mixed_precision import MixedPrecision
 from dsregress.probe.workloads import objectives, workload
 from dsregress.probe.workloads.workload import Workload
+from skeletons.weights import weight
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Trained:
 class Trainee(MixedPrecision):
     """A plain PyTorch model of a scenario in training.
 
-    ``weights_of`` is prefixed to the parameters' names from which their weights are made (`workload.weight`). For
+    ``weights_of`` is prefixed to the parameters' names from which their weights are made (`skeletons.weights`). For
     ``perturbations`` see `MixedPrecision`: here they are roundings of the scenario's dtype, whichever dtype is computed
     in.
     """
@@ -45,7 +46,7 @@ class Trainee(MixedPrecision):
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 # Every run, the fp32 one too, starts from the weights that the scenario's dtype can hold.
-                parameter.copy_(workload.weight(weights_of + name, tuple(parameter.shape)).to(work.torch_dtype))
+                parameter.copy_(weight(weights_of + name, tuple(parameter.shape)).to(work.torch_dtype))
         super().__init__(
             dict(model.named_parameters()),
             unit=torch.finfo(work.torch_dtype).eps,

@@ -30,6 +30,7 @@ from dsregress.probe.border.untrusted import read_regular, write_whole
 from dsregress.probe.oracles.ideal import PlainMemory
 from dsregress.probe.oracles.references import References
 from dsregress.probe.workloads.workload import Workload
+from skeletons import weights
 
 #: Beyond this, the files that were not read for longest go: a tiny Llama's has a MiB.
 MOST_BYTES = 1 << 30
@@ -71,7 +72,8 @@ _T = TypeVar("_T")
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
-_SOURCES = (Path(__file__).parent, Path(__file__).parents[1] / "workloads")
+#: What computes them: folders of modules, and modules.
+_SOURCES = (Path(__file__).parent, Path(__file__).parents[1] / "workloads", Path(weights.__file__))
 
 
 def file_of(work: Workload, shape: Mapping[str, Any], steps: int, job: Any = None) -> Path | None:
@@ -174,7 +176,7 @@ def _processor() -> list[Any]:
 @functools.cache
 def _source() -> str:
     sha = hashlib.sha256()
-    for folder in _SOURCES:
-        for file in sorted(folder.glob("*.py")):
+    for source in _SOURCES:
+        for file in sorted(source.glob("*.py")) if source.is_dir() else [source]:
             sha.update(file.read_bytes())
     return sha.hexdigest()

@@ -35,7 +35,7 @@ from dsregress.probe.process.lazy_imports import import_all
 from dsregress.probe.process.rank import run
 from dsregress.probe.process.rank_file import Unreadable, rank_file, read_record
 from dsregress.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound
-from dsregress.probe.replacing import working_folder
+from vgpu.replacing import working_folder
 
 #: Rounds of a cell under plain pytest.
 _ROUNDS, _WARMUP_ROUNDS, _TIMEOUT_S = 5, 1, 180.0

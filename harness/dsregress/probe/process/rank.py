@@ -17,7 +17,7 @@ from dsregress.probe.border.encoding import encode, free_value
 from dsregress.probe.border.faults import HARNESS
 from dsregress.probe.border.merging import explanation_file
 from dsregress.probe.border.untrusted import write_whole
-from dsregress.probe.border.wire import NO_VALUES, CellRequest, Detail, Numerics, PhaseReading, RankRecord
+from dsregress.probe.border.wire import NO_VALUES, CellRequest, Detail, Numerics, RankRecord
 from dsregress.probe.framework import Framework, Meter, Training
 from dsregress.probe.holders import sites
 from dsregress.probe.meters.host_work import FUNCTIONS_KEPT
@@ -38,6 +38,7 @@ from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.heartbeat import Heartbeat
 from dsregress.probe.process.lazy_imports import new_modules
 from dsregress.probe.process.rank_file import representable, write_record
+from vgpu.figures import PhaseReading
 
 #: Steps before the metered one: in its first step a framework allocates, compiles and traces.
 WARMUP_STEPS = 1

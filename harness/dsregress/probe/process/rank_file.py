@@ -10,15 +10,8 @@ from pathlib import Path
 
 from dsregress.probe.border.encoding import encode
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
-from dsregress.probe.border.wire import (
-    NO_NUMBER,
-    Detail,
-    MemoryReading,
-    Numerics,
-    PhaseReading,
-    RankRecord,
-    SavedTensors,
-)
+from dsregress.probe.border.wire import NO_NUMBER, Detail, Numerics, RankRecord, SavedTensors
+from vgpu.figures import MemoryReading, PhaseReading
 
 
 def rank_file(folder: Path, rank: int) -> Path:

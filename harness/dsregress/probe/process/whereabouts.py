@@ -19,6 +19,7 @@ from typing import IO
 from dsregress.probe.border import processes
 from dsregress.probe.border.encoding import text
 from dsregress.probe.border.faults import MOST_WHEREABOUTS, WHEREABOUTS_LENGTH, places
+from dsregress.probe.border.own_code import FOLDERS
 from dsregress.probe.border.wire import DEADLOCK_S
 
 #: A signal that no program, launcher or scheduler uses, unlike SIGUSR1; macOS has no such signals.
@@ -43,7 +44,10 @@ _THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+[^\n]*:$", re.MULTI
 
 #: torch's own functions for collectives, and the frames that may be between them and the wait.
 _COLLECTIVES = ("/torch/distributed/distributed_c10d.py", "/torch/distributed/_functional_collectives.py")
-_BENEATH = re.compile(r"^<|/site-packages/torch/|/lib/python[\d.]*/(?!site-packages|dist-packages)|/dsregress/probe/")
+_BENEATH = re.compile(
+    r"^<|/site-packages/torch/|/lib/python[\d.]*/(?!site-packages|dist-packages)"
+    + "".join(f"|^{re.escape(folder)}" for folder in FOLDERS)
+)
 
 #: (file, line, function), the innermost first.
 _Stack = tuple[tuple[str, int, str], ...]

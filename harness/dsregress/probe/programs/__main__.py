@@ -19,7 +19,7 @@ from dsregress.probe.border.wire import CellRequest, RunRecord
 from dsregress.probe.process.cell import OpenGate, execute
 from dsregress.probe.program import DEFAULTS
 from dsregress.probe.programs import adapter
-from dsregress.probe.replacing import working_folder
+from vgpu.replacing import working_folder
 
 
 def main(device: str, ranks: str, line: str, *changes: str) -> int:

@@ -14,10 +14,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dsregress.probe.error_chain import behind_one_another
 from dsregress.probe.programs import workplace
 from dsregress.probe.programs.errors import LIBRARIES, place_of
-from dsregress.probe.skeleton import hub_names
+from skeletons import hub_names
+from vgpu.error_chain import behind_one_another
 
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/", "/etc/", "/bin/", "/sbin/", "/lib/", "/lib64/")
 

@@ -5,7 +5,7 @@ Parameters of a cell, declared by `dsregress.probe.scenario.program`:
 - ``program``: the launch line, whose ``{name}`` are other parameters;
 - ``arguments``: more arguments, appended to the line;
 - ``world_size``, and in ``sim`` the simulated ``rank``, or ``all-kinds`` (see `ranks_of`);
-- ``gpu`` and ``card``: the GPU that it finds (see `dsregress.probe.virtual_gpu.card.VirtualCard`);
+- ``gpu`` and ``card``: the GPU that it finds (see `vgpu.device.card.VirtualCard`);
 - ``warmup_steps``: optimizer steps before the measured one;
 - ``inference``: the program does not train and is measured until it ends; absent if it trains;
 - ``tiny``: models are shrunk to a few layers;
@@ -39,8 +39,8 @@ from dsregress.probe.process.heartbeat import Heartbeat
 from dsregress.probe.program import INFERENCE, ranks_of
 
 if TYPE_CHECKING:
-    from dsregress.probe.sim.following import Messages
-    from dsregress.probe.virtual_gpu.books import Books
+    from vgpu.device.books import Books
+    from vgpu.sim.following import Messages
 
 #: Modules that nearly every program imports. Imported before ranks are forked, if the environment has them.
 _USUAL = ("transformers", "accelerate", "transformers.configuration_utils", "transformers.trainer", "peft", "datasets")
@@ -66,14 +66,13 @@ def preload(device: str) -> None:
 
     if importlib.util.find_spec("deepspeed") is not None:
         on_processors.preload_deepspeed()
-    from dsregress.probe.virtual_gpu import stand_ins
+    from vgpu import stand_ins
 
     with stand_ins.there_at_import() if device != "cuda" else contextlib.nullcontext():
         for name in _USUAL:
             _forget_annotations()
             with contextlib.suppress(ImportError, AttributeError):
                 importlib.import_module(name)
-    import dsregress.probe.meters.meter
     import dsregress.probe.oracles.truth
     import dsregress.probe.programs.running  # noqa: F401
     from dsregress.probe.programs import skeletons
@@ -133,28 +132,29 @@ def _surroundings(
 ) -> Iterator[tuple[Meter, Books]]:
     """Yield the cell's meter and, unless the GPU is real, the books of a virtual GPU. In ``sim``, ``messages`` carries
     what other ranks send."""
-    from dsregress.probe import virtual_gpu
     from dsregress.probe.frameworks import on_processors
+    from vgpu import attaching
+    from vgpu.device.card import VirtualCard
 
     rank, ranks = int(os.environ["RANK"]), int(parameters["world_size"])
-    card = virtual_gpu.VirtualCard(**{**parameters["card"], **_tuples(parameters["card"])})
+    card = VirtualCard(**{**parameters["card"], **_tuples(parameters["card"])})
     if device == "sim":
-        from dsregress.probe.sim import Simulation
+        from vgpu.sim import Simulation
 
         with (
             on_processors.without_shared_memory(),
             Simulation(rank=rank, world_size=ranks) as simulation,
-            virtual_gpu.attached("meta", simulation.mode, card, rank=rank, world_size=ranks) as books,
+            attaching.attached("meta", simulation.mode, card, rank=rank, world_size=ranks) as books,
         ):
             simulation.mode.following.messages = messages
             yield simulation.meter, books
     else:
-        from dsregress.probe.meters.meter import TorchMeter
+        from vgpu.meters.meter import TorchMeter
 
         meter = TorchMeter(device=device)
         with (
             on_processors.without_shared_memory(),
-            virtual_gpu.attached(device, meter, card, rank=rank, world_size=ranks, ranks_per_node=ranks) as books,
+            attaching.attached(device, meter, card, rank=rank, world_size=ranks, ranks_per_node=ranks) as books,
         ):
             yield meter, books
 

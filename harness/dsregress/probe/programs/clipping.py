@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from dsregress.probe.replacing import Patches
+from vgpu.replacing import Patches
 
 _FSDP = "torch.distributed.fsdp.fully_sharded_data_parallel"
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError, parse_words
 from dsregress.probe.programs.child_processes import launch_line_of
-from dsregress.probe.replacing import Patches
+from vgpu.replacing import Patches
 
 if TYPE_CHECKING:
     from dsregress.probe.programs.started import StartedProcesses

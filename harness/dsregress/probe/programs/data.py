@@ -21,7 +21,7 @@ from typing import Any
 from dsregress.probe.programs import known_data, more_columns, synthetic
 from dsregress.probe.programs.errors import NotHere, is_absence
 from dsregress.probe.programs.pools import processors
-from dsregress.probe.replacing import Patches, attribute
+from vgpu.replacing import Patches, attribute
 
 #: Files of a streamed data set. Each file of a training split has as many rows as the whole split has if not streamed.
 _FILES = 64

@@ -1,5 +1,5 @@
 """tiktoken's encodings without a download: if its cache has none, synthetic ones of the published sizes, like a
-skeleton's tokenizer (`dsregress.probe.skeleton.tokenizer`): any text can be encoded and decoded, into other tokens than
+skeleton's tokenizer (`skeletons.tokenizer`): any text can be encoded and decoded, into other tokens than
 the real ones."""
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import importlib.util
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dsregress.probe.replacing import Patches
-from dsregress.probe.skeleton import tokenizer
+from skeletons import tokenizer
+from vgpu.replacing import Patches
 
 #: File that tiktoken downloads -> the number of tokens that it ranks, and the ranks among them that it leaves to special
 #: tokens. Source: tiktoken's ``openai_public.py`` and the assertions in its ``Encoding``.

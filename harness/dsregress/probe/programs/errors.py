@@ -10,9 +10,9 @@ import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
 
-from dsregress.probe.error_chain import behind_one_another
+from dsregress.probe.border.own_code import FOLDERS
+from vgpu.error_chain import behind_one_another
 
-_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Folders of installed packages and of Python's own modules.
 LIBRARIES = tuple(
     os.path.abspath(path) + os.sep
@@ -54,7 +54,7 @@ def place_of(error: BaseException) -> str:
 
 def _innermost(lines: Iterable[tuple[str, int]]) -> str:
     for file, line in lines:
-        if os.path.isfile(file) and not os.path.abspath(file).startswith((*LIBRARIES, _OURS + os.sep)):
+        if os.path.isfile(file) and not os.path.abspath(file).startswith((*LIBRARIES, *FOLDERS)):
             return f"{os.path.basename(file)}:{line}"
     return "an unknown place"
 
@@ -67,4 +67,4 @@ def is_in_the_program(error: BaseException, *, through: Sequence[str]) -> bool:
     lines += re.findall(r'^ +File "([^"]+)", line', str(error.__cause__ or ""), re.MULTILINE)
     packages = tuple(f"{os.sep}site-packages{os.sep}{name}{os.sep}" for name in through)
     files = [file for file in lines if os.path.isfile(file) and not any(name in file for name in packages)]
-    return bool(files) and not os.path.abspath(files[-1]).startswith((*LIBRARIES, _OURS + os.sep))
+    return bool(files) and not os.path.abspath(files[-1]).startswith((*LIBRARIES, *FOLDERS))

@@ -30,7 +30,7 @@ from typing import Any
 from dsregress.probe.programs import known_images
 from dsregress.probe.programs.errors import NotHere, is_absence
 from dsregress.probe.programs.known_images import KnownImages
-from dsregress.probe.replacing import Patches
+from vgpu.replacing import Patches
 
 _PACKAGE = "torchvision"
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dsregress.probe.border.encoding import free_value
-from dsregress.probe.border.wire import OCCASIONS, PHASES, Detail, PhaseReading, RankRecord
+from dsregress.probe.border.wire import OCCASIONS, PHASES, Detail, RankRecord
 from dsregress.probe.framework import Meter
 from dsregress.probe.holders.sites import SiteObserver
 from dsregress.probe.meters.phases import MeteredPhases
@@ -26,7 +26,8 @@ from dsregress.probe.programs.phase_walk import PhaseWalk, watched
 from dsregress.probe.programs.running import ProgramError
 from dsregress.probe.programs.saved import SavedState
 from dsregress.probe.programs.steps import CallWatch, StepWatch
-from dsregress.probe.virtual_gpu.readings import Readings
+from vgpu.device.readings import Readings
+from vgpu.figures import PhaseReading
 
 #: Occasions that belong to *init* if they come before any call of a model.
 _OF_INIT = frozenset(("save",))

@@ -19,7 +19,7 @@ from typing import Any
 
 from dsregress.probe.launch_line import INSTALLED, LaunchLine, LaunchLineError, parse
 from dsregress.probe.programs import commands
-from dsregress.probe.replacing import Patches, variables
+from vgpu.replacing import Patches, variables
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

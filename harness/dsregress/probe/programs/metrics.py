@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from dsregress.probe.programs.errors import NotHere, is_absence
-from dsregress.probe.replacing import everywhere
+from vgpu.replacing import everywhere
 
 
 class AbsentMetric:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from dsregress.probe.border.untrusted import read_regular, write_whole
-from dsregress.probe.error_chain import behind_one_another
 from dsregress.probe.programs import synthetic
 from dsregress.probe.programs.errors import is_in_the_program
+from vgpu.error_chain import behind_one_another
 
 #: How often a cell is retried. A program that needs more columns than these has rows of a kind that is not synthesized.
 _MOST = 12

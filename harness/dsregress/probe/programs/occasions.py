@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dsregress.probe.replacing import Patches
+from vgpu.replacing import Patches
 
 _ENGINE = ("deepspeed.runtime.engine", "DeepSpeedEngine")
 _ZERO_3 = ("deepspeed.runtime.zero.stage3", "DeepSpeedZeroOptimizer_Stage3")

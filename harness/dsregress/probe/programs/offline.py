@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsregress.probe.programs import sockets
-from dsregress.probe.replacing import Patches, variables
+from vgpu.replacing import Patches, variables
 
 VARIABLES = {
     "HF_HUB_OFFLINE": "1",

@@ -26,7 +26,7 @@ import torch
 from dsregress.probe.border import processes
 from dsregress.probe.border.faults import signature_of
 from dsregress.probe.border.untrusted import write_whole
-from dsregress.probe.sim.errors import SimulationError, caller, location
+from vgpu.sim.errors import SimulationError, caller, location
 
 #: Name of the folder in that of a run.
 NAME = "messages"
@@ -43,7 +43,7 @@ def make(run: Path, measured: Iterable[int]) -> None:
 
 
 class FileMessages:
-    """Implements `dsregress.probe.sim.following.Messages` for one rank, which sends nothing after the block."""
+    """Implements `vgpu.sim.following.Messages` for one rank, which sends nothing after the block."""
 
     def __init__(self, folder: Path, rank: int, start: Callable[[int], None]) -> None:
         self._folder, self._rank, self._start = folder, rank, start

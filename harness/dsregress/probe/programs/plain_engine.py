@@ -15,10 +15,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from dsregress.probe import autocast_state
 from dsregress.probe.oracles.mixed_precision import MixedPrecision
 from dsregress.probe.programs import plain_settings
 from dsregress.probe.programs.plain_settings import LossScale, NoTruth
+from vgpu import autocast_state
 
 #: Files of a checkpoint.
 _STATE, _CLIENT = "plain_engine.pt", "client_state.pt"

@@ -22,7 +22,7 @@ from dsregress.probe.programs.measuring import ProgramEnded
 from dsregress.probe.programs.plain_engine import DTYPES, PlainEngine
 from dsregress.probe.programs.plain_settings import NoTruth
 from dsregress.probe.programs.without_deepspeed import without_deepspeed
-from dsregress.probe.replacing import Patches
+from vgpu.replacing import Patches
 
 FILE = "left.pt"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from dsregress.probe.replacing import Patches
+from vgpu.replacing import Patches
 
 
 def processors() -> int:

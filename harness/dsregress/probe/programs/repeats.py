@@ -25,7 +25,7 @@ from dsregress.probe.border.own_faults import own_fault
 from dsregress.probe.border.ports import held_port
 from dsregress.probe.border.untrusted import write_whole
 from dsregress.probe.harness_fault import HarnessFault
-from dsregress.probe.no_stand_in import NoStandInError
+from vgpu.no_stand_in import NoStandInError
 
 #: Name of the folder in that of a run.
 NAME = "repeats"

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from dsregress.probe import isolation, launch_line
 from dsregress.probe.border import faults, machine
 from dsregress.probe.border.surroundings import SKELETONS
-from dsregress.probe.error_chain import behind, behind_one_another
 from dsregress.probe.launch_line import LaunchLineError
 from dsregress.probe.program import spelled_out
 from dsregress.probe.programs import (
@@ -41,7 +40,8 @@ from dsregress.probe.programs.sockets import NoNetworkError
 from dsregress.probe.programs.started import StartedError
 from dsregress.probe.programs.steps import StepWatch
 from dsregress.probe.programs.weights import LocalWeights, local_weights
-from dsregress.probe.replacing import variables, working_folder
+from vgpu.error_chain import behind, behind_one_another
+from vgpu.replacing import variables, working_folder
 
 
 class ProgramError(RuntimeError):

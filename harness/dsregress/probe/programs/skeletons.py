@@ -21,8 +21,9 @@ from typing import Any
 from dsregress.probe.border import skeleton_maker
 from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.programs.errors import NotHere
-from dsregress.probe.skeleton import models, pipelines
-from dsregress.probe.skeleton.make import companions
+from skeletons import models, pipelines
+from skeletons.answers import SkeletonRefused
+from skeletons.make import companions
 
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -62,7 +63,7 @@ class Skeletons:
         try:
             skeleton_maker.made(sys.executable, what, unfinished, os.environ, tiny=self.tiny, contents=self.contents)
             unfinished.rename(place)
-        except (skeleton_maker.SkeletonRefused, skeleton_maker.MakerFailed) as error:
+        except (SkeletonRefused, skeleton_maker.MakerFailed) as error:
             raise NotHere(what, str(error)) from None
         finally:
             remove_tree(unfinished)
@@ -83,9 +84,9 @@ def _digest(content: Any) -> str:
 
 @functools.cache  # constant while a process runs; the ranks of a server's cells are its forks
 def makers() -> list[Any]:
-    """Return what decides how a skeleton is made: torch, transformers, diffusers, and `dsregress.probe.skeleton`. A commit
+    """Return what decides how a skeleton is made: torch, transformers, diffusers, and `skeletons`. A commit
     of transformers, and an edited installation, can have the version of another, so its files count."""
-    maker = sorted((_ROOT / "dsregress" / "probe" / "skeleton").glob("*.py"))
+    maker = sorted((_ROOT / "skeletons").glob("*.py"))
     code = hashlib.sha1(b"".join(file.read_bytes() for file in maker)).hexdigest()
     return [_version("torch"), _version("transformers"), _version("diffusers"), code, *_states(_transformers_code())]
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from dsregress.probe.border import machine
 from dsregress.probe.programs.errors import place
-from dsregress.probe.replacing import Patches
+from vgpu.replacing import Patches
 
 
 class NoNetworkError(socket.gaierror, ConnectionError):

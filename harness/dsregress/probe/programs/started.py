@@ -18,7 +18,7 @@ from typing import Any
 
 from dsregress.probe.programs.child_processes import trains
 from dsregress.probe.programs.errors import place
-from dsregress.probe.replacing import Patches
+from vgpu.replacing import Patches
 
 
 class StartedError(RuntimeError):

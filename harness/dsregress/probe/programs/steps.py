@@ -31,7 +31,7 @@ from torch.optim import optimizer as optimizers
 
 from dsregress.probe.programs.clipping import ClippingWatch
 from dsregress.probe.programs.occasions import OccasionWatch
-from dsregress.probe.replacing import Patches
+from vgpu.replacing import Patches
 
 
 class Listener(Protocol):

@@ -26,7 +26,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dsregress.probe.skeleton.words import WORDS
+from skeletons.words import WORDS
 
 #: Rows of a training split, and of others; sounds are large, so their training splits have as few as others.
 TRAIN_ROWS = 2048

@@ -1,4 +1,4 @@
-"""``--tiny``: builds models of transformers from a shrunk configuration (`dsregress.probe.skeleton.tiny`).
+"""``--tiny``: builds models of transformers from a shrunk configuration (`skeletons.tiny`).
 
 A configuration is shrunk where it enters: when it is read from a file or a name, and when a model is built from one that
 the program made itself. Before that, the program's own configuration object has the sizes that it set.
@@ -14,15 +14,15 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dsregress.probe.replacing import Patches
-from dsregress.probe.skeleton import tiny
+from skeletons import tiny
+from vgpu.replacing import Patches
 
 #: No shrunk vocabulary is smaller.
 _FEWEST_TOKENS = 256
 
 
 def beyond_vocabulary(error: BaseException) -> str:
-    """Return a line if the program's own token ids exceed the vocabulary that `dsregress.probe.skeleton.tiny` shrank; ""
+    """Return a line if the program's own token ids exceed the vocabulary that `skeletons.tiny` shrank; ""
     for any other error. An embedding that a release failed to enlarge is only a few rows short, or has none."""
     if not isinstance(error, IndexError):
         return ""

@@ -19,11 +19,14 @@ from typing import Any
 
 import torch
 
-from dsregress.probe.border.wire import Numerics, PhaseReading
+from dsregress.probe.border.wire import Numerics
 from dsregress.probe.programs import facts
+from vgpu.figures import PhaseReading
 
 #: Packages whose variables are not the program's.
-_NOT_THE_PROGRAMS = frozenset(("torch", "deepspeed", "accelerate", "dsregress", "runpy", "contextlib", "functools"))
+_NOT_THE_PROGRAMS = frozenset(
+    ("torch", "deepspeed", "accelerate", "dsregress", "vgpu", "runpy", "contextlib", "functools")
+)
 
 
 class TrainedModel:

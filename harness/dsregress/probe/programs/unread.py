@@ -2,7 +2,7 @@
 
 A tensor of a safetensors file is a view of the file, mapped into memory. Converting it (a bf16 checkpoint loaded in
 fp32, the default of transformers 4) would read all of it: tens of gigabytes of real memory. So in a simulation its
-contents are unknown from the start (`dsregress.probe.sim.host`), and a conversion costs only what the books charge.
+contents are unknown from the start (`vgpu.sim.host`), and a conversion costs only what the books charge.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from dsregress.probe.replacing import everywhere
+from vgpu.replacing import everywhere
 
 
 @contextlib.contextmanager

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from dsregress.probe.programs.unread import simulation
-from dsregress.probe.replacing import Patches
-from dsregress.probe.skeleton.safetensors import StoredTensor, write_file
+from skeletons.safetensors import StoredTensor, write_file
+from vgpu.replacing import Patches
 
 #: torch's names of dtypes -> those of a safetensors file.
 _DTYPES = {

@@ -4,7 +4,7 @@
         ...  # the program
 
 Within the block, a model that a program names is, in this order: the files at that path; the user's Hugging Face cache;
-a *skeleton* (`dsregress.probe.skeleton`) of a model whose configuration is cached or known, made in ``folder`` when it is
+a *skeleton* (`skeletons`) of a model whose configuration is cached or known, made in ``folder`` when it is
 first needed. Anything else is one line (`NotHere`).
 
 Replaced are those functions of huggingface_hub which fetch a file. Everything above them is the real code, which loads
@@ -23,14 +23,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dsregress.probe.error_chain import behind
 from dsregress.probe.programs import offline, tiny_models
 from dsregress.probe.programs.errors import NotHere
 from dsregress.probe.programs.skeletons import Skeletons
 from dsregress.probe.programs.unread import unread_weights
 from dsregress.probe.programs.unwritten import unwritten_weights
-from dsregress.probe.replacing import Patches
-from dsregress.probe.skeleton import hub_names, pipelines
+from skeletons import hub_names, pipelines
+from vgpu.error_chain import behind
+from vgpu.replacing import Patches
 
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
 

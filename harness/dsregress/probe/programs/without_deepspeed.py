@@ -11,7 +11,7 @@ import torch
 
 from dsregress.probe.programs.plain_engine import PlainEngine
 from dsregress.probe.programs.plain_settings import NoTruth
-from dsregress.probe.replacing import Patches
+from vgpu.replacing import Patches
 
 #: Weights of the engines, by the order in which a program makes them, then by name.
 Starts = Mapping[int, Mapping[str, torch.Tensor]]

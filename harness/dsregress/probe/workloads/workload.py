@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,8 +15,6 @@ import torch
 
 from dsregress.probe.workloads import lora
 
-#: Scale of the random weights, that of Llama's and Qwen's own `initializer_range`.
-WEIGHT_SCALE = 0.02
 _SEED = 20150
 
 
@@ -163,14 +160,6 @@ def of_type(dtype: torch.dtype) -> dict[str, Any]:
 
     release = tuple(int(part) for part in transformers.__version__.split(".")[:2])
     return {"dtype" if release >= (4, 56) else "torch_dtype": dtype}
-
-
-def weight(name: str, shape: tuple[int, ...]) -> torch.Tensor:
-    """Return the weight of a parameter, fp32 on CPU: around one for norms, around zero otherwise, always with some
-    noise, so that no two rows train alike and a value that gets lost shows."""
-    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-    values = torch.randn(shape, generator=generator) * WEIGHT_SCALE
-    return values + 1 if len(shape) == 1 and name.endswith("norm.weight") else values
 
 
 def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, Any]]:

@@ -1,0 +1,49 @@
+"""``python -m skeletons WHAT FOLDER [--tiny] [--contents]``, in a measured environment.
+
+The last line of stdout is its answer, see `skeletons.answers`; the exit code of a refusal is 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from skeletons import make, make_pipeline, pipelines
+from skeletons.answers import answer_line
+
+
+def _say(answer: dict[str, Any]) -> None:
+    sys.stdout.write(answer_line(answer))
+
+
+def main() -> int:
+    """Make the skeleton that the command line names, print the answer, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m skeletons")
+    parser.add_argument("what")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--contents", action="store_true")
+    given = parser.parse_args()
+    try:
+        pipeline = pipelines.known(given.what)
+        if pipeline is not None:
+            files = make_pipeline.make_pipeline(pipeline, given.folder, shrunk=given.tiny, contents=given.contents)
+        else:
+            files = make.make(given.what, given.folder, shrunk=given.tiny, contents=given.contents)
+    except make.SkeletonError as error:
+        _say({"error": str(error)})
+        return 2
+    except OSError as error:
+        _say({"error": f"{error.filename or given.folder}: {error.strerror}"})
+        return 2
+    except ImportError as error:
+        _say({"error": f"the environment has no {error.name}; name a stack that has it"})
+        return 2
+    _say({"files": files})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Makes the skeleton of a repository of diffusers (`skeletons.pipelines`): as
+`skeletons.make`, with a folder per component. diffusers itself determines the content of its components'
+checkpoints."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from skeletons import families, make, safetensors, tiny, tokenizer
+from skeletons.answers import SkeletonFile
+from skeletons.pipelines import PIPELINES, Component, Pipeline
+
+#: Sizes of a shrunk component, by their names in a diffusers class. Channels are a multiple of 32, the
+#: number of groups of its norms.
+_TINY = {
+    "UNet2DConditionModel": {"layers_per_block": 1},
+    "AutoencoderKL": {"layers_per_block": 1},
+    "SD3Transformer2DModel": {"num_layers": 2, "num_attention_heads": 2, "caption_projection_dim": 128},
+    "FluxTransformer2DModel": {"num_layers": 1, "num_single_layers": 1, "num_attention_heads": 2},
+}
+_TINY_CHANNELS = (32, 64, 64, 64)
+_TINY_TIME = 32
+
+
+def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bool = False) -> list[SkeletonFile]:
+    """Make ``folder``, or fill it, for a name in `PIPELINES`, and return its files. Raise SkeletonError, OSError or
+    ImportError."""
+    importlib.import_module("diffusers")
+    pipeline = PIPELINES[name]
+    texts = {place: _text(part, shrunk) for place, part in pipeline.components.items() if "model_type" in part.fields}
+    folder.mkdir(parents=True, exist_ok=True)
+    if pipeline.kind:
+        index: dict[str, Any] = {place: [part.library, part.kind] for place, part in pipeline.components.items()}
+        _write(folder / "model_index.json", {"_class_name": pipeline.kind, "_diffusers_version": "0.30.0", **index})
+    for place, part in pipeline.components.items():
+        target = folder / place
+        target.mkdir(exist_ok=True)
+        if part.family:
+            family = families.FAMILIES[part.family]
+            for file, content in tokenizer.files(make.small(family)[0] if shrunk else family).items():
+                (target / file).write_bytes(content)
+        elif place in texts:
+            _transformer(target, part, texts[place], contents)
+        elif place == "scheduler":
+            _write(target / "scheduler_config.json", _described(part))
+        else:
+            fields = _small(part, pipeline, texts) if shrunk else part.fields
+            _diffuser(target, part, fields, contents)
+    return make.files_of(folder)
+
+
+def build(kind: str, fields: Mapping[str, Any], device: str) -> Any:
+    """Build a component of diffusers from its configuration; on ``meta`` it takes no memory. Raise whatever the class
+    raises."""
+    import diffusers
+    import torch
+
+    with torch.device(device), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return getattr(diffusers, kind).from_config(dict(fields))
+
+
+def _text(part: Component, shrunk: bool) -> Any:
+    """Return the configuration of a component that reads text."""
+    config = make.loaded(dict(part.fields))
+    if shrunk:
+        words = make.small(families.FAMILIES["clip" if part.kind.startswith("CLIP") else "t5"])[0].tokens
+        tiny.shrink(config, vocabulary=-(-words // 64) * 64)
+        if hasattr(config, "projection_dim"):
+            config.projection_dim = config.hidden_size
+    return config
+
+
+def _transformer(target: Path, part: Component, config: Any, contents: bool) -> None:
+    fields = json.loads(config.to_json_string(use_diff=False)) | {"architectures": [part.kind]}
+    held, values = make.weights(make.built, config, part.dtype, contents)
+    _write(target / "config.json", fields)
+    safetensors.write(target, held, values)
+
+
+def _diffuser(target: Path, part: Component, fields: Mapping[str, Any], contents: bool) -> None:
+    held, values = make.weights(
+        lambda config, device: build(part.kind, config, device), fields, part.dtype, contents, library="diffusers"
+    )
+    _write(target / "config.json", {**_described(part), **fields})
+    safetensors.write(target, held, values, name="diffusion_pytorch_model")
+
+
+def _described(part: Component) -> dict[str, Any]:
+    return {"_class_name": part.kind, "_diffusers_version": "0.30.0", **part.fields}
+
+
+def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a component with few layers and channels, with the widths that the shrunk text parts output."""
+    fields = {**part.fields, **_TINY[part.kind]}
+    if "block_out_channels" in fields:
+        fields["block_out_channels"] = list(_TINY_CHANNELS[: len(part.fields["block_out_channels"])])
+    widths = {place: config.hidden_size for place, config in texts.items()}
+    pooled = sum(width for place, width in widths.items() if pipeline.components[place].kind.endswith("WithProjection"))
+    if "cross_attention_dim" in fields:
+        fields["cross_attention_dim"] = sum(widths.values())
+        heads = fields["attention_head_dim"]
+        fields["attention_head_dim"] = [2] * len(heads) if isinstance(heads, list) else heads
+        if isinstance(fields.get("transformer_layers_per_block"), list):
+            fields["transformer_layers_per_block"] = [min(2, count) for count in fields["transformer_layers_per_block"]]
+    if "addition_time_embed_dim" in fields:
+        fields["addition_time_embed_dim"] = _TINY_TIME
+        fields["projection_class_embeddings_input_dim"] = pooled + 6 * _TINY_TIME
+    if "joint_attention_dim" in fields:
+        fields["joint_attention_dim"] = [*widths.values()][-1]
+        fields["pooled_projection_dim"] = pooled or next(iter(widths.values()))
+    return fields
+
+
+def _write(file: Path, fields: Mapping[str, Any]) -> None:
+    file.write_text(json.dumps(fields, indent=2, sort_keys=True) + "\n", encoding="utf-8")

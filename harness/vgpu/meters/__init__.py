@@ -1,0 +1,1 @@
+"""Counts what operators do and what tensors hold."""

@@ -1,0 +1,166 @@
+"""Temporary replacements of attributes, functions, environment variables and the working folder. Standard library only.
+
+Replacements are undone when the block is left, in reverse order, whatever happened in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+from vgpu.fault import BrokenPart
+from vgpu.loaded import loaded_modules
+
+_MISSING = object()
+
+#: Module and qualified name of each function that was replaced -> the function in its place, by qualified name and code: the
+#: originals are restored by the time that an error from a replacement's caller is examined.
+REPLACED: dict[tuple[str, str], tuple[str, CodeType]] = {}
+
+
+class MissingTarget(BrokenPart):
+    """A name that the harness replaces in a package does not exist."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        where = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", repr(owner))
+        module = getattr(owner, "__module__", None)
+        super().__init__(f"{f'{module}.' if module else ''}{where} has no {name!r}, which the harness replaces")
+
+
+class Patches(contextlib.ExitStack):
+    """Many replacements, which end with one block."""
+
+    def set(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute as `attribute` does, whether or not it exists."""
+        self.enter_context(attribute(owner, name, value))
+
+    def replace(self, owner: Any, name: str, value: Any, *, since: str = "", until: str = "", absent: str = "") -> None:
+        """Replace an attribute that must exist. Raise MissingTarget if it does not: a release has renamed it, and the
+        function to replace would go on unreplaced.
+
+        ``since`` and ``until`` name the releases that have it, as ``torch 2.6``: earlier ones than the first, and later ones
+        than the second, may lack it. ``absent`` gives the reason why any release may.
+        """
+        if hasattr(owner, name):
+            self.set(owner, name, value)
+        elif not (absent or _is_before(since) or _is_after(until)):
+            raise MissingTarget(owner, name)
+
+    def everywhere(self, original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> None:
+        """Replace a function as `everywhere` does."""
+        self.enter_context(everywhere(original, replacement, name))
+
+    def method(self, owner: type, name: str, replacement: Callable[..., Any], **may_lack_it: str) -> None:
+        """Replace a method in its class, and `everywhere` that it is held under its name. The rest is as in `replace`."""
+        original = getattr(owner, name, None)
+        self.replace(owner, name, replacement, **may_lack_it)
+        if original is not None:
+            self.everywhere(original, replacement, name)
+
+
+@contextlib.contextmanager
+def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Replace an attribute of a class or a module, or add it, within the block."""
+    before = vars(owner).get(name, _MISSING)  # its own: what is inherited comes back by itself
+    _note(before, value)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if before is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+
+
+@contextlib.contextmanager
+def item(mapping: MutableMapping[Any, Any], key: Any, value: Any) -> Iterator[None]:
+    """Replace a key's value in a mapping, or add the key, within the block."""
+    before = mapping.get(key, _MISSING)
+    mapping[key] = value
+    try:
+        yield
+    finally:
+        if before is _MISSING:
+            mapping.pop(key, None)
+        else:
+            mapping[key] = before
+
+
+@contextlib.contextmanager
+def everywhere(original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> Iterator[None]:
+    """Replace ``original`` within the block in each module that has it as ``name``, as it is or bound to an object. A module
+    imported within the block gets the replacement from those, and the original back with them."""
+    _note(original, replacement)
+    _swap(original, replacement, name)
+    try:
+        yield
+    finally:
+        _swap(replacement, original, name)
+
+
+@contextlib.contextmanager
+def variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables within the block. At the end the environment is as before, whatever changed it."""
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextlib.contextmanager
+def working_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Work in this folder within the block (``contextlib.chdir``, which Python has from 3.11 on)."""
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _note(original: Any, replacement: Any) -> None:
+    if inspect.isclass(replacement):  # a call of it is one of its `__init__`
+        _note(original.__init__ if inspect.isclass(original) else original, replacement.__init__)
+    elif isinstance(replacement, FunctionType) and hasattr(original, "__qualname__"):
+        place = (str(getattr(original, "__module__", "")), original.__qualname__)
+        REPLACED[place] = (replacement.__qualname__, replacement.__code__)
+
+
+def _swap(old: Callable[..., Any], new: Callable[..., Any], name: str) -> None:
+    for _, _, names in loaded_modules():
+        held = names.get(name)
+        if held is old:
+            names[name] = new
+        elif isinstance(held, MethodType) and held.__func__ is old:
+            names[name] = MethodType(new, held.__self__)
+
+
+def _is_before(since: str) -> bool:
+    """Return True if the installed package is older than a release of it, as ``torch 2.6``."""
+    package, _, release = since.partition(" ")
+    return bool(since) and _installed(package) < _parts(release)
+
+
+def _is_after(until: str) -> bool:
+    package, _, release = until.partition(" ")
+    return bool(until) and _installed(package)[: len(_parts(release))] > _parts(release)
+
+
+def _installed(package: str) -> tuple[int, ...]:
+    return _parts(sys.modules[package].__version__)
+
+
+def _parts(release: str) -> tuple[int, ...]:
+    """Return the numbers of a release: ``2.15.0a0+git`` is (2, 15, 0)."""
+    found = re.match(r"\d+(\.\d+)*", release)
+    return tuple(int(part) for part in found.group().split(".")) if found else ()

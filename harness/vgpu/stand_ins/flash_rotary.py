@@ -1,0 +1,119 @@
+"""``flash_attn.layers.rotary``: one kernel writes the rotated tensor, and only cos and sin are kept
+(``flash_attn/ops/triton/rotary.py``, ``flash_attn/layers/rotary.py``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from vgpu.device import launching
+from vgpu.no_stand_in import NoStandInError
+
+__all__ = ["RotaryEmbedding", "apply_rotary", "apply_rotary_emb", "apply_rotary_emb_func"]
+
+
+def apply_rotary(
+    x: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    seqlen_offsets: Any = 0,
+    cu_seqlens: torch.Tensor | None = None,
+    max_seqlen: int | None = None,
+    interleaved: bool = False,
+    inplace: bool = False,
+    conjugate: bool = False,
+) -> torch.Tensor:
+    """Return ``x`` rotated: ``x`` is ``(batch, length, heads, size)``, or ``(tokens, heads, size)`` with ``cu_seqlens``;
+    ``cos`` and ``sin`` are ``(positions, rotated size / 2)``."""
+    out = x if inplace else torch.empty_like(x)
+    rotated = 2 * cos.shape[-1]
+    copies = int(not inplace and rotated < x.shape[-1])
+    with launching.kernel(out, launches=1 + copies) as compute:
+        if compute:
+            at = _positions(x, seqlen_offsets, cu_seqlens)
+            c, s = cos[at].float().unsqueeze(-2), sin[at].float().unsqueeze(-2)
+            if conjugate:
+                s = -s
+            part = x[..., :rotated].float()
+            first, second = (part[..., ::2], part[..., 1::2]) if interleaved else part.chunk(2, -1)
+            pair = (first * c - second * s, first * s + second * c)
+            done = torch.stack(pair, -1).flatten(-2) if interleaved else torch.cat(pair, -1)
+            rest = x[..., rotated:].clone()
+            out.copy_(torch.cat((done.to(x.dtype), rest), -1))
+    return out
+
+
+def _positions(x: torch.Tensor, offsets: Any, bounds: torch.Tensor | None) -> torch.Tensor:
+    if bounds is None:
+        positions = torch.arange(x.shape[1])
+        return positions + offsets if isinstance(offsets, int) else positions + offsets[:, None]
+    ends = bounds.tolist()
+    starts = [offsets] * (len(ends) - 1) if isinstance(offsets, int) else offsets.tolist()
+    return torch.cat([torch.arange(b - a) + start for a, b, start in zip(ends, ends[1:], starts)])
+
+
+class _Rotary(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any, cos: Any, sin: Any, offsets: Any, bounds: Any, options: dict[str, Any]) -> Any:
+        out = apply_rotary(x, cos, sin, offsets, bounds, **options)
+        ctx.save_for_backward(cos, sin, bounds, offsets if isinstance(offsets, torch.Tensor) else None)
+        ctx.offsets, ctx.options = offsets if isinstance(offsets, int) else None, options
+        if options["inplace"]:
+            ctx.mark_dirty(x)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        cos, sin, bounds, offsets = ctx.saved_tensors
+        offsets = ctx.offsets if offsets is None else offsets
+        return apply_rotary(gradient, cos, sin, offsets, bounds, **ctx.options, conjugate=True), *(None,) * 5
+
+
+def apply_rotary_emb(
+    x: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    interleaved: bool = False,
+    inplace: bool = False,
+    seqlen_offsets: Any = 0,
+    cu_seqlens: torch.Tensor | None = None,
+    max_seqlen: int | None = None,
+) -> Any:
+    """Return ``x`` rotated as by `apply_rotary`, with its gradient."""
+    options = {"max_seqlen": max_seqlen, "interleaved": interleaved, "inplace": inplace}
+    return _Rotary.apply(x, cos, sin, seqlen_offsets, cu_seqlens, options)
+
+
+apply_rotary_emb_func = apply_rotary_emb
+
+
+class RotaryEmbedding(torch.nn.Module):
+    """The cache of cos and sin; models of transformers derive their own class from it."""
+
+    def __init__(
+        self, dim: int, base: float = 10000.0, interleaved: bool = False, scale_base: Any = None, device: Any = None
+    ) -> None:
+        super().__init__()
+        if scale_base is not None:
+            raise NoStandInError("flash_attn's RotaryEmbedding has no stand-in for scale_base")
+        self.dim, self.base, self.interleaved = dim, float(base), interleaved
+        steps = torch.arange(0, dim, 2, device=device, dtype=torch.float32)
+        self.register_buffer("inv_freq", 1.0 / (self.base ** (steps / dim)), persistent=False)
+        self._seq_len_cached = 0
+        self._cos_cached: torch.Tensor | None = None
+        self._sin_cached: torch.Tensor | None = None
+
+    def _update_cos_sin_cache(self, seqlen: int, device: Any = None, dtype: Any = None) -> None:
+        cached = self._cos_cached
+        if cached is not None and seqlen <= self._seq_len_cached and cached.dtype == dtype:
+            return
+        self._seq_len_cached = seqlen
+        positions = torch.arange(seqlen, device=device, dtype=torch.float32)
+        angles = torch.outer(positions, torch.as_tensor(self.inv_freq).to(device))
+        self._cos_cached, self._sin_cached = angles.cos().to(dtype), angles.sin().to(dtype)
+
+    def forward(self, *_: Any, **__: Any) -> Any:
+        raise NoStandInError(
+            "flash_attn's RotaryEmbedding has no stand-in for its forward", "use apply_rotary_emb here"
+        )

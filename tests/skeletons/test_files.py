@@ -1,0 +1,263 @@
+"""What a skeleton's files hold, without torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from skeletons import families, hub_names, make, models, safetensors, sentencepiece_model, tiny, tokenizer
+from skeletons.safetensors import StoredTensor
+
+
+def header(file: Path) -> tuple[dict[str, Any], int]:
+    """The JSON, and where the data begins."""
+    with file.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+        return json.loads(opened.read(length)), 8 + length
+
+
+def test_a_file_without_contents_has_its_full_size_and_no_blocks(tmp_path: Path) -> None:
+    safetensors.write(tmp_path, [StoredTensor("a", "BF16", (1 << 15, 1 << 15)), StoredTensor("b", "F32", (3,))])
+    table, start = header(tmp_path / "model.safetensors")
+    assert table["b"] == {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}  # larger elements first: aligned
+    assert table["a"]["data_offsets"] == [12, 12 + (2 << 30)]
+    status = (tmp_path / "model.safetensors").stat()
+    assert start % 8 == 0
+    assert status.st_size == start + 12 + (2 << 30)
+    assert status.st_blocks * 512 < 1 << 16
+
+
+def test_contents_lie_where_the_header_says(tmp_path: Path) -> None:
+    entries = [StoredTensor("a", "U8", (2,)), StoredTensor("b", "I16", (2,))]
+    safetensors.write(tmp_path, entries, lambda entry: entry.name.encode() * entry.nbytes)
+    table, start = header(tmp_path / "model.safetensors")
+    data = (tmp_path / "model.safetensors").read_bytes()[start:]
+    assert [data[slice(*table[name]["data_offsets"])] for name in "ab"] == [b"aa", b"bbbb"]
+
+
+def test_shards_are_cut_before_they_exceed_the_limit_and_listed(tmp_path: Path) -> None:
+    entries = [StoredTensor(name, "U8", (size,)) for name, size in (("a", 6), ("b", 4), ("c", 1), ("d", 20), ("e", 1))]
+    made = safetensors.write(tmp_path, entries, shard_bytes=10)
+    assert [file.name for file in made][:2] == ["model-00001-of-00004.safetensors", "model-00002-of-00004.safetensors"]
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    assert index["metadata"] == {"total_size": 32}
+    assert [int(index["weight_map"][name][6:11]) for name in "abcde"] == [1, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", families.FAMILIES)
+def test_a_vocabulary_has_the_published_size_and_ids(name: str) -> None:
+    family = families.FAMILIES[name]
+    files = tokenizer.files(family)
+    made = json.loads(files["tokenizer.json"])
+    vocab = made["model"]["vocab"]
+    if family.unigram:
+        vocab = {text: index for index, (text, _) in enumerate(vocab)}
+    ids = {**vocab, **{token["content"]: token["id"] for token in made["added_tokens"]}}
+    assert sorted(ids.values()) == list(range(family.tokens))
+    assert {index: text for text, index in ids.items() if index in family.special} == family.special
+    single = sentencepiece_model.first_texts(family) if family.sentencepiece else tokenizer.byte_texts()
+    assert set(single) <= ids.keys()  # any text can be encoded
+    merges = (merge.split(" ") for merge in made["model"].get("merges", ()))
+    assert all({left, right, left + right} <= ids.keys() for left, right in merges)
+    settings = json.loads(files["tokenizer_config.json"])
+    assert settings["eos_token"] in ({*family.special.values()} if family.eos else {None})
+    assert family.eos or family.sep  # every text ends somewhere
+    assert bool(settings.get("chat_template")) == bool(family.chat_template)
+
+
+@pytest.mark.parametrize(
+    ("name", "single", "pair"),
+    [
+        ("llama-2", "<s> A", "<s> A B"),
+        ("bert-cased", "[CLS] A [SEP]", "[CLS] A [SEP] B [SEP]"),
+        ("roberta", "<s> A </s>", "<s> A </s> </s> B </s>"),
+        ("t5", "A </s>", "A </s> B </s>"),
+    ],
+)
+def test_texts_stand_between_the_special_tokens_of_the_family(name: str, single: str, pair: str) -> None:
+    made = json.loads(tokenizer.files(families.FAMILIES[name])["tokenizer.json"])["post_processor"]
+
+    def read(parts: list[dict[str, Any]]) -> str:
+        return " ".join(value["id"] for part in parts for value in part.values())
+
+    assert (read(made["single"]), read(made["pair"])) == (single, pair)
+    assert {text: held["ids"] for text, held in made["special_tokens"].items()} == {
+        text: [index] for index, text in families.FAMILIES[name].special.items() if text in pair.split()
+    }
+
+
+def test_only_a_family_that_numbers_its_texts_gives_a_model_those_numbers() -> None:
+    given = {
+        name: "token_type_ids"
+        in json.loads(tokenizer.files(families.FAMILIES[name])["tokenizer_config.json"])["model_input_names"]
+        for name in ("llama-3", "roberta", "distilbert-cased", "bert-cased")
+    }
+    assert given == {"llama-3": False, "roberta": False, "distilbert-cased": False, "bert-cased": True}
+
+
+def test_too_small_a_vocabulary_is_refused() -> None:
+    with pytest.raises(ValueError, match="no room"):
+        tokenizer.files(families.Family(tokens=100, special={0: "<eos>"}, eos="<eos>"))
+
+
+@pytest.mark.parametrize("name", models.MODELS)
+def test_special_tokens_of_a_known_model_are_those_of_its_tokenizer(name: str) -> None:
+    config, family = models.MODELS[name]
+    if not family:
+        assert name in models.PREPROCESSORS  # it reads no text
+        return
+    held = families.FAMILIES[family]
+    assert held.tokens <= config.get("vocab_size", config.get("text_config", {}).get("vocab_size", 0))
+    if held.pad:  # the first Llama's configuration names a pad token, its tokenizer none
+        assert held.special.get(config.get("pad_token_id"), held.pad) == held.pad
+    ends = config.get("eos_token_id")
+    if ends is None:  # as of an encoder, and where the part that reads has it
+        assert not held.eos or "text_config" in config
+        return
+    assert held.special.items() >= {
+        (index, held.special[index]) for index in (ends if isinstance(ends, list) else [ends])
+    }
+    if not isinstance(ends, list):
+        assert held.special[ends] == held.eos
+
+
+def test_names_are_found_as_the_hub_finds_them() -> None:
+    assert hub_names.known("qwen/qwen2.5-7b") == "Qwen/Qwen2.5-7B"
+    assert hub_names.known("nobody/nothing") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("unsloth/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-7B-Instruct"),
+        ("unsloth/Qwen2.5-7B-Instruct-bnb-4bit", None),  # quantised, so of other shapes
+        ("NousResearch/Hermes-3-Llama-3.1-8B", "meta-llama/Llama-3.1-8B-Instruct"),  # of one who also mirrors
+        ("alignment-handbook/zephyr-7b-sft-full", "mistralai/Mistral-7B-Instruct-v0.1"),
+        ("alignment-handbook/zephyr-7b-sft-qlora", None),  # an adapter
+        ("decapoda-research/llama-7b-hf", "huggyllama/llama-7b"),
+        ("deepseek-ai/deepseek-math-7b-rl", "deepseek-ai/deepseek-llm-7b-chat"),
+        ("simplescaling/s1.1-32B", "Qwen/Qwen2.5-32B-Instruct"),
+        ("unsloth/Phi-3.5-mini-instruct", "microsoft/Phi-3.5-mini-instruct"),
+        ("openai/gpt-oss-20b", None),  # quantised
+    ],
+)
+def test_a_mirror_or_a_fine_tuned_model_has_the_shapes_of_its_original(name: str, meant: str | None) -> None:
+    assert hub_names.known(name) == meant
+
+
+def test_every_fine_tuned_model_names_a_known_one() -> None:
+    assert set(hub_names._FINE_TUNED.values()) <= set(models.MODELS)
+
+
+@pytest.mark.parametrize("name", ["qwen-2.5", "llama-3.1-chat", "opt"])
+def test_a_small_tokenizer_keeps_its_special_tokens(name: str) -> None:
+    family = families.FAMILIES[name]
+    less, ids = make.small(family)
+    assert less.tokens < 1400
+    assert {ids[index]: text for index, text in family.special.items()} == less.special
+    assert (less.eos, less.chat_template) == (family.eos, family.chat_template)
+
+
+def test_a_thousand_special_tokens_leave_room_for_words() -> None:
+    less, ids = make.small(families.FAMILIES["mistral-small"])
+    assert ids[999] == 999
+    assert less.tokens == 2024
+    assert len(json.loads(tokenizer.files(less)["tokenizer.json"])["model"]["vocab"]) == 2024
+
+
+def shape(**own: Any) -> SimpleNamespace:
+    return SimpleNamespace(
+        **{"hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,
+           "num_key_value_heads": 4, "vocab_size": 152064, "max_position_embeddings": 32768, "tie_word_embeddings": False,
+           **own}
+    )  # fmt: skip
+
+
+def test_shrinking_keeps_the_ratios_and_what_is_no_size() -> None:
+    config = shape(layer_types=["full_attention"] * 28, eos_token_id=[151645, 151643])
+    assert tiny.shrink(config, vocabulary=1088, ids={151643: 1024, 151645: 1026})
+    assert vars(config) == {
+        "hidden_size": 224, "intermediate_size": 1184, "num_hidden_layers": 2, "num_attention_heads": 14,
+        "num_key_value_heads": 2, "vocab_size": 1088, "max_position_embeddings": 4096, "tie_word_embeddings": False,
+        "layer_types": ["full_attention"] * 2, "eos_token_id": [1026, 1024],
+    }  # fmt: skip
+
+
+def test_shrinking_twice_changes_nothing_more() -> None:
+    config = shape(head_dim=128, hidden_size=1024, num_attention_heads=16, num_key_value_heads=8, num_experts=128,
+                   num_experts_per_tok=8, moe_intermediate_size=768)  # fmt: skip
+    assert tiny.shrink(config)
+    assert (config.head_dim, config.num_experts, config.num_experts_per_tok) == (16, 4, 2)
+    once = dict(vars(config))
+    assert not tiny.shrink(config)
+    assert vars(config) == once
+
+
+def test_each_kind_of_layer_stays() -> None:
+    config = shape(layer_types=(["sliding_attention"] * 6 + ["full_attention"]) * 4, rates=list(range(28)))
+    tiny.shrink(config)
+    assert config.layer_types == ["sliding_attention", "full_attention"]
+    assert config.rates == [0, 6]
+
+
+def test_both_spellings_of_a_list_of_layers_shrink() -> None:
+    config = shape(attention_types=[[["global", "local"], 14]], attention_layers=["global", "local"] * 14)
+    tiny.shrink(config)
+    assert config.attention_layers == ["global", "local"]
+    assert config.attention_types == [[["global", "local"], 1]]
+
+
+def test_every_stage_stays_with_fewer_layers() -> None:
+    config = SimpleNamespace(depths=[2, 2, 18, 2], num_layers=4, num_heads=[4, 8, 16, 32], out_features=["stage4"])
+    assert tiny.shrink(config)
+    assert (config.depths, config.num_layers, config.num_heads) == ([2, 2, 2, 2], 4, [4, 8, 16, 32])
+
+
+def test_what_pools_is_as_wide_as_what_it_pools() -> None:
+    config = shape(pooler_hidden_size=3584)
+    tiny.shrink(config)
+    assert config.pooler_hidden_size == config.hidden_size == 224
+
+
+def test_scaled_positions_stay() -> None:
+    config = shape(rope_scaling={"rope_type": "llama3", "original_max_position_embeddings": 8192})
+    tiny.shrink(config)
+    assert config.max_position_embeddings == 32768
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (None, "neither a file, a folder nor a known model"),
+        ("{", "config.json: not JSON"),
+        ("[]", "not a configuration"),
+    ],
+)
+def test_what_is_no_configuration_is_one_line(tmp_path: Path, content: str | None, line: str) -> None:
+    if content is not None:
+        (tmp_path / "config.json").write_text(content)
+    with pytest.raises(make.SkeletonError, match=line) as refused:
+        make.source(str(tmp_path / "config.json"))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_configuration_without_a_tokenizer_gets_one_with_its_ids() -> None:
+    made = make.family_of({"model_type": "nobodys", "vocab_size": 999, "eos_token_id": [7, 8], "bos_token_id": 7})
+    assert (made.tokens, made.special, made.eos) == (999, {7: made.eos}, made.bos)
+    known = make.family_of({"model_type": "qwen2", "vocab_size": 151936, "eos_token_id": 151643})
+    assert known.eos == "<|endoftext|>"
+
+
+@pytest.mark.parametrize(
+    ("family", "size"),
+    [("gpt2", 50_257), ("roberta", 50_265), ("clip", 49_408), ("qwen-2.5", 151_643), ("deberta-v3", 128_000)],
+)
+def test_the_vocabulary_proper_has_its_published_size(family: str, size: int) -> None:
+    """``tokenizer.vocab_size``, up to which programs draw random tokens."""
+    own = json.loads(tokenizer.files(families.FAMILIES[family])["tokenizer.json"])
+    assert len(own["model"]["vocab"]) == size
+    assert max(own["model"]["vocab"].values()) == size - 1

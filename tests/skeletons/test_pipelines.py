@@ -1,0 +1,58 @@
+"""Skeletons of diffusers' pipelines have the published number of parameters, and load. Needs diffusers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+diffusers = pytest.importorskip("diffusers")
+
+from dsregress.probe import cuda_wheels  # noqa: E402
+from skeletons import make, make_pipeline, parameters, pipelines  # noqa: E402
+
+cuda_wheels.import_without_extensions()
+
+#: As the weights of each folder count them; Flux's transformer is "12B", that of Stable Diffusion 3 "2B".
+PUBLISHED = {
+    ("CompVis/stable-diffusion-v1-4", "unet"): 859_520_964,
+    ("CompVis/stable-diffusion-v1-4", "vae"): 83_653_863,
+    ("CompVis/stable-diffusion-v1-4", "text_encoder"): 123_060_480,
+    ("stabilityai/stable-diffusion-2-1", "unet"): 865_910_724,
+    ("stabilityai/stable-diffusion-2-1", "text_encoder"): 340_387_840,
+    ("stabilityai/stable-diffusion-xl-base-1.0", "unet"): 2_567_463_684,
+    ("stabilityai/stable-diffusion-xl-base-1.0", "text_encoder_2"): 694_659_840,
+    ("stabilityai/stable-diffusion-3-medium-diffusers", "transformer"): 2_028_328_000,
+    ("black-forest-labs/FLUX.1-dev", "transformer"): 11_901_408_320,
+    ("black-forest-labs/FLUX.1-dev", "text_encoder_2"): 4_762_310_656,
+    ("black-forest-labs/FLUX.1-dev", "vae"): 83_819_683,
+    ("stabilityai/sd-vae-ft-mse", ""): 83_653_863,
+}
+
+
+@pytest.mark.parametrize(("name", "place"), PUBLISHED)
+def test_a_component_has_the_published_number_of_parameters(name: str, place: str) -> None:
+    part = pipelines.PIPELINES[name].components[place]
+    if part.library == "diffusers":
+        model = make_pipeline.build(part.kind, part.fields, "meta")
+    else:
+        model = parameters.build(make.loaded(dict(part.fields)), "meta")
+    assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name, place]
+
+
+@pytest.mark.parametrize("name", ["CompVis/stable-diffusion-v1-4", "stabilityai/stable-diffusion-xl-base-1.0"])
+def test_a_small_pipeline_loads_and_draws(name: str, tmp_path: Path) -> None:
+    make_pipeline.make_pipeline(name, tmp_path, shrunk=True, contents=True)
+    pipe = diffusers.DiffusionPipeline.from_pretrained(tmp_path, safety_checker=None)
+    images = pipe("a prompt", num_inference_steps=1, height=64, width=64, output_type="pt").images
+    assert images.shape == (1, 3, 64, 64)
+
+
+def test_a_repository_of_one_component_has_it_at_the_top(tmp_path: Path) -> None:
+    make_pipeline.make_pipeline("stabilityai/sd-vae-ft-ema", tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["config.json", "diffusion_pytorch_model.safetensors"]
+    with torch.device("meta"):
+        loaded = diffusers.AutoencoderKL.from_config(diffusers.AutoencoderKL.load_config(tmp_path))
+    assert loaded.config.block_out_channels == [128, 256, 512, 512]

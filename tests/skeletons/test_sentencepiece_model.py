@@ -1,0 +1,42 @@
+"""Both files of a synthetic SentencePiece vocabulary encode alike. Where this project is tested there is sentencepiece, and
+in a release's environment tokenizers: each reads its own file, and has to give the same pieces."""
+
+from __future__ import annotations
+
+import pytest
+
+from skeletons import families, tokenizer
+
+TEXT = "Hello the quick  fox,\n\u4f60\u00e4!"
+
+_WORDS = ["\u2581the", "\u2581qu", "i", "c", "k", "\u2581", "\u2581fo", "x", ","]
+_BYTES = ["<0x0A>", "<0xE4>", "<0xBD>", "<0xA0>", "<0xC3>", "<0xA4>"]
+EXPECTED = {
+    "llama-2": ["\u2581Hel", "lo", *_WORDS, *_BYTES, "!"],
+    "gemma": ["H", "e", "l", "lo", *_WORDS, *_BYTES, "!"],  # no space at the beginning
+    "t5": ["\u2581Hel", "lo", *_WORDS, "\n\u4f60\u00e4", "!"],  # one unknown piece
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_tokenizer_written_in_python_reads_the_protocol_buffer(name: str) -> None:
+    sentencepiece = pytest.importorskip("sentencepiece")
+    family = families.FAMILIES[name]
+    read = sentencepiece.SentencePieceProcessor()
+    read.LoadFromSerializedProto(tokenizer.files(family)[family.sentencepiece])
+    assert read.encode(TEXT, out_type=str) == EXPECTED[name]
+    special = (read.unk_id(), read.bos_id(), read.eos_id(), read.pad_id())
+    roles = (family.unk, family.bos, family.eos, family.pad)
+    assert [family.special.get(index, "") for index in special] == list(roles)
+    if not family.unigram:
+        assert read.decode(read.encode(TEXT)) == TEXT
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_fast_tokenizer_reads_the_json(name: str) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    read = tokenizers.Tokenizer.from_str(tokenizer.files(families.FAMILIES[name])["tokenizer.json"].decode())
+    encoded = read.encode(TEXT, add_special_tokens=False)
+    assert encoded.tokens == EXPECTED[name]
+    if not families.FAMILIES[name].unigram:
+        assert read.decode(encoded.ids) == TEXT

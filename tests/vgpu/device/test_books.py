@@ -1,0 +1,60 @@
+"""The card's figures: the allocator's rounding, and cuBLAS."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from vgpu.device.books import Books  # noqa: E402
+from vgpu.device.card import VirtualCard  # noqa: E402
+
+MIB = 1 << 20
+HOPPER, AMPERE = VirtualCard().blas_workspace_bytes, VirtualCard(compute_capability=(8, 0)).blas_workspace_bytes
+
+
+def test_bytes_are_rounded_as_the_allocator_rounds_them(books: Books) -> None:
+    small = torch.empty(1, device="cuda")
+    assert torch.cuda.memory_allocated() == 512
+    large = torch.empty(477 * 2 * MIB - 341_504, dtype=torch.uint8, device="cuda")  # a bucket of 5e8 bf16 elements
+    assert torch.cuda.memory_allocated() == 512 + 477 * 2 * MIB
+    assert torch.cuda.memory_reserved() == (477 * 2 + 2) * MIB
+    del large
+    assert torch.cuda.memory_allocated() == 512
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() == 2 * MIB
+    del small
+
+
+def test_the_peak_is_the_programs_own(books: Books) -> None:
+    torch.empty(8 * MIB, dtype=torch.uint8, device="cuda")
+    assert torch.cuda.max_memory_allocated() == 8 * MIB
+    torch.cuda.reset_peak_memory_stats()
+    assert (torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()) == (0, 20 * MIB)
+    assert torch.cuda.mem_get_info() == (VirtualCard().memory_bytes - 20 * MIB, VirtualCard().memory_bytes)
+
+
+def test_matrix_products_take_a_workspace_for_each_of_the_two_threads(books: Books) -> None:
+    assert (HOPPER, AMPERE) == (33_554_432, 8_519_680)
+    weight = torch.ones(8, 8, device="cuda", requires_grad=True)
+    product = torch.ones(8, 8, device="cuda") @ weight
+    assert torch.cuda.memory_allocated() == HOPPER + 3 * 512
+    product.sum().backward()
+    product = torch.ones(8, 8, device="cuda") @ weight
+    assert torch.cuda.memory_allocated() == 2 * HOPPER + 4 * 512  # weight, its gradient, input, product
+
+
+def test_each_stream_has_memory_and_workspaces_of_its_own(books: Books) -> None:
+    side = torch.cuda.Stream()
+    torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")
+    with torch.cuda.stream(side):
+        torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")
+    torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")
+    assert torch.cuda.max_memory_allocated() == 30 * MIB
+    assert torch.cuda.memory_reserved() == 60 * MIB
+    torch.cuda.empty_cache()
+    one = torch.ones(8, 8, device="cuda")
+    kept = [one @ one]
+    with torch.cuda.stream(side):
+        kept += [one @ one, one @ one]
+    assert torch.cuda.memory_allocated() == 2 * HOPPER + 4 * 512

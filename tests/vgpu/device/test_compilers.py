@@ -1,0 +1,47 @@
+"""``torch.compile`` on the virtual card: eager code, and a note."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from vgpu.device.books import Books  # noqa: E402
+from vgpu.device.compilers import NOT_APPLIED  # noqa: E402
+
+
+@torch.compile(fullgraph=True)
+def compiled_before(x: torch.Tensor) -> torch.Tensor:
+    """As a library's function, which it decorates when it is imported."""
+    return x * 2
+
+
+def test_a_compiled_model_is_wrapped_and_runs_eagerly_and_that_is_noted(books: Books) -> None:
+    model = torch.nn.Linear(2, 2, device="cuda")
+    compiled = torch.compile(model, mode="max-autotune")
+    assert compiled._orig_mod is model
+    assert compiled.state_dict().keys() == {"_orig_mod.weight", "_orig_mod.bias"}
+    assert books.notes == []  # it was not called yet
+    assert compiled(torch.ones(1, 2, device="cuda")).is_cuda
+    compiled(torch.ones(1, 2, device="cuda"))
+    assert books.notes == [NOT_APPLIED]
+
+
+def test_functions_and_modules_compiled_in_place_run_eagerly(books: Books) -> None:
+    model = torch.nn.Linear(2, 2, device="cuda")
+    model.compile()
+    assert model(torch.compile(torch.relu)(torch.ones(1, 2, device="cuda"))).is_cuda
+    assert books.notes == [NOT_APPLIED]
+
+
+def test_what_was_compiled_before_there_was_a_card_runs_eagerly(books: Books) -> None:
+    assert compiled_before(torch.ones(1, device="cuda")).is_cuda
+    assert books.notes == [NOT_APPLIED]
+
+
+def test_what_torch_would_not_compile_is_not_noted(books: Books, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = torch.nn.Linear(2, 2)
+    assert torch.compile(model, disable=True) is model
+    monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
+    assert torch.compile(model) is model
+    assert books.notes == []

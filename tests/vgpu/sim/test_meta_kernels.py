@@ -1,0 +1,48 @@
+"""What torch before 2.5 lacks has the shapes that later ones have."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from vgpu.sim import meta_kernels  # noqa: E402
+
+aten = torch.ops.aten
+
+
+def _geometry(tensors: object) -> list[tuple[object, ...]]:
+    assert isinstance(tensors, tuple)
+    return [(tensor.shape, tensor.stride(), tensor.dtype, tensor.device.type) for tensor in tensors]
+
+
+def _inputs(dtype: torch.dtype) -> list[torch.Tensor]:
+    """Rows and a value's head size that are no multiples of 32, and fewer keys than rows."""
+    return [torch.empty(2, 4, *size, dtype=dtype, device="meta") for size in ((70, 64), (50, 64), (50, 40))]
+
+
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_efficient_attention_is_torchs_own(is_trained: bool) -> None:
+    inputs = _inputs(torch.float32)
+    own = meta_kernels._efficient_attention(*inputs, None, is_trained)
+    theirs = aten._scaled_dot_product_efficient_attention(*inputs, None, is_trained)
+    assert _geometry(own) == _geometry(theirs)
+
+
+def test_flash_attention_holds_as_much_as_torchs_own() -> None:
+    query, key, _ = _inputs(torch.float16)
+    own = meta_kernels._flash_attention(query, key, key)
+    theirs = aten._scaled_dot_product_flash_attention(query, key, key)
+    assert _geometry(own[:2]) == _geometry(theirs[:2])
+    assert own[4:6] == theirs[4:6] == (70, 50)
+
+
+@pytest.mark.parametrize("name", ["_foreach_addcdiv", "_foreach_addcmul"])
+def test_what_an_optimizer_does_to_many_tensors_has_the_shapes_of_torchs_own(name: str) -> None:
+    many = [torch.empty(3, 5, device="meta"), torch.empty(7, dtype=torch.bfloat16, device="meta")]
+    own = meta_kernels._for_each(many, many, many, [1.0, 2.0])
+    theirs = getattr(aten, name).ScalarList(many, many, many, [1.0, 2.0])
+    assert _geometry(tuple(own)) == _geometry(tuple(theirs))
+    assert meta_kernels._for_each_in_place(many, many, many, [1.0, 2.0]) is getattr(aten, f"{name}_").ScalarList(
+        many, many, many, [1.0, 2.0]
+    )
