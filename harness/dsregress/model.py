@@ -248,7 +248,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     lock_sha256: str
     code_sha256: str
     probe_sha256: str  #: of the probe's code: evidence, which decides nothing
-    #: of what measures in the cell's device mode (see `dsregress.store.measuring`)
+    #: of what measures in the cell's device mode (see `dsregress.store.measuring_versions`)
     measuring_version: str = ""
     installed: dict[str, str]
     #: distribution -> what it requires of the stack's packages: ``deepspeed==0.16.3``

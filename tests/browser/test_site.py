@@ -15,7 +15,7 @@ import pytest
 
 from dsregress.advice import upgrade
 from dsregress.compare import Comparison, Thresholds, compare
-from dsregress.config.settings import load
+from dsregress.config.settings import read_settings
 from dsregress.model import Failed
 from dsregress.report.html.site import build
 from dsregress.run.pipeline import compare_stored
@@ -186,7 +186,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
 class Published:
     """Sites of the published bundles."""
 
-    settings = load()
+    settings = read_settings()
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -10,7 +10,7 @@ from dsregress.benchmarks.figures import BenchmarkFigure, measured
 from dsregress.errors import EXIT_OK, EXIT_REGRESSION
 from dsregress.model import Result
 from dsregress.store import Store
-from dsregress.system.scratch import scratch_folder
+from dsregress.system.scratch_folders import scratch_folder
 
 _WORKLOAD = ("--scenario", "llama_zero3_backward", "--variant", "gradient_checkpointing=*", "--device", "cpu")
 

@@ -6,14 +6,14 @@ import click
 
 from dsregress.advice.accuracy import incomplete, missed, points
 from dsregress.cli import options
-from dsregress.cli.lines import note
+from dsregress.cli.lines import print_note
 from dsregress.cli.output import note_problems, write_answer
 from dsregress.cli.progress import Progress
-from dsregress.cli.stored import measuring_settings
+from dsregress.cli.stored_results import measuring_settings
 from dsregress.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, NothingMeasured
 from dsregress.model import Result
 from dsregress.report.answers import accuracy as accuracy_report
-from dsregress.run import accuracy, pipeline
+from dsregress.run import pipeline, published_points
 from dsregress.store import Store
 from dsregress.wording.quantities import listing
 
@@ -24,7 +24,7 @@ from dsregress.wording.quantities import listing
 @options.results_option
 @options.json_option
 @options.markdown_option
-def command(
+def accuracy_command(
     wanted: tuple[str, ...], fresh: bool, results: str | None, json_file: str | None, markdown_file: str | None
 ) -> int:
     """Simulate jobs whose memory or step time others have measured on GPUs, and print both figures.
@@ -52,7 +52,7 @@ def command(
         published = loaded.results
     installer, measuring = pipeline.new_installer(settings), measuring_settings(settings, store)
     with Progress() as progress:
-        answers = accuracy.answers(chosen, measuring, installer, progress, published, fresh=fresh)
+        answers = published_points.predict_points(chosen, measuring, installer, progress, published, fresh=fresh)
     write_answer(
         lambda: accuracy_report.as_text(answers),
         (json_file, lambda: accuracy_report.as_json(answers)),
@@ -62,6 +62,6 @@ def command(
     if not any(predicted) and all(found.step is None for found in answers):
         raise NothingMeasured("no point came to a figure", where="accuracy", hint="the table says why")
     if lacking := [found.point.name for found in incomplete(answers)]:
-        note(f"not simulated to the end: {listing(lacking)}; the answer says why")
+        print_note(f"not simulated to the end: {listing(lacking)}; the answer says why")
         return EXIT_HARNESS
     return EXIT_REGRESSION if any(not figure.explained for figure in missed(answers)) else EXIT_OK

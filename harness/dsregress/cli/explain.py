@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import click
 
 from dsregress.cli import options
+from dsregress.cli.named_cells import named_cell, one_cell
 from dsregress.cli.output import note_problems, write_answer
 from dsregress.cli.progress import Progress
-from dsregress.cli.stored import measuring_settings
-from dsregress.cli.workload import named_cell, one_cell
+from dsregress.cli.stored_results import measuring_settings
 from dsregress.compare.metrics import DEVICE_RETAINED
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
@@ -21,9 +21,9 @@ from dsregress.probe.border.wire import Explanation
 from dsregress.report import timeline
 from dsregress.report.answers import explain as explain_report
 from dsregress.run import pipeline
-from dsregress.run.existing import environments_of
-from dsregress.run.session import session
-from dsregress.store import Store, explained_in, newest
+from dsregress.run.interpreters import environments_of
+from dsregress.run.session import open_session
+from dsregress.store import Store, explained_in, newest_by_cell
 from dsregress.wording import commands
 
 
@@ -53,7 +53,7 @@ from dsregress.wording import commands
     metavar="FILE",
     help="Draw the live bytes over the step (- for stdout).",
 )
-def command(
+def explain_command(
     wanted: str,
     against: str | None,
     moments: tuple[str, ...],
@@ -98,12 +98,12 @@ def command(
         text = against if "/" in against else f"{against}/{cell.workload}"
         other = named_cell(text, settings, store, installer, fixed, like=cell.stack)
     cells = [cell, other] if other is not None else [cell]
-    found = {} if fresh else _published(cells, store)
+    found = {} if fresh else _published_explanations(cells, store)
     if missing := [one for one in cells if one.id not in found]:
         if store.is_bundle:  # of an earlier version, which may have declared a workload otherwise
             missing = [_in_stack(one.workload, one.stack, settings) for one in missing]
         with Progress() as progress:
-            found |= _explained(
+            found |= _explain_cells(
                 missing, measuring_settings(settings, store), installer, progress, existing, fresh=fresh
             )
     mine = found[cell.id]
@@ -122,19 +122,19 @@ def command(
     return EXIT_OK
 
 
-def _published(cells: Sequence[Cell], store: Store) -> dict[str, Explanation]:
+def _published_explanations(cells: Sequence[Cell], store: Store) -> dict[str, Explanation]:
     """Return a bundle's explanations by cell id, whichever probe made them. A folder's explanations are reused only if they
     are current."""
     if not store.is_bundle:
         return {}
     loaded = store.load()
     note_problems(loaded.problems)
-    explanation_of, results = explained_in([store.folder]), newest(loaded.results)
+    explanation_of, results = explained_in([store.folder]), newest_by_cell(loaded.results)
     found = {cell.id: explanation_of(results[cell.id]) for cell in cells if cell.id in results}
     return {name: one for name, one in found.items() if one is not None}
 
 
-def _explained(
+def _explain_cells(
     cells: list[Cell],
     settings: Settings,
     installer: Installer,
@@ -143,7 +143,7 @@ def _explained(
     *,
     fresh: bool,
 ) -> dict[str, Explanation]:
-    with session(settings, (), progress, installer, existing) as opened:
+    with open_session(settings, (), progress, installer, existing) as opened:
         found = opened.explain(cells, fresh=fresh)
     explanations: dict[str, Explanation] = {}
     for name, one in found.items():

@@ -10,17 +10,17 @@ import msgspec
 from dsregress.advice import fit
 from dsregress.advice.gpus import Card, step_time
 from dsregress.cli import options
+from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.output import exit_code_of, write_answer
 from dsregress.cli.progress import Progress
-from dsregress.cli.stored import published_results, stored_stacks
-from dsregress.cli.workload import declared_scenario
+from dsregress.cli.stored_results import published_results, stored_stacks
 from dsregress.errors import NothingMeasured, UsageError
 from dsregress.probe.scenario import LAYERS, Scenario
 from dsregress.report.answers import fit as fit_report
 from dsregress.report.answers import fit_curve
-from dsregress.run import pipeline, targets, workloads
+from dsregress.run import available_workloads, pipeline, targets
+from dsregress.run.available_workloads import Program
 from dsregress.run.published import answering
-from dsregress.run.workloads import Program
 
 #: Layers, and values of a swept parameter: beyond any model.
 _MOST_LAYERS = 10_000
@@ -43,7 +43,7 @@ def _world_sizes(context: click.Context, option: click.Parameter, text: str | No
     return _numbers(option.opts[0], text, fit.MOST_RANKS) if text is not None else ()
 
 
-def _values(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
+def _swept_values(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
     """Return 2048, 4096, 8192, 16384 for ``2048..16384``, and a list as it is; empty if the option was not given."""
     name = option.opts[0]
     if text is None:
@@ -96,14 +96,14 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
     "--seq",
     "sequence_lengths",
     metavar="LOW..HIGH",
-    callback=_values,
+    callback=_swept_values,
     help="Find the longest sequence that fits. LOW..HIGH doubles each time; a list such as 2048,3072 is tried as it is.",
 )
 @click.option(
     "--micro-batch",
     "micro_batch_sizes",
     metavar="LOW..HIGH",
-    callback=_values,
+    callback=_swept_values,
     help="Find the largest micro-batch that fits; same form as --seq.",
 )
 @options.overhead_option
@@ -135,7 +135,7 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
     metavar="FILE",
     help="Plot the peaks against the ranks, or against the swept parameter.",
 )
-def command(
+def fit_command(
     scenario: str | None,
     program: Program | None,
     cards: tuple[Card, ...],
@@ -170,7 +170,7 @@ def command(
     settings = options.load_settings(results=results)
     if program is not None:
         program = msgspec.structs.replace(program, gpu=cards[0].name)
-    scenario = workloads.chosen(scenario, program, settings)
+    scenario = available_workloads.chosen_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     question = fit.FitQuery(
         scenario=scenario,

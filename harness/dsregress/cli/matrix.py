@@ -11,7 +11,7 @@ from packaging.version import Version
 from dsregress.cli import options
 from dsregress.config.settings import Settings
 from dsregress.errors import UsageError
-from dsregress.run import pipeline, targets, workloads
+from dsregress.run import available_workloads, pipeline, targets
 from dsregress.versions import releases
 from dsregress.wording import commands
 
@@ -31,7 +31,7 @@ from dsregress.wording import commands
     is_flag=True,
     help="Print the releases on the index that are newer than the committed ones, e.g. 0.20.0,0.20.1.",
 )
-def command(stacks: options.StackOptions, by_scenario: bool, scenarios: tuple[str, ...], new: bool) -> None:
+def matrix_command(stacks: options.StackOptions, by_scenario: bool, scenarios: tuple[str, ...], new: bool) -> None:
     """Print the stacks of a run as JSON that a CI system expands into jobs.
 
     \b
@@ -59,7 +59,7 @@ def command(stacks: options.StackOptions, by_scenario: bool, scenarios: tuple[st
 def _scenarios(settings: Settings, globs: tuple[str, ...]) -> list[str]:
     """Return the scenarios that match, by default those that a plain run measures. Raise UsageError if none does."""
     wanted = globs or tuple(pattern.split("/")[0] for pattern in settings.select)
-    existing = workloads.load_scenarios(settings, wanted)
+    existing = available_workloads.load_scenarios(settings, wanted)
     found = [name for name in existing if any(fnmatch.fnmatch(name, glob) for glob in wanted)]
     if not found:
         raise UsageError(f"no scenario is named like {', '.join(wanted)}", hint=f"`{commands.SCENARIOS}` lists them")
@@ -69,6 +69,6 @@ def _scenarios(settings: Settings, globs: tuple[str, ...]) -> list[str]:
 def _new(settings: Settings) -> list[str]:
     """Return the final releases of the varied package that the index has and the committed data lacks."""
     package = targets.varied_package(settings)
-    newest = max(map(Version, releases.known(package)), default=Version("0"))
-    published = releases.in_order(pipeline.new_installer(settings).published(package))
+    newest = max(map(Version, releases.known_releases(package)), default=Version("0"))
+    published = releases.sorted_versions(pipeline.new_installer(settings).published(package))
     return [text for text in published if Version(text) > newest and not Version(text).is_prerelease]

@@ -18,15 +18,15 @@ import msgspec
 
 from dsregress.advice.capacity import OVERHEAD_BYTES
 from dsregress.advice.gpus import Card, card
-from dsregress.config.settings import FailOn, Settings, load
+from dsregress.config.settings import FailOn, Settings, read_settings
 from dsregress.errors import UsageError
 from dsregress.model import AXES
 from dsregress.report.comparison.exports import FORMATS
-from dsregress.run.matrix import Selection
+from dsregress.run.available_workloads import Program
+from dsregress.run.cell_matrix import Selection
 from dsregress.run.pipeline import Choice
 from dsregress.run.targets import EXECUTORS
-from dsregress.run.workloads import Program
-from dsregress.versions import stacks as stack_plans
+from dsregress.versions import stack_plans
 from dsregress.wording.language import ENGLISH, LANGUAGES, saying
 
 _GIB = 1 << 30
@@ -127,13 +127,13 @@ def _stack_options(
     pythons: tuple[str, ...] = (),
     **axes: str | None,
 ) -> StackOptions:
-    return StackOptions(versions=_versions(axes, others), stack=stack, baseline=baseline, pythons=pythons)
+    return StackOptions(versions=_requested_versions(axes, others), stack=stack, baseline=baseline, pythons=pythons)
 
 
 def _searched_package(
     *, package: str | None, stack: str | None, others: tuple[str, ...], **axes: str | None
 ) -> SearchedPackage:
-    return SearchedPackage(package=package, stack=stack, fixed=_versions(axes, others))
+    return SearchedPackage(package=package, stack=stack, fixed=_requested_versions(axes, others))
 
 
 def _report_files(
@@ -171,7 +171,7 @@ def _report_files(
 _WITH = re.compile(r"\s*([^\s=<>!~]+)\s*(?:(?:=\s*(?=[^=\s])|(?=[=<>!~]=|[<>]))(.+))?", re.DOTALL)
 
 
-def _versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, str]:
+def _requested_versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, str]:
     """Return package -> spec, from the options of single packages and from ``--with``. Raise UsageError."""
     versions = {package: spec for package in AXES if (spec := axes.get(package))}
     for text in others:
@@ -180,7 +180,10 @@ def _versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, s
             raise UsageError(
                 f"not a package with its releases: {text!r}", where="--with", hint="write PACKAGE or PACKAGE=SPEC"
             )
-        package, spec = stack_plans.spelled(found[1], versions), (found[2] or stack_plans.NEWEST_THAT_FITS).strip()
+        package, spec = (
+            stack_plans.spelled_package(found[1], versions),
+            (found[2] or stack_plans.NEWEST_THAT_FITS).strip(),
+        )
         if package in versions:
             hint = f"write all its versions in one option: {package}={versions[package]},{spec}"
             raise UsageError(f"{package} is given twice", where="--with", hint=hint)
@@ -271,7 +274,7 @@ workload_options = _group(
 )
 
 
-def _program(*, line: str | None, ranks: int | None = None, **options: Any) -> Program | None:
+def _given_program(*, line: str | None, ranks: int | None = None, **options: Any) -> Program | None:
     given = Program(line=line or "", folder=os.getcwd(), ranks=ranks, **options)
     if line is not None:
         return given
@@ -329,10 +332,10 @@ _GPU = click.Option(
 )
 
 #: ``--program`` and its companions; passes ``program: Program | None``.
-program_options = _group("program", _program, [_PROGRAM[0], _RANKS, _GPU, *_PROGRAM[1:]])
+program_options = _group("program", _given_program, [_PROGRAM[0], _RANKS, _GPU, *_PROGRAM[1:]])
 
 #: The same for a command with options ``--ranks`` and ``--gpu`` of its own.
-program_beside_ranks_options = _group("program", _program, _PROGRAM)
+program_beside_ranks_options = _group("program", _given_program, _PROGRAM)
 
 #: ``--package``, ``--stack``, ``--with``, and the version of each other package; passes ``searched: SearchedPackage``.
 searched_options = _group(
@@ -392,7 +395,7 @@ report_options = _group(
 
 def fixed_option(help: str) -> Callable[[_Command], _Command]:
     """Add ``--with`` alone; passes ``fixed``, package -> spec."""
-    return _group("fixed", lambda others: _versions({}, others), [with_option(help)])
+    return _group("fixed", lambda others: _requested_versions({}, others), [with_option(help)])
 
 
 results_option = click.option("--results", metavar="DIR", help="Folder of results, or a bundle to read.")
@@ -509,7 +512,7 @@ def load_settings(
     """Return the settings with flags applied; None means that a flag was not given. Raise UsageError."""
     if rounds is not None and budget_s is not None:
         raise UsageError("--budget with --rounds", where="command line", hint="a fixed number of rounds has no budget")
-    settings = load(
+    settings = read_settings(
         {
             "results": results,
             "rounds": rounds,

@@ -10,16 +10,16 @@ from dsregress.advice import gpus, recommend
 from dsregress.advice.gpus import Card
 from dsregress.advice.recommend import Advice
 from dsregress.cli import options
+from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.output import note_problems, write_answer
-from dsregress.cli.stored import most_common, series, stack_id
-from dsregress.cli.workload import declared_scenario
+from dsregress.cli.stored_results import most_common, series, stack_id
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import Stack
 from dsregress.probe.scenario import Scenario, ScenarioError
 from dsregress.report.answers import recommend as recommend_report
-from dsregress.run import pipeline, targets, workloads
-from dsregress.run.workloads import Program
+from dsregress.run import available_workloads, pipeline, targets
+from dsregress.run.available_workloads import Program
 from dsregress.store import Store
 from dsregress.wording import commands
 from dsregress.wording.language import Say
@@ -42,7 +42,7 @@ from dsregress.wording.language import Say
 @options.results_option
 @options.json_option
 @options.language_option
-def command(
+def recommend_command(
     scenario: str | None,
     program: Program | None,
     card: Card | None,
@@ -69,7 +69,7 @@ def command(
       recommend llama_zero3_backward --variant zero_stage=2 --results results/2026-11-21.jsonl.gz --fail-on memory,crash
     """
     settings = options.load_settings(results=results, fail_on=fail_on)
-    scenario = workloads.measured(scenario, program, settings)
+    scenario = available_workloads.measured_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, variant)
     if card is None and (name := declared.parameters.get("gpu")) is not None:
@@ -112,10 +112,10 @@ def command(
         lambda: say(recommend_report.as_text(advice, lines)),
         (json_file, lambda: recommend_report.as_json(advice, lines)),
     )
-    return exit_code(advice)
+    return exit_code_of_advice(advice)
 
 
-def exit_code(advice: Advice) -> int:
+def exit_code_of_advice(advice: Advice) -> int:
     """Return the exit code that the command's help describes."""
     if advice.missing or (advice.pick is None and any(release.unknown for release in advice.newer)):
         return EXIT_NOTHING_MEASURED

@@ -8,18 +8,18 @@ import click
 import msgspec
 
 from dsregress.cli import options
-from dsregress.cli.lines import say
+from dsregress.cli.lines import print_text
 from dsregress.cli.output import write_reports
 from dsregress.cli.progress import Progress, duration_text
 from dsregress.config.settings import MOST_ROUNDS, Settings, selecting
 from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.probe.scenario import BASE_VARIANT
-from dsregress.run import pipeline, workloads
+from dsregress.run import available_workloads, pipeline
+from dsregress.run.available_workloads import Program
+from dsregress.run.cell_matrix import Selection
 from dsregress.run.eta import GUESSED_STACK_S, expected_s, guessed_s
-from dsregress.run.matrix import Selection
 from dsregress.run.targets import disk_need_here
-from dsregress.run.workloads import Program
 from dsregress.store import Store
 from dsregress.versions import locking
 from dsregress.wording.quantities import plural
@@ -69,7 +69,7 @@ from dsregress.wording.quantities import plural
 @options.results_option
 @options.fail_on_option(options.FAIL_ON_HELP)
 @options.report_options
-def command(
+def regress_command(
     stacks: options.StackOptions,
     selection: Selection,
     named: str | None,
@@ -130,10 +130,10 @@ def command(
         if named in settings.stacks and stacks.stack is None and not stacks.pythons:
             stacks = msgspec.structs.replace(stacks, stack=named)
     if program is not None:
-        selection = _of_program(selection, workloads.chosen(None, program, settings))
+        selection = _of_program(selection, available_workloads.chosen_workload(None, program, settings))
     choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=fresh, explain=explain)
     installer = pipeline.new_installer(settings)
-    planned = pipeline.plan(settings, choice, installer)
+    planned = pipeline.plan_run(settings, choice, installer)
     if dry_run:
         _print_plan(planned, settings)
         _print_disk(planned, settings, installer)
@@ -163,14 +163,14 @@ def _print_disk(planned: pipeline.Planned, settings: Settings, installer: Instal
         return
     stacks = {cell.environment_stack.id: cell.environment_stack for cell in planned.matrix.cells}
     cache = Path(settings.environments) / "locks"
-    locked = [locking.known(stack, cache=cache) for stack in stacks.values() if not stack.existed]
+    locked = [locking.known_lock(stack, cache=cache) for stack in stacks.values() if not stack.existed]
     need = disk_need_here(settings, installer, [lock for lock in locked if lock is not None])
     if need.text:
-        say(need.text)
+        print_text(need.text)
     if unknown := sum(lock is None for lock in locked):
-        say(f"{plural(unknown, 'environment')} to build whose disk is not known: not resolved yet")
+        print_text(f"{plural(unknown, 'environment')} to build whose disk is not known: not resolved yet")
     for line in need.notes:
-        say(line)
+        print_text(line)
 
 
 def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
@@ -179,18 +179,18 @@ def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
     known = expected_s(cells, store)
     expected = {**guessed_s(cells, known, store), **known}
     for cell in cells:
-        say(cell.id)
+        print_text(cell.id)
     for skipped in planned.matrix.skipped:
-        say(f"skipped: {skipped.workload}: {skipped.reason}")
+        print_text(f"skipped: {skipped.workload}: {skipped.reason}")
     unknown = sum(cell.workload not in known for cell in cells)
     stacks = len(planned.stacks.stacks)
     text = f"{len(cells)} cells on {stacks} stacks"
     if any(cell.workload not in expected for cell in cells):
-        say(f"{text}; duration unknown: no program has run here yet")
+        print_text(f"{text}; duration unknown: no program has run here yet")
         return
     if cells:
         seconds = GUESSED_STACK_S * stacks + sum(expected[cell.workload] for cell in cells)
         text += f", about {duration_text(seconds)} including builds, if no result is reused"
     if unknown:
         text += f" (a guess for the {unknown} that never ran here)"
-    say(text)
+    print_text(text)

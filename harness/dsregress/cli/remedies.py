@@ -9,18 +9,18 @@ from packaging.version import Version
 from dsregress.advice import fit, gpus, remedies
 from dsregress.advice.gpus import Card
 from dsregress.cli import options
+from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.output import exit_code_of, write_answer
 from dsregress.cli.progress import Progress
-from dsregress.cli.stored import published_results, stored_stacks
-from dsregress.cli.workload import declared_scenario
+from dsregress.cli.stored_results import published_results, stored_stacks
 from dsregress.config.settings import MOST_ROUNDS
 from dsregress.envs import hardware
 from dsregress.errors import NothingMeasured, UsageError
 from dsregress.probe.scenario import DEVICES, Scenario
 from dsregress.report.answers import remedies as remedies_report
-from dsregress.run import pipeline, targets, workloads
+from dsregress.run import available_workloads, pipeline, targets
+from dsregress.run.available_workloads import Program
 from dsregress.run.published import answering
-from dsregress.run.workloads import Program
 
 
 @click.command("remedies")
@@ -48,7 +48,7 @@ from dsregress.run.workloads import Program
 @options.results_option
 @options.json_option
 @options.markdown_option
-def command(
+def remedies_command(
     scenario: str | None,
     program: Program | None,
     card: Card | None,
@@ -79,9 +79,9 @@ def command(
     settings = options.load_settings(results=results, rounds=rounds)
     if program is not None:
         program = msgspec.structs.replace(program, gpu=card.name if card is not None else program.gpu)
-    scenario = workloads.chosen(scenario, program, settings)
+    scenario = available_workloads.chosen_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
-    mode = _device(declared, device)
+    mode = _device_mode(declared, device)
     if card is None and mode == "sim" and (name := declared.parameters.get("gpu")) is not None:
         card = gpus.card(name, where=f"{scenario}: gpu")
     question = remedies.RemediesQuery(
@@ -116,7 +116,7 @@ def command(
     return exit_code_of((case.cell, case.outcome) for case in cases)
 
 
-def _device(scenario: Scenario, device: str) -> str:
+def _device_mode(scenario: Scenario, device: str) -> str:
     """Return the device mode that is meant. Raise UsageError for ``cuda`` without a GPU."""
     if device == "auto":  # full scale first: remedies are for jobs that do not fit
         preferred = ("cuda", "sim", "cpu") if hardware.has_gpu() else ("sim", "cpu", "cuda")

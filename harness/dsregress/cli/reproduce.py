@@ -11,11 +11,11 @@ import msgspec
 
 from dsregress.bisect import candidates, questions
 from dsregress.cli import options
+from dsregress.cli.named_cells import declared_scenario, named_cell
 from dsregress.cli.named_files import read_named
 from dsregress.cli.output import write_answer
 from dsregress.cli.progress import Progress
-from dsregress.cli.stored import measuring_settings
-from dsregress.cli.workload import declared_scenario, named_cell
+from dsregress.cli.stored_results import measuring_settings
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_OK, EXIT_REGRESSION, UsageError
 from dsregress.model import AXES, Cell, Result, Stack, WorkloadParts
@@ -39,10 +39,10 @@ from dsregress.reproduce.reproduction import (
     write_script,
 )
 from dsregress.run import pipeline, targets
-from dsregress.run.session import session
-from dsregress.store import Store, newest
+from dsregress.run.session import open_session
+from dsregress.store import Store, newest_by_cell
 from dsregress.versions import commits
-from dsregress.versions.stacks import of_id, spelled
+from dsregress.versions.stack_plans import of_id, spelled_package
 
 
 @click.command("reproduce")
@@ -68,7 +68,7 @@ from dsregress.versions.stacks import of_id, spelled
 @options.searched_options
 @options.results_option
 @options.json_option
-def command(
+def reproduce_command(
     finding: str,
     metric: str | None,
     against: str | None,
@@ -114,7 +114,7 @@ def command(
         settings = _in_its_stack(settings, earlier)
         finding, metric, against = earlier.cell, earlier.metric, earlier.good
     named = searched.package if earlier is None else earlier.package
-    package = spelled(named or targets.varied_package(settings), settings.stack)
+    package = spelled_package(named or targets.varied_package(settings), settings.stack)
     if package != targets.varied_package(settings) and not against:
         raise UsageError(f"no release of {package} to compare with", where="--against", hint="name one")
     if package in searched.fixed:
@@ -133,22 +133,22 @@ def command(
 
     if earlier is not None:
         again = _reduced(earlier, cell, simplest, in_release, file)
-        with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+        with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
             found = write_script(again, simplest, opened)
     else:
         other = in_release(candidates.one_release(package, against, installer)) if against else None
         request = Request(
             cell=cell,
-            question=questions.parse(metric) if metric else None,
+            question=questions.parse_question(metric) if metric else None,
             against=other,
             baseline=other or in_release(settings.baseline),
             package=package,
-            stored=_stored(store, cell, package),
+            stored=_results_by_version(store, cell, package),
             detail_of=pipeline.details_of([store, Store(settings.results)]),
             file=file,
             conditions=conditions,
         )
-        with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+        with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
             found = reproduce(request, simplest, opened)
     script = found.script
     write_answer(
@@ -264,11 +264,11 @@ def _introduced(found: Reproduction, settings: Settings) -> str:
     return in_words(change) if change is not None else ""
 
 
-def _stored(store: Store, cell: Cell, package: str) -> dict[str, Result]:
+def _results_by_version(store: Store, cell: Cell, package: str) -> dict[str, Result]:
     """Return version -> the newest stored result of the cell's workload, in stacks that otherwise are the cell's."""
     series = commits.stack_of(cell.stack, package, "")
     return {
         result.cell.stack.versions[package]: result
-        for result in newest(store.load(scenario=cell.scenario).results).values()
+        for result in newest_by_cell(store.load(scenario=cell.scenario).results).values()
         if result.cell.workload == cell.workload and commits.stack_of(result.cell.stack, package, "") == series
     }

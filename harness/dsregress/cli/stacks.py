@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from dsregress.cli import options
-from dsregress.cli.lines import say
+from dsregress.cli.lines import print_text
 from dsregress.run import pipeline
 from dsregress.store import Store
 
@@ -13,7 +13,7 @@ from dsregress.store import Store
 @click.command("stacks")
 @options.stack_options
 @options.results_option
-def command(stacks: options.StackOptions, results: str | None) -> None:
+def stacks_command(stacks: options.StackOptions, results: str | None) -> None:
     """List the stacks that `regress` with the same options would compare, the named stacks, and those with results.
 
     \b
@@ -24,15 +24,15 @@ def command(stacks: options.StackOptions, results: str | None) -> None:
     settings = options.load_settings(results=results)
     planned = pipeline.plan_stacks(settings, stacks.choice(), pipeline.new_installer(settings))
     stored = Store(settings.results).stack_ids()
-    say("Compared (baseline first):")
+    print_text("Compared (baseline first):")
     for stack in planned.stacks:
-        say(f"    {stack.id}{'  has results' if stack.id in stored else ''}")
+        print_text(f"    {stack.id}{'  has results' if stack.id in stored else ''}")
     if settings.stacks:
-        say("Named (--stack NAME):")
+        print_text("Named (--stack NAME):")
         for name, versions in settings.stacks.items():
-            say(f"    {name}: {', '.join(f'{package} {version}' for package, version in versions.items())}")
+            print_text(f"    {name}: {', '.join(f'{package} {version}' for package, version in versions.items())}")
     others = [name for name in stored if name not in {stack.id for stack in planned.stacks}]
     if others:
-        say("With results:")
+        print_text("With results:")
         for name in others:
-            say(f"    {name}")
+            print_text(f"    {name}")

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from dsregress.config.settings import Settings, load
+from dsregress.config.settings import Settings, read_settings
 from dsregress.config.variables import installer_environment
 from dsregress.envs.installer import Installer
 from dsregress.errors import HarnessError
 from dsregress.model import NotInstalled, Stack
 from dsregress.versions import locking, releases
-from dsregress.versions.stacks import plan
+from dsregress.versions.stack_plans import plan_stacks
 
 
 def update_pins(
@@ -27,11 +27,11 @@ def update_pins(
 
     With ``upgrade``, packages that no stack pins move to their newest releases; without, they keep those of the base lock.
     """
-    releases.write({package: installer.published(package) for package in releases.OLDEST})
+    releases.write_releases({package: installer.published(package) for package in releases.OLDEST})
     report(f"wrote {releases.FILE.name}")
 
     def stacks(name: str | None) -> tuple[Stack, ...]:
-        return plan(
+        return plan_stacks(
             table=settings.stack,
             named=settings.stacks,
             baseline=settings.baseline,
@@ -61,13 +61,13 @@ def _lock(stack: Stack, file: Path, base: str, installer: Installer) -> None:
     pins = locking.resolve(requirements, base=base, compile=installer.compile, python=stack.python)
     if isinstance(pins, NotInstalled):
         raise HarnessError(pins.signature, where=f"locking {stack.id}", hint="change [tool.dsregress.stack]")
-    locking.write(file, requirements, pins)
+    locking.write_lock(file, requirements, pins)
 
 
-def main() -> int:
+def refresh_pins() -> int:
     """Return the exit code of the command."""
     try:
-        update_pins(load(), Installer(environment=installer_environment()), upgrade="--keep" not in sys.argv)
+        update_pins(read_settings(), Installer(environment=installer_environment()), upgrade="--keep" not in sys.argv)
     except HarnessError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -75,4 +75,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(refresh_pins())

@@ -12,18 +12,18 @@ from dsregress.advice import upgrade
 from dsregress.advice.gpus import Card
 from dsregress.advice.upgrade import Upgrade, UpgradeVerdict
 from dsregress.cli import options
+from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.named_files import STDIN, read_named
 from dsregress.cli.output import note_problems, write_answer
-from dsregress.cli.stored import Way, way
-from dsregress.cli.workload import declared_scenario
+from dsregress.cli.stored_results import Way, way
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import AXES
 from dsregress.report.answers import upgrade as upgrade_report
-from dsregress.run import pipeline, targets, workloads
-from dsregress.run.workloads import Program
+from dsregress.run import available_workloads, pipeline, targets
+from dsregress.run.available_workloads import Program
 from dsregress.store import Store
-from dsregress.versions import installed, stacks
+from dsregress.versions import installed, stack_plans
 from dsregress.versions.installed import Installed
 from dsregress.versions.specs import UnknownVersion
 from dsregress.wording import commands
@@ -55,7 +55,7 @@ _BESIDES = ("trl",)
 @options.program_beside_ranks_options
 @options.card_option("The card that jobs have to fit, e.g. A800-80G. Default: each scenario's.")
 @options.results_option
-def command(
+def upgrade_command(
     source: str,
     wanted: tuple[str, ...],
     scenario: str | None,
@@ -80,9 +80,9 @@ def command(
     """
     settings = options.load_settings(results=results)
     if scenario is not None or program is not None:
-        scenario = workloads.measured(scenario, program, settings)
+        scenario = available_workloads.measured_workload(scenario, program, settings)
         declared_scenario(settings, scenario)
-    found = _read(source)
+    found = _read_packages(source)
     store = Store(settings.results)
     known = [
         name for name in store.stack_ids() if scenario is None or next(store.files([name], scenario), None) is not None
@@ -95,18 +95,20 @@ def command(
     goals = _goals(wanted, under_test, mine, source)
     ways = {package: way(package, found.versions, goal, known) for package, goal in goals.items()}
     upgrades = [
-        _judged(store, settings, package, found.versions[package], goals[package], one, scenario, card)
+        _judge_upgrade(store, settings, package, found.versions[package], goals[package], one, scenario, card)
         for package, one in ways.items()
     ]
     missing = {
-        one.package: _measure(one, under_test, scenario) for one in upgrades if one.verdict is UpgradeVerdict.UNKNOWN
+        one.package: _measuring_command(one, under_test, scenario)
+        for one in upgrades
+        if one.verdict is UpgradeVerdict.UNKNOWN
     }
     unchecked = _unchecked(upgrades, packages, found)
     write_answer(lambda: upgrade_report.as_text(upgrades, missing, found.versions, unchecked))
-    return exit_code(upgrades)
+    return exit_code_of_upgrades(upgrades)
 
 
-def exit_code(upgrades: Iterable[Upgrade]) -> int:
+def exit_code_of_upgrades(upgrades: Iterable[Upgrade]) -> int:
     """Return the exit code that the command's help describes."""
     verdicts = {one.verdict for one in upgrades}
     if verdicts & {UpgradeVerdict.NO, UpgradeVerdict.IF_SET}:
@@ -114,10 +116,10 @@ def exit_code(upgrades: Iterable[Upgrade]) -> int:
     return EXIT_NOTHING_MEASURED if UpgradeVerdict.UNKNOWN in verdicts else EXIT_OK
 
 
-def _read(source: str) -> Installed:
+def _read_packages(source: str) -> Installed:
     """Read the packages of a file. Raise UsageError."""
     data = read_named(source, hint="name a requirements file or uv.lock, or - for stdin")
-    return installed.read(data, STDIN if source == "-" else source)
+    return installed.read_packages(data, STDIN if source == "-" else source)
 
 
 def _nothing_known(source: str, packages: Sequence[str], found: Installed) -> NothingMeasured:
@@ -141,22 +143,22 @@ def _goals(wanted: Sequence[str], under_test: str, mine: Sequence[str], source: 
         if package not in mine:
             raise UsageError(f"{source} has no release of {package}", where="--to", hint=f"it has {', '.join(mine)}")
         specs[package] = version if equals else name
-    return {package: _version(package, specs[package]) for package in mine if package in specs}
+    return {package: _goal_release(package, specs[package]) for package in mine if package in specs}
 
 
-def _version(package: str, spec: str) -> str:
+def _goal_release(package: str, spec: str) -> str:
     if spec != _LATEST:
         try:
             return str(Version(spec))
         except ValueError:  # InvalidVersion, or a number of thousands of digits
             raise UsageError(f"{spec!r} is not a version", where="--to", hint="write e.g. 0.16.8 or latest") from None
     try:
-        return stacks.resolve(package, _LATEST, None)[0]
+        return stack_plans.resolve(package, _LATEST, None)[0]
     except UnknownVersion:
         return _LATEST
 
 
-def _judged(
+def _judge_upgrade(
     store: Store,
     settings: Settings,
     package: str,
@@ -178,7 +180,7 @@ def _judged(
     return upgrade.judge(comparison, package, found.target, card)
 
 
-def _measure(one: Upgrade, under_test: str, scenario: str | None) -> str:
+def _measuring_command(one: Upgrade, under_test: str, scenario: str | None) -> str:
     """Return the command that measures the way of one package, in the configured stack."""
     baseline = one.installed if one.package == under_test else f"{one.package}=={one.installed}"
     return commands.regress(

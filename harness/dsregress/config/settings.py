@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from dsregress.config.docker import Containers
+from dsregress.config.containers import Containers
 from dsregress.config.ray import Ray
 from dsregress.config.thresholds import Thresholds
 from dsregress.config.toml_text import parsed_toml
@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ray: Ray = Ray()
 
 
-def load(
+def read_settings(
     overrides: Mapping[str, Any] | None = None,
     *,
     start: Path | None = None,
@@ -105,7 +105,7 @@ def load(
     settings = msgspec.structs.replace(defaults, **values, root=str(root))
     folders = {name: str(root / getattr(settings, name)) for name in _FOLDERS}
     settings = msgspec.structs.replace(settings, **folders)
-    _check(settings, file, {name for name, value in (overrides or {}).items() if value is not None})
+    _check_settings(settings, file, {name for name, value in (overrides or {}).items() if value is not None})
     return settings
 
 
@@ -175,7 +175,7 @@ def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
         return msgspec.convert(value, int if key == "rounds" else types[key])  # None cannot be written
     except msgspec.ValidationError as error:
         example = 9 if key == "rounds" else msgspec.to_builtins(getattr(defaults, key))
-        raise UsageError(_plain(error), where=where, hint=f"write it like {json.dumps(example)}") from None
+        raise UsageError(_validation_text(error), where=where, hint=f"write it like {json.dumps(example)}") from None
 
 
 def _convert_table(where: str, key: str, table: dict[str, Any]) -> dict[str, Any]:
@@ -186,15 +186,17 @@ def _convert_table(where: str, key: str, table: dict[str, Any]) -> dict[str, Any
         try:
             converted[name] = msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
-            raise UsageError(_plain(error), where=f"{where}.{name}", hint=f"write it like {example}") from None
+            raise UsageError(
+                _validation_text(error), where=f"{where}.{name}", hint=f"write it like {example}"
+            ) from None
     return converted
 
 
-def _plain(error: msgspec.ValidationError) -> str:
+def _validation_text(error: msgspec.ValidationError) -> str:
     return str(error).replace(" - at `$", " at `").replace("at ``", "").replace("`", "").strip()
 
 
-def _check(settings: Settings, file: str, given: Collection[str]) -> None:
+def _check_settings(settings: Settings, file: str, given: Collection[str]) -> None:
     """Check the values beyond their types. ``given`` are the names of flags. Raise UsageError."""
     for name, (is_in, words, hint) in _RANGES.items():
         if not is_in(getattr(settings, name)):

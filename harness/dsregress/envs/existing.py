@@ -32,8 +32,8 @@ from dsregress.model import AXES, Environment, NotInstalled, Stack
 from dsregress.system import kept
 from dsregress.system.files import new_folder
 from dsregress.system.locks import held
-from dsregress.system.obstacles import refused
-from dsregress.system.scratch import scratch_folder
+from dsregress.system.obstacles import obstacle_error
+from dsregress.system.scratch_folders import scratch_folder
 
 #: The oldest Python that the probe runs in.
 OLDEST = (3, 10)
@@ -65,7 +65,7 @@ class _Description(msgspec.Struct, frozen=True):
         return {inside.normal(name): version for name, version in self.installed.items()}
 
 
-def read(
+def read_interpreter(
     path: str,
     *,
     named: Collection[str],
@@ -85,20 +85,20 @@ def read(
     Raise UsageError if the interpreter cannot be measured, EnvironmentUnavailable if the probe's own packages cannot be
     obtained.
     """
-    program = _program(path)
-    _check(program, path, variables)
+    program = _interpreter_program(path)
+    _check_interpreter(program, path, variables)
     packages = sorted({*AXES, *named})
-    found = _described(program, path, packages, variables)
+    found = _describe_interpreter(program, path, packages, variables)
     present = found.versions
     if needed and inside.normal(needed) not in present:
         hint = "measured processes see no PYTHONPATH and no user's own site-packages: install it into the environment"
         raise UsageError(f"{path} has no {needed}", where=_WHERE, hint=hint)
-    label, minor = _label(found.prefix), f"{found.python[0]}.{found.python[1]}"
+    label, minor = _interpreter_label(found.prefix), f"{found.python[0]}.{found.python[1]}"
     versions = {
         name: _as_named(name, present[inside.normal(name)]) for name in packages if inside.normal(name) in present
     }
     content = _hash(found.wheels, found.code)
-    beside = _beside(program, path, minor, found, tools, pins, folder, installer)
+    beside = _packages_beside(program, path, minor, found, tools, pins, folder, installer)
     return Environment(
         stack=Stack(python=f"{minor}+{content[:8]}", versions=versions, label=label),
         lock_sha256=found.wheels,
@@ -114,7 +114,7 @@ def _hash(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _program(path: str) -> str:
+def _interpreter_program(path: str) -> str:
     """Return the absolute path of the program. Links are kept: a virtual environment's interpreter is one."""
     given = os.path.expanduser(path)
     if "/" not in given:
@@ -131,10 +131,10 @@ def _program(path: str) -> str:
     return program
 
 
-def _check(program: str, path: str, variables: Mapping[str, str]) -> None:
+def _check_interpreter(program: str, path: str, variables: Mapping[str, str]) -> None:
     """Raise UsageError if the program is not Python, or too old. It may be any program, so it is run with nothing but
     ``--version`` before that is known."""
-    done = _run([program, "--version"], path, variables, _VERSION_LIMIT_S)
+    done = _run_interpreter([program, "--version"], path, variables, _VERSION_LIMIT_S)
     said = re.match(r"Python (\d+)\.(\d+)", (done.stdout or done.stderr).decode("utf-8", "replace").strip())
     if said is None:
         raise UsageError(f"{path} is not a Python", where=_WHERE, hint=_HINT)
@@ -146,9 +146,11 @@ def _check(program: str, path: str, variables: Mapping[str, str]) -> None:
         )
 
 
-def _described(program: str, path: str, packages: Sequence[str], variables: Mapping[str, str]) -> _Description:
+def _describe_interpreter(
+    program: str, path: str, packages: Sequence[str], variables: Mapping[str, str]
+) -> _Description:
     text = Path(interpreter.__file__).read_text(encoding="utf-8")
-    done = _run([program, "-c", text, inside.__file__, *packages], path, variables, _DESCRIPTION_LIMIT_S)
+    done = _run_interpreter([program, "-c", text, inside.__file__, *packages], path, variables, _DESCRIPTION_LIMIT_S)
     lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
     try:
         return msgspec.json.decode(lines[-1] if lines else "", type=_Description)
@@ -159,13 +161,13 @@ def _described(program: str, path: str, packages: Sequence[str], variables: Mapp
         raise UsageError(f"{path} does not say what is installed in it: {why}", where=_WHERE, hint=hint) from None
 
 
-def _run(
+def _run_interpreter(
     command: Sequence[str], path: str, variables: Mapping[str, str], limit_s: float
 ) -> subprocess.CompletedProcess[bytes]:
     with scratch_folder() as folder:
         environment = {**variables, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
-            return kept.run(command, folder=str(folder), environment=environment, timeout_s=limit_s)
+            return kept.run_kept(command, folder=str(folder), environment=environment, timeout_s=limit_s)
         except OSError as error:
             raise UsageError(f"{path} cannot be started: {error.strerror}", where=_WHERE, hint=_HINT) from None
         except subprocess.TimeoutExpired:
@@ -180,7 +182,7 @@ def _as_named(name: str, version: str) -> str:
     return re.sub(r"[^A-Za-z0-9.+!_]", "_", version)
 
 
-def _label(prefix: str) -> str:
+def _interpreter_label(prefix: str) -> str:
     """Return the environment's name: the last folder of its path that is descriptive, and never a user's."""
     if prefix in ("/", "/usr", "/usr/local"):
         return "system"
@@ -191,7 +193,7 @@ def _label(prefix: str) -> str:
     return re.sub(r"[^\w.+-]", "_", name)
 
 
-def _beside(
+def _packages_beside(
     program: str,
     path: str,
     minor: str,
@@ -209,7 +211,7 @@ def _beside(
         version = present.get(inside.normal(requirement.name))
         if version is None:
             missing.append(line)
-        elif not _fits(version, requirement.specifier):
+        elif not _satisfies(version, requirement.specifier):
             what = f"{path} has {requirement.name} {version}, and the probe needs {requirement.specifier}"
             raise UsageError(
                 what, where=_WHERE, hint="upgrade it there; nothing is installed over what an environment has"
@@ -234,11 +236,11 @@ def _beside(
                         )
     except OSError as error:
         hint = "free space, or set DSREGRESS_ENVIRONMENTS to a writable folder"
-        raise refused(EnvironmentUnavailable, "cannot be written", error, where=place, hint=hint) from None
+        raise obstacle_error(EnvironmentUnavailable, "cannot be written", error, where=place, hint=hint) from None
     return str(place)
 
 
-def _fits(version: str, specifier: SpecifierSet) -> bool:
+def _satisfies(version: str, specifier: SpecifierSet) -> bool:
     try:
         return specifier.contains(version, prereleases=True)
     except ValueError:

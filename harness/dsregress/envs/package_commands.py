@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dsregress.envs import signatures
-from dsregress.envs.pip_config import PipConfig
-from dsregress.envs.pip_config import read as read_pip_config
+from dsregress.envs.pip_config import PipConfig, read_pip_config
 from dsregress.errors import EnvironmentUnavailable
 from dsregress.model import NotInstalled
 from dsregress.system import kept
-from dsregress.system.scratch import scratch_folder
+from dsregress.system.scratch_folders import scratch_folder
 
 _COMMAND_S = 1800.0
 
@@ -103,7 +102,7 @@ class PackageCommands:
     def _run(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         with scratch_folder() as folder:
             try:
-                done = kept.run(command, folder=str(folder), environment=environment, timeout_s=_COMMAND_S)
+                done = kept.run_kept(command, folder=str(folder), environment=environment, timeout_s=_COMMAND_S)
             except OSError as error:
                 hint = "install it again (pip install uv)"
                 raise EnvironmentUnavailable(

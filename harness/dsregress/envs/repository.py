@@ -253,7 +253,7 @@ def _git(
     own = {name: value for name, value in environment.items() if not name.startswith("GIT_DIR")}
     try:
         if fetching_into is not None:
-            return kept.run(
+            return kept.run_kept(
                 ["git", *_NOTHING_ELSE, *arguments], folder=str(fetching_into), environment=own, timeout_s=_COMMAND_S
             )
         return subprocess.run(

@@ -14,12 +14,12 @@ from dsregress.launch.contract import Cluster, Ended, Executor
 from dsregress.launch.timed import timed_sessions
 from dsregress.launch.untimed import run_parallel
 from dsregress.model import Cell, Environment, Hardware, Result, Stack
+from dsregress.run.cell_matrix import CellMatrix
 from dsregress.run.decide import decide, is_timed
 from dsregress.run.eta import expected_s, guessed_s
-from dsregress.run.matrix import CellMatrix
 from dsregress.run.pace import Budget, least_rounds, run_plan
 from dsregress.run.watch import Watch
-from dsregress.store import SCHEMA, Store, detail_hashes, key_in, measuring_version, newest
+from dsregress.store import SCHEMA, Store, detail_hashes, key_in, measuring_version, newest_by_cell
 from dsregress.store.reuse import why_not_reused
 from dsregress.store.schema import key_parts_in
 from dsregress.system import clock
@@ -28,7 +28,7 @@ from dsregress.wording.quantities import left_text
 _LOG = logging.getLogger(__package__)
 
 
-def measure(
+def measure_cells(
     cells: CellMatrix,
     environments: Sequence[Environment],
     baseline: Stack,
@@ -65,7 +65,7 @@ def measure(
             why = "all is measured again" if fresh else running.why_not_reused(cell)
             _LOG.debug("%s: run: %s", cell.id, why or "the step times of its workload are compared with it")
     known_s = expected_s(wanted, store)
-    watch.measuring(wanted, len(newest(todo.reused)), {**guessed_s(wanted, known_s, store), **known_s})
+    watch.measuring(wanted, len(newest_by_cell(todo.reused)), {**guessed_s(wanted, known_s, store), **known_s})
     results = list(todo.reused)
     try:
         results.extend(running.run(todo.run))

@@ -27,7 +27,9 @@ RESULTS = 1_000
 _BATCHES = 8
 
 
-def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]], batch: int = RESULTS) -> Iterator[_T]:
+def map_families(
+    work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]], batch: int = RESULTS
+) -> Iterator[_T]:
     """Yield ``work`` of the items of some families at a time, in their order; a family stays together.
 
     ``batch`` is the number of items worth a task of their own, about a twentieth of a second's work. ``work`` and its

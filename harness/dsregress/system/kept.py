@@ -34,8 +34,8 @@ _STARTING_S = 60.0
 _ROOT = Path(__file__).resolve().parent.parent.parent
 #: Isolated and without site-packages: half the time to start, and nothing of the command's settings reaches it.
 _KEEPER = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from dsregress.system.keeper import main; "
-    "main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])"
+    "import sys; sys.path.insert(0, sys.argv[1]); from dsregress.system.keeper import keep_command; "
+    "keep_command(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])"
 )
 
 
@@ -181,7 +181,7 @@ class Together:
             command.interrupt()
 
 
-def run(
+def run_kept(
     command: Sequence[str],
     *,
     folder: str,

@@ -15,7 +15,7 @@ _Error = TypeVar("_Error", bound=HarnessError)
 _IN_THE_WAY = frozenset((errno.EEXIST, errno.ENOTDIR, errno.ENOENT, errno.ELOOP))
 
 
-def refused(kind: type[_Error], what: str, error: OSError, *, where: str | Path, hint: str) -> _Error:
+def obstacle_error(kind: type[_Error], what: str, error: OSError, *, where: str | Path, hint: str) -> _Error:
     """Return the error that ``what`` failed at ``where``, and why, with ``hint``. If the reason is a dangling link, or a
     file in the place of a folder, the error names it and what to do with it."""
     obstacle = _obstacle(error, where)

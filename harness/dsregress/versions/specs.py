@@ -85,7 +85,7 @@ def _match(package: str, item: str, known: Sequence[str], hint: str) -> tuple[st
     if not item.startswith(("==", *_COMPARISONS)) and (item.endswith(".*") or ".*," in item):
         item = f"=={item}"
     if item.startswith(_COMPARISONS) or "*" in item:
-        return _range(package, item, ordered, hint)
+        return _releases_in_range(package, item, ordered, hint)
     try:
         version = Version(item.removeprefix("===").removeprefix("==").strip())
     except InvalidVersion:
@@ -99,7 +99,7 @@ def _match(package: str, item: str, known: Sequence[str], hint: str) -> tuple[st
     return (same[0],)
 
 
-def _range(package: str, item: str, ordered: Sequence[str], hint: str) -> tuple[str, ...]:
+def _releases_in_range(package: str, item: str, ordered: Sequence[str], hint: str) -> tuple[str, ...]:
     try:
         specifiers = SpecifierSet(item)
     except InvalidSpecifier:

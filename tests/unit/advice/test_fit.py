@@ -22,9 +22,9 @@ from dsregress.model import Cell, Environment, Failed, Hardware, Passed, Result,
 from dsregress.probe.border.wire import Detail, RankRecord, RunRecord
 from dsregress.probe.scenario import Scenario
 from dsregress.report.answers import fit as fit_report
-from dsregress.run.matrix import CellMatrix
-from dsregress.run.measure import measure
-from dsregress.store import Store, newest
+from dsregress.run.cell_matrix import CellMatrix
+from dsregress.run.measure import measure_cells
+from dsregress.store import Store, newest_by_cell
 from vgpu.figures import PhaseReading
 
 GIB = 1 << 30
@@ -69,7 +69,7 @@ class SimulatedRuns:
         self.executor = FakeExecutor(behaviour)
 
     def run(self, cells: Sequence[Cell]) -> Iterable[Result]:
-        results = measure(
+        results = measure_cells(
             CellMatrix(cells=tuple(cells), skipped=()),
             [Environment(stack=stack, lock_sha256="l") for stack in STACKS],
             STACKS[0],
@@ -80,7 +80,7 @@ class SimulatedRuns:
             watch=QuietWatch(),
             fresh=False,
         )
-        return newest(results).values()
+        return newest_by_cell(results).values()
 
     @property
     def simulated(self) -> list[str]:

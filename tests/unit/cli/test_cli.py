@@ -13,7 +13,7 @@ import pytest
 from dsregress import cli
 from dsregress.cli import signals
 from dsregress.cli.progress import Estimate, duration_text
-from dsregress.cli.stored import first_release, stack_id, stack_ids
+from dsregress.cli.stored_results import first_release, stack_id, stack_ids
 from dsregress.envs import hardware
 from dsregress.envs.installer import Installer
 from dsregress.envs.recipe import CpuBuilds
@@ -68,7 +68,7 @@ RunCommand = Callable[..., CommandResult]
 def say(capsys: pytest.CaptureFixture[str]) -> RunCommand:
     def call(*arguments: str) -> CommandResult:
         with pytest.raises(SystemExit) as caught:
-            cli.main(arguments)
+            cli.run_command_line(arguments)
         captured = capsys.readouterr()
         assert isinstance(caught.value.code, int)
         return CommandResult(caught.value.code, captured.out, captured.err)
@@ -148,7 +148,7 @@ def test_a_signal_that_comes_while_an_error_is_said_is_an_interruption(
     def late(words: list[str]) -> int:
         raise signals.Interrupted(signal.SIGTERM)
 
-    monkeypatch.setattr(cli, "_exit_code", late)
+    monkeypatch.setattr(cli, "_exit_code_of_call", late)
     assert say("scenarios").code == 143
 
 

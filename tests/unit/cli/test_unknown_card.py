@@ -33,7 +33,7 @@ def _stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     with pytest.raises(SystemExit) as ended:
-        cli.main(arguments)
+        cli.run_command_line(arguments)
     out, err = capsys.readouterr()
     assert ended.value.code == EXIT_OK, err
     assert "no such GPU" not in err

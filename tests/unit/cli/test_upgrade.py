@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dsregress.cli import cli
-from dsregress.cli.stored import way
+from dsregress.cli.stored_results import way
 from dsregress.errors import NothingMeasured, UsageError
 from tests.paths import ROOT
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from dsregress.advice.gpus import estimate
 from dsregress.cli import cli
-from dsregress.run import accuracy
+from dsregress.run import published_points
 from tests.paths import ROOT
 
 BUNDLE = ROOT / "results" / "2026-11-24-accuracy.jsonl.gz"
@@ -32,7 +32,7 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = ["accuracy", "--results", str(BUNDLE), "--markdown", str(page), "--json", str(values)]
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DSREGRESS_ENVIRONMENTS", str(folder / "environments"))
-        patched.setattr(accuracy, "session", missing)
+        patched.setattr(published_points, "open_session", missing)
         run = CliRunner().invoke(cli, given)
     assert page.exists(), run.output
     return folder

@@ -113,7 +113,7 @@ def built(folder: Path, number: str) -> Environment:
         f"{sys.version_info.major}.{sys.version_info.minor}", f"mine=={number}", "helper==1.0"
     )
     installer = tiny_packages.installer(folder / "index", folder)
-    return venv.build(locked, folder=folder / "work", installer=installer, gpu=False, framework="mine")
+    return venv.build_venv(locked, folder=folder / "work", installer=installer, gpu=False, framework="mine")
 
 
 @pytest.mark.slow

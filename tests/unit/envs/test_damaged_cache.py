@@ -43,7 +43,7 @@ def built(folder: Path, *requirements: str, installer: Installer | None = None) 
     shutil.rmtree(folder / "work", ignore_errors=True)
     locked = tiny_packages.locked(PYTHON, *(requirements or ("mine==1.0", "helper==1.0")))
     installer = installer or tiny_packages.installer(folder / "index", folder)
-    return venv.build(locked, folder=folder / "work", installer=installer, gpu=False, framework="mine")
+    return venv.build_venv(locked, folder=folder / "work", installer=installer, gpu=False, framework="mine")
 
 
 @pytest.fixture

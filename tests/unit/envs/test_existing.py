@@ -55,7 +55,7 @@ def read(path: Path | str, tmp_path: Path, **more: object) -> Environment:
         "installer": tiny_packages.installer(tmp_path / "index", tmp_path / "cache"),
         **more,
     }
-    return existing.read(str(path), **arguments)  # type: ignore[arg-type]  # keyword by keyword
+    return existing.read_interpreter(str(path), **arguments)  # type: ignore[arg-type]  # keyword by keyword
 
 
 def test_its_stack_has_its_versions_and_no_path(index: Path, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_what_it_prints_at_its_start_is_not_taken_for_an_answer(index: Path, tmp
     ],
 )
 def test_its_label_is_what_a_reader_recognises_and_no_users_name(prefix: str, label: str) -> None:
-    assert existing._label(prefix) == label
+    assert existing._interpreter_label(prefix) == label
 
 
 def script(file: Path, text: str) -> Path:

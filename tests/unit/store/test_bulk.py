@@ -91,4 +91,4 @@ def test_what_processes_return_comes_in_order_and_nothing_of_them_stays() -> Non
 
 def test_work_is_done_where_no_system_call_says_which_processors_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
-    assert list(bulk.in_order(sum, [[1], [2, 3]])) == [6]
+    assert list(bulk.map_families(sum, [[1], [2, 3]])) == [6]

@@ -14,7 +14,7 @@ import pytest
 from dsregress import cli
 from dsregress.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION
 from dsregress.model import Result
-from dsregress.store import Store, StoredWorkloads, bundle, schema
+from dsregress.store import Store, StoredWorkloads, bundle_file, schema
 from dsregress.store.checksum import is_as_written, with_checksum
 from dsregress.store.publishing import publish
 from tests.builders import synthetic
@@ -56,7 +56,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[object, li
 
     def called(*sources: object) -> tuple[object, list[str]]:
         with pytest.raises(SystemExit) as ended:
-            cli.main(["report", *map(str, sources), "--baseline", BASELINE])
+            cli.run_command_line(["report", *map(str, sources), "--baseline", BASELINE])
         return ended.value.code, capsys.readouterr().err.splitlines()
 
     return called
@@ -155,7 +155,7 @@ def test_a_bundle_of_before_has_no_checksums_and_is_read(folder: Path, report: R
             )
         )
     )
-    assert bundle.header(str(file)).schema == 1
+    assert bundle_file.read_header(str(file)).schema == 1
     assert report(file) == (EXIT_REGRESSION, [])
 
 

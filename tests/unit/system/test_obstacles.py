@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from dsregress.errors import EnvironmentUnavailable
-from dsregress.system.obstacles import refused
+from dsregress.system.obstacles import obstacle_error
 
 
 def _refusal(folder: Path) -> EnvironmentUnavailable:
     with pytest.raises((FileExistsError, FileNotFoundError, NotADirectoryError)) as caught:
         folder.mkdir(parents=True, exist_ok=True)
-    return refused(EnvironmentUnavailable, "cannot be written", caught.value, where=folder, hint="free space")
+    return obstacle_error(EnvironmentUnavailable, "cannot be written", caught.value, where=folder, hint="free space")
 
 
 def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
@@ -37,5 +37,5 @@ def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:
 
 def test_any_other_reason_keeps_the_advice(tmp_path: Path) -> None:
     full = OSError(28, "No space left on device", str(tmp_path / "x"))
-    error = refused(EnvironmentUnavailable, "cannot be written", full, where=tmp_path, hint="free space")
+    error = obstacle_error(EnvironmentUnavailable, "cannot be written", full, where=tmp_path, hint="free space")
     assert str(error) == f"{tmp_path}: cannot be written: No space left on device; free space"

@@ -10,7 +10,7 @@ from dsregress.versions.installed import Installed
 
 
 def read(text: str, file: str = "requirements.txt") -> Installed:
-    return installed.read(text.encode(), file)
+    return installed.read_packages(text.encode(), file)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_markers_are_of_this_machine_and_other_files_are_named() -> None:
 
 
 def test_a_shell_that_writes_utf_16_is_read() -> None:
-    assert installed.read("torch==2.5.1\r\n".encode("utf-16"), "x.txt").versions == {"torch": "2.5.1"}
+    assert installed.read_packages("torch==2.5.1\r\n".encode("utf-16"), "x.txt").versions == {"torch": "2.5.1"}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_line_that_cannot_be_read_is_named(text: str, message: str) -> None:
 
 def test_bytes_are_no_requirements() -> None:
     with pytest.raises(UsageError, match="x.txt: not a text file"):
-        installed.read(b"\x7fELF\xfa", "x.txt")
+        installed.read_packages(b"\x7fELF\xfa", "x.txt")
 
 
 LOCK = """

@@ -68,10 +68,10 @@ def ray_errors(address: str = "") -> Iterator[None]:
     try:
         yield
     except Exception as error:  # Ray raises all kinds, and plain ones too
-        raise fault(error, address) from None
+        raise ray_fault(error, address) from None
 
 
-def fault(error: BaseException, address: str = "") -> EnvironmentUnavailable:
+def ray_fault(error: BaseException, address: str = "") -> EnvironmentUnavailable:
     """Return Ray's error as one line: the cause, and what to do."""
     text = re.sub(r"\s+", " ", str(error)).strip()
     where = f"{_WHERE} {address}".strip()

@@ -46,7 +46,7 @@ class Sharding:
     loss_scale_power: int = 8  #: the first loss scale of fp16 is two to this
 
 
-def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
+def deepspeed_config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     """Return the configuration that ``deepspeed.initialize`` gets."""
     from dsregress.probe.frameworks import integrations
     from dsregress.probe.workloads.workload import SCHEDULES, Workload, pick
@@ -110,7 +110,7 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
         settings["optimizer"] = {"type": "AdamW", "params": {**adam(work), "torch_adam": True}}
     if shard.gradient_accumulation_dtype is not None:
         settings["data_types"] = {"grad_accum_dtype": shard.gradient_accumulation_dtype}
-    return integrations.complete(
+    return integrations.complete_settings(
         settings, shard.integration, hidden_size=hidden_size, world_size=work.world_size, work=work
     )
 

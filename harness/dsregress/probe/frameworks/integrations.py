@@ -19,7 +19,7 @@ from dsregress.probe.choices import CHOICES
 INTEGRATIONS = CHOICES["integration"]
 
 
-def complete(
+def complete_settings(
     settings: Mapping[str, Any], integration: str, *, hidden_size: int, world_size: int, work: Any
 ) -> dict[str, Any]:
     """Return a new dictionary for ``deepspeed.initialize``. ``work`` is a `dsregress.probe.workloads.workload.Workload`.

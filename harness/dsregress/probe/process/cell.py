@@ -32,7 +32,7 @@ from dsregress.probe.border.wire import CellRequest, Detail, RankRecord, RunReco
 from dsregress.probe.framework import Framework
 from dsregress.probe.process import meeting
 from dsregress.probe.process.lazy_imports import import_all
-from dsregress.probe.process.rank import run
+from dsregress.probe.process.rank import run_rank
 from dsregress.probe.process.rank_file import Unreadable, rank_file, read_record
 from dsregress.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound
 from vgpu.replacing import working_folder
@@ -66,7 +66,7 @@ class OpenGate:
         import_all(modules)
 
 
-def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:
+def execute_cell(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:
     """Run a cell to its end, write ``record.json`` to ``folder`` however the cell ends, and return the record."""
     framework: Framework = import_adapter(request.framework)
     processes = request.local_ranks or framework.world_size(request.parameters, request.device)
@@ -82,7 +82,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
             if prepare := getattr(framework, "prepare", None):
                 prepare(request, folder)
             try:
-                _measure(request, here, shape, folder, rounds, benchmark, gate)
+                _measure_ranks(request, here, shape, folder, rounds, benchmark, gate)
             except CellEnded:
                 if (again := getattr(framework, "again", None)) and again(folder):
                     continue
@@ -110,7 +110,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
     if record.ranks and (outside := isolation.changed_outside(folder)):
         record.ranks[0].notes.append(_kept_apart(outside))
     isolation.discard(folder)
-    record.round_s = [_seconds(timed) for timed in counted]
+    record.round_s = [_longest_rank_s(timed) for timed in counted]
     record.costs = [timed.cost for timed in counted]
     record.clocks = [timed.clocks for timed in counted if timed.clocks is not None]
     record.discarded_rounds = sum(timed.discarded for timed in counted)
@@ -129,7 +129,7 @@ def _kept_apart(paths: Sequence[str]) -> str:
     return f"the program changed {paths[0]}{more}: discarded with the run, your files are as they were"
 
 
-def _measure(
+def _measure_ranks(
     request: CellRequest,
     here: Sequence[int],
     shape: Mapping[str, Any],
@@ -140,9 +140,9 @@ def _measure(
 ) -> None:
     """Start the ranks and add their timed ``rounds``. Raise CellEnded if a rank fails."""
     with (
-        meeting.variables(request.rendezvous, folder) as where,
+        meeting.rendezvous_variables(request.rendezvous, folder) as where,
         Ranks(
-            lambda rank, channel: run(request, rank, folder, channel, shape),
+            lambda rank, channel: run_rank(request, rank, folder, channel, shape),
             here,
             int(request.parameters["world_size"]) if request.rendezvous else len(here),
             folder,
@@ -156,14 +156,14 @@ def _measure(
             with contextlib.suppress(EnoughRounds):
                 benchmark.pedantic(
                     lambda: rounds.append(ranks.round()),
-                    setup=lambda: gate.pass_through(_seconds(rounds[-1]) if rounds else None),
+                    setup=lambda: gate.pass_through(_longest_rank_s(rounds[-1]) if rounds else None),
                     rounds=request.rounds,
                     warmup_rounds=request.warmup_rounds,
                 )
             benchmark.has_error = len(rounds) <= request.warmup_rounds  # not if enough were run
 
 
-def _seconds(timed: TimedRound) -> float:
+def _longest_rank_s(timed: TimedRound) -> float:
     return sum(timed.seconds.values())
 
 
@@ -238,7 +238,7 @@ def test_scenario(cell: Any, benchmark: Any) -> None:
         os.environ.setdefault(variable, value)
     import_adapter(request.framework).preload("cpu")
     with tempfile.TemporaryDirectory() as folder, working_folder(Path(folder)):  # as the probe's server runs a cell
-        record = execute(request, Path(folder), benchmark, OpenGate())
+        record = execute_cell(request, Path(folder), benchmark, OpenGate())
     assert record.outcome == "passed", f"{record.outcome} in {record.stage}: {record.signature}\n{record.log_tail}"
     numerics = record.ranks[0].numerics
     if numerics is not None:

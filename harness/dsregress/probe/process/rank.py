@@ -49,7 +49,7 @@ TRUTH_STEPS = WARMUP_STEPS + 2
 Announce = Callable[[str], None]
 
 
-def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: Mapping[str, Any]) -> None:
+def run_rank(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: Mapping[str, Any]) -> None:
     """Measure, send ``{"at": "measured"}`` to the cell's process, then run a round for each ``{"do": "round"}``.
 
     Leaves ``rank-N.json``. Exceptions of the framework pass through.
@@ -75,7 +75,7 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         framework.run(request, rank, heartbeat, measured, channel)
         return
     if request.explain:
-        _explain(framework, request, rank, folder, shape, heartbeat)
+        _explain_rank(framework, request, rank, folder, shape, heartbeat)
         channel.send({"at": "measured", "imported": []})
         channel.receive()
         return
@@ -87,7 +87,7 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         measured(measurement.record, measurement.detail)
         if request.device == "cpu":
             scheduling.keep_to_own_cores(int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]))
-        _timed_rounds(measurement.training, channel, _stopwatch(framework, request))
+        _timed_rounds(measurement.training, channel, _stopwatch_of(framework, request))
 
 
 class RankMeasurement:
@@ -205,7 +205,7 @@ def _profilable(device: str) -> AbstractContextManager[None]:
     return backward_on_this_thread()
 
 
-def _stopwatch(framework: Framework, request: CellRequest) -> Stopwatch:
+def _stopwatch_of(framework: Framework, request: CellRequest) -> Stopwatch:
     make = getattr(framework, "stopwatch", None)
     own: Stopwatch | None = make(request.device) if make is not None else None
     return own or HostStopwatch()
@@ -225,7 +225,7 @@ def _timed_rounds(training: Training, channel: Channel, stopwatch: Stopwatch) ->
         channel.send({"at": "round", "seconds": seconds, "cost": asdict(phases.cost), "clocks": clocks})
 
 
-def _explain(
+def _explain_rank(
     framework: Framework, request: CellRequest, rank: int, folder: Path, shape: Mapping[str, Any], heartbeat: Heartbeat
 ) -> None:
     """Run the same init and steps as in `RankMeasurement`, observed: leave ``explanation-N.json`` next to the record."""

@@ -172,7 +172,7 @@ def run(
     channel: Channel,
     messages: Messages | None = None,
 ) -> None:
-    """Do all the work of one rank (see `dsregress.probe.process.rank.run`).
+    """Do all the work of one rank (see `dsregress.probe.process.rank.run_rank`).
 
     Call ``measured`` once everything untimed is measured, then run the rounds that the host requests. ``messages`` are
     given only to a rank that is simulated for its messages alone. Exceptions of the program pass through; raise
@@ -305,7 +305,7 @@ def holders(called: Any) -> Iterator[tuple[str, str, Any]]:
     from dsregress.probe.frameworks import zero_holders
     from dsregress.probe.programs import facts
 
-    return zero_holders.of(called) if facts.is_engine(called) else iter(())
+    return zero_holders.engine_holders(called) if facts.is_engine(called) else iter(())
 
 
 _SELF = sys.modules[__name__]

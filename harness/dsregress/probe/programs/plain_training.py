@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from dsregress.probe.framework import Meter
-from dsregress.probe.oracles.training import Trained
+from dsregress.probe.oracles.reference_training import Trained
 from dsregress.probe.programs import facts, random_state, running, steps
 from dsregress.probe.programs.measuring import ProgramEnded
 from dsregress.probe.programs.plain_engine import DTYPES, PlainEngine

@@ -44,7 +44,7 @@ This process on Ray node 10.0.0.7 was started with:
     ],
 )
 def test_a_complaint_is_one_line_that_says_what_to_do(error: Exception, line: str) -> None:
-    assert str(cluster.fault(error, "head:6379")) == line
+    assert str(cluster.ray_fault(error, "head:6379")) == line
 
 
 @pytest.mark.parametrize("address", ["head", "head:", ":6379", "ray://head"])
