@@ -66,7 +66,7 @@ class Training(Protocol):
 class Framework(Protocol):
     """The module-level names of an adapter.
 
-    Those of an adapter that has no job of its own to start are optional, and `dsregress.probe.programs.adapter` has them:
+    Those of an adapter that has no job of its own to start are optional, and `programs.program_adapter` has them:
 
     - ``prepare(request, folder)`` is called before ranks are forked, with the run's folder;
     - ``again(folder)`` returns True if a cell whose ranks have failed is to be retried, from `prepare` on;
