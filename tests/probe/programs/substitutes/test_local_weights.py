@@ -113,7 +113,7 @@ def test_an_unknown_name_is_one_line_with_the_way_out(folder: Path, kind: type) 
         kind.from_pretrained("nobody-inc/Nothing-7B-Base")  # type: ignore[attr-defined]
     assert "nobody-inc/Nothing-7B-Base" in str(refused.value)
     assert signature_of(refused.value).endswith("and name DIR")  # nothing is cut off
-    assert str(refused.value).startswith("test_weights.py:")
+    assert str(refused.value).startswith("test_local_weights.py:")
     assert "\n" not in str(refused.value)
 
 

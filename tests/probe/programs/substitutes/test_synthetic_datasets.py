@@ -98,7 +98,7 @@ def test_without_the_flag_it_is_one_line_that_names_it(tmp_path: Path) -> None:
         with pytest.raises(NotHere, match="the data set saved "):
             datasets.load_from_disk(str(tmp_path / "saved"))
     assert "\n" not in str(refused.value)
-    assert str(refused.value).startswith("test_data.py:")
+    assert str(refused.value).startswith("test_synthetic_datasets.py:")
 
 
 def test_the_users_files_are_loaded_as_they_are(tmp_path: Path) -> None:

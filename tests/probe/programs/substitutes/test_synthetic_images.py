@@ -180,7 +180,7 @@ def test_what_is_there_is_loaded_as_it_is(tmp_path: Path) -> None:
 def test_without_the_flag_and_of_unknown_sets_it_is_one_line() -> None:
     with made_up_images(False):
         datasets = imported("datasets")
-        with pytest.raises(NotHere, match="test_images.py:.* CIFAR10 is not in data: give --synthetic-data"):
+        with pytest.raises(NotHere, match="test_synthetic_images.py:.* CIFAR10 is not in data: give --synthetic-data"):
             datasets.CIFAR10("data", download=True)
     with made_up_images(True), pytest.raises(NotHere, match="Odd is not in data: put its files there"):
         datasets.Odd("data")
