@@ -98,7 +98,7 @@ def simulated_ranks(parameters: Mapping[str, Any]) -> tuple[int, ...]:
     return ranks_of(str(parameters["rank"]), int(parameters["world_size"]))
 
 
-def prepare(request: CellRequest, folder: Path) -> None:
+def prepare_run(request: CellRequest, folder: Path) -> None:
     """Make the folder in which all ranks of a run work, before they are forked."""
     from dsregress.probe.programs.world import peer_ranks, workplace
 
@@ -107,9 +107,9 @@ def prepare(request: CellRequest, folder: Path) -> None:
         peer_ranks.make_messages_folder(folder, simulated_ranks(request.parameters))
 
 
-def again(folder: Path) -> bool:
+def prepare_retry(folder: Path) -> bool:
     """Return True if the cell should be retried because the program needs a column that the synthetic data lacked.
-    `prepare` must then be called again."""
+    `prepare_run` must then be called again."""
     from dsregress.probe.programs.substitutes import more_columns
     from dsregress.probe.programs.world import peer_ranks, workplace
 
@@ -165,7 +165,7 @@ def _tuples(card: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) for name, value in card.items() if isinstance(value, list)}
 
 
-def run(
+def run_rank(
     request: CellRequest,
     rank: int,
     heartbeat: Heartbeat,
@@ -252,14 +252,14 @@ def run(
 def _unmeasured(request: CellRequest) -> Callable[[int, Messages], None]:
     """Return the function that runs a rank which is simulated for its messages alone."""
 
-    def run_rank(rank: int, messages: Messages) -> None:
+    def run_sender(rank: int, messages: Messages) -> None:
         os.environ["RANK"] = str(rank)
         unexplained = dataclasses.replace(request, explain=False)
         host, channel = pair()
         host.send({"do": "stop"})  # it runs no round
-        run(unexplained, rank, Heartbeat(lambda message: None), lambda record, detail: None, channel, messages)
+        run_rank(unexplained, rank, Heartbeat(lambda message: None), lambda record, detail: None, channel, messages)
 
-    return run_rank
+    return run_sender
 
 
 def _places(request: CellRequest) -> Callable[[Path], None]:
@@ -276,7 +276,7 @@ def _places(request: CellRequest) -> Callable[[Path], None]:
 def _repeated(request: CellRequest) -> Callable[[Mapping[str, Any], int], None]:
     """Return the function with which a rank repeats the program for `truth.program_truth`."""
 
-    def run_rank(order: Mapping[str, Any], rank: int) -> None:
+    def repeat_rank(order: Mapping[str, Any], rank: int) -> None:
         from dsregress.probe.programs.truth import plain_training
         from dsregress.probe.programs.world import workplace
 
@@ -293,7 +293,7 @@ def _repeated(request: CellRequest) -> Callable[[Mapping[str, Any], int], None]:
                     names = ("perturbations", "dtype", "starts")
                     plain_training.train_plainly(*program, order["steps"], **{name: order[name] for name in names})
 
-    return run_rank
+    return repeat_rank
 
 
 #: Whose code counts as the framework's own (see `dsregress.probe.holders.sites`).
