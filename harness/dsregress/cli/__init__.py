@@ -35,7 +35,6 @@ COMMANDS = {
     "recommend": "Choose the release to pin, from stored results.",
     "diagnose": "Look up an out-of-memory message or a traceback in the stored failures.",
     "upgrade": "Check whether the packages of a requirements file can be upgraded, from stored results.",
-    "accuracy": "Compare the simulation with published measurements on GPUs.",
     "report": "Report stored results, without measuring anything.",
     "bundle": "Pack a folder of results into one compressed file, to publish it.",
     "show": "Print stored measurements of cells.",
