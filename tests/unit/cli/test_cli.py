@@ -112,7 +112,10 @@ def test_every_command_explains_itself(say: RunCommand, command: list[str]) -> N
         (["fit", "tiny", "--gpu", "H200", "--max-layers", "0"], "Invalid value for '--max-layers'"),
         (["fit", "tiny", "--gpu", "H200", "--max-layers", "1000000000"], "Invalid value for '--max-layers'"),
         (["remedies", "tiny", "--ranks", "1" + "0" * 20], "Invalid value for '--ranks'"),
-        (["bisect", "--scenario", "tiny", "--rounds", "1" + "0" * 20], "Invalid value for '--rounds'"),
+        (["bisect", "--scenario", "tiny", "--most-rounds", "1" + "0" * 20], "Invalid value for '--most-rounds'"),
+        (["recommend", "--program", "python x.py", "--tiny"], "No such option '--tiny'."),
+        (["upgrade", "--from", "x", "--program", "python x.py", "--steps", "2"], "No such option '--steps'."),
+        (["diagnose", "x", "--program", "python x.py", "--rank", "1"], "No such option '--rank'"),
         (["regres"], "No such command 'regres'. Did you mean 'regress'?"),
         (["nonsense"], "No such command 'nonsense'."),
         (
