@@ -85,10 +85,10 @@ def report(session: nox.Session) -> None:
 
 
 @nox.session
-def matrix(session: nox.Session) -> None:
-    """Print the stacks as JSON for a CI matrix."""
+def stacks(session: nox.Session) -> None:
+    """List the stacks; with `-- --json -`, for a CI matrix."""
     install(session)
-    harness(session, "matrix", *session.posargs)
+    harness(session, "stacks", *session.posargs)
 
 
 @nox.session

@@ -39,12 +39,11 @@ COMMANDS = {
     "bundle": "Pack a folder of results into one compressed file, to publish it.",
     "show": "Print stored measurements of cells.",
     "scenarios": "List scenarios, their variants and remedies.",
-    "stacks": "List the configured stacks and those with results.",
+    "stacks": "List the configured stacks and those with results; or print them as JSON for a CI matrix.",
     "env": "Build a stack's environment and print the path of its interpreter.",
     "skeleton": "Make a checkpoint without weights from a model's configuration.",
     "images": "List or remove the container images of stacks.",
     "clean": "Remove environments that no configured stack uses.",
-    "matrix": "Print the stacks of a run as JSON, for a CI matrix.",
 }
 
 #: The least exit code on which `git bisect run` stops.
