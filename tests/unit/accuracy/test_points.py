@@ -7,19 +7,20 @@ import dataclasses
 import msgspec
 import pytest
 
-from dsregress.advice import accuracy, gpus
-from dsregress.advice.accuracy import PredictedFigure, PublishedPoint, Reading, Speed
+from dsregress.advice import gpus
 from dsregress.errors import UsageError
 from dsregress.model import Cell, Failed, Outcome, Passed
 from dsregress.probe.border.wire import RankRecord, RunRecord
 from dsregress.probe.program import program
+from tests.accuracy import points
+from tests.accuracy.points import PredictedFigure, PublishedPoint, Reading, Speed
 from tests.builders.cells import cell, result_of
 from vgpu.figures import MemoryReading, PhaseReading
 
 GIB = 1 << 30
 
 
-def point(*readings: Reading, unit: accuracy.Unit = "GiB") -> PublishedPoint:
+def point(*readings: Reading, unit: points.Unit = "GiB") -> PublishedPoint:
     return PublishedPoint(
         name="p", grade="A", measured_on="1 GPU", line="train.py", gpu="H100-80G", steps=2, deepspeed="0.16.4",
         unknown="", unit=unit, readings=readings,
@@ -35,7 +36,7 @@ def read(at: str, step: int, allocated: float, peak: float = 0.0) -> MemoryReadi
 
 def figures(point: PublishedPoint, *taken: MemoryReading) -> tuple[PredictedFigure, ...]:
     record = RunRecord(outcome="passed", ranks=[RankRecord(rank=0, readings=list(taken))])
-    return accuracy.answer(point, result_of(of_torch(cell("0.16.4", "sim")), record)).figures
+    return points.compare_point(point, result_of(of_torch(cell("0.16.4", "sim")), record)).figures
 
 
 def of_torch(cell: Cell) -> Cell:
@@ -106,7 +107,7 @@ def test_reserved_bytes_are_predicted_as_a_range() -> None:
 
 
 def test_errors_are_counted_over_the_figures_that_have_a_prediction() -> None:
-    answer = accuracy.PointAnswer(
+    answer = points.PointAnswer(
         point=point(),
         cell="c",
         torch="2.13.0",
@@ -118,7 +119,7 @@ def test_errors_are_counted_over_the_figures_that_have_a_prediction() -> None:
             figure("peak", 5 * GIB, None),
         ),
     )
-    (peak,) = accuracy.errors([answer])
+    (peak,) = points.errors([answer])
     assert (peak.quantity, peak.figures, peak.as_printed, peak.within) == ("peak", 3, 2, 2)
     assert peak.median_bytes == pytest.approx(0.004 * GIB, rel=1e-6)
     assert (peak.mean_share, peak.largest_share) == (pytest.approx(0.025), pytest.approx(0.05))
@@ -131,21 +132,21 @@ def test_errors_are_counted_over_the_figures_that_have_a_prediction() -> None:
 def test_a_point_is_complete_where_its_job_ended_well_and_each_figure_has_a_prediction(
     outcome: Outcome, predicted: int | None, is_incomplete: bool
 ) -> None:
-    answer = accuracy.PointAnswer(
+    answer = points.PointAnswer(
         point=point(), cell="c", torch="2.13.0", outcome=outcome, figures=(figure("peak", 2 * GIB, predicted),)
     )
-    assert bool(accuracy.incomplete([answer])) is is_incomplete
-    assert bool(accuracy.missed([answer])) is (predicted is not None)
+    assert bool(points.incomplete([answer])) is is_incomplete
+    assert bool(points.missed([answer])) is (predicted is not None)
 
 
 def test_points_are_chosen_by_globs() -> None:
-    chosen = accuracy.points(["gpt2_zero*", "offload_states"])
+    chosen = points.read_points(["gpt2_zero*", "offload_states"])
     assert {one.name.partition("-")[0] for one in chosen} == {"gpt2_zero", "offload_states"}
     with pytest.raises(UsageError, match="no such point: gpt3"):
-        accuracy.points(["gpt3"])
+        points.read_points(["gpt3"])
 
 
-@pytest.mark.parametrize("one", accuracy.points(), ids=lambda one: one.name)
+@pytest.mark.parametrize("one", points.read_points(), ids=lambda one: one.name)
 def test_every_point_of_the_table_can_be_launched(one: PublishedPoint) -> None:
     scenario = program(version=1, line=one.line, folder=one.folder, gpu=gpus.card(one.gpu).name, steps=one.steps)
     assert scenario.parameters["world_size"] >= 1
@@ -154,18 +155,18 @@ def test_every_point_of_the_table_can_be_launched(one: PublishedPoint) -> None:
 
 
 def test_points_have_names_of_their_own() -> None:
-    names = [one.name for one in accuracy.points()]
+    names = [one.name for one in points.read_points()]
     assert len(set(names)) == len(names)
 
 
-def fast(name: str, gpu: str, source: str, measured_s: float, roofline_s: float) -> accuracy.PointAnswer:
+def fast(name: str, gpu: str, source: str, measured_s: float, roofline_s: float) -> points.PointAnswer:
     published = msgspec.structs.replace(
         point(), name=name, gpu=gpu, source=source, speed=Speed(rate=measured_s, unit="s")
     )
-    step = accuracy.PredictedStep(
+    step = points.PredictedStep(
         measured_s=measured_s, bound_s=measured_s / 3, matmul_s=0.0, memory_s=0.0, communication_s=0.0, roofline_s=roofline_s
     )  # fmt: skip
-    return accuracy.PointAnswer(point=published, cell="c", torch="2.13.0", outcome=Passed(), figures=(), step=step)
+    return points.PointAnswer(point=published, cell="c", torch="2.13.0", outcome=Passed(), figures=(), step=step)
 
 
 def test_a_rate_and_what_a_step_has_of_it_give_its_seconds() -> None:
@@ -181,14 +182,14 @@ def test_a_factor_is_tried_on_points_that_it_was_not_taken_from() -> None:
         fast("d", "H200", "u", 2.0, 1.0),
         fast("e", "V100-32G", "v", 9.0, 1.0),
     ]
-    found = accuracy.calibration(answers)
+    found = points.calibration(answers)
     assert found is not None
     assert found.factors == {"8.0": pytest.approx(1.35), "9.0": 2.0}  # one point of an architecture gives none
     assert found.errors["a"] == pytest.approx(1.5 / 1.2 - 1)
     assert found.errors["b"] == pytest.approx(1.2 / 1.5 - 1)
     assert found.errors_elsewhere["c"] == pytest.approx(1.35 / 2 - 1)
     assert found.above_twice_the_bound == 5
-    assert accuracy.calibration(answers[:2]) is None
+    assert points.calibration(answers[:2]) is None
 
 
 def test_a_step_time_is_computed_from_what_the_simulated_job_did() -> None:
@@ -197,12 +198,12 @@ def test_a_step_time_is_computed_from_what_the_simulated_job_did() -> None:
     simulated = of_torch(cell("0.16.4", "sim"))
     simulated = msgspec.structs.replace(simulated, parameters={**simulated.parameters, "world_size": 8})
     published = msgspec.structs.replace(point(), speed=Speed(rate=2.0, unit="s"))
-    step = accuracy.answer(published, result_of(simulated, record)).step
+    step = points.compare_point(published, result_of(simulated, record)).step
     assert step is not None
     assert step.bound_s == pytest.approx(10**15 / 989.4e12)
     assert step.matmul_s == pytest.approx(step.bound_s / 0.803)
     assert step.ratio == pytest.approx(2.0 / (step.matmul_s + step.memory_s))
     older = RunRecord(outcome="passed", ranks=[RankRecord(rank=0, phases={"forward": PhaseReading(flops=10**15)})])
-    answer = accuracy.answer(published, result_of(simulated, older))
+    answer = points.compare_point(published, result_of(simulated, older))
     assert answer.step is None
-    assert accuracy.incomplete([answer]) == (answer,)
+    assert points.incomplete([answer]) == (answer,)

@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dsregress.benchmarks.figures import BenchmarkFigure, measured
 from dsregress.envs import hardware, venv
 from dsregress.envs.installer import Installer
 from dsregress.envs.recipe import CpuBuilds, recipe
 from dsregress.model import LockedStack
 from dsregress.system.scratch import scratch_folder
+from tests.benchmarks.figures import BenchmarkFigure, measured
 
 _MB = 1e6
 

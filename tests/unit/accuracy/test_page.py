@@ -6,9 +6,9 @@ import json
 
 import msgspec
 
-from dsregress.advice.accuracy import PointAnswer, PredictedFigure, PredictedStep, PublishedPoint, Reading, Speed
 from dsregress.model import Failed, Passed
-from dsregress.report.answers import accuracy
+from tests.accuracy import page
+from tests.accuracy.points import PointAnswer, PredictedFigure, PredictedStep, PublishedPoint, Reading, Speed
 
 GIB = 1 << 30
 
@@ -54,7 +54,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def test_each_figure_is_a_row_in_the_unit_of_its_source() -> None:
-    found = rows(accuracy.as_text(ANSWERS))
+    found = rows(page.as_text(ANSWERS))
     assert [row[-3:] for row in found[:1]] == [["2.000", "2.000", "+0.000"]]
     assert found[1][-4:] == ["2.000", "3.000", "+1.000", "misses"]
     assert found[2][-3:] == ["2,147,483,648", "2,147,483,136", "-512"]
@@ -62,21 +62,21 @@ def test_each_figure_is_a_row_in_the_unit_of_its_source() -> None:
 
 
 def test_the_last_lines_say_what_failed_and_sum_up() -> None:
-    *_, failed, summary = accuracy.as_text(ANSWERS).splitlines()
+    *_, failed, summary = page.as_text(ANSWERS).splitlines()
     assert failed == "q: failed in import: no such module"
     assert summary == "2 of 4 figures of 2 published runs meet the goal, 1 are equal to the last digit"
 
 
 def test_the_page_names_why_a_prediction_misses_and_escapes_what_others_wrote() -> None:
-    page = accuracy.as_markdown(ANSWERS)
-    assert page.startswith("# Accuracy\n")
-    assert "- p, end: another torch\n" in page
-    assert "| q | a &#124; source | B | 4 A100 | 0.15.1 | the &lt;torch&gt; release |\n" in page
+    written = page.as_markdown(ANSWERS)
+    assert written.startswith("# Accuracy\n")
+    assert "- p, end: another torch\n" in written
+    assert "| q | a &#124; source | B | 4 A100 | 0.15.1 | the &lt;torch&gt; release |\n" in written
 
 
 def test_json_has_every_figure_in_bytes() -> None:
-    content = json.loads(accuracy.as_json(ANSWERS))
-    assert content["schema"] == accuracy.SCHEMA
+    content = json.loads(page.as_json(ANSWERS))
+    assert content["schema"] == page.SCHEMA
     assert [f["error_bytes"] for p in content["points"] for f in p["figures"]] == [0, GIB, -512, None]
     assert [f["is_within"] for p in content["points"] for f in p["figures"]] == [True, False, True, False]
     assert content["errors"][0]["figures"] == 3
@@ -85,25 +85,25 @@ def test_json_has_every_figure_in_bytes() -> None:
 def test_a_release_that_was_chosen_again_is_said_before_the_figures() -> None:
     (answer, other) = ANSWERS
     again = msgspec.structs.replace(answer.point, chosen_again="0.1 was tried first, and missed")
-    page = accuracy.as_markdown([msgspec.structs.replace(answer, point=again), other])
-    assert "\n- p: 0.1 was tried first, and missed\n" in page.partition("## Figures")[0]
-    assert "These choices were changed" not in accuracy.as_markdown(ANSWERS)
+    written = page.as_markdown([msgspec.structs.replace(answer, point=again), other])
+    assert "\n- p: 0.1 was tried first, and missed\n" in written.partition("## Figures")[0]
+    assert "These choices were changed" not in page.as_markdown(ANSWERS)
 
 
 def test_the_page_names_the_torch_of_the_cells() -> None:
-    assert "Predictions use torch 2.13.0, unless" in accuracy.as_markdown(ANSWERS)
+    assert "Predictions use torch 2.13.0, unless" in page.as_markdown(ANSWERS)
 
 
 def test_the_page_names_a_torch_where_every_point_has_packages_of_its_own() -> None:
     (answer, _) = ANSWERS
     named = msgspec.structs.replace(answer, point=msgspec.structs.replace(answer.point, packages={"torch": "2.3.1"}))
-    assert "Predictions use torch 2.13.0, unless" in accuracy.as_markdown([named])
+    assert "Predictions use torch 2.13.0, unless" in page.as_markdown([named])
 
 
 def test_a_figure_without_a_prediction_is_no_miss_that_a_reason_excuses() -> None:
     (answer, other) = ANSWERS
     unreached = msgspec.structs.replace(other, figures=(figure(None, explained="another rank"),))
-    assert "another rank" not in accuracy.as_markdown([answer, unreached])
+    assert "another rank" not in page.as_markdown([answer, unreached])
 
 
 def test_step_times_are_a_table_of_their_own_with_the_error_of_an_estimate() -> None:
@@ -116,7 +116,7 @@ def test_step_times_are_a_table_of_their_own_with_the_error_of_an_estimate() -> 
 
     on = {"a": ("A100-80G", 1.0), "b": ("A100-80G", 1.25), "c": ("H100-80G", 2.0), "d": ("H100-80G", 2.0)}
     answers = [fast(name, *given) for name, given in on.items()]
-    text = accuracy.as_text(answers)
+    text = page.as_text(answers)
     first = next(line.split() for line in text.splitlines() if line.startswith("a "))
     assert first == ["a", "1", "0.5", "0.75", "0.25", "0.1", "1", "1.00", "+25", "%", "+100", "%"]
     assert text.splitlines()[-1] == (
@@ -124,5 +124,5 @@ def test_step_times_are_a_table_of_their_own_with_the_error_of_an_estimate() -> 
         "or times 1.62 over all; an estimate is off by 10 % in the median and 25 % at most, elsewhere by 52 % and 100 %; "
         "3 of the jobs take more than twice their lower bound"
     )
-    assert "## Step time" in accuracy.as_markdown([*ANSWERS, *answers])
-    assert "## Step time" not in accuracy.as_markdown(ANSWERS)
+    assert "## Step time" in page.as_markdown([*ANSWERS, *answers])
+    assert "## Step time" not in page.as_markdown(ANSWERS)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from dsregress.benchmarks.figures import BenchmarkFigure, measured
-from dsregress.benchmarks.watching import PeakMemory
 from dsregress.launch.contract import Ended, Executor, RunPlan
 from dsregress.model import Cell, Environment, Passed
 from dsregress.probe.scenario import Scenario
+from tests.benchmarks.figures import BenchmarkFigure, measured
+from tests.benchmarks.watching import PeakMemory
 
 SCENARIO = "llama3_70b_zero3"
 #: (model, ranks, most seconds of processor time).

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from dsregress.benchmarks import watching
-from dsregress.benchmarks.figures import BenchmarkFigure, measured
 from dsregress.errors import EXIT_OK, EXIT_REGRESSION
 from dsregress.model import Result
 from dsregress.store import Store
 from dsregress.system.scratch import scratch_folder
+from tests.benchmarks import watching
+from tests.benchmarks.figures import BenchmarkFigure, measured
 
 _WORKLOAD = ("--scenario", "llama_zero3_backward", "--variant", "gradient_checkpointing=*", "--device", "cpu")
 

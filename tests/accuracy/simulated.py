@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsregress.advice import accuracy
-from dsregress.advice.accuracy import PointAnswer, PublishedPoint
 from dsregress.config.settings import Settings
 from dsregress.envs import hardware
 from dsregress.envs.installer import Installer
@@ -16,12 +14,13 @@ from dsregress.run import matrix, pipeline, workloads
 from dsregress.run.matrix import Selection
 from dsregress.run.session import session
 from dsregress.run.watch import Watch
+from tests.accuracy.points import PointAnswer, PublishedPoint, compare_point
 
 #: The parameters that identify a stored result as one of a point's program, even if other parameters have been renamed.
 _IDENTITY = ("program", "world_size", "rank", "gpu", "warmup_steps", "sources_sha256")
 
 
-def answers(
+def simulate_points(
     points: Sequence[PublishedPoint],
     settings: Settings,
     installer: Installer,
@@ -38,7 +37,7 @@ def answers(
         stacks = list({cell.stack.id: cell.stack for cell in missing}.values())
         with session(settings, stacks, watch, installer) as opened:
             results |= {result.cell.id: result for result in opened.newest(missing, fresh=fresh)}
-    return [accuracy.answer(point, results[cell.id]) for point, cell in zip(points, cells, strict=True)]
+    return [compare_point(point, results[cell.id]) for point, cell in zip(points, cells, strict=True)]
 
 
 def _cells(points: Sequence[PublishedPoint], settings: Settings, installer: Installer) -> list[Cell]:

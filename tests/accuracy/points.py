@@ -1,6 +1,6 @@
-"""Memory and step times that published jobs measured on real GPUs, compared with the simulation's predictions. Pure.
+"""Memory and step times that published jobs measured on real GPUs, compared with the simulation's predictions.
 
-The table is data: ``harness/dsregress/advice/measured/points.toml``, with the programs in the same folder.
+The table is data: ``tests/accuracy/measured/points.toml``, with the programs in the same folder.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Errors(msgspec.Struct, frozen=True, kw_only=True):
     largest_share: float | None
 
 
-def points(wanted: Sequence[str] = ()) -> tuple[PublishedPoint, ...]:
+def read_points(wanted: Sequence[str] = ()) -> tuple[PublishedPoint, ...]:
     """Return the points of the table whose names match one of these globs; all points if there are no globs.
 
     Raise UsageError if the table cannot be read or a glob matches no point.
@@ -194,7 +194,7 @@ def points(wanted: Sequence[str] = ()) -> tuple[PublishedPoint, ...]:
     try:
         table = msgspec.toml.decode(file.read_bytes(), type=_PointTable)
     except (OSError, ValueError) as error:  # msgspec's are ValueErrors
-        hint = "it belongs to the harness: install that again, or undo what was edited"
+        hint = "undo what was edited"
         raise UsageError(f"cannot be read: {error}", where=str(file), hint=hint) from None
     every = [
         msgspec.structs.replace(point, source=source.source, folder=str(_FOLDER / source.name))
@@ -208,7 +208,7 @@ def points(wanted: Sequence[str] = ()) -> tuple[PublishedPoint, ...]:
     return tuple(point for point in every if not wanted or any(fnmatch.fnmatch(point.name, glob) for glob in wanted))
 
 
-def answer(point: PublishedPoint, result: Result) -> PointAnswer:
+def compare_point(point: PublishedPoint, result: Result) -> PointAnswer:
     """Return the predictions of a point by the result of its simulated run."""
     taken = result.record.ranks[0].readings if result.record is not None and result.record.ranks else []
     return PointAnswer(

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 import msgspec
 import numpy as np
 
-from dsregress.benchmarks.figures import BenchmarkFigure, measured
 from dsregress.compare import compare
 from dsregress.compare.metrics import BY_NAME, STEP_TIME
 from dsregress.config.settings import Settings
@@ -30,6 +29,7 @@ from dsregress.model import Cell, Environment, Hardware, Passed, Result
 from dsregress.probe.scenario import BASE_VARIANT, Scenario
 from dsregress.run.pace import Budget, run_plan
 from dsregress.store import SCHEMA
+from tests.benchmarks.figures import BenchmarkFigure, measured
 
 SCENARIO = "llama_zero3_backward"
 

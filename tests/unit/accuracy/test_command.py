@@ -1,5 +1,5 @@
-"""Exit codes of ``accuracy``: a job that was not simulated to its end is neither a hit nor an excused miss. And where it
-stores what it simulates."""
+"""Exit codes of ``nox -s accuracy``: a job that was not simulated to its end is neither a hit nor an excused miss. And where
+it stores what it simulates."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from dsregress import cli
-from dsregress.advice.accuracy import PointAnswer, PredictedFigure, points
 from dsregress.config.settings import Settings
 from dsregress.model import Failed, Outcome, Passed
-from dsregress.run import accuracy
 from dsregress.store import Store
 from dsregress.store.publishing import publish
+from tests.accuracy import simulated
+from tests.accuracy.__main__ import main
+from tests.accuracy.points import PointAnswer, PredictedFigure, read_points
 from tests.builders.synthetic import stored_result
 
 GIB = 1 << 30
-(POINT,) = points(["mlp-fp32"])
+(POINT,) = read_points(["mlp-fp32"])
 FAILED = Failed("init", "ValueError: no")
 
 
@@ -43,13 +43,13 @@ def answer(predicted: int | None, outcome: Outcome, explained: str = "") -> Poin
 def test_the_exit_code_beside_a_point_that_is_predicted(
     second: PointAnswer, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(accuracy, "answers", lambda *_, **__: [answer(GIB, Passed()), second])
+    monkeypatch.setattr(simulated, "simulate_points", lambda *_, **__: [answer(GIB, Passed()), second])
     assert exit_code() == code
     assert ("not simulated to the end: mlp-fp32" in capsys.readouterr().err) is (code == 3)
 
 
 def test_no_prediction_at_all_is_nothing_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accuracy, "answers", lambda *_, **__: [answer(None, FAILED)])
+    monkeypatch.setattr(simulated, "simulate_points", lambda *_, **__: [answer(None, FAILED)])
     assert exit_code() == 4
 
 
@@ -68,13 +68,11 @@ def test_what_is_simulated_beside_a_bundle_is_stored_in_the_configured_folder(
         folders.append(settings.results)
         return [answer(GIB, Passed())]
 
-    monkeypatch.setattr(accuracy, "answers", answers)
+    monkeypatch.setattr(simulated, "simulate_points", answers)
     monkeypatch.setenv("DSREGRESS_RESULTS", str(tmp_path / "configured"))
     assert exit_code(*options, "--results", str(bundle)) == 0
     assert folders == [str(tmp_path / "configured")]
 
 
-def exit_code(*options: str) -> object:
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["accuracy", *options])
-    return caught.value.code
+def exit_code(*options: str) -> int:
+    return main(options)

@@ -1,4 +1,4 @@
-"""The answer to ``accuracy``: for a terminal, as the page docs/accuracy.md, as JSON."""
+"""The comparison for a terminal, as the page docs/accuracy.md, and as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Any
 
 import msgspec
 
-from dsregress.advice.accuracy import (
+from dsregress.advice.gpus import estimate
+from dsregress.model import Passed
+from dsregress.report.plain import aligned, markdown, markdown_table, plain
+from dsregress.wording.names import outcome_text
+from dsregress.wording.quantities import listing, plural
+from tests.accuracy.points import (
     ALLOWED_BYTES,
     ALLOWED_SHARE,
     Calibration,
@@ -18,12 +23,6 @@ from dsregress.advice.accuracy import (
     calibration,
     errors,
 )
-from dsregress.advice.gpus import estimate
-from dsregress.model import Passed
-from dsregress.report.plain import aligned, markdown, markdown_table, plain
-from dsregress.wording import commands
-from dsregress.wording.names import outcome_text
-from dsregress.wording.quantities import listing, plural
 
 #: Of ``--json``. History: 1 first; 2 step times.
 SCHEMA = 2
@@ -74,8 +73,8 @@ took 0.11 to 0.15 s (Qwen1.5-0.5B, one rank) and 0.66 s (Llama-3-8B, 8 ranks), w
 _CHOSEN_AGAIN = """If a source does not say which release its job ran in, we chose one. These choices were changed after
 the first prediction had missed:"""
 
-_READING = f"""    {commands.accuracy()}                          simulate every point; builds the releases that are missing
-    {commands.accuracy("gpt2_zero*")}     some of them
+_READING = f"""    nox -s accuracy                               simulate every point; builds the releases that are missing
+    nox -s accuracy -- --point 'gpt2_zero*'       some of them
 
 *allocated* is `torch.cuda.memory_allocated`, *peak* is `max_memory_allocated` since its last reset, *reserved* is
 `memory_reserved`; DeepSpeed prints them as MA, Max_MA and CA. They are read at the same place as in the source: where the
@@ -88,7 +87,7 @@ If reserved bytes depend on the timing of streams, the prediction is a range ([s
 error is measured from its nearer end.
 For comparison: LLMem reports mean errors of 1.6 % and 3.0 %; FSDP's own test allows 10 %.
 
-The points and their programs are in `harness/dsregress/advice/measured/`, whose README says how to add one. Grade A:
+The points and their programs are in `tests/accuracy/measured/`, whose README says how to add one. Grade A:
 everything that the figures depend on is known. Grade B: a detail is guessed; the last column of [the points](#points)
 names it."""
 

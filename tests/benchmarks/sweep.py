@@ -13,10 +13,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dsregress.benchmarks.figures import BenchmarkFigure
 from dsregress.launch.untimed import CellQueue
 from dsregress.launch.workers import WorkerKey, worker_key
 from dsregress.model import Cell, Stack
+from tests.benchmarks.figures import BenchmarkFigure
 
 
 class SimulatedSweep(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from dsregress.benchmarks import made_up, watching
-from dsregress.benchmarks.figures import BenchmarkFigure, measured
 from dsregress.errors import EXIT_REGRESSION
 from dsregress.store import Store, encode
 from dsregress.system.scratch import scratch_folder
+from tests.benchmarks import made_up, watching
+from tests.benchmarks.figures import BenchmarkFigure, measured
 
 FEW, MANY = 10_000, 100_000
 _GIB = 1 << 30

@@ -1,4 +1,4 @@
-"""``python -m dsregress.benchmarks [SECTION ...]``: what the harness itself costs, measured on this machine."""
+"""``python -m tests.benchmarks [SECTION ...]``: what the harness itself costs, measured on this machine."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from dsregress.benchmarks import environments, overhead, power, simulation, stored, sweep
-from dsregress.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, write
 from dsregress.cli import signals
 from dsregress.cli.progress import QuietWatch
 from dsregress.config.settings import Settings, load
@@ -23,6 +21,8 @@ from dsregress.model import LockedStack, Stack
 from dsregress.run import pipeline, workloads
 from dsregress.run.session import session
 from dsregress.versions import locking
+from tests.benchmarks import environments, overhead, power, simulation, stored, sweep
+from tests.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, write
 
 SECTIONS = ("results", "sim", "overhead", "environments", "sweep", "power")
 
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m dsregress.benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=", ".join(SECTIONS))
     parser.add_argument("--stacks", type=int, default=2, metavar="N", help="stacks to build and run (default: 2)")
     parser.add_argument("--repeats", type=int, default=3, metavar="N", help="of what is cheap to repeat (default: 3)")

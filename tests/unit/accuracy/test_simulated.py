@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from dsregress.model import Cell, Failed, Passed, Result
-from dsregress.run import accuracy
+from tests.accuracy import simulated
 from tests.builders.cells import cell, result_of
 
 PARAMETERS = {"program": "train.py", "world_size": 4, "gpu": "A100-80G", "warmup_steps": 0, "sources_sha256": "s"}
@@ -24,14 +24,14 @@ def result(cell: Cell, started_at: str = "2026-01-01T00:00:00Z", outcome: Any = 
 def test_the_newest_that_passed_answers() -> None:
     old, new = result(of()), result(of(), "2026-01-02T00:00:00Z")
     failed = result(of(), "2026-01-03T00:00:00Z", Failed(stage="init", signature="x"))
-    assert accuracy._newest(of(), [old, new, failed]) is new
+    assert simulated._newest(of(), [old, new, failed]) is new
 
 
 def test_a_parameter_that_programs_have_by_now_changes_nothing() -> None:
     stored = result(of())
-    assert accuracy._newest(of(added_later=True), [stored]) is stored
+    assert simulated._newest(of(added_later=True), [stored]) is stored
 
 
 def test_another_release_a_changed_program_or_another_card_do_not_answer() -> None:
     others = [of("0.15.2"), of(sources_sha256="t"), of(gpu="H100-80G"), of(world_size=8), of(program="train.py --x")]
-    assert accuracy._newest(of(), [result(other) for other in others]) is None
+    assert simulated._newest(of(), [result(other) for other in others]) is None
