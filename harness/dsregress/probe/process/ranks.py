@@ -207,7 +207,9 @@ class Ranks:
         return [replies[number] for number in sorted(replies)]
 
     def _stuck(self, outcome: str, rank: _RankProcess, why: str) -> CellEnded:
-        places = whereabouts.whereabouts_of_ranks(self._folder, {one.number: one.pid for one in self._ranks if one.open})
+        places = whereabouts.whereabouts_of_ranks(
+            self._folder, {one.number: one.pid for one in self._ranks if one.open}
+        )
         log = faults.tail(str(rank.log)) or ""
         if rank.stage == faults.HARNESS:  # an oracle's time, not the framework's
             outcome = "failed"
