@@ -168,7 +168,7 @@ class Passed(msgspec.Struct, frozen=True, tag="passed"):
 
 
 #: Signature of a failure of the harness: a run that passed and left nothing to compare.
-NO_FIGURES = "it passed, and a rank has no figures"
+NO_FIGURES = "it passed, but a rank reported no figures"
 
 
 def has_figures(record: RunRecord | None) -> bool:

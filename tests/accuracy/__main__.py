@@ -57,9 +57,9 @@ def command(
     )
     predicted = (figure.predicted_bytes is not None for found in answers for figure in found.figures)
     if not any(predicted) and all(found.step is None for found in answers):
-        raise NothingMeasured("no point came to a figure", where="accuracy", hint="the table says why")
+        raise NothingMeasured("no point came to a figure", where="accuracy", hint="see the table for the reasons")
     if lacking := [found.point.name for found in incomplete(answers)]:
-        print_note(f"not simulated to the end: {listing(lacking)}; the answer says why")
+        print_note(f"not simulated to the end: {listing(lacking)}; see the answer for the reasons")
         return EXIT_HARNESS
     return EXIT_REGRESSION if any(not figure.explained for figure in missed(answers)) else EXIT_OK
 

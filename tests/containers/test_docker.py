@@ -278,7 +278,8 @@ def test_without_a_daemon_one_line_says_what_to_do(project: Project) -> None:
     said = project.run("regress", "--fresh", DOCKER_HOST=f"unix://{project.folder}/nothing.sock")
     assert (said.code, said.err) == (
         3,
-        "dsregress: error: docker: no Docker daemon answers; start it (systemctl start docker), or set DOCKER_HOST\n",
+        "dsregress: error: docker: the Docker daemon does not respond; start it (systemctl start docker), or "
+        "set DOCKER_HOST\n",
     )
 
 
@@ -298,7 +299,7 @@ def test_a_base_image_without_the_stack_s_python_is_one_line(project: Project, d
     assert said.code == 3
     line = said.err.splitlines()[-1]
     assert "the base image dsregress-test-empty:1 cannot be prepared: " in line
-    assert line.endswith("choose one that has the stack's Python, with --image-base")
+    assert line.endswith("choose one with the stack's Python by --image-base")
 
 
 def _archive(folder: Path) -> str:

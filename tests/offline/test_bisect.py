@@ -175,7 +175,7 @@ def test_an_interrupted_search_goes_on(project: Project) -> None:
         process.send_signal(signal.SIGINT)
         _, rest = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
-    assert rest.endswith("interrupted; what was measured is stored, and run the same command to continue\n")
+    assert rest.endswith("interrupted; finished measurements are stored: run the same command to continue\n")
     stored = len(project.results_files)
     project.configure(GOOD, timeout_s=3)
     _, found = bisect(project, *arguments[2:])

@@ -55,7 +55,7 @@ def list_candidates(request: BisectRequest, settings: Settings, installer: Insta
     """Return all versions from one end to the other. Build nothing. Raise UsageError for ends that cannot be searched."""
     if request.repository and settings.executor != "local":
         hint = "--executor local, or without --repository"
-        raise UsageError("commits are built on this machine only", where="--repository", hint=hint)
+        raise UsageError("commits can only be built on this machine", where="--repository", hint=hint)
     repository = candidates.open_repository(request.repository, settings) if request.repository else None
     names = (request.first, request.last)
     try:
@@ -150,6 +150,6 @@ def _wrong_order(request: BisectRequest, first: str, last: str) -> UsageError:
         return UsageError(f"{first} is newer than {last}", where="bisect", hint=f"write {last}..{first}")
     if request.to is Verdict.GOOD:
         what = f"with --fixed the bad version is the older one, and {first} is newer than {last}"
-        return UsageError(what, where="bisect", hint="leave --fixed out to find the first bad release")
+        return UsageError(what, where="bisect", hint="drop --fixed to find the first bad release")
     hint = f"swap them, or add --fixed to find the first release after {last} that is good again"
     return UsageError(f"the good version {first} is newer than the bad one {last}", where="bisect", hint=hint)

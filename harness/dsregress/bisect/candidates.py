@@ -60,9 +60,9 @@ def with_fixed(
     EnvironmentUnavailable."""
     if package in fixed:
         raise UsageError(
-            f"{package} is what is searched",
+            f"{package} is the package being searched",
             where=f"--{package}" if package in AXES else "--with",
-            hint="name its ends with --good and --bad",
+            hint="give its versions with --good and --bad",
         )
     stack: dict[str, Spec] = dict(settings.stack)
     if named is not None:

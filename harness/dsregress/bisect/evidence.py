@@ -37,7 +37,7 @@ def with_evidence(
         sites = _sites(good, bad, question, runner)
         files, patch = _changed_code(before, after, plan, runner, repository, " ".join(sites))
     except HarnessError as error:
-        return msgspec.structs.replace(result, notes=(*result.notes, f"what changed is not known: {error}"))
+        return msgspec.structs.replace(result, notes=(*result.notes, f"the changes are unknown: {error}"))
     return msgspec.structs.replace(result, sites=sites, files=files, patch=patch)
 
 

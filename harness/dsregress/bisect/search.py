@@ -141,5 +141,5 @@ def _search_notes(
             f"{plan.versions[change.before].name}..{plan.versions[change.after].name}"
             for change in others
         )
-        notes.append(f"not the only change: {spans}; --all finds each")
+        notes.append(f"there are other changes: {spans}; --all finds each")
     return tuple(notes)

@@ -56,7 +56,7 @@ class TimedTester:
                 results = self._runner.measure([self._plan.versions[member] for member in members], rounds=AT_ONCE)
                 self._take(dict(zip(members, results, strict=True)))
                 if middle and self._failed.keys() & set(members):
-                    self._failed.setdefault(index, "an end of the search could not be timed beside it")
+                    self._failed.setdefault(index, "an end of the search could not be timed next to it")
 
     def answers(self) -> Mapping[int, VersionAnswer]:
         """Return the answers of the versions that are decided or out of rounds, see `VersionTester.answers`."""
@@ -79,7 +79,7 @@ class TimedTester:
             return VersionAnswer(Verdict.UNKNOWN, Observation(value=None, text=self._failed[index]), stored)
         ratio = sequential.ratio(good, own)
         median_s = median(own)
-        doubt = "" if verdict is not Verdict.UNKNOWN else ", not sure which end it is like"
+        doubt = "" if verdict is not Verdict.UNKNOWN else ", undecided between the ends"
         end = self._plan.versions[self._plan.good].name
         text = f"{quantity(median_s, 's')}, {ratio:.2f} times that of {end} in {len(own)} rounds{doubt}"
         return VersionAnswer(verdict, Observation(value=median_s, text=text), stored)
@@ -104,9 +104,9 @@ class TimedTester:
             what = f"in step time by more than {self._share:.0%}: {what}"
             raise equal_ends(self._plan, what, hint="choose ends that differ more")
         raise NothingMeasured(
-            f"it is not sure whether the ends differ by more than {self._share:.0%}: {what}",
+            f"the measurements cannot tell whether the ends differ by more than {self._share:.0%}: {what}",
             where=QUESTION.name,
-            hint="give --rounds a larger number, or use a quieter machine",
+            hint="increase --rounds, or use a quieter machine",
         )
 
     def _is_done(self, index: int) -> bool:

@@ -204,7 +204,7 @@ def _interrupted(error: KeyboardInterrupt) -> int:
     number = error.number if isinstance(error, signals.Interrupted) else signal.SIGINT
     if number == signal.SIGINT:
         click.echo(err=True)  # after the "^C" that a terminal shows
-    print_note("interrupted; what was measured is stored, and run the same command to continue")
+    print_note("interrupted; finished measurements are stored: run the same command to continue")
     return 128 + number  # as a shell reports a process that a signal ended
 
 
@@ -225,7 +225,7 @@ def _refuse_empty(words: Sequence[str]) -> None:
         option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
         if equals and not value:
             where = option if option.startswith("-") else ""
-            raise UsageError("empty", where=where, hint="give it a value, or leave it out; is a variable not set?")
+            raise UsageError("empty", where=where, hint="give it a value or omit it; perhaps a shell variable is unset")
 
 
 def _as_git_reads_it(code: int | None) -> int:

@@ -37,14 +37,14 @@ from dsregress.versions.stack_plans import spelled_package
 )
 @click.option("--fixed", is_flag=True, help="Find the first version that is good again; --bad is then the older one.")
 @click.option("--all", "every", is_flag=True, help="Find every change: test every version between the ends.")
-@click.option("--repository", metavar="URL|PATH", help="Continue to the commit, in this clone of the framework.")
+@click.option("--repository", metavar="URL|PATH", help="Continue down to the commit in this clone of the framework.")
 @click.option(
     "--most-rounds",
     type=click.IntRange(timed_tester.AT_ONCE, MOST_ROUNDS),
     default=timed_tester.MOST_ROUNDS,
     show_default=True,
     metavar="N",
-    help=f"Most timed rounds per version, for --metric {STEP_TIME.name}.",
+    help=f"Maximum number of timed rounds per version, for --metric {STEP_TIME.name}.",
 )
 @options.searched_options
 @options.results_option
@@ -89,7 +89,9 @@ def bisect_command(
     package = spelled_package(searched.package or targets.varied_package(settings), settings.stack)
     question = questions.parse_question(metric) if metric else None
     if question is not None and question.is_timed and every:
-        raise UsageError("--all and step time", where="bisect", hint=f"use {HOST_CALLS.name}, which are exact")
+        raise UsageError(
+            "--all cannot search by step time", where="bisect", hint=f"use {HOST_CALLS.name}, which is exact"
+        )
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     first, last = _ends_of_span(span, good, bad, fixed=fixed)
     request = BisectRequest(

@@ -40,7 +40,7 @@ def bundle_command(folder: str, output: str | None, unpack: bool) -> None:
         target = folder.removesuffix(SUFFIX) if output is None else output
         unpacked = publishing.unpack(folder, target)
         note_problems(unpacked.problems)
-        print_text(f"{target}: {plural(unpacked.written, 'file')} written, {unpacked.kept:,} there already")
+        print_text(f"{target}: {plural(unpacked.written, 'file')} written, {unpacked.kept:,} already there")
         return
     if not os.path.isdir(folder):
         raise UsageError(

@@ -21,7 +21,7 @@ from dsregress.wording.quantities import quantity
 
 
 @click.command("clean")
-@click.option("--all", "everything", is_flag=True, help="Remove all environments, and all that serves them.")
+@click.option("--all", "everything", is_flag=True, help="Remove all environments, and everything that supports them.")
 @click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
 def clean_command(everything: bool, dry_run: bool) -> None:
     """Remove the environments that no configured stack uses, and what only they share.
@@ -53,7 +53,7 @@ def clean_command(everything: bool, dry_run: bool) -> None:
                     f"{'would remove' if dry_run else 'removed'} {place}: {quantity(removable.size_bytes, 'bytes')}"
                 )
     except OSError as error:
-        hint = "see whose it is (ls -l)"
+        hint = "check its owner (ls -l)"
         raise obstacle_error(EnvironmentUnavailable, "cannot be removed", error, where=folder, hint=hint) from None
     total = quantity(sum(removable.size_bytes for removable in found), "bytes")
     print_text(f"{total} {'would be free' if dry_run else 'freed'}" if found else "nothing to remove")

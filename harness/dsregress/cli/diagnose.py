@@ -35,7 +35,7 @@ _MOST_READ = 4 << 20
 
 @click.command("diagnose")
 @click.argument("file", metavar="FILE|-")
-@options.card_option("The card that ran out, e.g. A800-80G. Default: the one with the capacity that the message has.")
+@options.card_option("The card that ran out, e.g. A800-80G. Default: the card with the capacity in the message.")
 @click.option(
     "--scenario",
     metavar="NAME",
@@ -73,8 +73,8 @@ def diagnose_command(
     text = _read_pasted_text(file)
     crash = crashes.read(text)
     if crash is None:
-        hint = "paste the lines from `Traceback` or `CUDA out of memory` on"
-        raise UsageError("no out-of-memory message and no error of Python is in it", where=_file_label(file), hint=hint)
+        hint = "include the lines from `Traceback` or `CUDA out of memory` on"
+        raise UsageError("contains no out-of-memory message and no Python error", where=_file_label(file), hint=hint)
     settings = options.load_settings(results=results)
     if program is not None:
         scenario = available_workloads.measured_workload(scenario, program, settings)

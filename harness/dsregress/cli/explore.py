@@ -91,7 +91,7 @@ def explore_command(
     if found.interruption is not None:
         raise found.interruption
     if not found.tries:
-        raise NothingMeasured("no configuration was measured", where="explore", hint="the answer says why")
+        raise NothingMeasured("no configuration was measured", where="explore", hint="see the answer for the reasons")
     return EXIT_REGRESSION if any(fault.other is not None for fault in found.faults) else EXIT_OK
 
 

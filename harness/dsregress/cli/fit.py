@@ -204,7 +204,7 @@ def fit_command(
         (svg_file, lambda: fit_curve.as_svg(found)),
     )
     if all(line.peak_bytes is None for line in found.lines):
-        raise NothingMeasured("no cell could be simulated", where="fit", hint="the verdicts above say why")
+        raise NothingMeasured("no cell could be simulated", where="fit", hint="see the verdicts above for the reasons")
     return exit_code_of((line.cell, line.outcome) for line in found.lines)
 
 
@@ -219,6 +219,6 @@ def _sweep(
     sweeps = [fit.Sweep(parameter, given) for parameter, given in values.items() if given]
     if len(sweeps) > 1:
         raise UsageError(
-            "one sweep at a time", where="fit", hint="fix the others with --variant, e.g. sequence_length=4096"
+            "only one sweep at a time", where="fit", hint="fix the others with --variant, e.g. sequence_length=4096"
         )
     return sweeps[0] if sweeps else None

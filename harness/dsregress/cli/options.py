@@ -155,7 +155,7 @@ def _report_files(
         try:
             OUTPUT_FILE.convert(file, None, None)
         except click.BadParameter as refused:
-            raise UsageError(refused.message.rstrip("."), where="--export", hint="name a writable file") from None
+            raise UsageError(refused.message.rstrip("."), where="--export", hint="choose a writable file") from None
         formats.append((name, file))
     return ReportFiles(
         json=json_file,
@@ -247,7 +247,10 @@ selection_options = _group(
             help="Variants to run: a glob, or parameters such as 'zero_stage=2,dtype=fp32'. Repeatable.",
         ),
         click.Option(
-            ["--device", "devices"], multiple=True, metavar="sim|cpu|cuda|auto", help="Where to run. Repeatable."
+            ["--device", "devices"],
+            multiple=True,
+            metavar="sim|cpu|cuda|auto",
+            help="Device modes to run in. Repeatable.",
         ),
     ],
 )
@@ -268,7 +271,7 @@ workload_options = _group(
         click.Option(
             ["--device"],
             metavar="sim|cpu|cuda",
-            help="Where to run it. Default: cpu if the scenario runs there, else sim; a program runs in sim.",
+            help="Device mode to run in. Default: cpu if the scenario runs there, else sim; a program runs in sim.",
         ),
     ],
 )
@@ -280,7 +283,7 @@ def _given_program(*, line: str | None, ranks: int | None = None, **options: Any
         return given
     if given.set_options:
         flag = f"--{next(iter(given.set_options)).replace('_', '-')}"
-        raise UsageError(f"{flag} without --program", where="command line", hint="it says how a program is run")
+        raise UsageError(f"{flag} needs --program", where="command line", hint="it sets how a program runs")
     return None
 
 
@@ -309,11 +312,11 @@ _RUNNING = [
     click.Option(
         ["--inference"],
         is_flag=True,
-        help="The program trains nothing: it generates, scores or evaluates, and is measured until it ends.",
+        help="The program only generates, scores or evaluates; measure it until it ends.",
     ),
     click.Option(["--tiny"], is_flag=True, help="Shrink the program's models: same code, two layers, small sizes."),
     click.Option(
-        ["--synthetic-data"], is_flag=True, help="Make up the program's data sets that are not on this machine."
+        ["--synthetic-data"], is_flag=True, help="Generate the program's data sets that are missing on this machine."
     ),
 ]
 _RANKS = click.Option(
@@ -328,7 +331,7 @@ _GPU = click.Option(
     default=_DEFAULTS.gpu,
     show_default=True,
     metavar="NAME",
-    help="The card that the program sees.",
+    help="GPU that the program sees.",
 )
 
 #: ``--program`` and its companions; passes ``program: Program | None``.
@@ -426,7 +429,7 @@ def fail_on_option(help: str) -> Callable[[_Command], _Command]:
         found = () if text == "none" else tuple(word.strip() for word in text.split(","))
         if unknown := [word for word in found if word not in get_args(FailOn)]:
             hint = f"there are: {', '.join(get_args(FailOn))}; or none"
-            raise UsageError(f"no such kind of finding: {unknown[0]}", where="--fail-on", hint=hint)
+            raise UsageError(f"unknown kind of finding: {unknown[0]}", where="--fail-on", hint=hint)
         return found
 
     return click.option("--fail-on", metavar="WORDS", callback=words, help=help)
@@ -503,7 +506,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in some re
             return value
         found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smh])", str(value))
         if found is None or not float(found[1]):
-            self.fail(f"{value!r} is no duration: write e.g. 90s, 30m or 2h", param, ctx)
+            self.fail(f"{value!r} is not a duration: write e.g. 90s, 30m or 2h", param, ctx)
         return float(found[1]) * _SECONDS[found[2]]
 
 
@@ -520,7 +523,7 @@ def load_settings(
 ) -> Settings:
     """Return the settings with flags applied; None means that a flag was not given. Raise UsageError."""
     if rounds is not None and budget_s is not None:
-        raise UsageError("--budget with --rounds", where="command line", hint="a fixed number of rounds has no budget")
+        raise UsageError("--budget and --rounds cannot be combined", where="command line", hint="drop one of them")
     settings = read_settings(
         {
             "results": results,

@@ -164,4 +164,4 @@ def write_file(file: str, data: bytes) -> None:
     try:
         write_requested(file, data)
     except OSError as error:
-        raise ResultsError(f"cannot be written: {error.strerror}", where=file, hint="name a writable file") from None
+        raise ResultsError(f"cannot be written: {error.strerror}", where=file, hint="choose a writable file") from None

@@ -168,7 +168,7 @@ class Progress:
             self._running[cell.id] = (cell, f"round {event.number}", self._running[cell.id][2])
         elif isinstance(event, Rerun):
             self._running.pop(cell.id, None)
-            self.note(f"{_cell_name(cell)}: its machine was lost, it runs again elsewhere ({event.why})")
+            self.note(f"{_cell_name(cell)}: its machine was lost; running again elsewhere ({event.why})")
         elif isinstance(event, Finished):
             self._running.pop(cell.id, None)
             self._done += 1

@@ -33,7 +33,7 @@ from dsregress.wording.language import Say
     "--variant",
     default="base",
     metavar="VARIANT",
-    help="Your case of the scenario, e.g. 'gradient_checkpointing=none'.",
+    help="Variant of the scenario, e.g. 'gradient_checkpointing=none'.",
 )
 @options.release_options
 @options.fail_on_option(

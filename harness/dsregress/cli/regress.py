@@ -48,13 +48,13 @@ from dsregress.wording.quantities import plural
     "timeout_s",
     type=float,
     metavar="SECONDS",
-    help="Stop a cell that shows no sign of life for this long.",
+    help="Stop a cell that sends no heartbeat for this long.",
 )
 @click.option("--fresh", is_flag=True, help="Measure everything again, even if results are stored.")
 @click.option(
     "--explain/--no-explain",
     default=None,
-    help="Name the lines of code that hold the memory of each finding. Default: yes, except for long simulations.",
+    help="Show the lines of code that hold the memory of each finding. Default: yes, except for long simulations.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time; run nothing.")
 @options.executor_options
@@ -137,7 +137,7 @@ def regress_command(
         for skipped in planned.matrix.skipped:
             progress.note(f"skipped: {skipped.workload}: {skipped.reason}")
         if not planned.matrix.cells:
-            progress.note("nothing was measured: every selected workload is skipped here")
+            progress.note("nothing was measured: all selected workloads are skipped on this machine")
             return EXIT_NOTHING_MEASURED
         comparison = pipeline.regress(settings, choice, planned, installer, progress)
     return write_reports(comparison, settings, files)
@@ -163,7 +163,7 @@ def _print_disk(planned: pipeline.Planned, settings: Settings, installer: Instal
     if need.text:
         print_text(need.text)
     if unknown := sum(lock is None for lock in locked):
-        print_text(f"{plural(unknown, 'environment')} to build whose disk is not known: not resolved yet")
+        print_text(f"{plural(unknown, 'environment')} to build of unknown size: not resolved yet")
     for line in need.notes:
         print_text(line)
 

@@ -27,7 +27,7 @@ from dsregress.run.published import answering
 @options.program_beside_ranks_options
 @options.card_option("The card to fit, e.g. A800-80G. Default: the scenario's.")
 @click.option(
-    "--device", type=click.Choice([*DEVICES, "auto"]), default="auto", show_default=True, help="Where to run it."
+    "--device", type=click.Choice([*DEVICES, "auto"]), default="auto", show_default=True, help="Device mode to run in."
 )
 @click.option(
     "--ranks",
@@ -109,7 +109,7 @@ def remedies_command(
     )
     cases = [case for found in answers for case in found.cases]
     if all(case.peak_bytes is None for case in cases):
-        raise NothingMeasured("no case ran to its end", where="remedies", hint="the table says why")
+        raise NothingMeasured("no case ran to its end", where="remedies", hint="see the table for the reasons")
     return exit_code_of((case.cell, case.outcome) for case in cases)
 
 
@@ -119,5 +119,5 @@ def _device_mode(scenario: Scenario, device: str) -> str:
         preferred = ("cuda", "sim", "cpu") if hardware.has_gpu() else ("sim", "cpu", "cuda")
         device = next(mode for mode in preferred if mode in scenario.devices)
     if device == "cuda" and not hardware.has_gpu():
-        raise UsageError("no GPU on this machine", where="--device", hint="take sim or cpu")
+        raise UsageError("this machine has no GPU", where="--device", hint="take sim or cpu")
     return device

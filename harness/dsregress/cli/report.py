@@ -67,7 +67,7 @@ def _baseline(given: str | None, configured: str, package: str, known: Sequence[
             raise
     chosen = first_release(known, package)
     print_note(
-        f"there are no results for {configured}, the configured baseline; compared with {chosen}: --baseline chooses"
+        f"there are no results for {configured}, the configured baseline; comparing with {chosen}; use --baseline to choose"
     )
     return chosen
 

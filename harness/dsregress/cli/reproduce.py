@@ -103,7 +103,7 @@ def reproduce_command(
     _check_is_finding(finding)
     file = Path(output).name
     if file in ("", "..") or file.startswith("-"):  # it is run by its name, after torchrun's options
-        raise UsageError(f"no name for a script: {output}", where="--output", hint="name a file, e.g. reproduce.py")
+        raise UsageError(f"not a valid script name: {output}", where="--output", hint="name a file, e.g. reproduce.py")
     settings = msgspec.structs.replace(options.load_settings(results=results), executor="local")
     store = Store(settings.results)
     settings = measuring_settings(settings, store)
@@ -120,7 +120,7 @@ def reproduce_command(
     if package in searched.fixed:
         option = f"--{package}" if package in AXES else "--with"
         hint = f"its releases are the VERSION of {finding} and --against; to vary another package, name it: --package"
-        raise UsageError(f"{package} is what the releases differ in", where=option, hint=hint)
+        raise UsageError(f"{package} is the package being compared", where=option, hint=hint)
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     cell = named_cell(finding, settings, store, installer, {}, package)
     if cell.framework not in SIMPLEST_OF:
@@ -183,8 +183,8 @@ def _check_is_open(
     given = {"--metric": metric, "--against": against, "--package": searched.package, "--stack": searched.stack}
     if taken := [option for option, value in {**given, **packages}.items() if value]:
         cell = f"{earlier.bad}/{earlier.cell.partition('/')[2]}"
-        hint = f"leave the option out, or reproduce the cell anew with it: {cell}"
-        raise UsageError(f"{file} says it already", where=taken[0], hint=hint)
+        hint = f"drop the option, or reproduce the cell with it: {cell}"
+        raise UsageError(f"{file} already sets it", where=taken[0], hint=hint)
 
 
 def _in_its_stack(settings: Settings, earlier: StoredReproduction) -> Settings:
@@ -205,7 +205,7 @@ def _earlier(file: str) -> StoredReproduction:
     content = read_named(file, hint=hint)
     found = stored.read([(file, content)], lambda _, why: problems.append(why)).reproductions
     if not found:
-        raise UsageError("; ".join(problems) or "no answer of `reproduce`", where=file, hint=hint)
+        raise UsageError("; ".join(problems) or "not an answer of `reproduce`", where=file, hint=hint)
     return found[0]
 
 
@@ -215,13 +215,13 @@ def _reduced(
     """Return the reusable parts of an earlier answer. Raise UsageError if it is about another cell."""
     if cell.id != earlier.cell:
         hint = "name its packages: --torch, --transformers and so on"
-        raise UsageError(f"the answer is about another stack: {earlier.cell}", where=cell.id, hint=hint)
+        raise UsageError(f"the answer belongs to another stack: {earlier.cell}", where=cell.id, hint=hint)
     try:
         parameters = simplest.resolve(earlier.smallest.variant, DEVICE)
     except ScenarioError as error:
-        hint = "reproduce the finding anew"
+        hint = "reproduce the finding again"
         raise UsageError(
-            f"its smallest cell is no cell any more: {error}", where=earlier.smallest_cell, hint=hint
+            f"its smallest cell no longer exists: {error}", where=earlier.smallest_cell, hint=hint
         ) from None
     kept = {
         one.factor: one for one in (*earlier.needs, *earlier.indifferent, *earlier.not_known) if one.factor in FACTORS

@@ -107,7 +107,7 @@ def _models(result: Result) -> Iterator[str]:
         return
     card = gpus.known_card(str(name))
     if card is None:
-        yield f"nothing is said of its card: {name} is not known here"
+        yield f"no statement about its card: unknown card {name}"
         return
     question = fit.FitQuery(
         scenario=cell.scenario,

@@ -48,7 +48,7 @@ def skeleton_command(config: str, out: str, tiny: bool, stacks: options.StackOpt
     except SkeletonRefused as error:
         raise UsageError(str(error), where="skeleton") from None
     except skeleton_maker.MakerFailed as error:
-        hint = f"see whether it works: {python} -c 'import transformers'"
+        hint = f"check that it works: {python} -c 'import transformers'"
         raise EnvironmentUnavailable(str(error), where=python, hint=hint) from None
     for file in files:
         print_text(f"{file.name}  {_size_text(file.size_bytes, file.disk_bytes)}")

@@ -67,9 +67,9 @@ def stacks_command(
       run: nox -s regress -- --deepspeed "$DEEPSPEED" --scenario "$SCENARIO"
     """
     if scenarios and not by_scenario:
-        raise UsageError("--scenario without --by-scenario", where="command line", hint="give both")
+        raise UsageError("--scenario needs --by-scenario", where="command line", hint="give both")
     if by_scenario and json_file is None:
-        raise UsageError("--by-scenario without --json", where="command line", hint="add --json -")
+        raise UsageError("--by-scenario needs --json", where="command line", hint="add --json -")
     settings = options.load_settings(results=results)
     if new:
         click.echo(",".join(_new_releases(settings)))
@@ -112,7 +112,7 @@ def _scenarios(settings: Settings, globs: tuple[str, ...]) -> list[str]:
     existing = available_workloads.load_scenarios(settings, wanted)
     found = [name for name in existing if any(fnmatch.fnmatch(name, glob) for glob in wanted)]
     if not found:
-        raise UsageError(f"no scenario is named like {', '.join(wanted)}", hint=f"`{commands.SCENARIOS}` lists them")
+        raise UsageError(f"no scenario matches {', '.join(wanted)}", hint=f"`{commands.SCENARIOS}` lists them")
     return found
 
 

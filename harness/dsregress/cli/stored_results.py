@@ -98,7 +98,7 @@ def _stack_id(text: str, package: str, known: Sequence[str], *, like: str, writt
         raise UsageError(f"{text} may be a version of {' or '.join(others)}", where="results", hint=hint)
     if found:
         raise UsageError(
-            f"{written} may mean {len(found)} stacks", where="results", hint=f"name one: {', '.join(found)}"
+            f"{written} matches {len(found)} stacks", where="results", hint=f"name one: {', '.join(found)}"
         )
     hint = (
         meant(text, sorted({name.rpartition(f"-{package}")[2] for name in known}))

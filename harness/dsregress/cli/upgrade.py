@@ -124,11 +124,10 @@ def _read_packages(source: str) -> Installed:
 
 def _nothing_known(source: str, packages: Sequence[str], found: Installed) -> NothingMeasured:
     unknown = [f"{package} ({found.unknown[package]})" for package in packages if package in found.unknown]
-    if unknown:
-        what = f"does not say which release is installed: {listing(unknown)}"
-    else:
-        what = f"has none of {', '.join(packages)}"
-    return NothingMeasured(what, where=source, hint="take the output of `pip freeze`")
+    what = (
+        f"does not pin the installed release of {listing(unknown)}" if unknown else f"has none of {', '.join(packages)}"
+    )
+    return NothingMeasured(what, where=source, hint="use the output of `pip freeze`")
 
 
 def _goals(wanted: Sequence[str], under_test: str, mine: Sequence[str], source: str) -> dict[str, str]:
@@ -141,7 +140,7 @@ def _goals(wanted: Sequence[str], under_test: str, mine: Sequence[str], source: 
             continue
         package = str(canonicalize_name(name)) if equals else under_test
         if package not in mine:
-            raise UsageError(f"{source} has no release of {package}", where="--to", hint=f"it has {', '.join(mine)}")
+            raise UsageError(f"{source} has no release of {package}", where="--to", hint=f"it pins {', '.join(mine)}")
         specs[package] = version if equals else name
     return {package: _goal_release(package, specs[package]) for package in mine if package in specs}
 
@@ -176,7 +175,7 @@ def _judge_upgrade(
     comparison = pipeline.compare_stored([store], found.installed, settings, problems.append, found.stacks, scenario)
     note_problems(problems)
     if not {found.installed, found.target} <= comparison.names.keys():
-        return upgrade.unknown(package, version, goal, "what is stored of it cannot be read")
+        return upgrade.unknown(package, version, goal, "its stored results cannot be read")
     return upgrade.judge(comparison, package, found.target, card)
 
 
@@ -194,7 +193,7 @@ def _unchecked(upgrades: Sequence[Upgrade], packages: Sequence[str], found: Inst
         parts.append("several upgrades at once")
     answered = {one.package for one in upgrades}
     if staying := [package for package in packages if package in found.versions and package not in answered]:
-        parts.append(f"{', '.join(staying)}, as nothing names a target")
+        parts.append(f"{', '.join(staying)}, which have no target version")
     parts += [f"{package} ({found.unknown[package]})" for package in packages if package in found.unknown]
     if others := len((found.versions.keys() | found.unknown.keys()) - set(packages)):
         parts.append(plural(others, "other package"))

@@ -116,7 +116,7 @@ def selecting(settings: Settings, name: str) -> Settings:
         if 1 < len(parts) <= 3:
             options = zip(("--scenario", "--variant", "--device"), parts, strict=False)
             raise UsageError(
-                f"{name} is no selection's name but a workload's",
+                f"{name} is a workload, not a selection",
                 where="--select",
                 hint=" ".join(f"{option} {shlex.quote(part)}" for option, part in options),
             )
@@ -151,7 +151,9 @@ def _project(start: Path) -> tuple[Path, str, dict[str, Any]]:
         except ValueError as error:
             raise UsageError(f"not valid TOML: {error}", where=str(file), hint="correct that line") from None
         except OSError as error:
-            raise UsageError(f"cannot be read: {error.strerror}", where=str(file), hint="check its access") from None
+            raise UsageError(
+                f"cannot be read: {error.strerror}", where=str(file), hint="check its permissions"
+            ) from None
         if "dsregress" in tool:
             if not isinstance(tool["dsregress"], dict):
                 raise UsageError("tool.dsregress is not a table", where=str(file), hint="write [tool.dsregress]")
@@ -205,7 +207,7 @@ def _check_settings(settings: Settings, file: str, given: Collection[str]) -> No
     for name in _FOLDERS:
         if "\0" in getattr(settings, name):
             where = "command line" if name in given else file
-            raise UsageError(f"{name} has a NUL in it", where=where, hint="no file can be named like that")
+            raise UsageError(f"{name} has a NUL in it", where=where, hint="not a valid file name")
 
 
 #: Name -> a test of the range (no comparison holds for a NaN), the range in words, and advice. The upper ends are far beyond

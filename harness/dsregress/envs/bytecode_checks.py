@@ -67,7 +67,9 @@ def check_bytecode(folder: Path, entries: Iterable[str], python: Path) -> tuple[
         if damaged:
             more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
             package = entry.rpartition("-")[0]
-            lines.append(f"{package}: {damaged[0]}{more} is not what Python compiled: removed, and compiled anew")
+            lines.append(
+                f"{package}: {damaged[0]}{more} differs from what Python compiled: removed, to be compiled again"
+            )
     return tuple(lines)
 
 

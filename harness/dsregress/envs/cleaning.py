@@ -61,7 +61,7 @@ def check_idle(folder: Path) -> None:
         lock = try_lock(file)
         if lock is None:
             raise EnvironmentUnavailable(
-                "another process builds it", where=str(file.with_suffix("")), hint="wait for its end"
+                "another process is building it", where=str(file.with_suffix("")), hint="wait for it to finish"
             )
         lock.release()
 

@@ -99,10 +99,12 @@ def check_room(need: DiskNeed, folder: Path, cache: Path) -> None:
         free = shutil.disk_usage(places[device]).free
         if size + _SPARE_BYTES > free:
             what = (
-                f"{quantity(free, 'bytes')} of disk are free, and {plural(need.environments, 'environment')} to build "
+                f"{quantity(free, 'bytes')} of disk space are free, but {plural(need.environments, 'environment')} to build "
                 f"{'takes' if need.environments == 1 else 'take'} about {quantity(size, 'bytes')}"
             )
-            hint = "free space (`clean` removes what no stack uses), or set DSREGRESS_ENVIRONMENTS to another disk"
+            hint = (
+                "free disk space (`clean` removes unused environments), or set DSREGRESS_ENVIRONMENTS to another disk"
+            )
             raise EnvironmentUnavailable(what, where=str(places[device]), hint=hint)
 
 

@@ -125,7 +125,7 @@ def _interpreter_program(path: str) -> str:
             raise UsageError(f"{path} is a folder without bin/python", where=_WHERE, hint=_HINT)
     program = os.path.abspath(given)
     if not os.path.exists(program):
-        raise UsageError(f"{path} is not there", where=_WHERE, hint=_HINT)
+        raise UsageError(f"{path} does not exist", where=_WHERE, hint=_HINT)
     if not os.path.isfile(program) or not os.access(program, os.X_OK):
         raise UsageError(f"{path} cannot be executed", where=_WHERE, hint=_HINT)
     return program
@@ -137,12 +137,12 @@ def _check_interpreter(program: str, path: str, variables: Mapping[str, str]) ->
     done = _run_interpreter([program, "--version"], path, variables, _VERSION_LIMIT_S)
     said = re.match(r"Python (\d+)\.(\d+)", (done.stdout or done.stderr).decode("utf-8", "replace").strip())
     if said is None:
-        raise UsageError(f"{path} is not a Python", where=_WHERE, hint=_HINT)
+        raise UsageError(f"{path} is not a Python interpreter", where=_WHERE, hint=_HINT)
     version = (int(said[1]), int(said[2]))
     if version < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise UsageError(
-            f"{path} is Python {said[1]}.{said[2]}, and the probe needs {oldest} or newer", where=_WHERE, hint=_HINT
+            f"{path} is Python {said[1]}.{said[2]}, but the probe needs {oldest} or newer", where=_WHERE, hint=_HINT
         )
 
 
@@ -157,8 +157,8 @@ def _describe_interpreter(
     except (msgspec.DecodeError, UnicodeError):
         last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
         why = last[0][:200] if last else f"exit code {done.returncode}"
-        hint = "see whether it works: PATH -c 'import importlib.metadata'"
-        raise UsageError(f"{path} does not say what is installed in it: {why}", where=_WHERE, hint=hint) from None
+        hint = "check that it works: PATH -c 'import importlib.metadata'"
+        raise UsageError(f"{path} cannot list its installed packages: {why}", where=_WHERE, hint=hint) from None
 
 
 def _run_interpreter(
@@ -171,8 +171,8 @@ def _run_interpreter(
         except OSError as error:
             raise UsageError(f"{path} cannot be started: {error.strerror}", where=_WHERE, hint=_HINT) from None
         except subprocess.TimeoutExpired:
-            hint = "see what it waits for: PATH --version"
-            raise UsageError(f"{path} does not answer in {limit_s:.0f} s", where=_WHERE, hint=hint) from None
+            hint = "check what blocks it: PATH --version"
+            raise UsageError(f"{path} did not respond within {limit_s:.0f} s", where=_WHERE, hint=hint) from None
 
 
 def _as_named(name: str, version: str) -> str:
@@ -212,9 +212,9 @@ def _packages_beside(
         if version is None:
             missing.append(line)
         elif not _satisfies(version, requirement.specifier):
-            what = f"{path} has {requirement.name} {version}, and the probe needs {requirement.specifier}"
+            what = f"{path} has {requirement.name} {version}, but the probe needs {requirement.specifier}"
             raise UsageError(
-                what, where=_WHERE, hint="upgrade it there; nothing is installed over what an environment has"
+                what, where=_WHERE, hint="upgrade it in that environment; existing packages are never replaced"
             )
     if not missing:
         return ""
@@ -230,7 +230,7 @@ def _packages_beside(
                     if isinstance(failed, NotInstalled):
                         hint = f"install {' and '.join(missing)} into it"
                         raise EnvironmentUnavailable(
-                            f"what the probe needs does not go with what {path} has: {failed.signature}",
+                            f"the probe's requirements conflict with the packages in {path}: {failed.signature}",
                             where=_WHERE,
                             hint=hint,
                         )

@@ -155,7 +155,9 @@ class Installer(PackageCommands):
         try:
             failed = self.install_anew(python, past)
         except EnvironmentUnavailable as error:
-            what = f"{entry.package} in uv's cache is damaged ({entry.cause}), and cannot be had again: {error.what}"
+            what = (
+                f"{entry.package} in uv's cache is damaged ({entry.cause}) and cannot be downloaded again: {error.what}"
+            )
             raise EnvironmentUnavailable(what, where=error.where, hint=hint) from None
         if failed is not None:
             return failed

@@ -54,8 +54,10 @@ def _query_releases(commands: PackageCommands, package: str, python: str) -> tup
     try:
         _index_has(commands, package)
     except EnvironmentUnavailable as error:
-        hint = "check the network and pip config list; releases that the harness knows need no index"
-        raise EnvironmentUnavailable(f"no index answers for {package}: {error.what}", where=_PLACE, hint=hint) from None
+        hint = "check the network and pip config list; committed releases need no index"
+        raise EnvironmentUnavailable(
+            f"no index responds for {package}: {error.what}", where=_PLACE, hint=hint
+        ) from None
     hint = "check the name and pip config list"
     raise UsageError(f"no configured index has a package {package!r}", where=_PLACE, hint=hint)
 

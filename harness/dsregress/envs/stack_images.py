@@ -167,7 +167,7 @@ class ImageBuilder:
         build_s = round(time.monotonic() - began, 3)
         image = find_image(client, of.tag)
         if failed is not None or image is None:
-            failed = failed or Failed(stage="harness", signature="its image has vanished")
+            failed = failed or Failed(stage="harness", signature="its image no longer exists")
             _LOG.debug("%s: not built, %.1f s: %s", locked.stack.id, build_s, failed.signature)
             return Environment(stack=locked.stack, lock_sha256=locked.sha256, failure=failed)
         _LOG.debug("%s: built in %.1f s", locked.stack.id, build_s)
@@ -179,7 +179,7 @@ class ImageBuilder:
         EnvironmentUnavailable before that."""
         if self._hardware is None:
             raise EnvironmentUnavailable(
-                "no stack could be installed", where="docker", hint="the lines above say why, for each"
+                "no stack could be installed", where="docker", hint="see the lines above for each reason"
             )
         return self._hardware
 
@@ -213,7 +213,7 @@ class ImageBuilder:
                 return self._build(client, "stack", of.framework, of.tag, {"COMMON": of.common_tag}, labels)
         except OSError as error:
             raise EnvironmentUnavailable(
-                f"a build's files cannot be written: {error.strerror}",
+                f"cannot write the build's files: {error.strerror}",
                 where=tempfile.gettempdir(),
                 hint="free space, or set TMPDIR to a writable folder",
             ) from None
@@ -399,7 +399,7 @@ def _build_fault(error: str, log: str, tag: str, arguments: Mapping[str, str]) -
         return EnvironmentUnavailable(
             f"the base image {base} cannot be prepared: {last.strip()[:200]}",
             where=tag,
-            hint="choose one that has the stack's Python, with --image-base",
+            hint="choose one with the stack's Python by --image-base",
         )
     return container_engine.engine_fault(RuntimeError(error), tag)
 

@@ -237,10 +237,10 @@ def _without_damage(
     damaged = {name: file for name, file in separated.damaged.items() if name in of_name}
     if not damaged:
         return separated, ()
-    what = f"{', '.join(damaged)}: {next(iter(damaged.values()))} in the installer's cache is not what its wheel holds"
+    what = f"{', '.join(damaged)}: {next(iter(damaged.values()))} in the installer's cache differs from its wheel"
     if installer.install_anew(interpreter(place), [of_name[name] for name in damaged]) is not None:
         hint = f"uv cache clean {' '.join(damaged)}"
-        raise EnvironmentUnavailable(f"{what}, and no index has it", where=str(place), hint=hint)
+        raise EnvironmentUnavailable(f"{what}, and no index provides it", where=str(place), hint=hint)
     separated = separate()
     mended = sorted(damaged.keys() - separated.damaged.keys())
     if not mended:  # its publisher's RECORD is wrong

@@ -159,9 +159,9 @@ class DockerExecutor:
                 os.chown(folder, user, user)
         except OSError as error:
             raise EnvironmentUnavailable(
-                f"no folder for the runs can be made: {error.strerror}",
+                f"cannot create a folder for the runs: {error.strerror}",
                 where=str(self._folder / "runs"),
-                hint="check its access and the space left",
+                hint="check its permissions and the free disk space",
             ) from None
         return folder
 

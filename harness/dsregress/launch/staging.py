@@ -105,7 +105,7 @@ def stage(files: Mapping[str, bytes], parent: Path, note: Callable[[str], None])
     with _copy_errors(folder), _ONE_AT_A_TIME:
         changed = _restore(folder, files) if folder.is_dir() and not folder.is_symlink() else _make_copy(folder, files)
     if changed:
-        note(f"the copy of the probe in {folder} had been changed ({names_text(changed)}), and is restored")
+        note(f"the copy of the probe in {folder} was changed ({names_text(changed)}); restored")
     return folder
 
 
@@ -129,7 +129,7 @@ def _copy_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        hint = "check its access and the space left"
+        hint = "check its permissions and the free disk space"
         raise obstacle_error(EnvironmentUnavailable, "cannot copy the probe", error, where=folder, hint=hint) from None
 
 

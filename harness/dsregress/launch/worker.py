@@ -118,7 +118,7 @@ class ServerWorker:
         except OSError as error:
             late = isinstance(error, TimeoutError)
             fault = machine.of_error(error) or (machine.BUSY if late else machine.NO_START)
-            self._unusable = MachineFault("import", fault, f"its interpreter does not start: {error.strerror}")
+            self._unusable = MachineFault("import", fault, f"its interpreter cannot be started: {error.strerror}")
             _LOG.debug("%s: does not start: %s", self._home.name, error)
 
     def wait_until_open(self) -> None:
@@ -244,7 +244,7 @@ class ServerWorker:
         assert run is not None
         outcome = ended.outcome
         if run.is_removed and not isinstance(outcome, Passed | MachineFault):
-            outcome = MachineFault(run.stage, machine.REMOVED, "nothing is left of what it wrote")
+            outcome = MachineFault(run.stage, machine.REMOVED, "it left no output")
         if self._limited_memory and isinstance(outcome, MachineFault) and outcome.fault == machine.MEMORY:
             outcome = OutOfMemory(phase=outcome.stage, detail=outcome.signature)
         if ended.record is not None and ended.record.outcome == "passed":
@@ -330,7 +330,7 @@ def _new_folder(parent: Path, prefix: str, owner: int | None) -> Path:
         if owner is not None:
             os.chown(folder, owner, owner)
     except OSError as error:
-        what, hint = "no folder for the run can be made", "check its access and the space left"
+        what, hint = "cannot create a folder for the run", "check its permissions and the free disk space"
         raise obstacle_error(EnvironmentUnavailable, what, error, where=parent, hint=hint) from None
     return Path(folder)
 

@@ -114,7 +114,7 @@ def load_scenarios(settings: Settings, names: Iterable[str] = ()) -> dict[str, S
                 raise UsageError(str(error).removeprefix("program: "), where=name, hint=hint) from None
     if not found and not Path(settings.scenarios).is_dir():
         hint = "set `scenarios` in [tool.dsregress] to the folder of your scenarios"
-        raise UsageError("there is no such folder of scenarios", where=settings.scenarios, hint=hint)
+        raise UsageError("the scenarios folder does not exist", where=settings.scenarios, hint=hint)
     return found
 
 
@@ -139,8 +139,10 @@ def chosen_workload(scenario: str | None, given: Program | None, settings: Setti
     """Return the name of the one workload that a command is about: a scenario's, or that of the program, which has one from
     now on. Raise UsageError, EnvironmentUnavailable."""
     if (scenario is None) == (given is None):
-        both = "a scenario and a program" if scenario is not None else "no workload"
-        raise UsageError(both, where="command line", hint="name a scenario, or give --program 'torchrun train.py'")
+        both = "a scenario and --program cannot be combined" if scenario is not None else "no workload"
+        raise UsageError(
+            both, where="command line", hint="name a scenario or give --program 'torchrun train.py', not both"
+        )
     return str(scenario) if given is None else _kept_launch(given, settings)
 
 
@@ -159,14 +161,14 @@ def measured_workload(scenario: str | None, given: Program | None, settings: Set
     ]
     if len(names) > 1:
         hint = f"name one of them in place of --program: {', '.join(names)}"
-        raise UsageError("was given with other options as well", where="--program", hint=hint)
+        raise UsageError("was run with several sets of options", where="--program", hint=hint)
     return names[0] if names else _kept_launch(given, settings)
 
 
 def _kept_launch(given: Program, settings: Settings) -> str:
     if settings.executor != "local":
-        hint = "leave out --executor: programs run on this machine"
-        raise UsageError(f"not with the executor {settings.executor}", where="--program", hint=hint)
+        hint = "drop --executor: programs run on this machine only"
+        raise UsageError(f"cannot use the executor {settings.executor}", where="--program", hint=hint)
     try:
         _scenario(given)
     except ScenarioError as error:
@@ -217,4 +219,4 @@ def _programs(settings: Settings) -> dict[str, Program]:
 
 
 def _unusable(why: str) -> UsageError:
-    return UsageError(why, where="--program", hint="docs/programs.md shows the launch lines that are understood")
+    return UsageError(why, where="--program", hint="see docs/programs.md for the supported launch lines")

@@ -215,7 +215,7 @@ def _obstacle(scenario: Scenario, device: str, hardware: Hardware) -> str:
     if device not in scenario.devices:
         return f"the scenario does not run on {device} (it runs on: {', '.join(scenario.devices)})"
     if device == "cuda" and not hardware.gpus:
-        return "no GPU on this machine"
+        return "this machine has no GPU"
     return ""
 
 

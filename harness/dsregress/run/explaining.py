@@ -74,11 +74,11 @@ def explain_cells(
         else:
             found[cell.id] = Explained(cell=cell, explanation=stored)
     for cell in missing:
-        report(f"finding out who holds the memory of {cell.id}")
+        report(f"finding what holds the memory of {cell.id}")
     for explained in _run_explanations(missing, context):
         found[explained.cell.id] = explained
         if explained.explanation is None:
-            report(f"who holds the memory of {explained.cell.id} is not known: {explained.why_not}")
+            report(f"no explanation of the memory of {explained.cell.id}: {explained.why_not}")
     return {cell.id: found[cell.id] for cell in dict.fromkeys(cells)}
 
 
@@ -248,5 +248,5 @@ def _why_not(ended: Ended) -> str:
     if isinstance(ended.outcome, MachineFault):
         return f"its run was {outcome_text(ended.outcome)}"
     if isinstance(ended.outcome, Passed):
-        return "its run passed, and left no explanation"
+        return "its run passed but left no explanation"
     return f"its run ended early: {outcome_text(ended.outcome)}"

@@ -50,10 +50,8 @@ def environments_of(
     """Return an environment for each interpreter, whose stack also names ``packages`` that it has. Raise UsageError,
     EnvironmentUnavailable."""
     if settings.executor != "local":
-        hint = "leave out --executor"
-        raise UsageError(
-            f"an interpreter of this machine does not run in {settings.executor}", where="--python", hint=hint
-        )
+        hint = "drop --executor"
+        raise UsageError(f"cannot be combined with the executor {settings.executor}", where="--python", hint=hint)
     found: dict[str, tuple[str, Environment]] = {}
     for path in paths:
         environment = existing.read_interpreter(
@@ -68,6 +66,6 @@ def environments_of(
         )
         first, _ = found.setdefault(environment.stack.id, (path, environment))
         if first != path:
-            hint = "there is nothing to compare: leave one out"
+            hint = "drop one of them"
             raise UsageError(f"{first} and {path} hold the same packages and code", where="--python", hint=hint)
     return tuple(environment for _, environment in found.values())

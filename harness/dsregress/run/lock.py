@@ -30,9 +30,10 @@ def run_lock(folder: Path) -> Iterator[dict[str, int]]:
         lock = try_lock(file)
     if lock is None:
         raise EnvironmentUnavailable(
-            f"another run is going on here (process {_process(holder)}), and both would measure each other",
+            f"another run is in progress in this folder (process {_process(holder)}); "
+            "two runs would disturb each other's measurements",
             where=str(file),
-            hint="wait for its end, or set DSREGRESS_ENVIRONMENTS to another folder",
+            hint="wait for it to finish, or set DSREGRESS_ENVIRONMENTS to another folder",
         )
     try:
         with _lock_errors(file):

@@ -95,7 +95,7 @@ def regress(
                 comparison, opened.explain_context, all_cells=choice.explain is True, report=watch.note
             )
         except HarnessError as error:  # what was measured is worth a report without it
-            watch.note(f"who holds the memory is left out: {error}")
+            watch.note(f"memory explanations are missing: {error}")
             return comparison
 
 
@@ -121,7 +121,7 @@ def _program_notes(cells: Sequence[Cell]) -> Iterator[str]:
 def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stack_plans.StackPlan:
     """Return the stacks of a call, the baseline first. Raise UsageError, EnvironmentUnavailable."""
     if choice.pythons and choice.baseline is not None:
-        raise UsageError("the first --python is the baseline", where="--baseline", hint="leave out --baseline")
+        raise UsageError("the first --python is the baseline", where="--baseline", hint="drop --baseline")
     choice = _with_newest(settings, choice, installer)
     if choice.pythons:
         built = _built(settings, choice, installer) if choice.versions or choice.stack else None
@@ -141,7 +141,7 @@ def _with_newest(settings: Settings, choice: Choice, installer: Installer) -> Ch
         own = base.versions.get(stack_plans.spelled_package(package, base.versions))
         if own is not None:
             hint = f"give the versions to compare: --with {package}=SPEC"
-            raise UsageError(f"{package} is in the stacks already, as {own}", where="--with", hint=hint)
+            raise UsageError(f"{package} is already in the stacks, as {own}", where="--with", hint=hint)
     found = locking.newest_that_fit(base, added, compile=installer.compile)
     if isinstance(found, NotInstalled):
         hint = "check the names, or give versions: --with PACKAGE=VERSION"
@@ -200,12 +200,12 @@ def compare_stored(
 
     comparison = compare.combine(parts, read, baseline, settings.thresholds, details_of(stores, once))
     unread_cells = [*stored.unreadable, *stored.disputed]
-    comparison = _with_absent(comparison, stored.unreadable, "what is stored of it cannot be read")
+    comparison = _with_absent(comparison, stored.unreadable, "its stored results cannot be read")
     comparison = _with(comparison, [_disputed(*cell) for cell in dict.fromkeys(stored.disputed)])
     empty = set(stacks or ()) - {stack.id for stack in comparison.stacks} - {stack for stack, _ in unread_cells}
     lost = [
-        *(compare.not_measured(stack, "every workload", "nothing is stored of it") for stack in sorted(empty)),
-        *(compare.not_measured(folder, "some workloads", "a part of it cannot be read") for folder in stored.damaged),
+        *(compare.not_measured(stack, "every workload", "it has no stored results") for stack in sorted(empty)),
+        *(compare.not_measured(folder, "some workloads", "part of it cannot be read") for folder in stored.damaged),
         *(compare.not_measured(folder, "every workload", "it cannot be read") for folder in unread),
     ]
     comparison = _with(comparison, lost)
@@ -216,7 +216,7 @@ def compare_stored(
 def _disputed(stack: str, workload: str) -> compare.NotCompared:
     """Return the entry for a cell of which a result was edited: whatever other results it has, it has not passed."""
     return compare.not_measured(
-        stack, workload, "a result of it was damaged or edited", "restore what was edited, or remove it"
+        stack, workload, "a result of it was damaged or edited", "restore the edited file, or remove it"
     )
 
 

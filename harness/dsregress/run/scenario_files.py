@@ -55,7 +55,7 @@ def declared_scenarios(folder: Path) -> dict[str, Scenario]:
         found[name] = answer.scenario
     unanswered = [file for name, file in files.items() if name not in found]
     if unanswered:
-        raise UsageError(f"{unanswered[0]}: does not load: {how}", hint=_HINT)
+        raise UsageError(f"{unanswered[0]}: cannot be loaded: {how}", hint=_HINT)
     return found
 
 
@@ -69,7 +69,7 @@ def _ask_process(files: Sequence[str]) -> tuple[bytes, str]:
     except subprocess.TimeoutExpired as late:
         return late.stdout or b"", f"did not end within {_LONGEST_S:g} s"
     except OSError as error:
-        hint = "check the space left and what else runs"
+        hint = "check free disk space and the machine's load"
         raise obstacle_error(
             EnvironmentUnavailable, "scenarios cannot be read", error, where=error.filename or "", hint=hint
         ) from None

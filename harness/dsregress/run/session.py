@@ -88,7 +88,7 @@ class Session:
         """
         missing = list({stack.id: stack for stack in stacks if stack.id not in self._environments}.values())
         if existed := [stack for stack in missing if stack.existed]:
-            what = f"{existed[0].id} is an interpreter that existed, and cannot be built"
+            what = f"{existed[0].id} is an existing interpreter and cannot be built"
             raise UsageError(what, where="stack", hint="name it: --python PATH")
         if missing:
             self.add(build_environments(missing, self.settings, self.installer, self.watch, self.target.build))

@@ -157,7 +157,7 @@ def _tell_what_shields(settings: Settings, note: Note) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         line = _SHIELDS[isolation.strongest(folder)]
     except OSError as error:
-        what, hint = "no folder for the run can be made", "check its access and the space left"
+        what, hint = "cannot create a folder for the run", "check its permissions and the free disk space"
         raise obstacle_error(EnvironmentUnavailable, what, error, where=folder, hint=hint) from None
     if line:
         note(line)

@@ -50,7 +50,7 @@ def map_families(
         yield from pool.map(work, batches)
     except BrokenProcessPool:
         raise ResultsError(
-            "a process that read results was killed", where="results", hint="free some memory and try again"
+            "a process that read results was killed", where="results", hint="free memory and try again"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

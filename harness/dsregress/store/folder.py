@@ -59,7 +59,7 @@ class Store:
         exist."""
         self.folder = os.path.abspath(folder)
         if self.is_bundle and not os.path.exists(self.folder):
-            raise UsageError("no such bundle", where=folder, hint="`bundle FOLDER` makes one")
+            raise UsageError("the bundle does not exist", where=folder, hint="`bundle FOLDER` makes one")
         if os.path.isfile(self.folder) and not self.is_bundle:
             raise UsageError(
                 "neither a folder of results nor a bundle", where=folder, hint=f"bundles end with {bundle_file.SUFFIX}"
@@ -75,8 +75,8 @@ class Store:
     def check_writable(self) -> None:
         """Check before hours of measurement that results can be kept. Raise ResultsError if not."""
         if self.is_bundle:
-            hint = "`bundle --unpack` makes a folder of it, or choose another with --results"
-            raise ResultsError("a bundle is not added to", where=self.folder, hint=hint)
+            hint = "unpack it with `bundle --unpack`, or choose another folder with --results"
+            raise ResultsError("a bundle is read-only", where=self.folder, hint=hint)
         with self._explained(self.folder):
             os.makedirs(self.folder, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".writable-"):
@@ -276,10 +276,10 @@ def _checked(part: str, what: str) -> str:
 
 def _cannot(error: OSError, file: str) -> ResultsError:
     hints = {
-        errno.ENOSPC: "free some space, or choose another folder with --results",
-        errno.EDQUOT: "free some space, or choose another folder with --results",
+        errno.ENOSPC: "free disk space, or choose another folder with --results",
+        errno.EDQUOT: "free disk space, or choose another folder with --results",
         errno.EROFS: "choose another folder with --results",
-        errno.EACCES: "check its access, or choose another folder with --results",
+        errno.EACCES: "check its permissions, or choose another folder with --results",
     }
     hint = hints.get(error.errno or 0, "choose another folder with --results")
     return obstacle_error(ResultsError, "cannot be used for results", error, where=file, hint=hint)

@@ -101,7 +101,7 @@ def unpack(file: str, folder: str) -> UnpackedBundle:
                 if _holds(target, data, is_compressed=is_compressed):
                     kept += 1
                 else:
-                    problems.append(f"{path}: there already, and different")
+                    problems.append(f"{path}: already exists with different content")
     except OSError as error:
         where = error.filename or folder
         raise obstacle_error(
@@ -152,7 +152,7 @@ def _bundle_entry(folder: str, path: str) -> Entry:
         if name.startswith(explanations.PREFIX):
             return _sound_entry("explanation", path, data)
         if not hashlib.sha256(data).hexdigest().startswith(name.removesuffix(".json.gz")):
-            raise _Unsound("damaged: it is not what its name says")
+            raise _Unsound("damaged: its content does not match its name")
         return _sound_entry("detail", path, data)
     if not name.endswith(".json"):
         raise _Unsound("not a file of results")

@@ -289,9 +289,9 @@ def _why_impossible(result: Result) -> str:
     if not isinstance(ranks, int) or not 0 < ranks <= MOST:
         return f"{str(ranks)[:40]!r} is not a valid number of ranks"
     if nests_too_deep(result.cell.parameters):
-        return "its parameters nest too deep"
+        return "its parameters are nested too deeply"
     if not clock.is_stamp(result.started_at):
-        return f"{result.started_at[:40]!r} is no date"
+        return f"{result.started_at[:40]!r} is not a date"
     if not 0 <= result.duration_s <= MOST:
         return "a time is negative or too large"
     if not 0 <= result.hardware.memory_bytes <= MOST or not 0 <= result.hardware.cores <= MOST:

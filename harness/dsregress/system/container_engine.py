@@ -64,7 +64,7 @@ def engine_fault(error: BaseException, where: str = "docker") -> EnvironmentUnav
     text = re.sub(r"\s+", " ", str(error)).strip()
     if re.search(r"PermissionError|[Pp]ermission denied", text) and "Connection aborted" in text:
         return EnvironmentUnavailable(
-            "you may not use the Docker daemon: permission denied",
+            "permission denied for the Docker daemon",
             where=where,
             hint="join its group (usermod -aG docker YOU, then log in again), or set DOCKER_HOST to a rootless daemon",
         )
@@ -72,7 +72,9 @@ def engine_fault(error: BaseException, where: str = "docker") -> EnvironmentUnav
         r"Connection aborted|Error while fetching server API version|ConnectionError|Connection refused", text
     ):
         return EnvironmentUnavailable(
-            "no Docker daemon answers", where=where, hint="start it (systemctl start docker), or set DOCKER_HOST"
+            "the Docker daemon does not respond",
+            where=where,
+            hint="start it (systemctl start docker), or set DOCKER_HOST",
         )
     if re.search(r"no space left on device|disk quota exceeded", text, re.IGNORECASE):
         return EnvironmentUnavailable(
@@ -82,9 +84,9 @@ def engine_fault(error: BaseException, where: str = "docker") -> EnvironmentUnav
         )
     if re.search(r"could not select device driver", text):
         return EnvironmentUnavailable(
-            "the Docker daemon has no GPUs to give", where=where, hint="install the NVIDIA Container Toolkit"
+            "the Docker daemon offers no GPUs", where=where, hint="install the NVIDIA Container Toolkit"
         )
-    return EnvironmentUnavailable(text[:300], where=where, hint="ask the daemon itself: docker info")
+    return EnvironmentUnavailable(text[:300], where=where, hint="check with `docker info`")
 
 
 def confined(limits: Containers, *, gpus: bool) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class Kept:
             if not in_time:
                 raise TimeoutError(errno.ETIMEDOUT, f"not in {_STARTING_S:.0f} s", command[0])
             number = self._received.get("errno", 0)
-            raise OSError(number, os.strerror(number) if number else "its keeper does not start", command[0])
+            raise OSError(number, os.strerror(number) if number else "its keeper process did not start", command[0])
 
     def ends_within(self, seconds: float) -> bool:
         """Return True if the command ends by itself in that time."""

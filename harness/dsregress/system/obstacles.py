@@ -36,9 +36,9 @@ def _obstacle(error: OSError, where: str | Path) -> tuple[str, str, str] | None:
         if part.is_symlink() and not part.exists():
             return (
                 str(part),
-                f"it is a link to {os.readlink(part)}, which is not there",
-                "mount or make that, or move the link away",
+                f"it is a link to {os.readlink(part)}, which does not exist",
+                "mount or create the target, or remove the link",
             )
         if part.is_file() and (part != path or error.errno == errno.EEXIST):
-            return str(part), "it is a file, and a folder belongs there", "move it away"
+            return str(part), "it is a file where a folder is needed", "move it away"
     return None

@@ -186,9 +186,9 @@ def _packages_in_lock(text: str, file: str) -> Installed:
     try:
         packages = parsed_toml(text).get("package", [])
     except ValueError as error:
-        raise UsageError(f"not valid TOML: {error}", where=file, hint="make it again, with `uv lock`") from None
+        raise UsageError(f"not valid TOML: {error}", where=file, hint="regenerate it with `uv lock`") from None
     if not isinstance(packages, list) or not packages:
-        raise UsageError("no lock: it has no [[package]]", where=file, hint=_FREEZE)
+        raise UsageError("not a lock file: it has no [[package]]", where=file, hint=_FREEZE)
     found = _Found()
     for number, package in enumerate(packages, 1):
         try:

@@ -143,7 +143,7 @@ def spelled_package(package: str, stack: Collection[str]) -> str:
         raise UsageError(f"{package!r} is not the name of a package", where="stack", hint="write e.g. trl") from None
     if name == "python":
         hint = 'set python = "3.12" in [tool.dsregress]'
-        raise UsageError("python is no package, and all stacks have one", where="stack", hint=hint)
+        raise UsageError("python is not a package; all stacks share one interpreter", where="stack", hint=hint)
     return next((one for one in stack if canonicalize_name(one) == name), str(name))
 
 

@@ -294,7 +294,7 @@ def test_a_scenario_that_cannot_be_simulated_is_refused() -> None:
         (["llama3_70b_zero3", "--gpu", "H200", "--ranks", "1" + "0" * 20], "--ranks: a number is above"),
         (["llama3_70b_zero3", "--gpu", "H200", "--seq", "1..1" + "0" * 20], "--seq: a number is above 1,073,741,824"),
         (["llama3_70b_zero3", "--gpu", "H200", "--seq", "1,2..4"], "--seq: not a span: 1,2..4; write e.g. 2048..16384"),
-        (["llama3_70b_zero3", "--gpu", "H200", "--max-layers", "4", "--seq", "1..2"], "one sweep at a time"),
+        (["llama3_70b_zero3", "--gpu", "H200", "--max-layers", "4", "--seq", "1..2"], "only one sweep at a time"),
     ],
 )
 def test_the_command_refuses_before_it_starts_anything(arguments: list[str], message: str) -> None:

@@ -36,5 +36,5 @@ def test_a_package_without_a_version_is_the_newest_that_goes_with_the_baseline()
 
 
 def test_what_the_stack_has_already_is_not_added() -> None:
-    with pytest.raises(UsageError, match="peft is in the stacks already, as .*--with peft=SPEC"):
+    with pytest.raises(UsageError, match="peft is already in the stacks, as .*--with peft=SPEC"):
         candidates.with_fixed(read_settings(start=ROOT, environ={}), "deepspeed", {"peft": ""}, None, INDEX)

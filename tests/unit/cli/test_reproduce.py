@@ -26,7 +26,7 @@ def test_a_script_needs_a_name_that_torchrun_can_run(output: str, capsys: pytest
     with pytest.raises(SystemExit) as caught:
         cli.run_command_line(["reproduce", "0.18.3/llama_zero3_backward/base/cpu", "--output", output])
     assert caught.value.code == 2
-    assert f"error: --output: no name for a script: {output}; name a file" in capsys.readouterr().err
+    assert f"error: --output: not a valid script name: {output}; name a file" in capsys.readouterr().err
 
 
 def test_another_package_needs_a_release_to_compare_with(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +89,7 @@ def test_what_an_answer_says_is_not_given_again(
         cli.run_command_line(["reproduce", str(ANSWER), *options])
     assert caught.value.code == 2
     said = capsys.readouterr().err
-    assert f"error: {named}: {ANSWER} says it already; leave the option out, or reproduce the cell anew" in said
+    assert f"error: {named}: {ANSWER} already sets it; drop the option, or reproduce the cell with it" in said
 
 
 def test_an_answer_brings_its_own_packages() -> None:
@@ -111,7 +111,7 @@ def test_what_the_releases_differ_in_is_not_fixed(capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as caught:
         cli.run_command_line(["reproduce", "0.18.3/llama_zero3_backward/base/cpu", "--deepspeed", "0.18.5"])
     assert caught.value.code == 2
-    assert "error: --deepspeed: deepspeed is what the releases differ in; its releases are" in capsys.readouterr().err
+    assert "error: --deepspeed: deepspeed is the package being compared; its releases are" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_file_that_is_no_finding_is_refused(
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(None, "cannot be read: No such file or directory"), (b"{}", "no answer of `reproduce`")],
+    [(None, "cannot be read: No such file or directory"), (b"{}", "not an answer of `reproduce`")],
 )
 def test_a_file_that_is_no_answer_is_refused(content: bytes | None, why: str, tmp_path: Path) -> None:
     file = tmp_path / "a.json"

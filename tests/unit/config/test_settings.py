@@ -95,7 +95,7 @@ def test_an_unknown_key_is_answered_with_the_nearest(tmp_path: Path) -> None:
         ("warmup_rounds = 10001", "warmup_rounds is not from 0 to 10,000; give rounds, e.g. 2"),
         *((f"timeout_s = {value}", "timeout_s is not above 0, and at most 2,592,000 (30 days); give seconds, e.g. 180")
           for value in ("0", "-1", "inf", "-inf", "nan", "1e300")),
-        ('results = "a\\u0000b"', "results has a NUL in it; no file can be named like that"),
+        ('results = "a\\u0000b"', "results has a NUL in it; not a valid file name"),
         ("[tool.dsregress.ray]\nwait_s = nan", "wait_s must be seconds from 0 to 30 days (it is nan)"),
         ("[tool.dsregress.ray]\nwait_s = -1", "wait_s must be seconds from 0 to 30 days (it is -1.0)"),
         ("[tool.dsregress.ray.resources.cpu]\nslot = inf", "resources must be finite amounts, and not negative"),

@@ -203,7 +203,7 @@ def test_a_file_of_uvs_cache_that_is_not_its_wheels_is_not_installed(tmp_path: P
     second = built(tmp_path, "2.0")
     assert code(second, "helper").read_text() == code(first, "helper").read_text() != ""
     (line,) = second.notes
-    assert line.startswith("helper: helper/__init__.py in the installer's cache is not what its wheel holds")
+    assert line.startswith("helper: helper/__init__.py in the installer's cache differs from its wheel")
     assert built(tmp_path, "2.0").notes == ()
 
 
@@ -215,7 +215,7 @@ def test_a_damaged_cache_that_no_index_can_replace_is_the_machines_fault(
         file.write_text("")
     monkeypatch.setattr(Installer, "install_anew", lambda *of: Failed("install", "gone"))
     with pytest.raises(
-        EnvironmentUnavailable, match=r"helper/__init__\.py in the installer's cache .* no index has it"
+        EnvironmentUnavailable, match=r"helper/__init__\.py in the installer's cache .* no index provides it"
     ):
         built(tmp_path, "2.0")
     places = [place.name for place in (tmp_path / "work" / "envs").iterdir() if place.is_dir()]

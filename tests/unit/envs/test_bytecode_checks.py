@@ -32,7 +32,7 @@ def check(file: Path) -> tuple[str, ...]:
     return check_bytecode(file.parents[2], [file.parents[1].name], PYTHON)
 
 
-LINE = "helper-1.0: helper/helper.cpython-311.pyc is not what Python compiled: removed, and compiled anew"
+LINE = "helper-1.0: helper/helper.cpython-311.pyc differs from what Python compiled: removed, to be compiled again"
 
 
 def flip(file: Path, place: int) -> None:
@@ -133,7 +133,7 @@ def test_damaged_bytecode_fails_neither_the_environment_that_made_it_nor_a_new_o
 
     again = built(tmp_path, number)
     assert again.notes == (
-        "helper-1.0: helper/__init__.cpython-311.pyc is not what Python compiled: removed, and compiled anew",
+        "helper-1.0: helper/__init__.cpython-311.pyc differs from what Python compiled: removed, to be compiled again",
     )
     assert tiny_packages.imported_version(again.python, "helper") == "1.0"
     assert built(tmp_path, number).notes == ()

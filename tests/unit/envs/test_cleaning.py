@@ -95,7 +95,7 @@ def test_all_of_them_go_with_all_that_serves_them_and_nothing_else(work: Path) -
 def test_while_an_environment_is_built_nothing_is_removed(tmp_path: Path) -> None:
     (tmp_path / "envs" / "one").mkdir(parents=True)
     file = tmp_path / "envs" / "one.lock"
-    with locks.held(file, lambda: None), pytest.raises(EnvironmentUnavailable, match="another process builds it"):
+    with locks.held(file, lambda: None), pytest.raises(EnvironmentUnavailable, match="another process is building it"):
         cleaning.check_idle(tmp_path)
     cleaning.check_idle(tmp_path)
 

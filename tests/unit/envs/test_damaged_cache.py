@@ -167,6 +167,6 @@ def test_an_index_that_is_gone_meanwhile_is_the_machines_fault(used: Path, monke
     with pytest.raises(EnvironmentUnavailable) as refused:
         built(used)
     assert str(refused.value) == (
-        "installing: mine in uv's cache is damaged (The wheel is invalid: Metadata field Name not found), and cannot be had "
-        "again: no package index can be reached (dns error); uv cache clean mine"
+        "installing: mine in uv's cache is damaged (The wheel is invalid: Metadata field Name not found) and cannot be "
+        "downloaded again: no package index can be reached (dns error); uv cache clean mine"
     )

@@ -145,16 +145,16 @@ def test_what_cannot_be_measured_is_one_line(index: Path, tmp_path: Path, monkey
     text.write_text("")
     empty = interpreters.make(tmp_path / "empty")
     cases = {
-        tmp_path / "nowhere": "is not there; give the path of",
+        tmp_path / "nowhere": "does not exist; give the path of",
         tmp_path / "index": "is a folder without bin/python; give",
         text: "cannot be executed; give",
-        script(tmp_path / "touches", f"touch {tmp_path}/touched; echo hello"): "is not a Python; give",
-        script(tmp_path / "old", "echo Python 3.9.7"): "is Python 3.9, and the probe needs 3.10 or newer; give",
-        script(tmp_path / "hangs", "sleep 60"): "does not answer in 1 s; see what it waits for: PATH --version",
+        script(tmp_path / "touches", f"touch {tmp_path}/touched; echo hello"): "is not a Python interpreter; give",
+        script(tmp_path / "old", "echo Python 3.9.7"): "is Python 3.9, but the probe needs 3.10 or newer; give",
+        script(tmp_path / "hangs", "sleep 60"): "did not respond within 1 s; check what blocks it: PATH --version",
         script(
             tmp_path / "broken", "test $1 = --version && echo Python 3.11.1 || { echo no encodings >&2; exit 1; }"
-        ): ("does not say what is installed in it: no encodings; see whether it works"),
-        script(tmp_path / "garbage", "echo Python 3.11.1"): "does not say what is installed in it: exit code 0; see",
+        ): ("cannot list its installed packages: no encodings; see whether it works"),
+        script(tmp_path / "garbage", "echo Python 3.11.1"): "cannot list its installed packages: exit code 0; see",
         empty: "has no mine; measured processes see no PYTHONPATH",
     }
     for path, line in cases.items():
@@ -186,7 +186,7 @@ def test_nothing_lies_beside_an_interpreter_that_has_all(index: Path, tmp_path: 
 
 def test_what_does_not_go_with_what_it_has_is_one_line(index: Path, tmp_path: Path) -> None:
     python = interpreters.make(tmp_path / "a", *wheels(index, "mine-1.0", "checker-1.0"))
-    with pytest.raises(UsageError, match=r"has checker 1.0, and the probe needs >=2; upgrade it there"):
+    with pytest.raises(UsageError, match=r"has checker 1.0, but the probe needs >=2; upgrade it there"):
         read(python, tmp_path, tools=TOOLS)
     python = interpreters.make(tmp_path / "b", *wheels(index, "mine-1.0", "shared-1.0"))
     with pytest.raises(EnvironmentUnavailable, match=r"^--python: what the probe needs does not go with what .*/b/"):

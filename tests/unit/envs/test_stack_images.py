@@ -114,13 +114,13 @@ def test_a_build_is_brought_the_packages_of_local_folders_that_it_needs_and_no_o
                 "Error while fetching server API version: "
                 "('Connection aborted.', FileNotFoundError(2, 'No such file or directory'))"
             ),
-            "docker: no Docker daemon answers; start it (systemctl start docker), or set DOCKER_HOST",
+            "docker: the Docker daemon does not respond; start it (systemctl start docker), or set DOCKER_HOST",
         ),
         (
             DockerException(
                 "Error while fetching server API version: ('Connection aborted.', PermissionError(13, 'Permission denied'))"
             ),
-            "docker: you may not use the Docker daemon: permission denied; join its group (usermod -aG docker YOU, then log "
+            "docker: permission denied for the Docker daemon; join its group (usermod -aG docker YOU, then log "
             "in again), or set DOCKER_HOST to a rootless daemon",
         ),
         (
@@ -130,7 +130,7 @@ def test_a_build_is_brought_the_packages_of_local_folders_that_it_needs_and_no_o
         ),
         (
             APIError('could not select device driver "" with capabilities: [[gpu]]'),
-            "docker: the Docker daemon has no GPUs to give; install the NVIDIA Container Toolkit",
+            "docker: the Docker daemon offers no GPUs; install the NVIDIA Container Toolkit",
         ),
     ],
 )

@@ -197,8 +197,8 @@ def test_a_copy_that_was_changed_is_restored_and_a_line_says_so(
     assert {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()} == files
     assert not any(file.is_symlink() for file in [folder, *folder.rglob("*")])
     (line,) = notes
-    assert f"the copy of the probe in {folder} had been changed ({named}" in line
-    assert line.endswith("), and is restored")
+    assert f"the copy of the probe in {folder} was changed ({named}" in line
+    assert line.endswith("); restored")
     staging.stage(files, tmp_path / "probe", silent)
 
 

@@ -63,7 +63,7 @@ def test_a_program_that_was_given_is_a_scenario_by_its_exact_name(settings: Sett
 
 def test_a_folder_of_scenarios_that_is_not_there_is_named(settings: Settings, folder: Path, tmp_path: Path) -> None:
     nowhere = msgspec.structs.replace(settings, scenarios=str(tmp_path / "nowhere"))
-    with pytest.raises(UsageError, match="nowhere: there is no such folder of scenarios; set `scenarios`"):
+    with pytest.raises(UsageError, match="nowhere: the scenarios folder does not exist; set `scenarios`"):
         available_workloads.load_scenarios(nowhere, ["llama"])
     name = given(nowhere, folder)
     assert list(available_workloads.load_scenarios(nowhere, [name])) == [name]  # a program needs none
@@ -178,7 +178,7 @@ def test_what_reads_results_finds_a_program_with_the_ranks_that_it_was_given(set
     assert available_workloads.measured_workload(None, asked, settings) == on_8_ranks
     tiny = Program(line=asked.line, folder=asked.folder, tiny=True)
     assert available_workloads.measured_workload(None, tiny, settings) == tiny.name != on_8_ranks
-    with pytest.raises(UsageError, match="was given with other options as well"):
+    with pytest.raises(UsageError, match="was run with several sets of options"):
         available_workloads.measured_workload(None, asked, settings)
 
 

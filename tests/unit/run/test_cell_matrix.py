@@ -75,7 +75,7 @@ def test_cuda_without_a_gpu_is_skipped_aloud() -> None:
         STACKS, SCENARIOS, Selection(scenarios=("llama",), devices=("cuda",)), DEFAULT, NO_GPU
     )
     assert not built.cells
-    assert built.skipped[0].reason == "no GPU on this machine"
+    assert built.skipped[0].reason == "this machine has no GPU"
 
 
 def with_torch(*versions: str) -> list[Stack]:

@@ -142,7 +142,7 @@ def test_a_run_that_fails_is_said_and_costs_the_report_nothing(tmp_path: Path) -
     ("behaviour", "why"),
     [
         (hangs, "its run ended early: no sign of life for 60 s, last seen in backward"),
-        (says_nothing, "its run passed, and left no explanation"),
+        (says_nothing, "its run passed but left no explanation"),
     ],
 )
 def test_a_run_without_an_explanation_says_how_it_ended(tmp_path: Path, behaviour: object, why: str) -> None:

@@ -205,7 +205,7 @@ with run_lock(pathlib.Path({str(tmp_path)!r})):
         with pytest.raises(EnvironmentUnavailable) as caught, run_lock(tmp_path):
             raise AssertionError("both run")
         other.kill()
-    assert f"another run is going on here (process {other.pid})" in str(caught.value)
+    assert f"another run is in progress in this folder (process {other.pid})" in str(caught.value)
     assert caught.value.exit_code == 3
     with run_lock(tmp_path):  # the kernel let go of it
         pass
@@ -278,14 +278,14 @@ def reasons(lab: Lab, caplog: pytest.LogCaptureFixture, *versions: str, **option
 
 
 def test_the_debug_log_says_why_a_stored_result_is_not_reused(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
-    assert reasons(lab, caplog, "A") == ["nothing is stored of it"]
+    assert reasons(lab, caplog, "A") == ["it has no stored results"]
     assert reasons(lab, caplog, "A") == []
     assert reasons(lab, caplog, "A", fresh=True) == ["all is measured again"]
     assert reasons(lab, caplog, "A", rounds=30) == ["its last run, of DATE, has fewer timed rounds than 30"]
     assert reasons(lab, caplog, "A", memory=48 << 30) == ["changed since its last run, of DATE: hardware"]
     assert reasons(lab, caplog, "A", "B") == [
         "the step times of its workload are compared with it",
-        "nothing is stored of it",
+        "it has no stored results",
     ]
 
 

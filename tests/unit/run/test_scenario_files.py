@@ -34,10 +34,12 @@ def test_they_are_those_of_the_files() -> None:
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("import os; os._exit(0)", "does not load: ended with exit code 0; "),
-        ("import os; os.kill(os.getpid(), 11)", "does not load: killed by SIGSEGV; "),
-        ("raise SystemExit(0)", "does not load: SystemExit: 0; "),
-        pytest.param("import time; time.sleep(60)", "does not load: did not end within 5 s; ", marks=pytest.mark.slow),
+        ("import os; os._exit(0)", "cannot be loaded: ended with exit code 0; "),
+        ("import os; os.kill(os.getpid(), 11)", "cannot be loaded: killed by SIGSEGV; "),
+        ("raise SystemExit(0)", "cannot be loaded: SystemExit: 0; "),
+        pytest.param(
+            "import time; time.sleep(60)", "cannot be loaded: did not end within 5 s; ", marks=pytest.mark.slow
+        ),
         (SOUND.replace("version=1", "version='1'"), "Expected `int`, got `str`"),
         ("", "has no SCENARIO = Scenario(...); "),
     ],

@@ -42,7 +42,7 @@ def test_a_reading_process_that_is_killed_is_one_line() -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "results: a process that read results was killed; free some memory and try again\n"
+    assert done.stdout == "results: a process that read results was killed; free memory and try again\n"
 
 
 #: Goes through all of it once, and stops early once.

@@ -222,7 +222,7 @@ def test_another_file_by_that_name_is_an_error(tmp_path: Path, data: bytes, mess
 
 
 def test_nothing_is_added_to_a_bundle(bundled: Path) -> None:
-    with pytest.raises(ResultsError, match="a bundle is not added to"):
+    with pytest.raises(ResultsError, match="a bundle is read-only"):
         Store(str(bundled)).check_writable()
 
 
@@ -236,5 +236,5 @@ def test_a_detail_that_another_zlib_has_compressed_is_the_same_detail(bundled: P
 
 def test_a_folder_that_cannot_be_made_says_where_to_unpack(bundled: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(ResultsError, match=r"file: cannot be unpacked: it is a file, and a folder belongs there; move"):
+    with pytest.raises(ResultsError, match=r"file: cannot be unpacked: it is a file where a folder is needed; move"):
         unpack(str(bundled), str(tmp_path / "file"))

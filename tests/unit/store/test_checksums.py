@@ -87,7 +87,7 @@ def test_one_edited_figure_turns_no_regression_into_a_pass(folder: Path, report:
         "measure again"
     )
     assert "0.16.4" in said[-1]
-    assert "restore what was edited, or remove it, then measure again" in said[-1]
+    assert "restore the edited file, or remove it, then measure again" in said[-1]
 
 
 def test_an_edited_result_is_not_replaced_by_an_older_one_that_passes(folder: Path, report: Report) -> None:

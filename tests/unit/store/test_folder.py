@@ -215,7 +215,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ResultsError) as caught:
         Store(str(tmp_path / "file" / "results")).check_writable()
     assert str(caught.value).endswith(
-        "file: cannot be used for results: it is a file, and a folder belongs there; move it away"
+        "file: cannot be used for results: it is a file where a folder is needed; move it away"
     )
 
 

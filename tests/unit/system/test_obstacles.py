@@ -20,8 +20,8 @@ def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
     link = tmp_path / "shared"
     link.symlink_to("/nowhere/shared")
     said = (
-        f"{link}: cannot be written: it is a link to /nowhere/shared, which is not there; mount or make that, or move the "
-        "link away"
+        f"{link}: cannot be written: it is a link to /nowhere/shared, which does not exist; mount or create the target, or "
+        "remove the link"
     )
     assert str(_refusal(link)) == said
     assert str(_refusal(link / "torch" / "build")) == said
@@ -30,7 +30,7 @@ def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
 def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:
     file = tmp_path / "runs"
     file.write_text("")
-    said = f"{file}: cannot be written: it is a file, and a folder belongs there; move it away"
+    said = f"{file}: cannot be written: it is a file where a folder is needed; move it away"
     assert str(_refusal(file)) == said
     assert str(_refusal(file / "new")) == said
 

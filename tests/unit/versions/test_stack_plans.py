@@ -179,7 +179,7 @@ def test_exact_releases_that_were_locked_before_need_no_index() -> None:
         return ("0.23.0", "0.24.0") if package == "trl" else ()
 
     def unreachable(package: str) -> tuple[str, ...]:
-        raise EnvironmentUnavailable(f"no index answers for {package}")
+        raise EnvironmentUnavailable(f"no index responds for {package}")
 
     for spec in ("0.24.0", "==0.24", "0.23.0,0.24.0"):
         found = column(planned({"trl": spec}, published=unreachable, locked=locked), "trl")

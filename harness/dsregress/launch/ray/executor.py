@@ -254,7 +254,7 @@ class RayExecutor:
             raise EnvironmentUnavailable(
                 why,
                 where=f"ray {self.settings.address}".strip(),
-                hint="start more nodes (ray start --address=HEAD), or select other cells; `ray status` lists what there is",
+                hint="start more nodes (ray start --address=HEAD), or select other cells; `ray status` lists the resources",
             )
 
 
