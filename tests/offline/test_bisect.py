@@ -208,7 +208,7 @@ def test_an_interrupted_search_goes_on(project: Project) -> None:
         (["1.1.0..1.0.0"], "bisect: 1.1.0 is newer than 1.0.0; write 1.0.0..1.1.0"),
         (
             ["--good", GOOD, "--bad", "1.0.5"],
-            "tinyframe: release 1.0.5 is not known; nearest are 1.0.0, 1.1.0, 1.2.0; "
+            "tinyframe: unknown release 1.0.5; nearest are 1.0.0, 1.1.0, 1.2.0; "
             "`pip index versions tinyframe` lists those of your indexes",
         ),
         (

@@ -41,7 +41,7 @@ def said_once(said: CommandResult, code: int, line: str) -> None:
         (["--device", "tpu"], "no such device: tpu; there are: sim, cpu, cuda, auto"),
         (
             ["--with", "tinyframe=1.0.1"],
-            "tinyframe: release 1.0.1 is not known; nearest are 1.0.0, 1.1.0, 1.2.0; "
+            "tinyframe: unknown release 1.0.1; nearest are 1.0.0, 1.1.0, 1.2.0; "
             "`pip index versions tinyframe` lists those of your indexes",
         ),
         (["--with", "=1.0"], "--with: not a package with its releases: '=1.0'; write PACKAGE or PACKAGE=SPEC"),
@@ -51,7 +51,7 @@ def said_once(said: CommandResult, code: int, line: str) -> None:
         ),
         (
             ["--with", "tinytrainer=0.9"],
-            "tinytrainer: release 0.9 is not known; nearest are 1.0.0, 1.1.0; "
+            "tinytrainer: unknown release 0.9; nearest are 1.0.0, 1.1.0; "
             "`pip index versions tinytrainer` lists those of your indexes",
         ),
         (

@@ -17,7 +17,7 @@ from dsregress.envs.installer import Installer
 from dsregress.errors import HarnessError
 from dsregress.model import NotInstalled, Stack
 from dsregress.versions import locking, releases
-from dsregress.versions.stack_plans import plan_stacks
+from dsregress.versions.stack_plans import ConfiguredStacks, plan_stacks
 
 
 def update_pins(
@@ -30,14 +30,12 @@ def update_pins(
     releases.write_releases({package: installer.published(package) for package in releases.OLDEST})
     report(f"wrote {releases.FILE.name}")
 
+    configured = ConfiguredStacks(
+        table=settings.stack, baseline=settings.baseline, python=locking.OLDEST_PYTHON, named=settings.stacks
+    )
+
     def stacks(name: str | None) -> tuple[Stack, ...]:
-        return plan_stacks(
-            table=settings.stack,
-            named=settings.stacks,
-            baseline=settings.baseline,
-            python=locking.OLDEST_PYTHON,
-            name=name,
-        ).stacks
+        return plan_stacks(configured, name=name).stacks
 
     newest = max(stacks(None), key=lambda stack: [Version(stack.versions[p]) for p in sorted(stack.versions)])
     base = "" if upgrade else locking.base_pins()

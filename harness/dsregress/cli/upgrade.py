@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import click
 from packaging.utils import canonicalize_name
@@ -94,9 +95,9 @@ def upgrade_command(
         raise _nothing_known(source, packages, found)
     goals = _goals(wanted, under_test, mine, source)
     ways = {package: way(package, found.versions, goal, known) for package, goal in goals.items()}
+    evidence = _StoredEvidence(store=store, settings=settings, scenario=scenario, card=card)
     upgrades = [
-        _judge_upgrade(store, settings, package, found.versions[package], goals[package], one, scenario, card)
-        for package, one in ways.items()
+        _judge_upgrade(evidence, package, found.versions[package], goals[package], one) for package, one in ways.items()
     ]
     missing = {
         one.package: _measuring_command(one, under_test, scenario)
@@ -157,26 +158,30 @@ def _goal_release(package: str, spec: str) -> str:
         return _LATEST
 
 
-def _judge_upgrade(
-    store: Store,
-    settings: Settings,
-    package: str,
-    version: str,
-    goal: str,
-    found: Way | None,
-    scenario: str | None,
-    card: Card | None,
-) -> Upgrade:
+@dataclass(frozen=True, kw_only=True)
+class _StoredEvidence:
+    """The stored results that upgrades are judged by."""
+
+    store: Store
+    settings: Settings
+    scenario: str | None  #: None: all
+    card: Card | None  #: None: each scenario's
+
+
+def _judge_upgrade(evidence: _StoredEvidence, package: str, version: str, goal: str, found: Way | None) -> Upgrade:
+    """Judge the upgrade of a package from ``version`` to ``goal``, on the way that results were ``found`` for."""
     if goal != _LATEST and Version(goal) == Version(version):
         return upgrade.stays(package, version)
     if found is None:
         return upgrade.unknown(package, version, goal, "no results of both releases with the same other packages")
     problems: list[str] = []
-    comparison = pipeline.compare_stored([store], found.installed, settings, problems.append, found.stacks, scenario)
+    comparison = pipeline.compare_stored(
+        [evidence.store], found.installed, evidence.settings, problems.append, found.stacks, evidence.scenario
+    )
     note_problems(problems)
     if not {found.installed, found.target} <= comparison.names.keys():
         return upgrade.unknown(package, version, goal, "its stored results cannot be read")
-    return upgrade.judge(comparison, package, found.target, card)
+    return upgrade.judge(comparison, package, found.target, evidence.card)
 
 
 def _measuring_command(one: Upgrade, under_test: str, scenario: str | None) -> str:

@@ -65,22 +65,27 @@ class _Description(msgspec.Struct, frozen=True):
         return {inside.normal(name): version for name, version in self.installed.items()}
 
 
+class ProbeNeeds(msgspec.Struct, frozen=True, kw_only=True):
+    """What an interpreter needs to be measured."""
+
+    package: str  #: that it must have itself; empty: none
+    tools: Sequence[str]  #: the requirements of the probe, which can lie beside it
+    pins: str  #: the preferred versions of those
+
+
 def read_interpreter(
     path: str,
     *,
     named: Collection[str],
-    needed: str,
-    tools: Sequence[str],
-    pins: str,
+    needs: ProbeNeeds,
     variables: Mapping[str, str],
     folder: Path,
     installer: Installer,
 ) -> Environment:
     """Return the environment of the interpreter ``path``, or of the environment in the folder ``path``.
 
-    ``named`` are the packages whose versions its stack names, if it has them, and ``needed`` is one that it must have;
-    ``tools`` are the requirements of the probe, for which ``pins`` holds the preferred versions. ``variables`` is the
-    environment of measured processes.
+    ``named`` are the packages whose versions its stack names, if it has them. ``variables`` is the environment of measured
+    processes.
 
     Raise UsageError if the interpreter cannot be measured, EnvironmentUnavailable if the probe's own packages cannot be
     obtained.
@@ -90,15 +95,15 @@ def read_interpreter(
     packages = sorted({*AXES, *named})
     found = _describe_interpreter(program, path, packages, variables)
     present = found.versions
-    if needed and inside.normal(needed) not in present:
+    if needs.package and inside.normal(needs.package) not in present:
         hint = "measured processes see no PYTHONPATH and no user's own site-packages: install it into the environment"
-        raise UsageError(f"{path} has no {needed}", where=_WHERE, hint=hint)
+        raise UsageError(f"{path} has no {needs.package}", where=_WHERE, hint=hint)
     label, minor = _interpreter_label(found.prefix), f"{found.python[0]}.{found.python[1]}"
     versions = {
         name: _as_named(name, present[inside.normal(name)]) for name in packages if inside.normal(name) in present
     }
     content = _hash(found.wheels, found.code)
-    beside = _packages_beside(program, path, minor, found, tools, pins, folder, installer)
+    beside = _packages_beside(program, path, minor, found, needs, folder, installer)
     return Environment(
         stack=Stack(python=f"{minor}+{content[:8]}", versions=versions, label=label),
         lock_sha256=found.wheels,
@@ -198,15 +203,14 @@ def _packages_beside(
     path: str,
     minor: str,
     found: _Description,
-    tools: Sequence[str],
-    pins: str,
+    needs: ProbeNeeds,
     folder: Path,
     installer: Installer,
 ) -> str:
     """Return the folder of the packages that the probe needs and the interpreter lacks; empty if it lacks none."""
     present = found.versions
     missing = []
-    for line in tools:
+    for line in needs.tools:
         requirement = Requirement(line)
         version = present.get(inside.normal(requirement.name))
         if version is None:
@@ -218,14 +222,14 @@ def _packages_beside(
             )
     if not missing:
         return ""
-    place = folder / "beside" / f"py{minor}-{_hash(found.wheels, pins, *tools)[:12]}"
+    place = folder / "beside" / f"py{minor}-{_hash(found.wheels, needs.pins, *needs.tools)[:12]}"
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with held(place.with_name(f"{place.name}.lock"), lambda: None):
             if not place.is_dir():
                 with new_folder(place) as unfinished:
                     failed = installer.install_beside(
-                        Path(program), missing, there=found.installed, preferred=pins, target=unfinished
+                        Path(program), missing, there=found.installed, preferred=needs.pins, target=unfinished
                     )
                     if isinstance(failed, NotInstalled):
                         hint = f"install {' and '.join(missing)} into it"

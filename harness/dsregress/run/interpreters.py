@@ -57,9 +57,11 @@ def environments_of(
         environment = existing.read_interpreter(
             path,
             named={*settings.stack, *packages},
-            needed="torch" if "torch" in settings.stack else varied_package(settings),
-            tools=locking.TOOLS,
-            pins=locking.base_pins(),
+            needs=existing.ProbeNeeds(
+                package="torch" if "torch" in settings.stack else varied_package(settings),
+                tools=locking.TOOLS,
+                pins=locking.base_pins(),
+            ),
             variables={**child_environment(), **ENVIRONMENT},
             folder=Path(settings.environments),
             installer=installer,

@@ -153,10 +153,9 @@ def _with_newest(settings: Settings, choice: Choice, installer: Installer) -> Ch
 
 def _built(settings: Settings, choice: Choice, installer: Installer) -> stack_plans.StackPlan:
     return stack_plans.plan_stacks(
-        table=settings.stack,
-        baseline=settings.baseline,
-        python=settings.python,
-        named=settings.stacks,
+        stack_plans.ConfiguredStacks(
+            table=settings.stack, baseline=settings.baseline, python=settings.python, named=settings.stacks
+        ),
         name=choice.stack,
         overrides=choice.versions,
         chosen=choice.baseline,

@@ -24,7 +24,7 @@ from dsregress.model import Cell, Environment, Result, Stack
 from dsregress.run.cell_matrix import CellMatrix
 from dsregress.run.explaining import ExplainContext, Explained, explain_cells
 from dsregress.run.lock import run_lock
-from dsregress.run.measure import measure_cells
+from dsregress.run.measure import MeasureContext, measure_cells
 from dsregress.run.stack_environments import build_environments
 from dsregress.run.targets import open_target
 from dsregress.run.watch import Watch
@@ -118,13 +118,15 @@ class Session:
                 CellMatrix(cells=tuple(cells), skipped=()),
                 list(self._environments.values()),
                 against,
-                self.target.hardware(),
-                settings=settings,
-                executor=self.target.executor,
-                store=self.store,
-                watch=self.watch,
+                MeasureContext(
+                    settings=settings,
+                    executor=self.target.executor,
+                    hardware=self.target.hardware(),
+                    store=self.store,
+                    watch=self.watch,
+                    cluster=self._lasting,
+                ),
                 fresh=fresh,
-                cluster=self._lasting,
             )
         except BaseException:
             self.end()  # so that the cells that still run need not be waited for

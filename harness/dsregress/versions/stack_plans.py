@@ -54,12 +54,18 @@ class StackPlan(msgspec.Struct, frozen=True, kw_only=True):
     existing: tuple[Environment, ...] = ()  #: of those stacks that are existing interpreters
 
 
+class ConfiguredStacks(msgspec.Struct, frozen=True, kw_only=True):
+    """The stacks of the configuration."""
+
+    table: Mapping[str, Spec]  #: package -> its version, or the versions to compare
+    baseline: str  #: version of the package that varies
+    python: str
+    named: Mapping[str, Mapping[str, str]] = {}  #: name -> package -> version
+
+
 def plan_stacks(
+    configuration: ConfiguredStacks,
     *,
-    table: Mapping[str, Spec],
-    baseline: str,
-    python: str,
-    named: Mapping[str, Mapping[str, str]] | None = None,
     name: str | None = None,
     overrides: Mapping[str, str] | None = None,
     chosen: str | None = None,
@@ -68,14 +74,15 @@ def plan_stacks(
 ) -> StackPlan:
     """Return the stacks to compare.
 
-    ``table`` and ``baseline`` are the configured ones, ``name`` a named stack, ``overrides`` axis -> spec, ``chosen`` an
-    explicit baseline. ``published`` looks up a package's releases when neither the committed ones suffice nor, if releases
-    are named exactly, those that were ``locked`` before.
+    ``name`` is a named stack, ``overrides`` axis -> spec, ``chosen`` an explicit baseline. ``published`` looks up a
+    package's releases when neither the committed ones suffice nor, if releases are named exactly, those that were
+    ``locked`` before.
 
     Raise UsageError for an unknown stack, package or version.
     """
+    table, baseline = configuration.table, configuration.baseline
     primary = next((package for package, spec in table.items() if not isinstance(spec, str)), AXES[-1])
-    configured: dict[str, Spec] = {**table, **_named_stack(name, named or {})}
+    configured: dict[str, Spec] = {**table, **_named_stack(name, configuration.named)}
     overrides = {spelled_package(package, configured): spec for package, spec in (overrides or {}).items()}
 
     def versions(package: str, spec: Spec) -> tuple[str, ...]:
@@ -110,7 +117,7 @@ def plan_stacks(
     fixed |= everywhere
     stacks = tuple(
         Stack(
-            python=python,
+            python=configuration.python,
             versions={**fixed, **dict(zip(varied, point, strict=True))},
             label=_stack_label(name, varied, point, everywhere),
         )

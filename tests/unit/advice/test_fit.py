@@ -23,7 +23,7 @@ from dsregress.probe.border.wire import Detail, RankRecord, RunRecord
 from dsregress.probe.scenario import Scenario
 from dsregress.report.answers import fit as fit_report
 from dsregress.run.cell_matrix import CellMatrix
-from dsregress.run.measure import measure_cells
+from dsregress.run.measure import MeasureContext, measure_cells
 from dsregress.store import Store, newest_by_cell
 from vgpu.figures import PhaseReading
 
@@ -73,11 +73,13 @@ class SimulatedRuns:
             CellMatrix(cells=tuple(cells), skipped=()),
             [Environment(stack=stack, lock_sha256="l") for stack in STACKS],
             STACKS[0],
-            HARDWARE,
-            settings=Settings(rounds=0, warmup_rounds=0),
-            executor=self.executor,
-            store=self.store,
-            watch=QuietWatch(),
+            MeasureContext(
+                hardware=HARDWARE,
+                settings=Settings(rounds=0, warmup_rounds=0),
+                executor=self.executor,
+                store=self.store,
+                watch=QuietWatch(),
+            ),
             fresh=False,
         )
         return newest_by_cell(results).values()

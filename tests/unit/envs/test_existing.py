@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -44,12 +45,12 @@ def wheels(index: Path, *names: str) -> list[Path]:
     return [index / f"{name}-py3-none-any.whl" for name in names]
 
 
-def read(path: Path | str, tmp_path: Path, **more: object) -> Environment:
+def read(
+    path: Path | str, tmp_path: Path, *, needed: str = "mine", tools: Sequence[str] = (), **more: object
+) -> Environment:
     arguments: dict[str, object] = {
         "named": {"mine"},
-        "needed": "mine",
-        "tools": (),
-        "pins": "",
+        "needs": existing.ProbeNeeds(package=needed, tools=tools, pins=""),
         "variables": {"PATH": os.environ["PATH"]},
         "folder": tmp_path / "work",
         "installer": tiny_packages.installer(tmp_path / "index", tmp_path / "cache"),

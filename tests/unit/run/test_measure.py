@@ -20,7 +20,7 @@ from dsregress.launch.fake import Behaviour, FakeExecutor, passes
 from dsregress.model import Cell, Environment, Failed, Hardware, Outcome, OutOfMemory, Passed, Result, TimedOut
 from dsregress.run import cell_matrix
 from dsregress.run.lock import run_lock
-from dsregress.run.measure import measure_cells
+from dsregress.run.measure import MeasureContext, measure_cells
 from dsregress.store import Store, newest_by_cell
 from dsregress.system import clock
 from tests.builders.cells import SCENARIOS, stack
@@ -51,11 +51,13 @@ class Lab:
             cell_matrix.build_matrix(stacks, SCENARIOS, cell_matrix.Selection(), [select], hardware),
             [Environment(stack=s, lock_sha256="l", failure=self.failures.get(s.label)) for s in stacks],
             stacks[0],
-            hardware,
-            settings=Settings(rounds=rounds, warmup_rounds=0),
-            executor=self.executor,
-            store=self.store,
-            watch=QuietWatch(),
+            MeasureContext(
+                hardware=hardware,
+                settings=Settings(rounds=rounds, warmup_rounds=0),
+                executor=self.executor,
+                store=self.store,
+                watch=QuietWatch(),
+            ),
             fresh=fresh,
         )
 

@@ -14,7 +14,7 @@ from dsregress.launch.contract import Ended, Lost
 from dsregress.launch.fake import FakeCluster, passes
 from dsregress.model import Cell, Environment, Failed, OutOfMemory, Passed, Result, Stack
 from dsregress.run import cell_matrix
-from dsregress.run.measure import measure_cells
+from dsregress.run.measure import MeasureContext, measure_cells
 from dsregress.store import Store
 from tests.builders.cells import HARDWARE, SCENARIOS, stack
 
@@ -39,11 +39,13 @@ def run(folder: Path, cluster: FakeCluster, *select: str, rounds: int = 2, watch
         cell_matrix.build_matrix(stacks, SCENARIOS, cell_matrix.Selection(), select, HARDWARE),
         [Environment(stack=one, lock_sha256="l") for one in stacks],
         stacks[0],
-        HARDWARE,
-        settings=Settings(rounds=rounds, warmup_rounds=0),
-        executor=cluster,
-        store=Store(str(folder / "results")),
-        watch=watch or Seen(),
+        MeasureContext(
+            hardware=HARDWARE,
+            settings=Settings(rounds=rounds, warmup_rounds=0),
+            executor=cluster,
+            store=Store(str(folder / "results")),
+            watch=watch or Seen(),
+        ),
         fresh=False,
     )
 

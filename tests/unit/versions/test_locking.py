@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from dsregress.config.settings import read_settings
 from dsregress.model import Failed, LockedStack, Stack
 from dsregress.versions import locking, releases, undeclared
-from dsregress.versions.stack_plans import plan_stacks
+from dsregress.versions.stack_plans import ConfiguredStacks, plan_stacks
 from tests.paths import ROOT
 
 MINE = Stack(python="3.11", versions={"mine": "1.0"})
@@ -47,7 +47,8 @@ def configured() -> list[Stack]:
         stack
         for name in (None, *settings.stacks)
         for stack in plan_stacks(
-            table=settings.stack, named=settings.stacks, name=name, baseline=settings.baseline, python="3.11"
+            ConfiguredStacks(table=settings.stack, baseline=settings.baseline, python="3.11", named=settings.stacks),
+            name=name,
         ).stacks
     ]
 
@@ -88,7 +89,7 @@ def test_committed_locks_hold_exact_pins_without_builds_and_places() -> None:
 
 def test_the_default_stacks_differ_in_nothing_but_the_version_under_test(tmp_path: Path) -> None:
     settings = read_settings(start=ROOT, environ={})
-    default = plan_stacks(table=settings.stack, baseline=settings.baseline, python="3.10")
+    default = plan_stacks(ConfiguredStacks(table=settings.stack, baseline=settings.baseline, python="3.10"))
     for python in ("3.10", "3.11", "3.12"):
         stacks = [Stack(python=python, versions=stack.versions) for stack in default.stacks]
         first, *others = (one for one in locking.lock_all(stacks, cache=tmp_path, compile=never))

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from dsregress.errors import EnvironmentUnavailable, Offline, UsageError
-from dsregress.versions.stack_plans import StackPlan, of_id, plan_stacks
+from dsregress.versions.stack_plans import ConfiguredStacks, StackPlan, of_id, plan_stacks
 
 TABLE = {
     "torch": "2.13.0",
@@ -19,7 +19,9 @@ NAMED = {"report": {"torch": "2.5.1", "deepspeed": "0.16.3"}}
 
 def planned(overrides: dict[str, str] | None = None, **more: object) -> StackPlan:
     arguments: dict[str, object] = {"table": TABLE, "baseline": "0.15.0", "python": "3.11", "named": NAMED, **more}
-    return plan_stacks(overrides=overrides, **arguments)  # type: ignore[arg-type]  # keyword by keyword
+    of_configuration = {name: arguments.pop(name) for name in ("table", "baseline", "python", "named")}
+    configured = ConfiguredStacks(**of_configuration)  # type: ignore[arg-type]  # keyword by keyword
+    return plan_stacks(configured, overrides=overrides, **arguments)  # type: ignore[arg-type]  # keyword by keyword
 
 
 def column(result: StackPlan, package: str) -> list[str]:
@@ -95,7 +97,7 @@ def test_a_baseline_that_several_axes_have_is_written_with_its_package() -> None
         ("torch==2.6.0", "--baseline: torch has one version in all stacks; name a version of deepspeed"),
         ("vllm==1", "--baseline: vllm has one version in all stacks; name a version of deepspeed"),
         ("deepspeed==", "deepspeed: '' has an empty item"),
-        ("==0.16.4.1", "release 0.16.4.1 is not known"),
+        ("==0.16.4.1", "unknown release 0.16.4.1"),
     ],
 )
 def test_a_baseline_of_no_axis_says_which_there_are(chosen: str, message: str) -> None:
@@ -258,9 +260,8 @@ def test_a_release_that_is_not_committed_is_asked_for_once_it_is_named() -> None
 
 
 def test_a_framework_of_ones_own_is_varied_alike() -> None:
-    result = plan_stacks(
-        table={"mine": ("1.0", "2.0")}, baseline="1.0", python="3.11", published=lambda package: ("1.0", "2.0", "3.0")
-    )
+    configured = ConfiguredStacks(table={"mine": ("1.0", "2.0")}, baseline="1.0", python="3.11")
+    result = plan_stacks(configured, published=lambda package: ("1.0", "2.0", "3.0"))
     assert column(result, "mine") == ["1.0", "2.0"]
     assert result.stacks[0].id == "py3.11-mine1.0"
 
