@@ -25,11 +25,8 @@ from tests.accuracy.points import incomplete, missed, read_points
 @click.option("--point", "wanted", multiple=True, metavar="GLOB", help="Only these points. Repeatable.")
 @click.option("--fresh", is_flag=True, help="Simulate everything again, even if results are stored.")
 @options.results_option
-@options.json_option
-@options.markdown_option
-def command(
-    wanted: tuple[str, ...], fresh: bool, results: str | None, json_file: str | None, markdown_file: str | None
-) -> int:
+@options.answer_options(markdown=True)
+def command(wanted: tuple[str, ...], fresh: bool, results: str | None, files: options.AnswerFiles) -> int:
     """Simulate jobs whose memory or step time others have measured on GPUs, and print both figures.
 
     The points are in tests/accuracy/measured/points.toml. Results are stored and reused. Results from --results are used
@@ -52,8 +49,8 @@ def command(
         answers = simulated.simulate_points(chosen, measuring, installer, progress, published, fresh=fresh)
     write_answer(
         lambda: page.as_text(answers),
-        (json_file, lambda: page.as_json(answers)),
-        (markdown_file, lambda: page.as_markdown(answers)),
+        (files.json, lambda: page.as_json(answers)),
+        (files.markdown, lambda: page.as_markdown(answers)),
     )
     predicted = (figure.predicted_bytes is not None for found in answers for figure in found.figures)
     if not any(predicted) and all(found.step is None for found in answers):

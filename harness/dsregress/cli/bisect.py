@@ -88,10 +88,7 @@ def bisect_command(
     installer = pipeline.new_installer(settings)
     package = spelled_package(searched.package or targets.varied_package(settings), settings.stack)
     question = questions.parse_question(metric) if metric else None
-    if question is not None and question.is_timed and every:
-        raise UsageError(
-            "--all cannot search by step time", where="bisect", hint=f"use {HOST_CALLS.name}, which is exact"
-        )
+    _check_exact(question, every=every)
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     first, last = _ends_of_span(span, good, bad, fixed=fixed)
     request = BisectRequest(
@@ -112,6 +109,14 @@ def bisect_command(
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
     write_answer(lambda: bisect.as_text(found), (json_file, lambda: bisect.as_json(found, code)))
     return code
+
+
+def _check_exact(question: questions.Question | None, *, every: bool) -> None:
+    """Raise UsageError if every change is wanted of a metric that needs many runs per version."""
+    if question is not None and question.is_timed and every:
+        raise UsageError(
+            "--all cannot search by step time", where="bisect", hint=f"use {HOST_CALLS.name}, which is exact"
+        )
 
 
 def _ends_of_span(span: str | None, good: str | None, bad: str | None, *, fixed: bool) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -45,14 +45,7 @@ from dsregress.wording import commands
 @click.option("--fresh", is_flag=True, help="Explain again, even if an explanation is stored.")
 @options.executor_options
 @options.results_option
-@options.json_option
-@click.option(
-    "--svg",
-    "svg_file",
-    type=options.OUTPUT_FILE,
-    metavar="FILE",
-    help="Draw the live bytes over the step (- for stdout).",
-)
+@options.answer_options(svg="Draw the live bytes over the step (- for stdout).")
 def explain_command(
     wanted: str,
     against: str | None,
@@ -60,11 +53,9 @@ def explain_command(
     fixed: dict[str, str],
     pythons: tuple[str, ...],
     fresh: bool,
-    executor: str | None,
-    ray_address: str | None,
+    executor: options.ExecutorOptions,
     results: str | None,
-    json_file: str | None,
-    svg_file: str | None,
+    files: options.AnswerFiles,
 ) -> int:
     """Show what holds a cell's memory at the peak and at the end of each phase: by category (parameter shards, gathered
     parameters, gradients, ...), by module, and by the line of code that allocated it. The bytes add up to the metric.
@@ -84,7 +75,7 @@ def explain_command(
     \b
     Exit codes: 0 explained, 2 no such cell, 3 the harness failed, 4 the run gave no explanation.
     """
-    settings = options.load_settings(results=results, executor=executor, ray_address=ray_address)
+    settings = options.load_settings(results=results, executor=executor)
     store = Store(settings.results)
     installer = pipeline.new_installer(settings)
     existing = environments_of(settings, pythons, fixed, installer) if pythons else ()
@@ -106,8 +97,15 @@ def explain_command(
             found |= _explain_cells(
                 missing, measuring_settings(settings, store), installer, progress, existing, fresh=fresh
             )
+    _write(found, cell, other, _moments(found[cell.id], moments), files)
+    return EXIT_OK
+
+
+def _write(
+    found: Mapping[str, Explanation], cell: Cell, other: Cell | None, keys: Sequence[str], files: options.AnswerFiles
+) -> None:
+    """Print what holds the memory of ``cell``, beyond that of ``other`` if there is one, and write it to the files."""
     mine = found[cell.id]
-    keys = _moments(mine, moments)
     theirs = found[other.id] if other is not None else None
     other_id = other.id if other is not None else ""
     write_answer(
@@ -116,10 +114,9 @@ def explain_command(
             if theirs is None
             else explain_report.difference_as_text(cell.id, mine, other_id, theirs, keys)
         ),
-        (json_file, lambda: explain_report.as_json(cell.id, mine, keys, other_id, theirs)),
-        (svg_file, lambda: _drawn(cell, mine, other, theirs)),
+        (files.json, lambda: explain_report.as_json(cell.id, mine, keys, other_id, theirs)),
+        (files.svg, lambda: _drawn(cell, mine, other, theirs)),
     )
-    return EXIT_OK
 
 
 def _published_explanations(cells: Sequence[Cell], store: Store) -> dict[str, Explanation]:

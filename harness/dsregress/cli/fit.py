@@ -126,15 +126,7 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
 )
 @click.option("--fresh", is_flag=True, help="Simulate everything again, even if results are stored.")
 @options.results_option
-@options.json_option
-@options.markdown_option
-@click.option(
-    "--svg",
-    "svg_file",
-    type=options.OUTPUT_FILE,
-    metavar="FILE",
-    help="Plot the peaks against the ranks, or against the swept parameter.",
-)
+@options.answer_options(markdown=True, svg="Plot the peaks against the ranks, or against the swept parameter.")
 def fit_command(
     scenario: str | None,
     program: Program | None,
@@ -150,9 +142,7 @@ def fit_command(
     network_gbits: float,
     fresh: bool,
     results: str | None,
-    json_file: str | None,
-    markdown_file: str | None,
-    svg_file: str | None,
+    files: options.AnswerFiles,
 ) -> int:
     """Simulate SCENARIO or a program at several scales, and find the cards that it fits.
 
@@ -184,28 +174,31 @@ def fit_command(
         network_gbits_per_gpu=network_gbits,
     )
     fit.check(question, declared)
-    installer = pipeline.new_installer(settings)
-    choice = stacks.measured_choice(targets.varied_package(settings), installer.published)
-    planned = pipeline.plan_stacks(settings, choice, installer)
+    installer, package = pipeline.new_installer(settings), targets.varied_package(settings)
+    planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
     compared = planned.stacks
     published, settings = published_results(results, settings, scenario, fresh=fresh)
     if not stacks.names_releases:
-        cells_of = functools.partial(fit.first_cells, question, declared)
-        compared = stored_stacks(published, compared, cells_of, targets.varied_package(settings))
+        compared = stored_stacks(published, compared, functools.partial(fit.first_cells, question, declared), package)
     with (
         Progress() as progress,
         answering(settings, compared, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
     ):
         found = fit.answer(question, declared, compared, run)
+    _write(found, files)
+    return exit_code_of((line.cell, line.outcome) for line in found.lines)
+
+
+def _write(found: fit.FitAnswer, files: options.AnswerFiles) -> None:
+    """Print the answer, and write it to the files. Raise NothingMeasured if it has no figure."""
     write_answer(
         lambda: fit_report.as_text(found),
-        (json_file, lambda: fit_report.as_json(found)),
-        (markdown_file, lambda: fit_report.as_markdown(found)),
-        (svg_file, lambda: fit_curve.as_svg(found)),
+        (files.json, lambda: fit_report.as_json(found)),
+        (files.markdown, lambda: fit_report.as_markdown(found)),
+        (files.svg, lambda: fit_curve.as_svg(found)),
     )
     if all(line.peak_bytes is None for line in found.lines):
         raise NothingMeasured("no cell could be simulated", where="fit", hint="see the verdicts above for the reasons")
-    return exit_code_of((line.cell, line.outcome) for line in found.lines)
 
 
 def _declared_ranks(scenario: Scenario) -> int:

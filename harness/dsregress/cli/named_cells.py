@@ -5,6 +5,8 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping, Set
 
+from dsregress.advice import gpus
+from dsregress.advice.gpus import Card
 from dsregress.cli.options import WorkloadOptions
 from dsregress.config.settings import Settings
 from dsregress.envs import hardware
@@ -29,6 +31,12 @@ def declared_scenario(settings: Settings, name: str) -> Scenario:
     if name not in scenarios:
         raise no_such("scenario", name, scenarios, most=cell_matrix.MOST_NAMES)
     return scenarios[name]
+
+
+def declared_card(name: str, scenario: Scenario) -> Card | None:
+    """Return the card that the scenario of that name declares, if it does. Raise UsageError if it is in no catalogue."""
+    gpu = scenario.parameters.get("gpu")
+    return None if gpu is None else gpus.card(gpu, where=f"{name}: gpu")
 
 
 def one_cell(settings: Settings, stack: Stack, workload: WorkloadOptions, program: Program | None = None) -> Cell:

@@ -47,6 +47,23 @@ class Number(click.FloatRange):
         return number
 
 
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in some releases of click alone
+    """A duration in seconds, from ``90s``, ``30m`` or ``2h``."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smh])", str(value))
+        if found is None or not float(found[1]):
+            self.fail(f"{value!r} is not a duration: write e.g. 90s, 30m or 2h", param, ctx)
+        return float(found[1]) * _SECONDS[found[2]]
+
+
 class StackOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The stacks that a command compares."""
 
@@ -89,6 +106,30 @@ class SearchedPackage(msgspec.Struct, frozen=True, kw_only=True):
     package: str | None  #: None: the configured one
     stack: str | None  #: a named stack of the configuration
     fixed: dict[str, str]  #: other package -> its one version in all stacks
+
+
+class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a run measures; None: as configured."""
+
+    budget_s: float | None = None
+    rounds: int | None = None
+    timeout_s: float | None = None
+
+
+class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where cells run; None: as configured."""
+
+    executor: str | None = None
+    ray_address: str | None = None
+    image_base: str | None = None
+
+
+class AnswerFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The files that an answer is written to, ``-`` being stdout."""
+
+    json: str | None = None
+    markdown: str | None = None
+    svg: str | None = None
 
 
 class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -404,17 +445,51 @@ def fixed_option(help: str) -> Callable[[_Command], _Command]:
     return _group("fixed", lambda others: _requested_versions({}, others), [with_option(help)])
 
 
-rounds_option = click.option(
-    "--rounds",
+_ROUNDS = click.Option(
+    ["--rounds"],
     type=click.IntRange(0, MOST_ROUNDS),
     metavar="N",
     help="A fixed number of timed rounds per cell; 0 for no timing. Default: as many as a verdict needs.",
 )
+
+#: ``--budget``, ``--rounds``, ``--timeout``; passes ``timing: TimingOptions``.
+timing_options = _group(
+    "timing",
+    TimingOptions,
+    [
+        click.Option(
+            ["--budget", "budget_s"],
+            type=Duration(),
+            metavar="DURATION",
+            help="Time for timed rounds, which stop once every step time is known to be slower, faster or the same. "
+            "Default: 3m.",
+        ),
+        _ROUNDS,
+        click.Option(
+            ["--timeout", "timeout_s"],
+            type=float,
+            metavar="SECONDS",
+            help="Stop a cell that sends no heartbeat for this long.",
+        ),
+    ],
+)
+
+#: ``--rounds`` alone; passes ``timing: TimingOptions``.
+rounds_option = _group("timing", TimingOptions, [_ROUNDS])
 results_option = click.option("--results", metavar="DIR", help="Folder of results, or a bundle to read.")
 json_option = click.option("--json", "json_file", type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout).")
-markdown_option = click.option(
-    "--markdown", "markdown_file", type=OUTPUT_FILE, metavar="FILE", help="Write Markdown (- for stdout)."
-)
+
+
+def answer_options(*, markdown: bool = False, svg: str = "") -> Callable[[_Command], _Command]:
+    """Add ``--json``, and ``--markdown`` and ``--svg`` (with this help) if wanted; passes ``files: AnswerFiles``."""
+    found = [click.Option(["--json"], type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout).")]
+    if markdown:
+        found.append(
+            click.Option(["--markdown"], type=OUTPUT_FILE, metavar="FILE", help="Write Markdown (- for stdout).")
+        )
+    if svg:
+        found.append(click.Option(["--svg"], type=OUTPUT_FILE, metavar="FILE", help=svg))
+    return _group("files", AnswerFiles, found)
 
 
 FAIL_ON_HELP = "Findings that make the exit code 1: any of memory,time,numerics,crash; or none."
@@ -478,66 +553,62 @@ def overhead_option(command: _Command) -> _Command:
     )(command)
 
 
-def executor_options(command: _Command) -> _Command:
-    """Add ``--executor`` and ``--ray-address``; passes a parameter for each."""
-    command = click.option(
-        "--ray-address",
+_EXECUTOR = (
+    click.Option(
+        ["--executor"],
+        metavar="|".join(EXECUTORS),
+        help="Where to run cells. " + "; ".join(f"{name}: {entry.summary}" for name, entry in EXECUTORS.items()) + ".",
+    ),
+    click.Option(
+        ["--ray-address"],
         metavar="HOST:PORT",
         help="With ray: the head of the cluster, or ray://HOST:10001 from outside it. Default: RAY_ADDRESS, else this "
         "machine.",
-    )(command)
-    return click.option(
-        "--executor",
-        metavar="|".join(EXECUTORS),
-        help="Where to run cells. " + "; ".join(f"{name}: {entry.summary}" for name, entry in EXECUTORS.items()) + ".",
-    )(command)
+    ),
+)
 
+#: ``--executor`` and ``--ray-address``; passes ``executor: ExecutorOptions``.
+executor_options = _group("executor", ExecutorOptions, _EXECUTOR)
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
-
-
-class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in some releases of click alone
-    """A duration in seconds, from ``90s``, ``30m`` or ``2h``."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smh])", str(value))
-        if found is None or not float(found[1]):
-            self.fail(f"{value!r} is not a duration: write e.g. 90s, 30m or 2h", param, ctx)
-        return float(found[1]) * _SECONDS[found[2]]
+#: The same, and ``--image-base``.
+building_executor_options = _group(
+    "executor",
+    ExecutorOptions,
+    (
+        *_EXECUTOR,
+        click.Option(
+            ["--image-base"],
+            metavar="IMAGE",
+            help="With docker: base image of the stacks' images, e.g. python:3.11-slim.",
+        ),
+    ),
+)
 
 
 def load_settings(
     *,
     results: str | None = None,
-    rounds: int | None = None,
-    budget_s: float | None = None,
-    timeout_s: float | None = None,
     fail_on: tuple[str, ...] | None = None,
-    executor: str | None = None,
-    ray_address: str | None = None,
-    image_base: str | None = None,
+    timing: TimingOptions = TimingOptions(),  # noqa: B008  # frozen
+    executor: ExecutorOptions = ExecutorOptions(),  # noqa: B008  # frozen
 ) -> Settings:
     """Return the settings with flags applied; None means that a flag was not given. Raise UsageError."""
-    if rounds is not None and budget_s is not None:
+    if timing.rounds is not None and timing.budget_s is not None:
         raise UsageError("--budget and --rounds cannot be combined", where="command line", hint="drop one of them")
     settings = read_settings(
         {
             "results": results,
-            "rounds": rounds,
-            "budget_s": budget_s,
-            "timeout_s": timeout_s,
+            **msgspec.structs.asdict(timing),
             "fail_on": fail_on,
-            "executor": executor,
+            "executor": executor.executor,
         }
     )
-    if budget_s is not None:
+    if timing.budget_s is not None:
         settings = msgspec.structs.replace(settings, rounds=None)  # of the configuration
-    if ray_address is not None:
-        settings = msgspec.structs.replace(settings, ray=msgspec.structs.replace(settings.ray, address=ray_address))
-    if image_base is not None:
-        settings = msgspec.structs.replace(settings, docker=msgspec.structs.replace(settings.docker, base=image_base))
+    if executor.ray_address is not None:
+        ray = msgspec.structs.replace(settings.ray, address=executor.ray_address)
+        settings = msgspec.structs.replace(settings, ray=ray)
+    if executor.image_base is not None:
+        docker = msgspec.structs.replace(settings.docker, base=executor.image_base)
+        settings = msgspec.structs.replace(settings, docker=docker)
     return settings

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from dsregress.advice import gpus, recommend
+from dsregress.advice import recommend
 from dsregress.advice.gpus import Card
 from dsregress.advice.recommend import Advice
 from dsregress.cli import options
-from dsregress.cli.named_cells import declared_scenario
+from dsregress.cli.named_cells import declared_card, declared_scenario
 from dsregress.cli.output import note_problems, write_answer
 from dsregress.cli.stored_results import most_common, series, stack_id
 from dsregress.config.settings import Settings
@@ -72,8 +72,7 @@ def recommend_command(
     scenario = available_workloads.measured_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, variant)
-    if card is None and (name := declared.parameters.get("gpu")) is not None:
-        card = gpus.card(name, where=f"{scenario}: gpu")
+    card = card or declared_card(scenario, declared)
     question = recommend.RecommendQuery(scenario=scenario, variant=variant, card=card, fail_on=settings.fail_on)
     requested = _requested(settings, stacks)
     package = targets.varied_package(settings)
@@ -86,13 +85,12 @@ def recommend_command(
         hint = f"`{again.command(versions)}` measures some"
         raise NothingMeasured(f"no results of {scenario}", where=settings.results, hint=hint)
     like = requested[0].id if requested else most_common(known, package)
+    baseline_hint = f"`{again.command(versions)}` measures it, or choose another with --baseline"
     try:
         baseline = stack_id(again.baseline, package, series(like, package, known), like=like)
     except UsageError:
-        hint = f"`{again.command(versions)}` measures it, or take another with --baseline"
-        raise NothingMeasured(
-            f"no results of {scenario} for the baseline {again.baseline}", where=settings.results, hint=hint
-        ) from None
+        what = f"no results of {scenario} for the baseline {again.baseline}"
+        raise NothingMeasured(what, where=settings.results, hint=baseline_hint) from None
     candidates = [stack.id for stack in requested if stack.id in known] or (
         [] if requested else series(baseline, package, known)
     )
@@ -101,10 +99,8 @@ def recommend_command(
     comparison = pipeline.compare_stored([store], baseline, settings, problems.append, compared, scenario)
     note_problems(problems)
     if baseline not in comparison.names:
-        hint = f"`{again.command(versions)}` measures it, or take another with --baseline"
-        raise NothingMeasured(
-            f"no result of {scenario} can be read for the baseline", where=settings.results, hint=hint
-        )
+        what = f"no result of {scenario} can be read for the baseline"
+        raise NothingMeasured(what, where=settings.results, hint=baseline_hint)
     missing = [stack.versions[package] for stack in requested if stack.id not in known]
     advice = recommend.advise(question, declared, comparison, package, compared, missing)
     lines = again.commands(advice)

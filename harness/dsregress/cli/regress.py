@@ -35,21 +35,7 @@ from dsregress.wording.quantities import plural
     help="A named selection of the configuration, e.g. reported. One that has the name of a stack runs on that stack.",
 )
 @options.program_options
-@click.option(
-    "--budget",
-    "budget_s",
-    type=options.Duration(),
-    metavar="DURATION",
-    help="Time for timed rounds, which stop once every step time is known to be slower, faster or the same. Default: 3m.",
-)
-@options.rounds_option
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=float,
-    metavar="SECONDS",
-    help="Stop a cell that sends no heartbeat for this long.",
-)
+@options.timing_options
 @click.option("--fresh", is_flag=True, help="Measure everything again, even if results are stored.")
 @click.option(
     "--explain/--no-explain",
@@ -57,10 +43,7 @@ from dsregress.wording.quantities import plural
     help="Show the lines of code that hold the memory of each finding. Default: yes, except for long simulations.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time; run nothing.")
-@options.executor_options
-@click.option(
-    "--image-base", metavar="IMAGE", help="With docker: base image of the stacks' images, e.g. python:3.11-slim."
-)
+@options.building_executor_options
 @options.results_option
 @options.fail_on_option(options.FAIL_ON_HELP)
 @options.report_options
@@ -69,15 +52,11 @@ def regress_command(
     selection: Selection,
     named: str | None,
     program: Program | None,
-    budget_s: float | None,
-    rounds: int | None,
-    timeout_s: float | None,
+    timing: options.TimingOptions,
     fresh: bool,
     explain: bool | None,
     dry_run: bool,
-    executor: str | None,
-    ray_address: str | None,
-    image_base: str | None,
+    executor: options.ExecutorOptions,
     results: str | None,
     fail_on: tuple[str, ...] | None,
     files: options.ReportFiles,
@@ -107,23 +86,10 @@ def regress_command(
       regress --executor ray --ray-address head:6379  on all nodes of a cluster: see docs/scale-out.md
       regress --json out.json --fail-on memory,crash  for CI: exit code 1 for memory and crashes only
     """
-    settings = options.load_settings(
-        rounds=rounds,
-        budget_s=budget_s,
-        timeout_s=timeout_s,
-        results=results,
-        executor=executor,
-        ray_address=ray_address,
-        image_base=image_base,
-        fail_on=fail_on,
-    )
+    settings = options.load_settings(results=results, fail_on=fail_on, timing=timing, executor=executor)
     if named is not None:
-        if selection.scenarios or selection.variants or program is not None:
-            what = "cannot be combined with --scenario, --variant or --program"
-            raise UsageError(what, where="--select", hint="give one of the two")
-        settings = selecting(settings, named)
-        if named in settings.stacks and stacks.stack is None and not stacks.pythons:
-            stacks = msgspec.structs.replace(stacks, stack=named)
+        _check_alone(selection, program)
+        settings, stacks = _selected(named, settings, stacks)
     if program is not None:
         selection = _of_program(selection, available_workloads.chosen_workload(None, program, settings))
     choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=fresh, explain=explain)
@@ -141,6 +107,21 @@ def regress_command(
             return EXIT_NOTHING_MEASURED
         comparison = pipeline.regress(settings, choice, planned, installer, progress)
     return write_reports(comparison, settings, files)
+
+
+def _check_alone(selection: Selection, program: Program | None) -> None:
+    """Raise UsageError if workloads are selected besides a named selection."""
+    if selection.scenarios or selection.variants or program is not None:
+        what = "cannot be combined with --scenario, --variant or --program"
+        raise UsageError(what, where="--select", hint="give one of the two")
+
+
+def _selected(name: str, settings: Settings, stacks: options.StackOptions) -> tuple[Settings, options.StackOptions]:
+    """Return the settings with a named selection, and the stack of that name if there is one and no other was given."""
+    settings = selecting(settings, name)
+    if name in settings.stacks and stacks.stack is None and not stacks.pythons:
+        stacks = msgspec.structs.replace(stacks, stack=name)
+    return settings, stacks
 
 
 def _of_program(selection: Selection, name: str) -> Selection:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 import msgspec
 from packaging.version import Version
 
-from dsregress.advice import fit, gpus, remedies
+from dsregress.advice import fit, remedies
 from dsregress.advice.gpus import Card
 from dsregress.cli import options
-from dsregress.cli.named_cells import declared_scenario
+from dsregress.cli.named_cells import declared_card, declared_scenario
 from dsregress.cli.output import exit_code_of, write_answer
 from dsregress.cli.progress import Progress
 from dsregress.cli.stored_results import published_results, stored_stacks
 from dsregress.envs import hardware
 from dsregress.errors import NothingMeasured, UsageError
+from dsregress.model import Stack
 from dsregress.probe.scenario import DEVICES, Scenario
 from dsregress.report.answers import remedies as remedies_report
 from dsregress.run import available_workloads, pipeline, targets
@@ -43,8 +46,7 @@ from dsregress.run.published import answering
 @options.rounds_option
 @click.option("--fresh", is_flag=True, help="Run everything again, even if results are stored.")
 @options.results_option
-@options.json_option
-@options.markdown_option
+@options.answer_options(markdown=True)
 def remedies_command(
     scenario: str | None,
     program: Program | None,
@@ -54,11 +56,10 @@ def remedies_command(
     variant: str,
     stacks: options.StackOptions,
     overhead_bytes: int,
-    rounds: int | None,
+    timing: options.TimingOptions,
     fresh: bool,
     results: str | None,
-    json_file: str | None,
-    markdown_file: str | None,
+    files: options.AnswerFiles,
 ) -> int:
     """Measure each remedy of SCENARIO alone, and the best combination, against the unmodified case.
 
@@ -73,14 +74,14 @@ def remedies_command(
       remedies llama3_70b_zero3 --gpu A100-80G --ranks 64 --deepspeed 0.16.4,0.16.8 --markdown remedies.md
       remedies llama3_70b_zero3 --variant gradient_checkpointing=reentrant --deepspeed latest
     """
-    settings = options.load_settings(results=results, rounds=rounds)
+    settings = options.load_settings(results=results, timing=timing)
     if program is not None:
         program = msgspec.structs.replace(program, gpu=card.name if card is not None else program.gpu)
     scenario = available_workloads.chosen_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     mode = _device_mode(declared, device)
-    if card is None and mode == "sim" and (name := declared.parameters.get("gpu")) is not None:
-        card = gpus.card(name, where=f"{scenario}: gpu")
+    if card is None and mode == "sim":
+        card = declared_card(scenario, declared)
     question = remedies.RemediesQuery(
         scenario=scenario, variant=variant, device=mode, card=card, ranks=ranks, overhead_bytes=overhead_bytes
     )
@@ -95,22 +96,32 @@ def remedies_command(
             published, compared, lambda stack: remedies.first_cells(question, declared, stack).values(), package
         )
         compared = (max(compared, key=lambda stack: Version(stack.versions[package])),)
-    pinned = [stack for one in compared for stack in remedies.pinned_stacks(one, declared).values()]
-    every = list({stack.id: stack for stack in (*compared, *pinned)}.values())
+    every = _with_pinned(compared, declared)
     with (
         Progress() as progress,
         answering(settings, every, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
     ):
         answers = [remedies.answer(question, declared, stack, run) for stack in compared]
-    write_answer(
-        lambda: remedies_report.as_text(answers),
-        (json_file, lambda: remedies_report.as_json(answers)),
-        (markdown_file, lambda: remedies_report.as_markdown(answers)),
-    )
+    _write(answers, files)
     cases = [case for found in answers for case in found.cases]
     if all(case.peak_bytes is None for case in cases):
         raise NothingMeasured("no case ran to its end", where="remedies", hint="see the table for the reasons")
     return exit_code_of((case.cell, case.outcome) for case in cases)
+
+
+def _write(answers: Sequence[remedies.RemediesAnswer], files: options.AnswerFiles) -> None:
+    """Print the answers, and write them to the files."""
+    write_answer(
+        lambda: remedies_report.as_text(answers),
+        (files.json, lambda: remedies_report.as_json(answers)),
+        (files.markdown, lambda: remedies_report.as_markdown(answers)),
+    )
+
+
+def _with_pinned(compared: Sequence[Stack], scenario: Scenario) -> list[Stack]:
+    """Return the stacks, and those that the scenario's remedies pin, each once."""
+    pinned = [stack for one in compared for stack in remedies.pinned_stacks(one, scenario).values()]
+    return list({stack.id: stack for stack in (*compared, *pinned)}.values())
 
 
 def _device_mode(scenario: Scenario, device: str) -> str:

@@ -101,9 +101,7 @@ def reproduce_command(
     4 the finding does not appear when it is measured.
     """
     _check_is_finding(finding)
-    file = Path(output).name
-    if file in ("", "..") or file.startswith("-"):  # it is run by its name, after torchrun's options
-        raise UsageError(f"not a valid script name: {output}", where="--output", hint="name a file, e.g. reproduce.py")
+    file = _script_name(output)
     settings = msgspec.structs.replace(options.load_settings(results=results), executor="local")
     store = Store(settings.results)
     settings = measuring_settings(settings, store)
@@ -117,16 +115,10 @@ def reproduce_command(
     package = spelled_package(named or targets.varied_package(settings), settings.stack)
     if package != targets.varied_package(settings) and not against:
         raise UsageError(f"no release of {package} to compare with", where="--against", hint="name one")
-    if package in searched.fixed:
-        option = f"--{package}" if package in AXES else "--with"
-        hint = f"its releases are the VERSION of {finding} and --against; to vary another package, name it: --package"
-        raise UsageError(f"{package} is the package being compared", where=option, hint=hint)
+    _check_not_fixed(package, searched, finding)
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     cell = named_cell(finding, settings, store, installer, {}, package)
-    if cell.framework not in SIMPLEST_OF:
-        hint = "scripts train by DeepSpeed's own engine, or by transformers' Trainer"
-        raise UsageError(f"{cell.scenario} trains by {cell.framework}", where=finding, hint=hint)
-    simplest = declared_scenario(settings, SIMPLEST_OF[cell.framework])
+    simplest = _simplest(settings, cell, finding)
 
     def in_release(version: str) -> Stack:
         return commits.stack_of(cell.stack, package, version, label=version)
@@ -157,6 +149,30 @@ def reproduce_command(
         (output if script is not None else None, lambda: script.text if script is not None else ""),
     )
     return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
+
+
+def _script_name(output: str) -> str:
+    """Return the file name of the script. Raise UsageError for one that torchrun would read as an option."""
+    name = Path(output).name
+    if name in ("", "..") or name.startswith("-"):  # it is run by its name, after torchrun's options
+        raise UsageError(f"not a valid script name: {output}", where="--output", hint="name a file, e.g. reproduce.py")
+    return name
+
+
+def _check_not_fixed(package: str, searched: options.SearchedPackage, finding: str) -> None:
+    """Raise UsageError if an option fixes the version of the package whose releases are compared."""
+    if package in searched.fixed:
+        option = f"--{package}" if package in AXES else "--with"
+        hint = f"its releases are the VERSION of {finding} and --against; to vary another package, name it: --package"
+        raise UsageError(f"{package} is the package being compared", where=option, hint=hint)
+
+
+def _simplest(settings: Settings, cell: Cell, finding: str) -> Scenario:
+    """Return the simplest scenario of the cell's framework. Raise UsageError for a framework that scripts do not use."""
+    if cell.framework not in SIMPLEST_OF:
+        hint = "scripts train by DeepSpeed's own engine, or by transformers' Trainer"
+        raise UsageError(f"{cell.scenario} trains by {cell.framework}", where=finding, hint=hint)
+    return declared_scenario(settings, SIMPLEST_OF[cell.framework])
 
 
 def _check_is_finding(text: str) -> None:

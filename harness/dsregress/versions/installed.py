@@ -197,7 +197,9 @@ def _packages_in_lock(text: str, file: str) -> Installed:
                 continue
         except (msgspec.ValidationError, InvalidMarker) as error:
             where = f"{file}: [[package]] {number}"
-            raise UsageError(f"not in the form that uv writes: {error}", where=where, hint="regenerate it with `uv lock`") from None
+            raise UsageError(
+                f"not in the form that uv writes: {error}", where=where, hint="regenerate it with `uv lock`"
+            ) from None
         if not locked.version or locked.source.keys() & {"git", "editable", "virtual", "directory"}:
             found.add_unknown(locked.name, _OWN_CODE)
         else:

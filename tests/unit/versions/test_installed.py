@@ -141,11 +141,14 @@ def test_a_lock_is_read_by_its_name_or_by_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[[package]]\nname = x\n", r"uv.lock: not valid TOML: .* \(at line 2, column 8\); regenerate it with `uv lock`"),
+        (
+            "[[package]]\nname = x\n",
+            r"uv.lock: not valid TOML: .* \(at line 2, column 8\); regenerate it with `uv lock`",
+        ),
         ("version = 1\n", r"uv.lock: not a lock file: it has no \[\[package\]\]"),
         (
             "[[package]]\nname = 'x'\n[[package]]\nversion = '1'\n",
-            r"uv.lock: \[\[package\]\] 2: not as uv writes it: .*`name`",
+            r"uv.lock: \[\[package\]\] 2: not in the form that uv writes: .*`name`",
         ),
     ],
 )
