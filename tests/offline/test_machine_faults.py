@@ -361,8 +361,5 @@ def test_damaged_bytecode_that_all_environments_share_fails_no_release(own_disk:
         file.write_bytes(content)
     again = own_disk.regress("--fresh")
     assert again.code == 0, again.said.err
-    assert (
-        f" and {len(compiled) - 1} more differs from what Python compiled: removed, to be compiled again"
-        in again.said.err
-    )
-    assert "is not what Python compiled" not in own_disk.regress("--fresh").said.err
+    assert f" and {len(compiled) - 1} more: not what Python compiled; removed, to be compiled again" in again.said.err
+    assert "not what Python compiled" not in own_disk.regress("--fresh").said.err

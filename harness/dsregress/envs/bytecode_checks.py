@@ -67,9 +67,7 @@ def check_bytecode(folder: Path, entries: Iterable[str], python: Path) -> tuple[
         if damaged:
             more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
             package = entry.rpartition("-")[0]
-            lines.append(
-                f"{package}: {damaged[0]}{more} differs from what Python compiled: removed, to be compiled again"
-            )
+            lines.append(f"{package}: {damaged[0]}{more}: not what Python compiled; removed, to be compiled again")
     return tuple(lines)
 
 

@@ -122,7 +122,7 @@ def test_every_command_explains_itself(say: RunCommand, command: list[str]) -> N
         (["nonsense"], "No such command 'nonsense'."),
         (
             ["regress", "--deepspeed", ""],
-            "error: --deepspeed: empty; give it a value, or leave it out; is a variable not",
+            "error: --deepspeed: empty; give it a value or omit it; perhaps a shell variable is unset",
         ),
         (["regress", "--torch="], "error: --torch: empty; "),
         (["regress", "--scenario", "tiny", "--variant", ""], "error: --variant: empty; "),
@@ -315,7 +315,7 @@ def test_results_without_the_configured_baseline_are_reported_and_the_report_say
     first = of("0.16.4").cell.stack.id
     assert json.loads(said.out)["baseline"] == first
     assert (
-        f"there are no results for 0.15.0, the configured baseline; compared with {first}: --baseline chooses"
+        f"there are no results for 0.15.0, the configured baseline; comparing with {first}; use --baseline to choose"
         in said.err
     )
     assert say("report", "one", "--baseline", "0.15.0").code == 2
@@ -339,7 +339,7 @@ def test_a_bundle_becomes_the_folder_that_it_was_made_from(say: RunCommand, proj
         Store(str(project / "mine")).write(of(version), DETAIL, {"benchmarks": []})
     say("bundle", "mine", "--output", "run.jsonl.gz")
     made = say("bundle", "--unpack", "run.jsonl.gz")
-    assert (made.code, made.out, made.err) == (0, "run: 6 files written, 0 there already\n", "")
+    assert (made.code, made.out, made.err) == (0, "run: 6 files written, 0 already there\n", "")
     folders = [
         {
             file.relative_to(project / name): file.read_bytes().strip()
@@ -354,14 +354,14 @@ def test_a_bundle_becomes_the_folder_that_it_was_made_from(say: RunCommand, proj
     (changed, *_) = sorted((project / "run").glob("py*/*/*"))
     changed.write_text("mine")
     again = say("bundle", "--unpack", "run.jsonl.gz")
-    assert again.out == "run: 0 files written, 5 there already\n"
+    assert again.out == "run: 0 files written, 5 already there\n"
     assert again.err.endswith(": already exists with different content\n")
     assert changed.read_text() == "mine"
     assert say("bundle", "run.jsonl.gz").err.endswith("`--unpack` makes one of a bundle\n")
     assert say("bundle", "--unpack", "mine").code == 2
     told = say("regress", "--scenario", "tiny", "--results", "run.jsonl.gz")
     assert (told.code, told.out) == (3, "")
-    assert "run.jsonl.gz: a bundle is read-only; `bundle --unpack` makes a folder of it" in told.err
+    assert "run.jsonl.gz: a bundle is read-only; unpack it with `bundle --unpack`" in told.err
 
 
 def test_a_damaged_result_is_named_and_the_rest_reported(say: RunCommand, project: Path) -> None:

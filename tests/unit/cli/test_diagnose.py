@@ -97,7 +97,7 @@ def test_what_is_not_known_is_said_and_is_no_pass() -> None:
     [
         (None, "cannot be read: No such file"),
         (b"\n", "is empty"),
-        (b"\x00\xff hello", "no out-of-memory message and no error"),
+        (b"\x00\xff hello", "contains no out-of-memory message and no Python error"),
     ],
 )
 def test_bad_input_is_one_line(

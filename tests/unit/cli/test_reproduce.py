@@ -70,7 +70,7 @@ def test_an_answer_that_is_written_again_keeps_its_conditions_and_its_releases()
 
 def test_an_answer_of_another_stack_is_not_written_again() -> None:
     earlier = reproduce._earlier(str(ANSWER))
-    with pytest.raises(UsageError, match="the answer is about another stack"):
+    with pytest.raises(UsageError, match="the answer belongs to another stack"):
         reproduce._reduced(earlier, cell(earlier, "0.19.8"), MINIMAL, lambda _: pytest.fail("no release"), "f.py")
 
 

@@ -59,7 +59,7 @@ def test_a_named_selection_takes_the_place_of_the_plain_one(tmp_path: Path) -> N
     with pytest.raises(UsageError, match="no such selection: report; did you mean reported"):
         selecting(settings, "report")
     hint = "--scenario 'llama3*' --variant zero_stage=3 --device sim"
-    with pytest.raises(UsageError, match="is no selection's name but a workload's") as raised:
+    with pytest.raises(UsageError, match="is a workload, not a selection") as raised:
         selecting(settings, "llama3*/zero_stage=3/sim")
     assert raised.value.hint == hint
 

@@ -26,7 +26,7 @@ def killed(items):  # as the kernel does where memory is short
     return bytes(len(items))
 
 try:
-    print(list(bulk.in_order(killed, [[n] for n in range(5_000)])))
+    print(list(bulk.map_families(killed, [[n] for n in range(5_000)])))
 except ResultsError as error:
     print(error)
 """
@@ -66,10 +66,10 @@ def items(batch):
 
 families = [[n, -n] for n in range(5_000)]
 before = descriptors()
-parts = list(bulk.in_order(items, families))
+parts = list(bulk.map_families(items, families))
 assert os.getpid() not in {process for process, _ in parts}
 assert [n for _, batch in parts for n in batch] == [n for family in families for n in family]
-for _, batch in bulk.in_order(items, families):
+for _, batch in bulk.map_families(items, families):
     assert batch[:4] == [0, 0, 1, -1]
     break
 assert descriptors() == before, (descriptors(), before)

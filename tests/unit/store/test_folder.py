@@ -227,7 +227,7 @@ def test_a_full_disk_leaves_no_part_of_a_file(tmp_path: Path, monkeypatch: pytes
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ResultsError, match=r"No space left on device; free some space"):
+    with pytest.raises(ResultsError, match=r"No space left on device; free disk space"):
         store.write(result())
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 

@@ -2,7 +2,7 @@
 (`dsregress.probe.oracles.ideal`).
 
 Models whose layers are all alike run at two small depths only: every further layer adds what the one between them adds
-(``tests/probe/oracles/test_plain.py`` compares with the whole model, to the byte).
+(``tests/probe/oracles/test_plain_memory.py`` compares with the whole model, to the byte).
 """
 
 from __future__ import annotations
