@@ -20,14 +20,15 @@ from dsregress.probe.border.encoding import free_value
 from dsregress.probe.border.wire import OCCASIONS, PHASES, Detail, RankRecord
 from dsregress.probe.framework import Meter
 from dsregress.probe.holders.sites import SiteObserver
-from dsregress.probe.meters.phases import MeteredPhases
 from dsregress.probe.programs import facts
-from dsregress.probe.programs.phase_walk import PhaseWalk, watched
+from dsregress.probe.programs.phase_walk import watched
 from dsregress.probe.programs.running import ProgramError
 from dsregress.probe.programs.saved import SavedState
 from dsregress.probe.programs.steps import CallWatch, StepWatch
 from vgpu.device.readings import Readings
 from vgpu.figures import PhaseReading
+from vgpu.watching.metered_phases import MeteredPhases
+from vgpu.watching.walking import PhaseWalk
 
 #: Occasions that belong to *init* if they come before any call of a model.
 _OF_INIT = frozenset(("save",))
