@@ -37,7 +37,7 @@ SHARED = [
     "skeletons.answers",
     "skeletons.hub_names",
     "skeletons.models",
-    "vgpu.cards",
+    "vgpu.card_catalogue",
     "vgpu.figures",
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from vgpu.cards import Card
+from vgpu.card_catalogue import Card
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""GPUs: a card's memory and its peak rates (`vgpu.cards`), with the share of them that was measured (matmul_shares.toml)."""
+"""GPUs: a card's memory and its peak rates (`vgpu.card_catalogue`), with the share of them that was measured (matmul_shares.toml)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 from dsregress.errors import no_such
-from vgpu import cards
+from vgpu import card_catalogue
 
 #: For a card that was not measured: about the share of the others.
 _UNMEASURED_SHARE = 0.8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Card(cards.Card):
+class Card(card_catalogue.Card):
     """One kind of GPU, for estimates."""
 
     matmul_share: float  #: the share of the bf16 peak that the fastest matrix product reaches
@@ -39,7 +39,7 @@ def catalogue() -> dict[str, Card]:
     shares = msgspec.toml.decode((Path(__file__).parent / "matmul_shares.toml").read_bytes(), type=dict[str, float])
     return {
         name: Card(**vars(known), matmul_share=shares.get(name, _UNMEASURED_SHARE))
-        for name, known in cards.known_cards().items()
+        for name, known in card_catalogue.known_cards().items()
     }
 
 
@@ -53,9 +53,9 @@ def card(name: str, where: str = "--gpu") -> Card:
 
 
 def known_card(name: str) -> Card | None:
-    """Return the card called ``name``, in any spelling: see `vgpu.cards.find_card`; None if there is no such card. Results
-    of other versions may name cards that are unknown here."""
-    return cards.find_card(name, catalogue())
+    """Return the card called ``name``, in any spelling: see `vgpu.card_catalogue.find_card`; None if there is no such card.
+    Results of other versions may name cards that are unknown here."""
+    return card_catalogue.find_card(name, catalogue())
 
 
 def named_card(parameters: Mapping[str, Any]) -> Card | None:

@@ -1,6 +1,6 @@
 """The known GPUs: the facts that the virtual one answers with, and the peak rates of each. Standard library only.
 
-Figures and sources are data: cards.json. Datasheet figures are dense, without structured sparsity.
+Figures and sources are data: card_catalogue.json. Datasheet figures are dense, without structured sparsity.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Card:
 @functools.cache
 def known_cards() -> Mapping[str, Card]:
     """Return every known card by its name."""
-    table = json.loads((Path(__file__).parent / "cards.json").read_text(encoding="utf-8"))
+    table = json.loads((Path(__file__).parent / "card_catalogue.json").read_text(encoding="utf-8"))
     return {name: Card(name=name, **{**facts, "sources": tuple(facts["sources"])}) for name, facts in table.items()}
 
 
