@@ -49,6 +49,7 @@ _PUBLIC = {
     "UnknownCard": ("vgpu.card_catalogue", "UnknownCard"),
     "VirtualGpu": ("vgpu.virtual_gpu", "VirtualGpu"),
     "attach": ("vgpu.virtual_gpu", "attach"),
+    "cards": ("vgpu.card_catalogue", "known_cards"),
     "kernel": ("vgpu.device.launching", "kernel"),
     "register": ("vgpu.stand_ins.registered", "register"),
     "replay": ("vgpu.allocator.snapshots", "replay_on_card"),

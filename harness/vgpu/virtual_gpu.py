@@ -62,7 +62,9 @@ class VirtualGpu:
     @property
     def unsupported(self) -> list[str]:
         """Return what is not in the figures: remarks on what was not modelled, and what a program missed in a stand-in."""
-        return [*self._books.notes, *self._missed]
+        read = self._mode.questions.assumed_floats
+        values = [f"values: losses and norms are not computed; the program read {read} of them as 1.0"] if read else []
+        return [*self._books.notes, *self._missed, *values]
 
     @property
     def steps(self) -> int:

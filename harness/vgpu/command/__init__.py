@@ -74,16 +74,20 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser(
         "run",
         help="run a launch line on a virtual card",
-        usage="vgpu run [options] -- LINE",
-        description="Run an unmodified training script as one rank of many, without a GPU, and print what its card would "
-        "hold by phase, its collectives, and what was not modelled.",
+        usage="%(prog)s [options] -- LINE",
+        description="Run an unmodified training script as one rank of many, without a GPU, and print what its card\n"
+        "would hold by phase, its collectives, and what was not modelled.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     run.add_argument("--card", default="H100-80G", help="the card, see 'vgpu cards' (default: %(default)s)")
-    run.add_argument("--ranks", type=_positive, help="number of ranks (default: those that the launcher starts, or 1)")
-    run.add_argument("--rank", type=int, default=0, help="the rank that runs here (default: %(default)s)")
-    run.add_argument("--ranks-per-node", type=_positive, help="ranks of a node (default: the launcher's, or 8)")
+    run.add_argument(
+        "--ranks", type=_positive, metavar="N", help="number of ranks (default: those that the launcher starts, or 1)"
+    )
+    run.add_argument("--rank", type=int, default=0, metavar="R", help="the rank that runs here (default: %(default)s)")
+    run.add_argument(
+        "--ranks-per-node", type=_positive, metavar="N", help="ranks of a node (default: the launcher's, or 8)"
+    )
     run.add_argument(
         "--steps",
         type=_steps,

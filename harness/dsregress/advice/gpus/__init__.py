@@ -1,4 +1,4 @@
-"""GPUs: a card's memory and its peak rates (`vgpu.card_catalogue`), with the share of them that was measured (matmul_shares.toml)."""
+"""GPUs: a card's memory and its peak rates (`vgpu.card_catalogue`), and the share of them that was measured."""
 
 from __future__ import annotations
 
