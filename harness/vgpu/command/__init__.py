@@ -81,9 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     run.add_argument("--card", default="H100-80G", help="the card, see 'vgpu cards' (default: %(default)s)")
-    run.add_argument(
-        "--ranks", type=_positive, metavar="N", help="number of ranks (default: those that the launcher starts, or 1)"
-    )
+    run.add_argument("--ranks", type=_positive, metavar="N", help="number of ranks (default: the launcher's, or 1)")
     run.add_argument("--rank", type=int, default=0, metavar="R", help="the rank that runs here (default: %(default)s)")
     run.add_argument(
         "--ranks-per-node", type=_positive, metavar="N", help="ranks of a node (default: the launcher's, or 8)"
