@@ -37,6 +37,7 @@ SHARED = [
     "skeletons.answers",
     "skeletons.hub_names",
     "skeletons.models",
+    "vgpu.card_catalogue",
     "vgpu.figures",
 ]
 
