@@ -54,8 +54,8 @@ READS_ENVIRON = {
 
 
 def host_files() -> list[Path]:
-    """All but the probe, and programs as people write them."""
-    return [file for file in PACKAGE.rglob("*.py") if not {"probe", "measured"} & set(file.relative_to(PACKAGE).parts)]
+    """All but the probe."""
+    return [file for file in PACKAGE.rglob("*.py") if "probe" not in file.relative_to(PACKAGE).parts]
 
 
 def _is_module(place: Path) -> bool:
@@ -145,3 +145,18 @@ def test_what_both_sides_import_is_standard_library_only(module: str) -> None:
         for name in names:
             top = name.split(".")[0]
             assert top in sys.stdlib_module_names or name.startswith(MEASURING), name
+
+
+def test_files_of_programs_have_names_of_their_own() -> None:
+    """A name says what the file has without its folder, anywhere in the project."""
+    names = [file.stem for file in SOURCE.rglob("*.py") if "measured" not in file.parts and file.stem[0] != "_"]
+    of_programs = [file.stem for file in (PACKAGE / "probe" / "programs").rglob("*.py") if file.stem[0] != "_"]
+    assert [name for name in of_programs if names.count(name) > 1] == []
+
+
+def test_tests_of_programs_lie_where_their_modules_do() -> None:
+    tests, modules = ROOT / "tests" / "probe" / "programs", PACKAGE / "probe" / "programs"
+    folders = {file.stem: file.parent.relative_to(modules) for file in modules.rglob("*.py") if file.stem[0] != "_"}
+    for test in tests.rglob("test_*.py"):
+        module = test.stem.removeprefix("test_")
+        assert folders.get(module, test.parent.relative_to(tests)) == test.parent.relative_to(tests), test

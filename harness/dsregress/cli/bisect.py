@@ -39,7 +39,7 @@ from dsregress.versions.stacks import spelled
 @click.option("--all", "every", is_flag=True, help="Find every change: test every version between the ends.")
 @click.option("--repository", metavar="URL|PATH", help="Continue to the commit, in this clone of the framework.")
 @click.option(
-    "--rounds",
+    "--most-rounds",
     type=click.IntRange(timed.AT_ONCE, MOST_ROUNDS),
     default=timed.MOST_ROUNDS,
     show_default=True,
@@ -59,7 +59,7 @@ def command(
     fixed: bool,
     every: bool,
     repository: str | None,
-    rounds: int,
+    most_rounds: int,
     searched: options.SearchedPackage,
     results: str | None,
     json_file: str | None,
@@ -101,7 +101,7 @@ def command(
         every=every,
         is_span=span is not None,
         repository=repository,
-        most_rounds=rounds,
+        most_rounds=most_rounds,
     )
     listed = bisection.list_candidates(request, settings, installer)
     cell = one_cell(settings, listed.versions[0].stack, workload, program)

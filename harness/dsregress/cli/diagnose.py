@@ -41,7 +41,7 @@ _MOST_READ = 4 << 20
     metavar="NAME",
     help="A workload like yours. Its model and sequence length explain sizes in the message.",
 )
-@options.program_beside_ranks_options
+@options.program_option
 @options.results_option
 @options.json_option
 @options.language_option

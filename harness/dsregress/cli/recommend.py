@@ -27,7 +27,7 @@ from dsregress.wording.language import Say
 
 @click.command("recommend")
 @click.argument("scenario", required=False)
-@options.program_beside_ranks_options
+@options.program_option
 @options.card_option("The card that the workload has to fit, e.g. A800-80G. Default: the scenario's.")
 @click.option(
     "--variant",

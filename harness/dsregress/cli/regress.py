@@ -11,7 +11,7 @@ from dsregress.cli import options
 from dsregress.cli.lines import say
 from dsregress.cli.output import write_reports
 from dsregress.cli.progress import Progress, duration_text
-from dsregress.config.settings import MOST_ROUNDS, Settings, selecting
+from dsregress.config.settings import Settings, selecting
 from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.probe.scenario import BASE_VARIANT
@@ -42,12 +42,7 @@ from dsregress.wording.quantities import plural
     metavar="DURATION",
     help="Time for timed rounds, which stop once every step time is known to be slower, faster or the same. Default: 3m.",
 )
-@click.option(
-    "--rounds",
-    type=click.IntRange(0, MOST_ROUNDS),
-    metavar="N",
-    help="A fixed number of timed rounds per cell instead; 0 for no timing.",
-)
+@options.rounds_option
 @click.option(
     "--timeout",
     "timeout_s",

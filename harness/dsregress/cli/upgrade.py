@@ -52,7 +52,7 @@ _BESIDES = ("trl",)
     "stay. Default: the latest of each package.",
 )
 @click.option("--scenario", metavar="NAME", help="Your kind of training. Default: all stored results.")
-@options.program_beside_ranks_options
+@options.program_option
 @options.card_option("The card that jobs have to fit, e.g. A800-80G. Default: each scenario's.")
 @options.results_option
 def command(

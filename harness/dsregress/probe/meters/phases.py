@@ -7,10 +7,10 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 from dsregress.probe.border.wire import Clocks, RoundCost
-from dsregress.probe.framework import Meter, Training
+from dsregress.probe.framework import Meter, Stopwatch, Training
 from dsregress.probe.meters.host_work import HostWork
 from vgpu.figures import PhaseReading
 
@@ -75,25 +75,6 @@ class ProfiledPhases:
     def __call__(self, name: str) -> Iterator[None]:
         with without_collection(), self.work.setdefault(name, HostWork()):
             yield
-
-
-class Stopwatch(Protocol):
-    """Measures time on a device. An adapter may have a function ``stopwatch(device)``; None selects the host's."""
-
-    def start(self) -> None:
-        """Begin a round: earlier work must not count."""
-
-    def mark(self) -> Any:
-        """Return a mark at this point of the device's work."""
-
-    def stop(self) -> None:
-        """End the round; afterwards all marks can be read."""
-
-    def seconds(self, begin: Any, end: Any) -> float:
-        """Return the seconds between two marks."""
-
-    def clocks(self) -> Clocks | None:
-        """Return the device's clocks in the round, None if it does not report them."""
 
 
 class HostStopwatch:
