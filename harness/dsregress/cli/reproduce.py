@@ -19,6 +19,7 @@ from dsregress.cli.workload import declared_scenario, named_cell
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_OK, EXIT_REGRESSION, UsageError
 from dsregress.model import AXES, Cell, Result, Stack, WorkloadParts
+from dsregress.probe.factors import BY_NAME as FACTORS
 from dsregress.probe.scenario import Scenario, ScenarioError
 from dsregress.report.answers import reproduce as report
 from dsregress.report.answers import stored
@@ -27,7 +28,6 @@ from dsregress.report.answers.stored import StoredReproduction
 from dsregress.report.known_answers import known_answers
 from dsregress.report.upstream_changes import in_words, introduced
 from dsregress.reproduce.cells import DEVICE
-from dsregress.reproduce.factors import BY_NAME as FACTORS
 from dsregress.reproduce.factors import SIMPLEST_OF
 from dsregress.reproduce.reduction import Condition, Reduced
 from dsregress.reproduce.reproduction import (
