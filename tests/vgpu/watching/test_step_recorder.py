@@ -99,10 +99,10 @@ def test_only_the_optimizer_that_stepped_first_counts() -> None:
     recording = recorder(steps=2)
     first, second = (torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1) for _ in range(2))
     recording.begin()
-    with recording.watch, pytest.raises(StepsDone):
-        first.step()
-        second.step()
-        second.step()
-        first.step()
+    with recording.watch:
+        for optimizer in (first, second, second):
+            optimizer.step()
+        with pytest.raises(StepsDone):
+            first.step()
     recording.end()
     assert recording.steps == 2
