@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from dsregress.compare import Comparison
-from dsregress.compare.outcomes import stage
+from dsregress.compare.outcomes import stage_of
 from dsregress.compare.releases import ranges
 from dsregress.model import Failed, MachineFault, Outcome, OutOfMemory, Passed, Skipped, TimedOut
 from dsregress.wording.quantities import listing
@@ -76,7 +76,7 @@ def _word(outcome: Outcome) -> str:
         case TimedOut():
             return HUNG
         case Failed():
-            return {"install": NO_INSTALL, "import": NO_IMPORT, "harness": NOT_RUN}.get(stage(outcome), CRASHED)
+            return {"install": NO_INSTALL, "import": NO_IMPORT, "harness": NOT_RUN}.get(stage_of(outcome), CRASHED)
         case Skipped() | MachineFault():
             return NOT_RUN
 

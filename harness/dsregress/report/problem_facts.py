@@ -19,12 +19,12 @@ from dsregress.compare.metrics import OUTCOME
 from dsregress.compare.releases import ranges
 from dsregress.model import Finding, Verdict, WorkloadParts, split_workload, variant_values
 from dsregress.report.answer_matching import UNNAMED, answers_by, has_all, is_alike, meets, question_of
-from dsregress.report.answers.stored import (
+from dsregress.report.known_answers import KnownAnswers, Title, TriedChange
+from dsregress.report.stored_answers import (
     StoredBisection,
     StoredRemedy,
     StoredReproduction,
 )
-from dsregress.report.known_answers import KnownAnswers, Title, TriedChange
 from dsregress.report.upstream_changes import UpstreamChange, change_between, change_of, different, may_be
 from dsregress.reproduce import upstream
 from dsregress.reproduce.factors import BY_NAME, SIMPLEST_OF, among

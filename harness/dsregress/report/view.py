@@ -14,7 +14,9 @@ from dsregress.compare import Comparison
 from dsregress.compare.comparison import EVERYTHING
 from dsregress.compare.releases import ranges
 from dsregress.compare.timing import ratio_text
+from dsregress.messages import Message, Text, message, name_list
 from dsregress.report import rows, tables
+from dsregress.report.context import report_context
 from dsregress.report.first_screen import FirstScreen, first_screen
 from dsregress.report.plain import plain
 from dsregress.report.rows import Section
@@ -51,7 +53,7 @@ def view(comparison: Comparison, rooms: CardRooms | None = None) -> View:
     worse, alike = by_section[rows.WORSE], by_section[rows.FAILS_TOO]
     workloads = tables.workload_tables(comparison, [*worse, *alike])
     compatibility, patterns = tables.compatibility_table(comparison)
-    screen = first_screen(comparison, _verdict(comparison), rooms or CardRooms(comparison), _missing(comparison))
+    screen = first_screen(report_context(comparison), _verdict(comparison), _missing(comparison))
     return View(
         screen=screen,
         measured=_measured(comparison),
@@ -92,24 +94,26 @@ def not_measured(comparison: Comparison) -> str:
     return plain(f"{'; '.join([*parts, *remedies])}")
 
 
-def _missing(comparison: Comparison) -> str:
+def _missing(comparison: Comparison) -> Text:
     """Return the names of the stacks with cells that should have been measured and were not."""
-    return listing(
+    return name_list(
         list(dict.fromkeys(comparison.names.get(one.stack, one.stack) for one in comparison.not_measured)), 10
     )
 
 
-def _verdict(comparison: Comparison) -> str:
+def _verdict(comparison: Comparison) -> Message:
     """Return the headline of a comparison without a problem."""
     if comparison.passed == 0:
         reasons = {entry.reason for entry in comparison.not_compared if entry.what == EVERYTHING}
-        return f"Nothing was measured: {reasons.pop()}" if len(reasons) == 1 else "Nothing was measured"
+        if len(reasons) == 1:
+            return message("Nothing was measured: {reason}", reason=reasons.pop())
+        return message("Nothing was measured")
     others = any(stack.id != comparison.baseline for stack in comparison.stacks)
     if others and comparison.compared == 0:
-        return "Nothing could be compared with the baseline"
+        return message("Nothing could be compared with the baseline")
     if not others:
-        return "One stack measured: nothing to compare it with; the checks that need no baseline pass"
-    return "Nothing is worse than the baseline"
+        return message("One stack measured: nothing to compare it with; the checks that need no baseline pass")
+    return message("Nothing is worse than the baseline")
 
 
 def _measured(comparison: Comparison) -> str:

@@ -20,7 +20,7 @@ from dsregress.compare import Comparison, ProblemKind
 from dsregress.model import Verdict
 from dsregress.report.plain import markdown, markdown_table
 from dsregress.report.problem_facts import ProblemFacts, problem_facts
-from dsregress.report.problems import TITLES, ProblemLine
+from dsregress.report.problem_lines import TITLES, ProblemLine
 from dsregress.report.upstream_changes import UpstreamChange, is_of
 from dsregress.report.view import View, view
 from dsregress.run import pipeline, targets

@@ -18,13 +18,14 @@ import msgspec
 from dsregress.compare import Comparison, StepTime
 from dsregress.compare.comparison import NotJudged
 from dsregress.compare.groups import severity
-from dsregress.compare.outcomes import signature, stage
+from dsregress.compare.outcomes import signature_text, stage_of
 from dsregress.compare.readings import Exact, collectives_by_kind
 from dsregress.compare.summary import ResultSummary
 from dsregress.errors import ResultsError
-from dsregress.model import OutOfMemory, Skipped
+from dsregress.model import Finding, OutOfMemory, Skipped
+from dsregress.report.finding_fields import finding_fields
 from dsregress.report.plain import plain
-from dsregress.report.problems import ProblemLine
+from dsregress.report.problem_lines import ProblemLine
 from dsregress.report.view import view
 from dsregress.system.files import write_requested
 
@@ -107,8 +108,8 @@ def _cell(cell: ResultSummary, known: dict[Exact, dict[str, Any]]) -> dict[str, 
         "variant": result.cell.variant,
         "device": result.cell.device,
         "outcome": outcome.__struct_config__.tag,
-        "stage": stage(outcome),
-        "signature": plain(outcome.reason if isinstance(outcome, Skipped) else signature(outcome)),
+        "stage": stage_of(outcome),
+        "signature": plain(outcome.reason if isinstance(outcome, Skipped) else signature_text(outcome)),
         "metrics": {**shared["metrics"], **{name: _finite(value) for name, value in cell.noisy().items()}},
         "scenario_version": result.cell.scenario_version,
         "collectives": shared["collectives"],
@@ -133,11 +134,10 @@ def _collectives(cell: ResultSummary) -> dict[str, dict[str, dict[str, int]]]:
     }
 
 
-def _finding(found: Any) -> dict[str, Any]:
-    fields = {name: getattr(found, name) for name in found.__struct_fields__}
+def _finding(found: Finding) -> dict[str, Any]:
     return {
         "cell": found.cell,
-        **fields,
+        **finding_fields(found),
         "value": _finite(found.value),
         "baseline_value": _finite(found.baseline_value),
         "message": plain(found.message),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dsregress.compare import Comparison
 from dsregress.report.first_screen import FirstScreen
 from dsregress.report.plain import markdown, markdown_table, plain
-from dsregress.report.problems import ProblemLine
+from dsregress.report.problem_lines import ProblemLine
 from dsregress.report.rows import Row
 from dsregress.report.tables import Table
 from dsregress.report.view import view
@@ -42,7 +42,7 @@ def first_screen(screen: FirstScreen, most: int = MOST_PROBLEMS) -> list[str]:
     lines = [f"### {markdown(screen.headline)}", "", markdown(screen.basis), ""]
     if screen.overview.rows:
         first, *others = ((one.label, *one.texts) for one in screen.overview.headings)
-        lines += _rows(first, (*others, *((row.label, *row.words) for row in screen.overview.rows)))
+        lines += _rows(first, (*others, *((str(row.label), *row.words) for row in screen.overview.rows)))
         if screen.overview.more:
             lines += ["", f"and {plural(screen.overview.more, 'more workload')}"]
         lines += [""]

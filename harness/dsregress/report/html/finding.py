@@ -19,7 +19,7 @@ from dsregress.report.html.holders import ExplanationOf, Holders, holders_of
 from dsregress.report.html.next_steps import next_steps
 from dsregress.report.html.page import Page
 from dsregress.report.html.workload_facts import WorkloadFacts
-from dsregress.report.problems import ProblemLine
+from dsregress.report.problem_lines import ProblemLine
 from dsregress.report.rows import IMPROVED, WORSE, Row
 from dsregress.wording.quantities import quantity
 

@@ -15,7 +15,7 @@ from dsregress.probe.adapters import DEEPSPEED
 from dsregress.report import urls
 from dsregress.report.html.page import FindingLine, Page
 from dsregress.report.problem_facts import ProblemFacts
-from dsregress.report.problems import TITLES, ProblemLine
+from dsregress.report.problem_lines import TITLES, ProblemLine
 from dsregress.report.upstream_changes import UpstreamChange
 from dsregress.reproduce.upstream import UpstreamProblem
 from dsregress.wording import addresses, commands

@@ -16,7 +16,7 @@ from dsregress.compare import Comparison
 from dsregress.compare.comparison import EVERYTHING, DetailOf
 from dsregress.report import urls
 from dsregress.report.plain import plain
-from dsregress.report.problems import TITLES, ProblemLine
+from dsregress.report.problem_lines import TITLES, ProblemLine
 from dsregress.wording import commands
 from dsregress.wording.names import stored_name, varied_axes
 

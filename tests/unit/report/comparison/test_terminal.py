@@ -101,7 +101,7 @@ def test_columns_that_do_not_fit_are_counted_and_an_overview_without_any_is_not_
         rows=(OverviewRow("a label that is long enough to fill forty columns", ("w",), ("CRASH",) * 12),),
         more=0,
     )
-    screen = FirstScreen(headline="h", basis="b", overview=overview, sections=(), upgrade="")
+    screen = FirstScreen(headline_text="h", basis_text="b", overview=overview, sections=(), upgrade="")
     lines = terminal.first_lines(screen, width)
     text = "\n".join(line.plain for line in lines)
     if width == 40:
