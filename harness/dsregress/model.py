@@ -178,8 +178,8 @@ def has_figures(record: RunRecord | None) -> bool:
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """What an error says, and where it arose. Its text is stored, as `dsregress.probe.border.faults.signature_of` writes
-    it."""
+    """An error by its message and the place in which it arose. Results store its text, as
+    `dsregress.probe.border.faults.signature_of` writes it."""
 
     message: str  #: with the error's class: ``ValueError: got 0``
     file: str = ""  #: ``deepspeed/runtime/lr_schedules.py``; empty if it is not known

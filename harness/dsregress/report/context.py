@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 import msgspec
@@ -21,11 +22,15 @@ class ReportContext(msgspec.Struct, frozen=True, kw_only=True):
     stacks: Mapping[str, Stack]  #: by id, in version order
     order: Mapping[str, int]  #: stack id -> its place among the stacks
     baseline: str  #: the name of the baseline
-    step_times: Mapping[tuple[str, str], StepTime]  #: by stack and workload
+    step_times: Mapping[str, Mapping[str, StepTime]]  #: by workload and stack
     rooms: CardRooms
     thresholds: Thresholds
     known: KnownAnswers
     exit_code: int | None  #: of the command; None if it has none
+
+    def times_of(self, workload: str) -> Mapping[str, StepTime]:
+        """Return the step times of a workload, by stack."""
+        return self.step_times.get(workload, {})
 
     @property
     def only_axis(self) -> str:
@@ -53,13 +58,16 @@ def report_context(
     exit_code: int | None = None,
 ) -> ReportContext:
     """Return the context of a comparison's reports. ``known`` are answers to join with its problems."""
+    times: dict[str, dict[str, StepTime]] = defaultdict(dict)
+    for time in comparison.step_times:
+        times[time.workload][time.stack] = time
     return ReportContext(
         comparison=comparison,
         axes=varied_axes(comparison.stacks),
-        stacks={stack.id: stack for stack in comparison.stacks},
-        order={stack.id: at for at, stack in enumerate(comparison.stacks)},
+        stacks=dict(zip(comparison.names, comparison.stacks, strict=True)),  # an id takes a while to make
+        order={stack: at for at, stack in enumerate(comparison.names)},
         baseline=comparison.names.get(comparison.baseline, comparison.baseline),
-        step_times={(time.stack, time.workload): time for time in comparison.step_times},
+        step_times=times,
         rooms=CardRooms(comparison),
         thresholds=thresholds,
         known=known,

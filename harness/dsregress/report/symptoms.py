@@ -43,7 +43,7 @@ def _text(context: ReportContext, problem: Problem) -> Text:
     if metric.exact and found.kind == "regression" and problem.before not in ("", context.comparison.baseline):
         return _change_from(context, found, problem.before)
     text = joined(COLON, (found.model, metric.symptom or found.claim, found.sentence))
-    if metric.family == HOST_CALLS.family and (time := context.step_times.get((found.stack, found.workload))):
+    if metric.family == HOST_CALLS.family and (time := context.times_of(found.workload).get(found.stack)):
         return message("{change} (a step takes {ratio})", change=text, ratio=_clocked(time.ratio, time.metric))
     return text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dsregress.advice.upgrade import Upgrade, UpgradeJudgement, UpgradeVerdict
-from dsregress.compare import Comparison, ProblemKind
+from dsregress.compare import ProblemKind
 from dsregress.model import AXES
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext, report_context
@@ -38,7 +38,7 @@ def _block(upgrade: Upgrade, command: str, pins: Mapping[str, str]) -> Iterator[
         yield from _problems(context, upgrade.stack, upgrade.judgement)
         if kept := problem_sections(context, upgrade.kept):
             yield f"  in both: {counts_text(context, kept)}"
-        yield f"  {_basis(upgrade, upgrade.comparison, pins)}"
+        yield f"  {_basis(upgrade, context, pins)}"
     if command:
         yield f"  measure it: {command}"
 
@@ -88,11 +88,11 @@ def _when(line: ProblemLine) -> str:
     return f"since {since.release} ({since.beside}), until {until.release} ({until.beside})"
 
 
-def _basis(upgrade: Upgrade, comparison: Comparison, pins: Mapping[str, str]) -> str:
+def _basis(upgrade: Upgrade, context: ReportContext, pins: Mapping[str, str]) -> str:
     """Return the basis of the answer, and the installed packages that differ from it."""
     judgement = upgrade.judgement
     of = f"{judgement.compared} of {plural(judgement.workloads, 'workload')} compared"
-    measured = next(stack.versions for stack in comparison.stacks if stack.id == upgrade.stack)
+    measured = context.stacks[upgrade.stack].versions
     packages = [package for package in dict.fromkeys((*AXES, *measured)) if package in measured]
     others = {package: measured[package] for package in packages if package != upgrade.package}
     with_ = f", with {listing([f'{package} {version}' for package, version in others.items()])}" if others else ""

@@ -14,14 +14,15 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from dsregress.compare import Comparison, ProblemKind
+from dsregress.compare import ProblemKind
 from dsregress.messages import COMMA, SENTENCE, Message, joined, message, plural_message
+from dsregress.report.context import ReportContext
 from dsregress.report.first_screen import GRAVE, SERIOUS, WORDS, FirstScreen
 from dsregress.report.plain import plain
 from dsregress.report.problem_lines import ProblemLine
 from dsregress.report.rows import Row
 from dsregress.report.tables import Table
-from dsregress.report.view import View, view
+from dsregress.report.view import View, report_view
 from dsregress.wording.language import ENGLISH, Say, saying
 
 #: Lines of the first screen: those of the smallest terminal.
@@ -45,9 +46,11 @@ _MOST_BLOCK, _CUT_BLOCK = 8, 3
 _ERRORS = (ProblemKind.CRASH, ProblemKind.OUT_OF_MEMORY, ProblemKind.UNTESTABLE)
 
 
-def show(comparison: Comparison, console: Console, *, details: bool = False, language: str = ENGLISH) -> None:
+def show_comparison(
+    context: ReportContext, console: Console, *, details: bool = False, language: str = ENGLISH
+) -> None:
     """Print the answer in a language; with ``details``, also its details."""
-    report = view(comparison)
+    report = report_view(context)
     for line in first_lines(report.screen, console.width, saying(language)):
         console.print(line, no_wrap=True, overflow=line.overflow or "crop", crop=line.overflow != "ignore")
     if details:
@@ -150,12 +153,12 @@ def _apart(text: str, end: str) -> str:
 def _cut_lines(text: str, end: str, width: int, most: int) -> list[str]:
     """Return at most ``most`` lines: the text, shortened if it is too long, followed by ``end``."""
     end = _apart(text, end)
-    lines, words = _lines(f"{text}{end}", width), text.split()
-    while len(lines) > most and words:
-        words.pop()
-        while words and words[-1][-1].isdigit():  # a figure without its unit
-            words.pop()
-        lines = _lines(f"{' '.join(words).rstrip('.,:;')}...{end}", width)
+    lines = _lines(f"{text}{end}", width)
+    while len(lines) > most and text:
+        text = _shorter(text)
+        while text and text[-1].isdigit():  # a figure without its unit
+            text = _shorter(text)
+        lines = _lines(f"{text.rstrip('.,:;，：；')}...{end}", width)
     return lines[:most]
 
 

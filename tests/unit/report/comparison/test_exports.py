@@ -12,11 +12,12 @@ import junitparser
 import pytest
 
 from dsregress.report.comparison import exports
+from dsregress.report.context import report_context
 from tests.builders.comparisons import comparison
 
 
 def test_junit_is_read_by_a_junit_parser_with_what_is_worse_as_failures() -> None:
-    read = junitparser.JUnitXml.fromstring(exports.junit(comparison()).encode())
+    read = junitparser.JUnitXml.fromstring(exports.junit(report_context(comparison())).encode())
     assert {suite.name: (suite.tests, suite.failures, suite.errors, suite.skipped) for suite in read} == {
         "0.15.0": (1, 0, 0, 0),
         "0.15.4": (1, 0, 0, 0),
@@ -34,7 +35,7 @@ def test_junit_is_read_by_a_junit_parser_with_what_is_worse_as_failures() -> Non
 @pytest.mark.slow
 def test_pytest_benchmark_compares_the_step_times(tmp_path: Path) -> None:
     file = tmp_path / "times.json"
-    file.write_text(exports.pytest_benchmark(comparison()), encoding="utf-8")
+    file.write_text(exports.pytest_benchmark(report_context(comparison())), encoding="utf-8")
     tool = shutil.which("pytest-benchmark", path=str(Path(sys.executable).parent))
     assert tool is not None
     seen = subprocess.run([tool, "compare", str(file), "--columns=median,rounds"], capture_output=True, text=True)
@@ -44,8 +45,8 @@ def test_pytest_benchmark_compares_the_step_times(tmp_path: Path) -> None:
 
 
 def test_action_benchmark_and_bencher_tell_the_same_figures() -> None:
-    action = json.loads(exports.github_action_benchmark(comparison()))
-    bencher = json.loads(exports.bmf(comparison()))
+    action = json.loads(exports.github_action_benchmark(report_context(comparison())))
+    bencher = json.loads(exports.bmf(report_context(comparison())))
     assert {(one["name"], one["value"]) for one in action} == {
         (f"{name} / {measure}", entry["value"])
         for name, measures in bencher.items()
