@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.benchmarks import stored, sweep, watching
-from dsregress.benchmarks.__main__ import main
-from dsregress.benchmarks.environments import _added_bytes
-from dsregress.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, measured
 from dsregress.cli.signals import Interrupted
+from tests.benchmarks import stored, sweep, watching
+from tests.benchmarks.__main__ import main
+from tests.benchmarks.environments import _added_bytes
+from tests.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, measured
 from tests.paths import ROOT
 
 MACHINE = MachineDescription(date="2026-01-01", cpu="a processor", cores=2, memory_gib=24, python="3.11.7", load=0.5)

@@ -3,8 +3,6 @@
 =========== =====================================================================================================
 junit       JUnit XML: one test case for each cell. Sources: Jenkins' xunit plugin and Apache Ant, as read by CI systems
 pytest-benchmark  the JSON that ``pytest-benchmark compare`` reads: step times by rounds, exact metrics in ``extra_info``
-github-action-benchmark  its ``customSmallerIsBetter``: name, unit, value
-bmf         Bencher Metric Format: benchmark -> measure -> value with limits
 summary     Markdown for a job summary: exact findings first, noisy ones folded
 =========== =====================================================================================================
 """
@@ -12,14 +10,13 @@ summary     Markdown for a job summary: exact findings first, noisy ones folded
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
 
 from dsregress.compare import Group
-from dsregress.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, HOST_CALLS, STEP_TIME
 from dsregress.compare.summary import ResultSummary
 from dsregress.model import Failed, MachineFault, OutOfMemory, Passed, Skipped, TimedOut
 from dsregress.report.comparison.summary import summary_markdown
@@ -27,15 +24,6 @@ from dsregress.report.context import ReportContext
 from dsregress.report.plain import plain
 from dsregress.report.rows import is_worse
 from dsregress.wording.names import outcome_text
-
-#: The few series of each cell whose history other tools keep.
-_TRACKED = (
-    (DEVICE_PEAK, "backward", "peak-memory-backward"),
-    (DEVICE_RETAINED, "backward", "held-memory-backward"),
-    (DEVICE_PEAK, "step", "peak-memory-step"),
-    (HOST_CALLS, "backward", "calls-backward"),
-    (STEP_TIME, "", "step-time"),
-)
 
 
 def junit(context: ReportContext) -> str:
@@ -117,42 +105,6 @@ def pytest_benchmark(context: ReportContext) -> str:
     return _json(content)
 
 
-def github_action_benchmark(context: ReportContext) -> str:
-    """Return the content for ``tool: customSmallerIsBetter``."""
-    content = [
-        {"name": f"{name} / {measure}", "unit": unit, "value": value, "extra": extra}
-        for name, measure, unit, value, extra in _tracked(context)
-    ]
-    return _json(content)
-
-
-def bmf(context: ReportContext) -> str:
-    """Return Bencher Metric Format. The limits of a step time are its fastest and slowest rounds."""
-    content: dict[str, dict[str, dict[str, float]]] = {}
-    rounds = {
-        f"{c.result.cell.workload} {context.name_of(c.result.cell.stack.id)}": c.round_s
-        for c in context.comparison.cells
-    }
-    for name, measure, _, value, _ in _tracked(context):
-        entry = {"value": value}
-        if measure == "step-time" and rounds[name]:
-            entry |= {"lower_value": min(rounds[name]), "upper_value": max(rounds[name])}
-        content.setdefault(plain(name), {})[measure] = entry
-    return _json(content)
-
-
-def _tracked(context: ReportContext) -> Iterator[tuple[str, str, str, float, str]]:
-    for cell in context.comparison.cells:
-        if not isinstance(cell.result.outcome, Passed) or not cell.recorded:
-            continue
-        flat = cell.flat()
-        name = plain(f"{cell.result.cell.workload} {context.name_of(cell.result.cell.stack.id)}")
-        spread = f"{len(cell.round_s)} rounds" if cell.round_s else "exact"
-        for metric, phase, measure in _TRACKED:
-            if (key := metric.flat_name(phase)) in flat:
-                yield name, measure, metric.unit, flat[key], "exact" if metric.exact else spread
-
-
 def _worse(context: ReportContext) -> dict[tuple[str, str], list[Group]]:
     found: dict[tuple[str, str], list[Group]] = {}
     for group in context.comparison.groups:
@@ -170,8 +122,6 @@ def _json(content: Any) -> str:
 FORMATS: dict[str, Callable[[ReportContext], str]] = {
     "junit": junit,
     "pytest-benchmark": pytest_benchmark,
-    "github-action-benchmark": github_action_benchmark,
-    "bmf": bmf,
     "summary": summary_markdown,
 }
 

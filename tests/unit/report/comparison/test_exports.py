@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -42,17 +41,3 @@ def test_pytest_benchmark_compares_the_step_times(tmp_path: Path) -> None:
     assert seen.returncode == 0, seen.stderr
     assert "[0.16.8]" in seen.stdout
     assert "7 tests" in seen.stdout
-
-
-def test_action_benchmark_and_bencher_tell_the_same_figures() -> None:
-    action = json.loads(exports.github_action_benchmark(report_context(comparison())))
-    bencher = json.loads(exports.bmf(report_context(comparison())))
-    assert {(one["name"], one["value"]) for one in action} == {
-        (f"{name} / {measure}", entry["value"])
-        for name, measures in bencher.items()
-        for measure, entry in measures.items()
-    }
-    assert all(one.keys() == {"name", "unit", "value", "extra"} for one in action)
-    times = [entry["step-time"] for entry in bencher.values()]
-    assert times
-    assert all(one["lower_value"] <= one["value"] <= one["upper_value"] for one in times)
