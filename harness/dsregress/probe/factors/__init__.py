@@ -35,6 +35,11 @@ def simplest_values(framework: str) -> dict[str, Any]:
     return {one.name: one.simplest for one in named if framework != TRAINER or one.of_trainer}
 
 
+def accumulates_itself(values: Mapping[str, Any]) -> bool:
+    """Return True if the caller, not the configuration, determines which micro-batches make a step."""
+    return Configured(values=values).accumulates_itself
+
+
 def factor_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the value of each factor in a job with these parameters."""
     return {one.name: parameters.get(one.name, one.default) for one in FACTORS}

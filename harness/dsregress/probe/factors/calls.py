@@ -6,12 +6,12 @@ from dsregress.probe.factor import Factor, Fragment, explored_switch, need, swit
 
 _BACKWARD = """
 {% if backward_on == "divided" %}
-engine.backward({{ loss }} / {{ micro_batches }}, scale_wrt_gas=False)
+engine.backward({{ scalar }} / {{ micro_batches }}, scale_wrt_gas=False)
 {% elif backward_on == "loss" %}
 engine.scale({{ share }}).backward()
 {% elif backward_on == "several" %}
 {% set part = 0.5 / micro_batches if accumulates else 0.5 %}
-torch.stack(({{ loss }}, {{ loss }})).backward(torch.full((2,), {{ part }}, dtype={{ loss }}.dtype))
+torch.stack(({{ scalar }}, {{ scalar }})).backward(torch.full((2,), {{ part }}, dtype={{ scalar }}.dtype))
 {% endif %}
 """
 

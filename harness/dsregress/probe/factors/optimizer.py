@@ -48,8 +48,8 @@ def groups_of(model):
     {{ grouped }} = [(name, p) for name, p in model.named_parameters(){{ " if p.requires_grad" if not grouped_frozen }}]
     weights = [p for name, p in {{ grouped }} if name.endswith("weight")]
     others = [p for name, p in {{ grouped }} if not name.endswith("weight")]
-{% set rate = ', "lr": %s' % (learning_rate / 10) if group_learning_rates else "" %}
-    groups = [{"params": weights, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0{{ rate }}}]
+{% set own_rate = ', "lr": %s' % (rate / 10) if group_learning_rates else "" %}
+    groups = [{"params": weights, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0{{ own_rate }}}]
     return {% if empty_groups %}groups{% else %}[group for group in groups if group["params"]]{% endif %}
 """
 
