@@ -39,6 +39,7 @@ SHARED = [
     "skeletons.answers",
     "skeletons.hub_names",
     "skeletons.models",
+    "vgpu.card_catalogue",
     "vgpu.figures",
 ]
 

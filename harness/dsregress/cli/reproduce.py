@@ -91,10 +91,12 @@ def command(
 
     \b
     Examples:
-      reproduce 0.18.3/llama_zero3_backward/gradient_accumulation_steps=4,zero_stage=1,gradient_accumulation_dtype=none/cpu
-      reproduce 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu --metric backward.device_retained_bytes
-      reproduce 0.19.3/llama_zero3_backward/gradient_clipping=none/cpu --metric configuration:deepspeed.gradient_clipping
-      reproduce 0.17.5/llama_zero3_backward/world_size=4,hpz_partition_size=2/cpu --issue --results sweep.jsonl.gz
+      dsregress reproduce 0.18.3/llama_zero3_backward/gradient_accumulation_steps=4,zero_stage=1/cpu
+      dsregress reproduce 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu \\
+          --metric backward.device_retained_bytes
+      dsregress reproduce 0.19.3/llama_zero3_backward/gradient_clipping=none/cpu \\
+          --metric configuration:deepspeed.gradient_clipping
+      dsregress reproduce 0.17.5/llama_zero3_backward/world_size=4,hpz_partition_size=2/cpu --issue --results sweep.jsonl.gz
 
     \b
     Exit codes: 0 the script shows the finding; 1 it does not, or none can be written; 2 no such cell; 3 the harness failed;

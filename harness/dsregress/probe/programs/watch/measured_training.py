@@ -31,15 +31,17 @@ from dsregress.probe.border.wire import OCCASIONS, PHASES, REGULAR_PHASES, Detai
 from dsregress.probe.framework import Meter
 from dsregress.probe.holders.sites import SiteObserver
 from dsregress.probe.meters.host_work import FUNCTIONS_KEPT
-from dsregress.probe.meters.phases import HostStopwatch, MeteredPhases, ProfiledPhases, TimedPhases
+from dsregress.probe.meters.phases import HostStopwatch, ProfiledPhases, TimedPhases
 from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.rank_file import representable
 from dsregress.probe.programs.watch import step_watch, stepper_facts, trainer_settings
-from dsregress.probe.programs.watch.phase_walk import PhaseWalk, watched_phase
+from dsregress.probe.programs.watch.phase_walk import watched_phase
 from dsregress.probe.programs.watch.saved_state import SavedState
 from dsregress.probe.programs.watch.trained_models import TrainedModels
 from vgpu.device.readings import Readings
 from vgpu.figures import PhaseReading
+from vgpu.watching.metered_phases import MeteredPhases
+from vgpu.watching.walking import PhaseWalk
 
 #: Phases for which a reading of an earlier step counts if the measured one has none.
 _KEPT = ("init", *OCCASIONS)
