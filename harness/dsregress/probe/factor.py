@@ -116,6 +116,22 @@ class Fragment:
 IN_EVERY_SCRIPT = Fragment()
 
 
+#: A call in the training loop, on a model or an engine, with the factor's value.
+LoopCall = Callable[[Any, Any], None]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """A factor's calls in a job on DeepSpeed's engine, if its value is not the simplest. What they import is of measured
+    environments, so it is imported where it is called."""
+
+    model_made: LoopCall | None = None  #: on the model, before it has its weights
+    engine_made: LoopCall | None = None  #: on the engine
+    before_step: LoopCall | None = None  #: on the engine, before the first forward of a step
+    before_update: LoopCall | None = None  #: on the engine, before its step on the last micro-batch
+    after_update: LoopCall | None = None  #: on the engine, after its step on the last micro-batch
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Factor:
     """One parameter of a job."""
@@ -142,6 +158,7 @@ class Factor:
     of_trainer: bool = False  #: transformers' Trainer has it as well
     key: str = ""  #: the dotted key of DeepSpeed's configuration that has its value, if it is not None
     configure: Configure | None = None  #: in place of a key
+    hooks: Hooks = dataclasses.field(default_factory=Hooks)
     script: Fragment | None = None  #: None: no script can have it, unless a key says it all
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsregress.probe.factor import IN_EVERY_SCRIPT, Configured, Factor, Fragment, explored_switch, need, switch
+from dsregress.probe.factor import IN_EVERY_SCRIPT, Configured, Factor, Fragment, Hooks, explored_switch, need, switch
 
 CLIPPING = Factor(
     name="gradient_clipping",
@@ -104,6 +104,19 @@ for parameter in {{ trained if frozen or lora_rank else "model.parameters()" }}:
     deepspeed.utils.safe_set_{{ halved_gradients }}_grad(parameter, gradient / 2)
 """
 
+
+def _halve(engine: Any, parts: str) -> None:
+    """Halve the gradients of a step, like a user who clips them by a rule of their own; ``parts``: whole ("full"), or
+    each rank its share ("local"). Collective."""
+    from deepspeed import utils
+
+    utils.safe_set_full_grad  # noqa: B018  (which came with the local one)
+    read, write = getattr(utils, f"safe_get_{parts}_grad"), getattr(utils, f"safe_set_{parts}_grad")
+    for parameter in engine.module.parameters():
+        if parameter.requires_grad and (gradient := read(parameter)) is not None:
+            write(parameter, gradient / 2)
+
+
 HALVED_GRADIENTS = Factor(
     name="halved_gradients",
     title="gradients that the user halves",
@@ -124,5 +137,6 @@ HALVED_GRADIENTS = Factor(
         need("zero_stage", 3, by=("local",)),
         need("infinite_gradient_step", None),
     ),
+    hooks=Hooks(before_update=_halve),
     script=Fragment(at={"before_update": _HALVED}),
 )
