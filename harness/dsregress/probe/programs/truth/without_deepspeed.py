@@ -76,9 +76,9 @@ def without_deepspeed(
         made.append(engine)
         return engine, engine.optimizer, engine.training_dataloader, engine.lr_scheduler
 
-    with Patches() as patches:
+    with Patches("training in plain PyTorch") as patches:
         engine = importlib.import_module("deepspeed.runtime.engine").DeepSpeedEngine
-        patches.set(
+        patches.add(
             PlainEngine, "names_of_deepspeed", frozenset(name for name in dir(engine) if not name.startswith("__"))
         )
         patches.everywhere(deepspeed.initialize, initialize, "initialize")
@@ -111,5 +111,5 @@ def _hide_zero(patches: Patches) -> None:
         plugin.zero_stage = 0
         plugin.zero3_init_flag = False
 
-    patches.set(integration.HfDeepSpeedConfig, "set_stage_and_offload", set_stage_and_offload)
-    patches.set(dataclasses.DeepSpeedPlugin, "__post_init__", post_init)
+    patches.replace(integration.HfDeepSpeedConfig, "set_stage_and_offload", set_stage_and_offload)
+    patches.replace(dataclasses.DeepSpeedPlugin, "__post_init__", post_init)

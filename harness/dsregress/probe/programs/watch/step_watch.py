@@ -89,19 +89,21 @@ class StepWatch:
         self._inside = 0  #: calls of an engine or of autograd in progress
         self._thread = threading.get_ident()  #: that trains
         self._stepped_inside: Any = None  #: the first optimizer that has stepped in them
-        self._patches = Patches()
+        self._patches = Patches("phases of training")
         self._occasions = OccasionWatch(self._occasion, listener.saves)
         self._clipping = ClippingWatch(listener.clipped)
         self._waiting: Any = None  #: the hook that waits for a forward; it costs a call per module
 
     def __enter__(self) -> StepWatch:
-        with Patches() as patches:
+        with Patches("phases of training") as patches:
             for engine in _engines() if self._engines is None else self._engines:
                 _wrap(patches, engine, "__init__", self._construction_of_engine)
                 _wrap(patches, engine, "backward", self._backward_of_engine)
                 _wrap(patches, engine, "step", self._step_of_engine)
                 _wrap(patches, engine, "load_checkpoint", self._loading_of_engine)
-                if hasattr(engine, "_take_model_step"):  # a pipeline's ``train_batch`` takes its step here
+                if patches.has(
+                    engine, "_take_model_step", absent="only a pipeline's ``train_batch`` takes its step there"
+                ):
                     _wrap(patches, engine, "_take_model_step", self._step_of_engine)
             _wrap(patches, torch.autograd, "backward", self._backward_of_autograd)  # which a tensor's own calls
             patches.callback(optimizers.register_optimizer_step_pre_hook(self._optimizer_begins).remove)
@@ -269,7 +271,7 @@ class CallWatch(StepWatch):
 
 def _wrap(patches: Patches, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     original = getattr(owner, name)
-    patches.set(owner, name, functools.wraps(original)(make(original)))
+    patches.replace(owner, name, functools.wraps(original)(make(original)))
 
 
 def _engines() -> Iterator[Any]:
