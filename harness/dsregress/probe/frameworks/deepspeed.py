@@ -9,6 +9,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 from dsregress.probe.border.trees import remove_tree
@@ -159,12 +160,7 @@ def start(
         settings = training if trains else evaluating
         with zero_init(settings, shard):
             model = workload.build(work, model_config, torch.float32 if autocast else work.torch_dtype)
-        if work.module_hooks:
-            look_on(model)
-        if shard.load_on_device:
-            model = model.to(accelerator(device))
-        if shard.leaf_modules:
-            deepspeed.utils.set_z3_leaf_modules(model, [type(layers_of(model)[0])])
+        model = _prepared(model, work, shard, device)
         if not alone:
             fill(model, weights_of, work.torch_dtype if autocast else None)
         own = copy.deepcopy(settings)  # DeepSpeed removes entries from its argument
@@ -180,20 +176,27 @@ def start(
             engine("second.").destroy()
         if work.reference == "destroyed":
             engine("second.", trains=False).destroy()
-        first = engine()
-        second = engine("second.") if work.second_engine else None
-        reference = engine("second.", trains=False).eval() if work.reference == "beside" else None
+        engines = JobEngines(
+            first=engine(),
+            second=engine("second.") if work.second_engine else None,
+            reference=engine("second.", trains=False).eval() if work.reference == "beside" else None,
+            from_checkpoint=functools.partial(engine, goes_on=True),
+        )
     torch.manual_seed(0)
-    return DeepSpeedTraining(
-        work,
-        first,
-        model_config,
-        device,
-        alone,
-        make=functools.partial(engine, goes_on=True),
-        second=second,
-        reference=reference,
-    )
+    return DeepSpeedTraining(work, engines, model_config, device, alone)
+
+
+def _prepared(model: Any, work: Any, shard: Sharding, device: str) -> Any:
+    """Return the model with what a job does to it before DeepSpeed gets it."""
+    import deepspeed
+
+    if work.module_hooks:
+        look_on(model)
+    if shard.load_on_device:
+        model = model.to(accelerator(device))
+    if shard.leaf_modules:
+        deepspeed.utils.set_z3_leaf_modules(model, [type(layers_of(model)[0])])
+    return model
 
 
 def _optimizer(work: Any, shard: Sharding, model: Any) -> dict[str, Any]:
@@ -299,21 +302,20 @@ PACKAGE = "deepspeed"
 _ELSEWHERE = 1000
 
 
+@dataclass(frozen=True, kw_only=True)
+class JobEngines:
+    """The engine that is measured, a second one and a reference model beside it, and what makes one from a checkpoint."""
+
+    first: Any
+    second: Any
+    reference: Any
+    from_checkpoint: Callable[[], Any]
+
+
 class DeepSpeedTraining:
     """Implements `dsregress.probe.framework.Training`."""
 
-    def __init__(
-        self,
-        work: Any,
-        engine: Any,
-        model_config: Any,
-        device: str,
-        alone: bool,
-        *,
-        make: Callable[[], Any],
-        second: Any = None,
-        reference: Any = None,
-    ) -> None:
+    def __init__(self, work: Any, engines: JobEngines, model_config: Any, device: str, alone: bool) -> None:
         from dsregress.probe.workloads import objectives
 
         self._alone = alone  #: without the other ranks, values are meaningless
@@ -322,8 +324,8 @@ class DeepSpeedTraining:
         self._objective = objectives.of(work)
         self.backwards = len(self._objective.losses)
         self._at_loss = 0
-        self._work, self._engine, self._model_config = work, engine, model_config
-        self._make, self._second, self._reference = make, second, reference
+        self._work, self._engine, self._model_config = work, engines.first, model_config
+        self._make, self._second, self._reference = engines.from_checkpoint, engines.second, engines.reference
         self._rank = int(os.environ["RANK"])
         self._at_step = -1
         self._data: list[Any] = []
@@ -550,4 +552,4 @@ def holders(training: DeepSpeedTraining) -> Iterator[tuple[str, str, Any]]:
     """Yield (category, parameter or "", tensor) for all that the engine holds (see `dsregress.probe.holders.sites`)."""
     from dsregress.probe.frameworks import zero_holders
 
-    return zero_holders.of(training._engine)
+    return zero_holders.held_tensors(training._engine)
