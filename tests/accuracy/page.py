@@ -54,7 +54,7 @@ The *estimate*, which `fit` and `show` also print, is what to expect (`harness/d
 is computed from
 
 - *products*: FLOPs at the rate of the fastest matrix product measured on that card (78 to 87 % of its peak;
-  `matmul_share` in `harness/dsregress/advice/gpus/catalogue.toml`),
+  `harness/dsregress/advice/gpus/matmul_shares.toml`),
 - *memory*: bytes that all other kernels read and write, at {estimate.MEMORY_SHARE * 100:.0f} % of
   its bandwidth (an assumption),
 - *links*: bytes of collectives at {estimate.LINK_SHARE * 100:.0f} % of their bandwidth (as others have measured).

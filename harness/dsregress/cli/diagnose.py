@@ -65,10 +65,10 @@ def command(
 
     \b
     Examples:
-      diagnose crash.txt
-      diagnose crash.txt --scenario llamafactory_dpo_v100
-      diagnose crash.txt --program 'torchrun train.py --model Qwen/Qwen2.5-7B'
-      srun ... 2>&1 | tee log; diagnose log --gpu A800-80G
+      dsregress diagnose crash.txt
+      dsregress diagnose crash.txt --scenario llamafactory_dpo_v100
+      dsregress diagnose crash.txt --program 'torchrun train.py --model Qwen/Qwen2.5-7B'
+      srun ... 2>&1 | tee log; dsregress diagnose log --gpu A800-80G
     """
     text = _read(file)
     crash = crashes.read(text)

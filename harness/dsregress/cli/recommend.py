@@ -64,9 +64,10 @@ def command(
 
     \b
     Examples:
-      recommend llama3_70b_zero3 --gpu A800-80G
-      recommend llama3_70b_zero3 --gpu A800-80G --deepspeed '>=0.16,<0.17'
-      recommend llama_zero3_backward --variant zero_stage=2 --results results/2026-11-21.jsonl.gz --fail-on memory,crash
+      dsregress recommend llama3_70b_zero3 --gpu A800-80G
+      dsregress recommend llama3_70b_zero3 --gpu A800-80G --deepspeed '>=0.16,<0.17'
+      dsregress recommend llama_zero3_backward --variant zero_stage=2 \\
+          --results results/2026-11-21.jsonl.gz --fail-on memory,crash
     """
     settings = options.load_settings(results=results, fail_on=fail_on)
     scenario = workloads.measured(scenario, program, settings)

@@ -69,9 +69,9 @@ def command(
 
     \b
     Examples:
-      remedies llama3_70b_zero3 --gpu A800-80G --deepspeed 0.16.4
-      remedies llama3_70b_zero3 --gpu A100-80G --ranks 64 --deepspeed 0.16.4,0.16.8 --markdown remedies.md
-      remedies llama3_70b_zero3 --variant gradient_checkpointing=reentrant --deepspeed latest
+      dsregress remedies llama3_70b_zero3 --gpu A800-80G --deepspeed 0.16.4
+      dsregress remedies llama3_70b_zero3 --gpu A100-80G --ranks 64 --deepspeed 0.16.4,0.16.8 --markdown remedies.md
+      dsregress remedies llama3_70b_zero3 --variant gradient_checkpointing=reentrant --deepspeed latest
     """
     settings = options.load_settings(results=results, rounds=rounds)
     if program is not None:

@@ -55,8 +55,8 @@ def command(
 
     \b
     Examples:
-      stacks
-      stacks --deepspeed '0.16.*'
+      dsregress stacks
+      dsregress stacks --deepspeed '0.16.*'
 
     \b
     In a GitHub workflow:

@@ -74,8 +74,8 @@ def command(
 
     \b
     Examples:
-      upgrade --from requirements.txt
-      upgrade --from uv.lock --to 0.19.8 --scenario llama3_70b_zero3 --gpu A800-80G
+      dsregress upgrade --from requirements.txt
+      dsregress upgrade --from uv.lock --to 0.19.8 --scenario llama3_70b_zero3 --gpu A800-80G
       pip freeze | dsregress upgrade --from -
     """
     settings = options.load_settings(results=results)

@@ -19,8 +19,8 @@ from dsregress.explore import space
 from dsregress.explore.following import Followed
 from dsregress.explore.space import Row
 from dsregress.model import Finding, Result, Stack, is_measurement
+from dsregress.probe.factors import BY_NAME as FACTOR_OF
 from dsregress.reproduce import cells
-from dsregress.reproduce.factors import BY_NAME as FACTOR_OF
 
 #: Findings that count as faults: those that fail a run, and counted work that the training itself determines. Python calls
 #: and time are costs of every change.

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from dsregress.probe.factors import BY_NAME
 from dsregress.report.answers import stored as answers
 from dsregress.report.answers.stored import FurtherRuns, StoredAnswers, StoredCondition, StoredReproduction
-from dsregress.reproduce.factors import BY_NAME
 from dsregress.reproduce.patterns import ProblemPattern
 from dsregress.store import contents, files_beside
 from dsregress.store.contents import ProblemHandler, silent, why_unread

@@ -18,6 +18,8 @@ from dsregress.compare import Comparison, Problem, ProblemKind
 from dsregress.compare.metrics import OUTCOME
 from dsregress.compare.releases import ranges
 from dsregress.model import Finding, Verdict, WorkloadParts, split_workload, variant_values
+from dsregress.probe.factor import among
+from dsregress.probe.factors import BY_NAME
 from dsregress.report.answer_matching import UNNAMED, answers_by, has_all, is_alike, meets, question_of
 from dsregress.report.answers.stored import (
     StoredBisection,
@@ -27,7 +29,7 @@ from dsregress.report.answers.stored import (
 from dsregress.report.known_answers import KnownAnswers, Title, TriedChange
 from dsregress.report.upstream_changes import UpstreamChange, change_between, change_of, different, may_be
 from dsregress.reproduce import upstream
-from dsregress.reproduce.factors import BY_NAME, SIMPLEST_OF, among
+from dsregress.reproduce.factors import SIMPLEST_OF
 from dsregress.reproduce.patterns import ProblemPattern
 from dsregress.reproduce.upstream import UpstreamProblem
 from dsregress.versions.releases import parsed_version

@@ -16,9 +16,10 @@ from dsregress.compare.outcomes import signature, telling
 from dsregress.config.settings import Settings
 from dsregress.errors import NothingMeasured
 from dsregress.model import Cell, Passed, Result, Stack, Verdict, variant_values
+from dsregress.probe.factors import BY_NAME as FACTORS
+from dsregress.probe.factors import SIZES
 from dsregress.probe.scenario import SHAPE, Scenario, variant_id
-from dsregress.reproduce.factors import BY_NAME as FACTORS
-from dsregress.reproduce.factors import SIMPLEST_OF, SIZES
+from dsregress.reproduce.factors import SIMPLEST_OF
 from dsregress.run.session import Session
 from dsregress.store import newest
 

@@ -33,11 +33,9 @@ from dsregress.compare.metrics import (
 )
 from dsregress.compare.outcomes import HUNG
 from dsregress.probe.border.wire import REGULAR_PHASES
+from dsregress.probe.factors import FACTORS
 from dsregress.reproduce.configuration import (
-    FIRST_RATE,
-    ZERO_KEYS,
     Optimizer,
-    accumulates_itself,
     of_frozen,
     settings,
 )
@@ -229,8 +227,8 @@ def compose(subject: Subject) -> Script:
         optimizer=optimizer.name,
         learning_rate=optimizer.learning_rate,
         optimizer_is_configured=p.get("optimizer") == "configured",
-        first_rate=FIRST_RATE,
-        accumulates=accumulates_itself(p),
+        first_rate=0.0002,
+        accumulates=bool(p.get("no_sync") or p.get("marks_boundary")),
         clipping=p["gradient_clipping"],
         compile_backend=p["compile_backend"],
         infinite_step=p["infinite_gradient_step"],
@@ -290,7 +288,7 @@ def _ending(subject: Subject, p: Mapping[str, Any]) -> _Ending:
 
 
 def _check(subject: Subject, p: Mapping[str, Any]) -> None:
-    known = {*_SAID, *ZERO_KEYS, *_WITHOUT}
+    known = {*_SAID, *(f.name for f in FACTORS if f.key), *_WITHOUT}
     for name, value in p.items():
         if name not in known and value != subject.defaults.get(name):
             raise NoFragment(f"{name}={value}")
@@ -339,7 +337,11 @@ def _is_one_call(p: Mapping[str, Any], subject: Subject, kind: str) -> bool:
     """Return True if nothing is done between a forward and its backward, nor around either."""
     is_measured = subject.question.phase in ("forward", "backward") or kind == "loss"
     around = ("caller_autocast", "forward_between")
-    is_between = p["infinite_gradient_step"] is not None or any(map(p.get, around)) or accumulates_itself(p)
+    is_between = (
+        p["infinite_gradient_step"] is not None
+        or any(map(p.get, around))
+        or bool(p.get("no_sync") or p.get("marks_boundary"))
+    )
     is_plain = p.get("backward_on", "engine") == "engine" and p["objective"] != "two_backwards"
     needs_line = subject.model == TRANSFORMERS and not _has_function(p, subject.model, is_seeded=False)
     return is_plain and not is_measured and not is_between and not needs_line

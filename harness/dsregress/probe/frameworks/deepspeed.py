@@ -42,9 +42,10 @@ def preload(device: str) -> None:
 
     torch.set_num_threads(1)
     from dsregress.probe import oldest_torch
+    from vgpu import frameworks
 
     oldest_torch.check(device)
-    on_processors.preload_deepspeed()
+    frameworks.import_deepspeed()
     import torch._dynamo  # which some stacks import lazily, and which does not survive that under zero.Init
     import transformers.integrations.deepspeed  # noqa: F401
     from transformers.models.llama import modeling_llama  # noqa: F401  (transformers loads lazily: pay once, here)
@@ -239,8 +240,10 @@ def join(parameters: Mapping[str, Any], device: str) -> bool:
     """Join the other ranks. Return True if this process represents all of them."""
     import deepspeed
 
+    from vgpu.device import deepspeed_release
+
     alone = _one_of_many(parameters, device)
-    with on_processors.without_shared_memory():
+    with deepspeed_release.without_shared_memory():
         if alone:  # in a process group already
             deepspeed.init_distributed(dist_backend="fake", verbose=False)
         else:

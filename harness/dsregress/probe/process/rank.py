@@ -30,8 +30,6 @@ from dsregress.probe.holders import sites
 from dsregress.probe.meters.host_work import FUNCTIONS_KEPT
 from dsregress.probe.meters.phases import (
     HostStopwatch,
-    MeteredPhases,
-    Phase,
     ProfiledPhases,
     TimedPhases,
     announced,
@@ -46,6 +44,7 @@ from dsregress.probe.process.heartbeat import Heartbeat
 from dsregress.probe.process.lazy_imports import new_modules
 from dsregress.probe.process.rank_file import representable, write_record
 from vgpu.figures import PhaseReading
+from vgpu.watching.metered_phases import MeteredPhases, Phase
 
 #: Steps before the metered one: in its first step a framework allocates, compiles and traces.
 WARMUP_STEPS = 1

@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.util
 import os
 import sys
-import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -46,9 +44,6 @@ if TYPE_CHECKING:
     from vgpu.device.books import Books
     from vgpu.sim.following import Messages
 
-#: Modules that nearly every program imports. Imported before ranks are forked, if the environment has them.
-_USUAL = ("transformers", "accelerate", "transformers.configuration_utils", "transformers.trainer", "peft", "datasets")
-
 
 def preload(device: str) -> None:
     """Import what all programs need, before ranks are forked from this process. Raise what `oldest_torch.check` raises."""
@@ -63,33 +58,19 @@ def preload(device: str) -> None:
     absent_packages.watch_absence()
 
     from dsregress.probe import cuda_wheels, oldest_torch
-    from dsregress.probe.frameworks import on_processors
 
     oldest_torch.check(device)
     cuda_wheels.import_without_extensions()
 
-    if importlib.util.find_spec("deepspeed") is not None:
-        on_processors.preload_deepspeed()
-    from vgpu import stand_ins
+    from vgpu import frameworks
 
-    with stand_ins.there_at_import() if device != "cuda" else contextlib.nullcontext():
-        for name in _USUAL:
-            _forget_annotations()
-            with contextlib.suppress(ImportError, AttributeError):
-                importlib.import_module(name)
+    frameworks.import_deepspeed()
+    frameworks.import_usual(virtual=device != "cuda")
     import dsregress.probe.oracles.truth
     import dsregress.probe.programs.launch.program_rank  # noqa: F401
     from dsregress.probe.programs.substitutes import needed_skeletons
 
     needed_skeletons.skeleton_makers()
-
-
-def _forget_annotations() -> None:
-    """Clear the caches of `typing`, in which ``Union[str, dict]`` and ``Union[dict, str]`` are one: the spelling that a
-    class gets depends on what was imported before it, and transformers' ``HfArgumentParser`` takes ``--deepspeed
-    zero3.json`` for a file or for a dictionary by that order. Our imports must not decide it."""
-    for clear in vars(typing)["_cleanups"]:
-        clear()
 
 
 def world_size(parameters: Mapping[str, Any], device: str) -> int:
@@ -137,7 +118,6 @@ def _surroundings(
 ) -> Iterator[tuple[Meter, Books]]:
     """Yield the cell's meter and, unless the GPU is real, the books of a virtual GPU. In ``sim``, ``messages`` carries
     what other ranks send."""
-    from dsregress.probe.frameworks import on_processors
     from vgpu import attaching
     from vgpu.device.card import VirtualCard
 
@@ -147,7 +127,6 @@ def _surroundings(
         from vgpu.sim import Simulation
 
         with (
-            on_processors.without_shared_memory(),
             Simulation(rank=rank, world_size=ranks) as simulation,
             attaching.attached("meta", simulation.mode, card, rank=rank, world_size=ranks) as books,
         ):
@@ -158,7 +137,6 @@ def _surroundings(
 
         meter = TorchMeter(device=device)
         with (
-            on_processors.without_shared_memory(),
             attaching.attached(device, meter, card, rank=rank, world_size=ranks, ranks_per_node=ranks) as books,
         ):
             yield meter, books

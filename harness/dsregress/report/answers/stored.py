@@ -11,9 +11,10 @@ import msgspec
 from dsregress.bisect import questions
 from dsregress.bisect.questions import Question
 from dsregress.model import Verdict, WorkloadParts, split_workload, variant_values
+from dsregress.probe.factor import among
+from dsregress.probe.factors import BY_NAME
 from dsregress.probe.scenario import variant_id
 from dsregress.report.answers import bisect, reproduce
-from dsregress.reproduce.factors import BY_NAME, among
 from dsregress.store.contents import ProblemHandler, silent
 from dsregress.system.decoding import Damaged, decoded
 

@@ -39,10 +39,11 @@ class ClippingWatch:
     def look(self) -> None:
         """Watch FSDP's method if it has been imported, which takes a second, and is not watched yet."""
         module: Any = sys.modules.get(_FSDP)
+        fsdp: Any = getattr(module, "FullyShardedDataParallel", None)
         if module is None or self._watches_fsdp:
             return
         self._watches_fsdp = True
-        fsdp = module.FullyShardedDataParallel
+        self._patches.has(module, "FullyShardedDataParallel")
         self._patches.replace(fsdp, "clip_grad_norm_", self._method(fsdp.clip_grad_norm_))
 
     def _function(self, original: Any) -> Any:

@@ -18,14 +18,15 @@ from typing import Any
 
 from dsregress.probe.border.encoding import free_value
 from dsregress.probe.border.wire import OCCASIONS, PHASES, Detail, RankRecord
-from dsregress.probe.meters.phases import MeteredPhases
 from dsregress.probe.programs.watch import stepper_facts
 from dsregress.probe.programs.watch.observed_rank import ObservedRank
-from dsregress.probe.programs.watch.phase_walk import PhaseWalk, watched_phase
+from dsregress.probe.programs.watch.phase_walk import watched_phase
 from dsregress.probe.programs.watch.saved_state import SavedState
 from dsregress.probe.programs.watch.step_watch import CallWatch, StepWatch
 from dsregress.probe.programs.world.program_errors import ProgramError
 from vgpu.figures import PhaseReading
+from vgpu.watching.metered_phases import MeteredPhases
+from vgpu.watching.walking import PhaseWalk
 
 #: Occasions that belong to *init* if they come before any call of a model.
 _OF_INIT = frozenset(("save",))

@@ -29,15 +29,17 @@ from dsregress.probe.border.encoding import free_value
 from dsregress.probe.border.faults import HARNESS
 from dsregress.probe.border.wire import OCCASIONS, PHASES, REGULAR_PHASES, Detail, RankRecord
 from dsregress.probe.meters.host_work import FUNCTIONS_KEPT
-from dsregress.probe.meters.phases import HostStopwatch, MeteredPhases, ProfiledPhases, TimedPhases
+from dsregress.probe.meters.phases import HostStopwatch, ProfiledPhases, TimedPhases
 from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.rank_file import representable
 from dsregress.probe.programs.watch import step_watch, stepper_facts, trainer_settings
 from dsregress.probe.programs.watch.observed_rank import ObservedRank
-from dsregress.probe.programs.watch.phase_walk import PhaseWalk, watched_phase
+from dsregress.probe.programs.watch.phase_walk import watched_phase
 from dsregress.probe.programs.watch.saved_state import SavedState
 from dsregress.probe.programs.watch.trained_models import TrainedModels
 from vgpu.figures import PhaseReading
+from vgpu.watching.metered_phases import MeteredPhases
+from vgpu.watching.walking import PhaseWalk
 
 #: Phases for which a reading of an earlier step counts if the measured one has none.
 _KEPT = ("init", *OCCASIONS)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dsregress.probe.meters.phases import MeteredPhases
-from dsregress.probe.programs.watch.phase_walk import PhaseWalk
 from vgpu.figures import PhaseReading
+from vgpu.watching.metered_phases import MeteredPhases
+from vgpu.watching.walking import PhaseWalk
 
 
 class PretendedMeter:

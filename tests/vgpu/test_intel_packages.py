@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.probe import intel_packages
+from vgpu import intel_packages
 
 DEMANDS = """
 import intel_extension_for_pytorch
