@@ -95,7 +95,7 @@ def command(
         scenario=scenario or "",
     )
     write_answer(
-        lambda: say(diagnose_report.as_text(answer)),
+        lambda: diagnose_report.as_text(answer, say),
         (json_file, lambda: diagnose_report.as_json(answer)),
     )
     return EXIT_OK if answer.is_known else EXIT_NOTHING_MEASURED

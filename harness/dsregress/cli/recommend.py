@@ -110,7 +110,7 @@ def command(
     advice = recommend.advise(question, declared, comparison, package, compared, missing)
     lines = again.commands(advice)
     write_answer(
-        lambda: say(recommend_report.as_text(advice, lines)),
+        lambda: recommend_report.as_text(advice, lines, say),
         (json_file, lambda: recommend_report.as_json(advice, lines)),
     )
     return exit_code(advice)

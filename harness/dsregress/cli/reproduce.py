@@ -21,11 +21,11 @@ from dsregress.errors import EXIT_OK, EXIT_REGRESSION, UsageError
 from dsregress.model import AXES, Cell, Result, Stack, WorkloadParts
 from dsregress.probe.factors import BY_NAME as FACTORS
 from dsregress.probe.scenario import Scenario, ScenarioError
+from dsregress.report import stored_answers
 from dsregress.report.answers import reproduce as report
-from dsregress.report.answers import stored
 from dsregress.report.answers.issue import as_issue
-from dsregress.report.answers.stored import StoredReproduction
 from dsregress.report.known_answers import known_answers
+from dsregress.report.stored_answers import StoredReproduction
 from dsregress.report.upstream_changes import in_words, introduced
 from dsregress.reproduce.cells import DEVICE
 from dsregress.reproduce.factors import SIMPLEST_OF
@@ -205,7 +205,7 @@ def _earlier(file: str) -> StoredReproduction:
     problems: list[str] = []
     hint = "name a file that `reproduce CELL --json FILE` wrote"
     content = read_named(file, hint=hint)
-    found = stored.read([(file, content)], lambda _, why: problems.append(why)).reproductions
+    found = stored_answers.read([(file, content)], lambda _, why: problems.append(why)).reproductions
     if not found:
         raise UsageError("; ".join(problems) or "no answer of `reproduce`", where=file, hint=hint)
     return found[0]

@@ -38,7 +38,7 @@ def finding(workload: str = "fit/base/sim") -> Finding:
         unit="calls",
         significant=True,
         relevant=True,
-        message="",
+        sentence="",
     )
 
 

@@ -70,11 +70,11 @@ def _symptom(found: Reproduction) -> str:
     if metric is CONFIGURATION:
         return f"{question.key} has another default"
     if metric.wrong:
-        return metric.wrong
+        return str(metric.wrong)
     phrase = BY_NAME[metric.explained_by or metric.name].phrase
     if phrase.after:
-        return f"More {phrase.noun or 'memory'} is held after {question.phase}"
-    return " ".join(phrase.of_subject(question.phase or "a step", "", more=True).split())
+        return f"More {phrase.noun} is held after {question.phase}"
+    return " ".join(str(phrase.of_subject(question.phase or "a step", "", more=True)).split())
 
 
 def _short(error: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsregress.model import Verdict, WorkloadParts
-from dsregress.report.answers.stored import StoredAnswers, read
+from dsregress.report.stored_answers import StoredAnswers, read
 from tests.paths import ROOT
 
 STACK = "py3.11-deepspeed0.18.3"

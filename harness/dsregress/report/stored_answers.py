@@ -14,9 +14,16 @@ from dsregress.model import Verdict, WorkloadParts, split_workload, variant_valu
 from dsregress.probe.factor import among
 from dsregress.probe.factors import BY_NAME
 from dsregress.probe.scenario import variant_id
-from dsregress.report.answers import bisect, reproduce
 from dsregress.store.contents import ProblemHandler, silent
 from dsregress.system.decoding import Damaged, decoded
+
+#: Of the files of `bisect`. History: 1 first.
+BISECTION_SCHEMA = 1
+
+#: Of the files of `reproduce`. History: 1 first; 2 ``not_known``, whose factors are no longer among ``indifferent``,
+#: ``exit_code`` null where a script did not end or run, ``machine``, and ``trials`` in place of ``cells_measured``;
+#: 3 ``upstream``.
+REPRODUCTION_SCHEMA = 3
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,10 +228,10 @@ def read(files: Iterable[tuple[str, bytes]], problem: ProblemHandler = silent) -
         except Damaged:
             continue  # no JSON object of ours
         try:
-            if kind.smallest_cell and _is_known(kind, reproduce.SCHEMA, path, problem):
+            if kind.smallest_cell and _is_known(kind, REPRODUCTION_SCHEMA, path, problem):
                 found = decoded(_reproduction_decoder, content)
                 reproductions.append(_current(found, PurePath(path).stem))
-            elif kind.courses and _is_known(kind, bisect.SCHEMA, path, problem):
+            elif kind.courses and _is_known(kind, BISECTION_SCHEMA, path, problem):
                 bisections.append(decoded(_bisection_decoder, content))
         except Damaged as error:
             problem(path, f"damaged: {error}")
