@@ -62,11 +62,37 @@ class Configured:
 Configure = Callable[[Any, Configured], Mapping[str, Any]]
 
 
+#: Where a script may have a factor's part.
+MOMENTS = (
+    "made",  #: transformers has made the model ``name``
+    "model",  #: the model ``name`` is whole, and has ``layers``
+    "truth",  #: before plain PyTorch's training
+    "functions",  #: functions are defined
+    "rates",  #: an expression: the learning rate's factor by step, for the schedule of ``optimizer``
+    "before_engine",
+    "engine",  #: the engine ``name`` is made
+    "after_engine",
+    "before_step",
+    "evaluation",  #: before a step, on its first batch
+    "before_batches",  #: before the first micro-batch of a step
+    "around_forward",  #: an expression: a context manager
+    "after_forward",
+    "before_backward",
+    "around_backward",  #: an expression: a context manager
+    "backward",  #: in place of ``engine.backward({{ share }})``, of the loss ``scalar``
+    "before_update",  #: before the engine's step, on the last micro-batch
+    "after_update",  #: after the engine's step
+    "end_of_batch",
+    "end_of_step",
+    "after_training",
+)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Fragment:
     """A factor's part of a script, in plain Python as Jinja templates: see ``dsregress/reproduce/templates``."""
 
-    #: moment -> template, in which all parameters of the cell and the macros of ``calls.jinja`` are known
+    #: a moment -> template, in which all parameters of the cell and the macros of ``calls.jinja`` are known
     at: Mapping[str, str] = dataclasses.field(default_factory=dict)
     imports: tuple[str, ...] = ()  #: modules of the standard library
     package: str = ""  #: a package that the script needs besides
@@ -80,9 +106,30 @@ class Fragment:
     needs_moments: bool = False  #: the optimizer has to have state
     needs_more_steps: bool = False  #: what it changes begins in the third step
 
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.at) - set(MOMENTS))
+        if unknown:
+            raise ValueError(f"a script has no such moment: {', '.join(unknown)} (known: {', '.join(MOMENTS)})")
+
 
 #: The part of a script of a factor that its common templates cover.
 IN_EVERY_SCRIPT = Fragment()
+
+
+#: A call in the training loop, on a model or an engine, with the factor's value.
+LoopCall = Callable[[Any, Any], None]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """A factor's calls in a job on DeepSpeed's engine, if its value is not the simplest. What they import is of measured
+    environments, so it is imported where it is called."""
+
+    model_made: LoopCall | None = None  #: on the model, before it has its weights
+    engine_made: LoopCall | None = None  #: on the engine
+    before_step: LoopCall | None = None  #: on the engine, before the first forward of a step
+    before_update: LoopCall | None = None  #: on the engine, before its step on the last micro-batch
+    after_update: LoopCall | None = None  #: on the engine, after its step on the last micro-batch
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,6 +158,7 @@ class Factor:
     of_trainer: bool = False  #: transformers' Trainer has it as well
     key: str = ""  #: the dotted key of DeepSpeed's configuration that has its value, if it is not None
     configure: Configure | None = None  #: in place of a key
+    hooks: Hooks = dataclasses.field(default_factory=Hooks)
     script: Fragment | None = None  #: None: no script can have it, unless a key says it all
 
     @property
@@ -130,7 +178,12 @@ class Factor:
 
     def is_active(self, values: Mapping[str, Any]) -> bool:
         """Return True if these parameters have another value than the simplest."""
-        return not among(values.get(self.name, self.simplest), self.values[:1])
+        return bool(values.get(self.name, self.simplest) != self.simplest)
+
+    @property
+    def is_in_scripts(self) -> bool:
+        """A script can have all its values."""
+        return bool(self.script or self.key or self.configure)
 
     @property
     def explored(self) -> tuple[Any, ...]:

@@ -61,7 +61,7 @@ def run_line(
     print(summary_text(gpu), flush=True)
     if page is not None:
         page.write_text(timeline_page(gpu), encoding="utf-8")
-        print(f"\ntimeline  {page}")
+        print(f"\ntimeline  {timeline}")
     return ended
 
 

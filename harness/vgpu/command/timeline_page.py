@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 
 from vgpu.command.run_summary import summary_text
 from vgpu.meters.ledger import DEVICE
@@ -10,7 +11,7 @@ from vgpu.timeline import envelope
 from vgpu.virtual_gpu import VirtualGpu
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 1100, 380, 70, 24
-_GIB = 1 << 30
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 _COLOURS = {"init": "#8d99ae", "forward": "#2a9d8f", "backward": "#e76f51", "step": "#e9c46a", "evaluate": "#6d597a"}
 
 _PAGE = """<!doctype html>
@@ -85,18 +86,20 @@ def _spans(gpu: VirtualGpu, totals: list[int], top: float) -> list[str]:
 
 
 def _axis(top: float) -> list[str]:
-    unit = next((size for size in (_GIB, 1 << 20, 1 << 10) if top >= size), 1)
-    name = {_GIB: "GiB", 1 << 20: "MiB", 1 << 10: "KiB", 1: "bytes"}[unit]
+    unit, name = next(((size, name) for size, name in _UNITS if top >= size), _UNITS[-1])
     drawn = []
-    for number in range(5):
-        value = top * number / 4
-        drawn.append(
-            f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{_y(value, top):.1f}" y2="{_y(value, top):.1f}" stroke="#ddd"/>'
-        )
-        drawn.append(
-            f'<text x="{_LEFT - 6}" y="{_y(value, top) + 4:.1f}" text-anchor="end">{value / unit:.3g} {name}</text>'
-        )
+    step = _round_step(top / unit / 4)
+    for number in range(int(top / unit / step) + 1):
+        y = _y(number * step * unit, top)
+        drawn.append(f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
+        drawn.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{number * step:g} {name}</text>')
     return drawn
+
+
+def _round_step(step: float) -> float:
+    """Return the next of 1, 2, 5, 10, 20, ... from a step on."""
+    power: float = 10.0 ** math.floor(math.log10(step))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step)
 
 
 def _card_line(gpu: VirtualGpu, top: float) -> list[str]:

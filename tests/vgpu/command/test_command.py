@@ -74,7 +74,7 @@ def test_torchruns_ranks_are_run_as_one_and_their_memory_is_printed(vgpu: Vgpu, 
     assert done.returncode == 0, done.stderr
     printed, _, page = without_logs(done.stdout).partition("\n\ntimeline  ")
     assert printed == (Path(__file__).parent / "printed.txt").read_text().rstrip("\n")
-    assert page == f"{tmp_path / 'page.html'}\n"
+    assert page == "page.html\n"
     written = (tmp_path / "page.html").read_text()
     assert written.count("<polygon") == 7  # init, and twice three phases
     assert "<title>backward, step 2: peak 29,655,048 bytes</title>" in written

@@ -6,11 +6,6 @@ from typing import Any
 
 import pytest
 
-<<<<<<<< HEAD:tests/vgpu/watching/test_walking.py
-========
-from dsregress.probe.meters.phases import MeteredPhases
-from dsregress.probe.programs.watch.phase_walk import PhaseWalk
->>>>>>>> main:tests/probe/programs/watch/test_phase_walk.py
 from vgpu.figures import PhaseReading
 from vgpu.watching.metered_phases import MeteredPhases
 from vgpu.watching.walking import PhaseWalk

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dsregress.probe.adapters import TRAINER
-from dsregress.probe.factor import Configured, Factor
+from dsregress.probe.factor import Configured, Factor, LoopCall
 
 
 def _declared_factors() -> Iterator[Factor]:
@@ -35,9 +35,21 @@ def simplest_values(framework: str) -> dict[str, Any]:
     return {one.name: one.simplest for one in named if framework != TRAINER or one.of_trainer}
 
 
+def accumulates_itself(values: Mapping[str, Any]) -> bool:
+    """Return True if the caller, not the configuration, determines which micro-batches make a step."""
+    return Configured(values=values).accumulates_itself
+
+
 def factor_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the value of each factor in a job with these parameters."""
     return {one.name: parameters.get(one.name, one.default) for one in FACTORS}
+
+
+def active_hooks(parameters: Mapping[str, Any], moment: str) -> list[tuple[LoopCall, Any]]:
+    """Return the calls of all factors at a moment of a job (a field of `Hooks`), each with the factor's value."""
+    values = factor_values(parameters)
+    found = [(getattr(one.hooks, moment), values[one.name]) for one in FACTORS if one.is_active(values)]
+    return [(call, value) for call, value in found if call is not None]
 
 
 def deepspeed_configuration(job: Configured, base: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,9 @@ NO_SYNC = switch(
     in_truth=False,
     needs=(need("gradient_accumulation_steps", 2, 4), need("zero_stage", 0, 1)),
     script=Fragment(
-        at={"around_backward": "contextlib.nullcontext() if last else engine.no_sync()"}, imports=("contextlib",)
+        at={"around_backward": "contextlib.nullcontext() if last else engine.no_sync()"},
+        imports=("contextlib",),
+        is_between=True,
     ),
 )
 
@@ -61,5 +63,5 @@ MARKS_BOUNDARY = switch(
     named_at=450,
     in_truth=False,
     needs=(need("gradient_accumulation_steps", 2, 4), need("no_sync", False)),
-    script=Fragment(at={"before_backward": "engine.set_gradient_accumulation_boundary(last)"}),
+    script=Fragment(at={"before_backward": "engine.set_gradient_accumulation_boundary(last)"}, is_between=True),
 )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dsregress.probe.factor import Factor, Fragment, explored_switch, need, switch
+import contextlib
+from typing import Any
+
+from dsregress.probe.factor import Factor, Fragment, Hooks, explored_switch, need, switch
 
 _BACKWARD = """
 {% if backward_on == "divided" %}
-engine.backward({{ loss }} / {{ micro_batches }}, scale_wrt_gas=False)
+engine.backward({{ scalar }} / {{ micro_batches }}, scale_wrt_gas=False)
 {% elif backward_on == "loss" %}
 engine.scale({{ share }}).backward()
 {% elif backward_on == "several" %}
 {% set part = 0.5 / micro_batches if accumulates else 0.5 %}
-torch.stack(({{ loss }}, {{ loss }})).backward(torch.full((2,), {{ part }}, dtype={{ loss }}.dtype))
+torch.stack(({{ scalar }}, {{ scalar }})).backward(torch.full((2,), {{ part }}, dtype={{ scalar }}.dtype))
 {% endif %}
 """
 
@@ -85,6 +88,33 @@ for parameter in model.parameters():
         parameter.detach().clone()
 """
 
+
+def _whole(parameter: Any) -> Any:
+    """Make a sharded parameter whole within the block."""
+    if not hasattr(parameter, "ds_id"):
+        return contextlib.nullcontext()
+    import deepspeed
+
+    return deepspeed.zero.GatheredParameters([parameter], modifier_rank=None)
+
+
+def _gather(engine: Any, value: bool) -> None:
+    """Read every weight whole, as for an engine that generates."""
+    for parameter in engine.module.parameters():
+        with _whole(parameter):
+            parameter.detach().clone()
+
+
+def _empty_cache(engine: Any, value: bool) -> None:
+    """Release gathered parameters."""
+    engine.empty_partition_cache()
+
+
+def _clear_gradients(engine: Any, value: bool) -> None:
+    """Clear gradients, as training loops without DeepSpeed do."""
+    engine.optimizer.zero_grad()
+
+
 GATHER_WEIGHTS = switch(
     "gather_weights",
     "weights that are gathered between steps",
@@ -93,6 +123,7 @@ GATHER_WEIGHTS = switch(
     named_at=460,
     in_truth=False,
     needs=(need("zero_stage", 3),),
+    hooks=Hooks(after_update=_gather),
     script=Fragment(at={"after_update": _GATHERED}),
 )
 
@@ -104,6 +135,7 @@ EMPTY_CACHE = switch(
     named_at=470,
     in_truth=False,
     needs=(need("zero_stage", 3),),
+    hooks=Hooks(after_update=_empty_cache),
     script=Fragment(at={"after_update": "engine.empty_partition_cache()"}),
 )
 
@@ -133,5 +165,6 @@ ZERO_GRAD = explored_switch(
     named_at=570,
     off="no optimizer.zero_grad()",
     in_truth=False,
+    hooks=Hooks(before_step=_clear_gradients),
     script=Fragment(at={"before_step": "engine.optimizer.zero_grad()"}),
 )

@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
-from dsregress.probe.factor import Factor, Fragment, need, switch
+from typing import Any
+
+from dsregress.probe.factor import Factor, Fragment, Hooks, need, switch
+
+
+def _layers_of(model: Any) -> Any:
+    """Return the list of the model's layers, which transformers' language models have under this name, with adapters as
+    well."""
+    found = (module for name, module in model.named_modules() if name.rpartition(".")[2] == "layers")
+    return next(found)
+
+
+def _look_on(model: Any, value: bool) -> None:
+    """Add hooks to layers, as users do to log activations and gradients: they change nothing."""
+    for layer in _layers_of(model):
+        layer.register_forward_hook(lambda module, inputs, output: None)
+        layer.register_full_backward_hook(lambda module, inputs, output: None)
+
+
+def _make_leaves(model: Any, value: bool) -> None:
+    """Let each layer be fetched whole."""
+    import deepspeed
+
+    deepspeed.utils.set_z3_leaf_modules(model, [type(_layers_of(model)[0])])
+
 
 LEAVES = switch(
     "leaf_modules",
@@ -18,6 +42,7 @@ LEAVES = switch(
         need("model", "llama-tiny", "qwen2-tiny", "llama-many"),
     ),
     configured=True,
+    hooks=Hooks(model_made=_make_leaves),
     script=Fragment(
         at={"model": "deepspeed.utils.set_z3_leaf_modules({{ name }}, [type({{ layers }}[0])])"}, needs_class=True
     ),
@@ -36,6 +61,7 @@ HOOKS = switch(
     place=690,
     named_at=480,
     in_truth=False,
+    hooks=Hooks(model_made=_look_on),
     script=Fragment(at={"model": _HOOKED}),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsregress.probe.factor import IN_EVERY_SCRIPT, Configured, Factor, Fragment, explored_switch, need, switch
+from dsregress.probe.factor import IN_EVERY_SCRIPT, Configured, Factor, Fragment, Hooks, explored_switch, need, switch
 
 CLIPPING = Factor(
     name="gradient_clipping",
@@ -48,8 +48,8 @@ def groups_of(model):
     {{ grouped }} = [(name, p) for name, p in model.named_parameters(){{ " if p.requires_grad" if not grouped_frozen }}]
     weights = [p for name, p in {{ grouped }} if name.endswith("weight")]
     others = [p for name, p in {{ grouped }} if not name.endswith("weight")]
-{% set rate = ', "lr": %s' % (learning_rate / 10) if group_learning_rates else "" %}
-    groups = [{"params": weights, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0{{ rate }}}]
+{% set own_rate = ', "lr": %s' % (rate / 10) if group_learning_rates else "" %}
+    groups = [{"params": weights, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0{{ own_rate }}}]
     return {% if empty_groups %}groups{% else %}[group for group in groups if group["params"]]{% endif %}
 """
 
@@ -104,6 +104,19 @@ for parameter in {{ trained if frozen or lora_rank else "model.parameters()" }}:
     deepspeed.utils.safe_set_{{ halved_gradients }}_grad(parameter, gradient / 2)
 """
 
+
+def _halve(engine: Any, parts: str) -> None:
+    """Halve the gradients of a step, like a user who clips them by a rule of their own; ``parts``: whole ("full"), or
+    each rank its share ("local"). Collective."""
+    from deepspeed import utils
+
+    utils.safe_set_full_grad  # noqa: B018  (which came with the local one)
+    read, write = getattr(utils, f"safe_get_{parts}_grad"), getattr(utils, f"safe_set_{parts}_grad")
+    for parameter in engine.module.parameters():
+        if parameter.requires_grad and (gradient := read(parameter)) is not None:
+            write(parameter, gradient / 2)
+
+
 HALVED_GRADIENTS = Factor(
     name="halved_gradients",
     title="gradients that the user halves",
@@ -124,5 +137,6 @@ HALVED_GRADIENTS = Factor(
         need("zero_stage", 3, by=("local",)),
         need("infinite_gradient_step", None),
     ),
+    hooks=Hooks(before_update=_halve),
     script=Fragment(at={"before_update": _HALVED}),
 )
