@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from dsregress.advice.cases import MATTERS, Case, gained_bytes, saved_bytes, shortage_bytes
-from dsregress.advice.remedies import RemediesAnswer
+from dsregress.advice.remedy_cases import RemediesAnswer
 from dsregress.model import Failed, Passed
 from dsregress.probe.border.wire import PHASES, REGULAR_PHASES
-from dsregress.report.answers import provenance
-from dsregress.report.plain import aligned, markdown, markdown_table, plain
+from dsregress.report.answers import measured_by
+from dsregress.report.plain_text import aligned, markdown, markdown_table, plain
 from dsregress.wording.names import outcome_text
 from dsregress.wording.quantities import plural, quantity, share
 
@@ -23,17 +23,17 @@ SCHEMA = 1
 _TOLD = 0.0001
 
 
-def as_text(answers: Sequence[RemediesAnswer]) -> str:
+def remedies_text(answers: Sequence[RemediesAnswer]) -> str:
     """Return the answers for a terminal, ending in a newline. Columns are as wide as their content, and never cut."""
     return "\n".join(_text(answer) for answer in answers)
 
 
-def as_markdown(answers: Sequence[RemediesAnswer]) -> str:
+def remedies_markdown(answers: Sequence[RemediesAnswer]) -> str:
     """Return the answers in GitHub-flavored Markdown, ending in a newline."""
     return "\n".join(_as_markdown(answer) for answer in answers)
 
 
-def as_json(answers: Sequence[RemediesAnswer]) -> bytes:
+def remedies_json(answers: Sequence[RemediesAnswer]) -> bytes:
     """Return everything as JSON, with a schema number, in bytes and seconds. ``least_step_s`` is a model."""
     content = {"schema": SCHEMA, "answers": [_as_dict(answer) for answer in answers]}
     return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
@@ -275,7 +275,7 @@ def _notes(answer: RemediesAnswer) -> list[str]:
         notes.append(
             "Step time is the median of the timed rounds. Cases ran one after another: a small difference says nothing."
         )
-    return [*notes, *(f"{note}." for note in answer.notes), *provenance.sources(answer.measured_by)]
+    return [*notes, *(f"{note}." for note in answer.notes), *measured_by.sources(answer.measured_by)]
 
 
 def _bytes(size: int) -> str:

@@ -11,7 +11,7 @@ from dsregress.advice import attribution
 from dsregress.advice.attribution import MemoryShare, SiteDifference
 from dsregress.compare.metrics import BY_NAME
 from dsregress.probe.border.wire import Explanation, Moment, Refusal
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.wording.quantities import short_quantity
 
 #: Of ``--json``. History: 1 first, 2 ``refusal``.
@@ -34,7 +34,7 @@ def keys(explanation: Explanation) -> list[str]:
     return [key for key in explanation.moments if any(f".{memory}_" in key for memory in used)]
 
 
-def as_text(cell: str, explanation: Explanation, wanted: Sequence[str]) -> str:
+def explanation_text(cell: str, explanation: Explanation, wanted: Sequence[str]) -> str:
     """Return what holds the memory of one cell at the moments ``wanted``, for a terminal, ending in a newline."""
     blocks = [plain(cell)]
     for key in wanted:
@@ -93,7 +93,7 @@ def difference_as_text(
     return "\n\n".join(blocks) + "\n"
 
 
-def as_json(
+def explanation_json(
     cell: str,
     explanation: Explanation,
     wanted: Iterable[str],

@@ -25,7 +25,7 @@ from dsregress.advice.gpus import Card, estimate, step_time
 from dsregress.advice.gpus.step_time import STEP_PHASES, Bound
 from dsregress.advice.gpus.traffic import Traffic, traffic
 from dsregress.advice.largest_fitting import LargestFitting
-from dsregress.advice.provenance import MeasureCells, MeasuredBy, Recorded, measured_by, notes
+from dsregress.advice.provenance import MeasureCells, MeasuredBy, Recorded, measured_by, provenance_notes
 from dsregress.compare.metrics import DEVICE_RETAINED
 from dsregress.errors import UsageError
 from dsregress.model import Cell, Outcome, Passed, Result, Stack
@@ -140,7 +140,7 @@ class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()  #: what a reader of the figures has to know
 
 
-def check(question: FitQuery, scenario: Scenario) -> None:
+def check_fit_query(question: FitQuery, scenario: Scenario) -> None:
     """Raise UsageError if the query cannot be answered, before anything is started."""
     if "sim" not in scenario.devices:
         raise UsageError(
@@ -172,9 +172,9 @@ def check(question: FitQuery, scenario: Scenario) -> None:
         raise UsageError(str(error), where="--variant", hint=f"`{commands.SCENARIOS}` lists them") from None
 
 
-def answer(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: MeasureCells) -> FitAnswer:
+def answer_fit(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: MeasureCells) -> FitAnswer:
     """Simulate and judge the cells that the answer needs. Raise UsageError as `check` does, and what ``run`` raises."""
-    check(question, scenario)
+    check_fit_query(question, scenario)
     run = recorded = Recorded(run)
     lines = _swept(question, scenario, stacks, run) if question.sweep else _scaled(question, scenario, stacks, run)
     order = {name: at for at, name in enumerate([c.name for c in question.cards] + [s.id for s in stacks])}
@@ -189,7 +189,7 @@ def answer(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run:
         smallest={} if question.sweep else {card.name: _smallest(card, stacks, lines) for card in question.cards},
         break_points=tuple(_break_points(question, lines)) if question.sweep else (),
         measured_by=measured_by(recorded.results),
-        notes=notes(recorded.results),
+        notes=provenance_notes(recorded.results),
     )
 
 
@@ -247,6 +247,7 @@ def judge_cell(
     dtype = str(parameters.get("dtype", "bf16"))
     measured = record.ranks if phases and record is not None else ()
     ideal = record.ranks[0].ideal.get(DEVICE_RETAINED.flat_name("step"), {}) if phases and record is not None else {}
+    state_bytes = ideal.get("master", 0) + ideal.get("optimizer", 0)
     of_a_step = {p: phases[p] for p in STEP_PHASES if p in phases} if "step" in phases else {}  # inference has none
     return FitLine(
         stack=result.cell.stack.id,
@@ -274,21 +275,19 @@ def judge_cell(
             ranks,
             gpus_per_node=question.gpus_per_node,
             network_gbits_per_gpu=question.network_gbits_per_gpu,
-            state_bytes=ideal.get("master", 0) + ideal.get("optimizer", 0),
+            state_bytes=state_bytes,
         ),
-        estimated_step_s=estimate.seconds(
-            estimate.rooflines(
-                of_a_step,
-                card,
-                dtype,
-                ranks,
-                gpus_per_node=question.gpus_per_node,
-                network_gbits_per_gpu=question.network_gbits_per_gpu,
-            ),
-            card,
-        ),
+        estimated_step_s=_estimated_step_s(question, card, of_a_step, dtype, ranks),
         dtype_note=card.without(dtype),
     )
+
+
+def _estimated_step_s(
+    question: FitQuery, card: Card, phases: Mapping[str, PhaseReading], dtype: str, ranks: int
+) -> float | None:
+    network, gpus_per_node = question.network_gbits_per_gpu, question.gpus_per_node
+    lines = estimate.rooflines(phases, card, dtype, ranks, gpus_per_node=gpus_per_node, network_gbits_per_gpu=network)
+    return estimate.seconds(lines, card)
 
 
 def _scaled(question: FitQuery, scenario: Scenario, stacks: Sequence[Stack], run: MeasureCells) -> list[FitLine]:

@@ -9,7 +9,7 @@ import msgspec
 from dsregress.bisect.halving import Transition
 from dsregress.bisect.result import Bisection, Probe, SearchResult
 from dsregress.model import Verdict
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.report.stored_answers import BISECTION_SCHEMA
 from dsregress.wording.quantities import quantity
 
@@ -19,7 +19,7 @@ _MOST_FILES = 12
 _SINGULAR = {"releases": "release", "commits": "commit"}
 
 
-def as_text(bisection: Bisection) -> str:
+def bisection_text(bisection: Bisection) -> str:
     """Return the answer for a terminal, ending in a newline."""
     blocks = [block for course in bisection.courses for block in _course(course)]
     head = f"{bisection.workload}, good {bisection.good}, bad {bisection.bad}"
@@ -27,7 +27,7 @@ def as_text(bisection: Bisection) -> str:
     return "\n\n".join([*blocks, "\n".join(plain(line) for line in lines)]) + "\n"
 
 
-def as_json(bisection: Bisection, exit_code: int) -> bytes:
+def bisection_json(bisection: Bisection, exit_code: int) -> bytes:
     """Return everything as JSON, with a schema number."""
     content: dict[str, Any] = {
         "schema": BISECTION_SCHEMA,

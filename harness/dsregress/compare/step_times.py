@@ -13,7 +13,7 @@ import msgspec
 
 from dsregress.compare.comparison import NotCompared, StepTime
 from dsregress.compare.metrics import BY_NAME, PROCESSOR_TIME, STEP_TIME, Metric
-from dsregress.compare.pairs import Pair, finding
+from dsregress.compare.result_pairs import Pair, finding
 from dsregress.config.thresholds import LOOKS, Thresholds
 from dsregress.messages import message
 from dsregress.model import Finding
@@ -35,7 +35,9 @@ class _Timed(NamedTuple):
     session: str  #: its stacks are divided by the same rounds of the baseline; empty for a control
 
 
-def estimate(pairs: Iterable[Pair], thresholds: Thresholds) -> tuple[list[StepTime], list[StepTime], list[NotCompared]]:
+def estimate_step_times(
+    pairs: Iterable[Pair], thresholds: Thresholds
+) -> tuple[list[StepTime], list[StepTime], list[NotCompared]]:
     """Return, for pairs that passed, every step time by each clock (not judged yet), the controls, and the cells that could
     not be timed."""
     timed: list[_Timed] = []
@@ -61,7 +63,7 @@ def judge_step_times(
     """Return findings, the step time of each pair with its verdict, and the pairs without a verdict for lack of data.
     Processor time decides a pair that wall time does not tell apart.
 
-    ``times`` and ``controls`` are those of all workloads, from `estimate`.
+    ``times`` and ``controls`` are those of all workloads, from `estimate_step_times`.
     """
     if not times:
         return [], [], []
@@ -112,7 +114,7 @@ def judge_step_times(
     return findings, judged, unknown
 
 
-def undecided(times: Sequence[StepTime], thresholds: Thresholds) -> list[str]:
+def undecided_note(times: Sequence[StepTime], thresholds: Thresholds) -> list[str]:
     """Return a note on the number of judged step times without a verdict, and what would decide them; empty if all have
     one."""
     left = [time for time in times if time.verdict == "unknown"]

@@ -9,7 +9,7 @@ import msgspec
 from packaging.version import Version
 
 from dsregress.model import Verdict
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.report.stored_answers import REPRODUCTION_SCHEMA
 from dsregress.reproduce import upstream
 from dsregress.reproduce.reduction import Condition
@@ -17,7 +17,7 @@ from dsregress.reproduce.reproduction import ReleaseAnswer, Reproduction
 from dsregress.reproduce.running import ScriptRun
 
 
-def as_text(found: Reproduction) -> str:
+def reproduction_text(found: Reproduction) -> str:
     """Return the answer for a terminal, ending in a newline."""
     lines = [
         plain(f"{found.question.title}: {found.package} {found.bad}, not in {found.good}"),
@@ -36,7 +36,7 @@ def as_text(found: Reproduction) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(found: Reproduction) -> bytes:
+def reproduction_json(found: Reproduction) -> bytes:
     """Return everything as JSON, with a schema number."""
     content: dict[str, Any] = {
         "schema": REPRODUCTION_SCHEMA,

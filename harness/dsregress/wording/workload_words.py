@@ -87,7 +87,7 @@ class DistinguishingParameters:
 
     def __init__(self, parameters: Mapping[str, Mapping[str, Any]]) -> None:
         self._values = {
-            workload: {name: _value(value) for name, value in resolved.items() if name not in _UNNAMED}
+            workload: {name: _value_in_a_name(value) for name, value in resolved.items() if name not in _UNNAMED}
             for workload, resolved in parameters.items()
         }
         self._having: dict[str, dict[str, set[str]]] = {}  #: parameter -> value -> the workloads that have it
@@ -185,7 +185,7 @@ def leaves_ranks_open(line: str, ranks: int) -> bool:
     return ranks == 1 and parts.ranks is None and parts.asks_for_devices
 
 
-def _value(value: Any) -> str:
+def _value_in_a_name(value: Any) -> str:
     """Return a value as a variant's name has it."""
     text = str(value)
     return _AS_IN_A_NAME.get(text, text)

@@ -9,9 +9,9 @@ from dsregress.report import urls
 from dsregress.report.comparison.markdown import first_screen_markdown
 from dsregress.report.context import ReportContext
 from dsregress.report.kinds import SIGNS
-from dsregress.report.plain import markdown
+from dsregress.report.plain_text import markdown
+from dsregress.report.report_view import report_view
 from dsregress.report.rows import WORSE, Row, all_rows
-from dsregress.report.view import report_view
 from dsregress.wording.quantities import plural
 
 #: GitHub cuts a comment at 65,536 characters.

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from dsregress.compare.metrics import SAVED_DIFFERENCE
-from dsregress.compare.pairs import Pair
+from dsregress.compare.result_pairs import Pair
 from dsregress.messages import SEMICOLON, Message, joined, message, plural_message
 from dsregress.model import Finding
 from dsregress.probe.border.wire import SavedTensors
@@ -34,12 +34,12 @@ class _ChangedTensors(NamedTuple):
     example: str
 
 
-def judge(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
+def judge_saved_tensors(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
     """Return a finding if tensors that the baseline saves are missing or differ. If training differs, values differ as well
     and say nothing about saving, so they are left out."""
     if pair.base is None or pair.is_baseline:
         return []
-    found = _changed(pair.own.saved, pair.base.saved)
+    found = _changed_tensors(pair.own.saved, pair.base.saved)
     changed = [one for one in found if not (trains_otherwise and one.what == _VALUES)]
     if not changed:
         return []
@@ -74,7 +74,7 @@ def judge(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
     return [finding]
 
 
-def _changed(own: Sequence[SavedTensors], base: Sequence[SavedTensors]) -> Iterator[_ChangedTensors]:
+def _changed_tensors(own: Sequence[SavedTensors], base: Sequence[SavedTensors]) -> Iterator[_ChangedTensors]:
     mine: dict[str, list[SavedTensors]] = {}
     for one in own:
         mine.setdefault(one.name, []).append(one)

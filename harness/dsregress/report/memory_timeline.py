@@ -45,15 +45,15 @@ def as_svg(
     ]
     for at, ((name, stretches), style) in enumerate(zip(lines.items(), svg.CLASSES, strict=False)):
         points = [place(phase, *point) for phase, stretch in enumerate(stretches) for point in stretch.points]
-        parts += [svg.polyline(points, f"line {style}"), svg.key(_AREA.across(at / MOST_LINES), 20, style, name)]
+        parts += [svg.polyline(points, f"line {style}"), svg.svg_key(_AREA.across(at / MOST_LINES), 20, style, name)]
     note = "each phase as wide as the others; within one, by allocations and frees"
-    parts.append(svg.text(_AREA.left, _HEIGHT - 10, note))
+    parts.append(svg.svg_text(_AREA.left, _HEIGHT - 10, note))
     title = f"Live device memory through one step of {workload}"
     drawn = svg.picture(
-        *(_WIDTH, _HEIGHT, parts),
-        title=title,
-        description=_described(lines),
-        identity=identity,
+        _WIDTH,
+        _HEIGHT,
+        parts,
+        svg.Caption(title=title, description=_described(lines), identity=identity),
         kind="timeline",
         styled=styled,
     )

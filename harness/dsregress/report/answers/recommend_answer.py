@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from dsregress.advice.capacity import FitVerdict
-from dsregress.advice.recommend import Advice, ReleaseAdvice, Workaround
+from dsregress.advice.release_advice import Advice, ReleaseAdvice, Workaround
 from dsregress.messages import AND, COMMA, SEMICOLON, Text, joined, message, name_list, plural_message
 from dsregress.report.finding_fields import finding_fields
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.wording.language import Say
 from dsregress.wording.names import stage_words
 from dsregress.wording.quantities import quantity
@@ -20,13 +20,13 @@ from dsregress.wording.quantities import quantity
 SCHEMA = 1
 
 
-def as_text(advice: Advice, commands: Sequence[str], say: Say = str) -> str:
+def advice_text(advice: Advice, commands: Sequence[str], say: Say = str) -> str:
     """Return the answer for a terminal, ending in a newline. ``commands`` measure what is missing."""
 
     def spoken(text: Text) -> str:
         return plain(say(text))
 
-    lines = [spoken(_heading(advice)), "", spoken(_pick(advice))]
+    lines = [spoken(_question(advice)), "", spoken(_recommended(advice))]
     newer = message("newer, not recommended:") if advice.pick else message("why not:")
     for title, releases in ((newer, advice.newer), (message("older:"), advice.older)):
         if releases:
@@ -44,7 +44,7 @@ def as_text(advice: Advice, commands: Sequence[str], say: Say = str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(advice: Advice, commands: Sequence[str]) -> bytes:
+def advice_json(advice: Advice, commands: Sequence[str]) -> bytes:
     """Return everything as JSON, with a schema number."""
     question = advice.question
     content: dict[str, Any] = {
@@ -80,7 +80,7 @@ def _release_json(release: ReleaseAdvice) -> dict[str, Any]:
     return {**fields, "is_clean": release.is_clean}
 
 
-def _heading(advice: Advice) -> Text:
+def _question(advice: Advice) -> Text:
     question = advice.question
     variant = "" if question.variant == "base" else question.variant
     workload = joined(COMMA, (question.scenario, variant))
@@ -89,7 +89,7 @@ def _heading(advice: Advice) -> Text:
     return message("{workload}: which release of {package} to pin?", workload=workload, package=advice.package)
 
 
-def _pick(advice: Advice) -> Text:
+def _recommended(advice: Advice) -> Text:
     measured = len(advice.newer) + len(advice.older) + (advice.pick is not None)
     if advice.pick is None:
         return plural_message(

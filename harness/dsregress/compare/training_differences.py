@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from dsregress.compare.losses import finite_pairs, finite_steps, listed, text_of_model
+from dsregress.compare.loss_pairs import finite_pairs, finite_steps, listed, text_of_model
 from dsregress.compare.metrics import TRAINING_DIFFERENCE
-from dsregress.compare.pairs import Pair
+from dsregress.compare.result_pairs import Pair
 from dsregress.messages import COMMA, Message, Text, joined, message
 from dsregress.model import Finding
 from dsregress.probe.border.wire import Numerics
@@ -34,7 +34,7 @@ BITS_TOLERANCE = 0.05
 _NEAR_ZERO = 1e-3
 
 
-def judge(pair: Pair) -> list[Finding]:
+def judge_training(pair: Pair) -> list[Finding]:
     """Return a finding for each model whose losses, gradient norms, learning rates or bits of weights are further from the
     baseline's than their tolerance."""
     if pair.base is None or pair.is_baseline:
@@ -118,11 +118,11 @@ def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding |
         ),
         model=model,
         rank=0,
-        evidence=tuple(text_of_model(model, _values(one)) for one in quantities if any(one.own)),
+        evidence=tuple(text_of_model(model, _values_text(one)) for one in quantities if any(one.own)),
     )
 
 
-def _values(quantity: _Quantity) -> str:
+def _values_text(quantity: _Quantity) -> str:
     where = " in plain PyTorch" if quantity.is_true else ""
     return f"{quantity.names}{where} {listed(quantity.own)}; baseline {listed(quantity.base)}"
 

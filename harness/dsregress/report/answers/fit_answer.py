@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from dsregress.advice.capacity import OVERHEAD_SEEN_BYTES, OVERHEAD_SEEN_OVER_NODES_BYTES
-from dsregress.advice.fit import BreakPoint, FitAnswer, FitLine, may_not_hold, reason
+from dsregress.advice.card_fit import BreakPoint, FitAnswer, FitLine, may_not_hold, reason
 from dsregress.advice.gpus import estimate
 from dsregress.model import Passed
-from dsregress.report.answers import provenance
-from dsregress.report.plain import aligned, markdown, markdown_table, plain
+from dsregress.report.answers import measured_by
+from dsregress.report.plain_text import aligned, markdown, markdown_table, plain
 from dsregress.wording.names import common_additions, outcome_text, stack_names
 from dsregress.wording.quantities import plural, quantity
 
@@ -21,7 +21,7 @@ SCHEMA = 1
 _TITLES = {"layers": "layers", "sequence_length": "sequence", "micro_batch_size": "micro-batch"}
 
 
-def as_text(answer: FitAnswer) -> str:
+def fits_text(answer: FitAnswer) -> str:
     """Return the answer for a terminal, ending in a newline. Columns are as wide as their content, and never cut."""
     blocks = [plain(_heading(answer))]
     for card in answer.question.cards:
@@ -31,7 +31,7 @@ def as_text(answer: FitAnswer) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def as_markdown(answer: FitAnswer) -> str:
+def fits_markdown(answer: FitAnswer) -> str:
     """Return the answer in GitHub-flavored Markdown, ending in a newline."""
     columns = _columns(answer)
     lines = [f"### {markdown(_heading(answer))}"]
@@ -42,7 +42,7 @@ def as_markdown(answer: FitAnswer) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(answer: FitAnswer) -> bytes:
+def fits_json(answer: FitAnswer) -> bytes:
     """Return everything as JSON, with a schema number, in bytes and seconds. ``least_step_s`` and ``estimated_step_s`` are
     models."""
     question = answer.question
@@ -188,7 +188,7 @@ def _notes(answer: FitAnswer) -> list[str]:
         notes.append(
             f"About: what to expect, by a calibrated model; it misses published jobs by {error * 100:.0f} % at most."
         )
-    return [*notes, *(f"{note}." for note in answer.notes), *provenance.sources(answer.measured_by)]
+    return [*notes, *(f"{note}." for note in answer.notes), *measured_by.sources(answer.measured_by)]
 
 
 def _size(size: int) -> str:

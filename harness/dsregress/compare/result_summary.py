@@ -18,7 +18,7 @@ from dsregress.compare.metrics import (
     PROCESSOR_TIME,
     STEP_TIME,
 )
-from dsregress.compare.readings import Exact, Excess, exact_values, excesses, worst_values
+from dsregress.compare.worst_readings import Exact, Excess, exact_values, excesses, worst_values
 from dsregress.model import Result
 from dsregress.probe.border.wire import NO_NUMBER, Numerics, RunRecord, SavedTensors
 

@@ -33,7 +33,7 @@ _PHRASES: dict[str, Callable[[Any], str]] = {
 }
 
 
-def configuration(parameters: Mapping[str, Any], device: str) -> tuple[str, list[tuple[str, str]]]:
+def job_words(parameters: Mapping[str, Any], device: str) -> tuple[str, list[tuple[str, str]]]:
     """Return a workload in words, and the names and values of the parameters that the words leave out."""
     phrases = [text for name, say in _PHRASES.items() if name in parameters and (text := say(parameters[name]))]
     rest = [(name, _spelled(value)) for name, value in sorted(parameters.items()) if name not in _PHRASES]

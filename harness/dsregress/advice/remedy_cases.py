@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from dsregress.advice import fit
+from dsregress.advice import card_fit
 from dsregress.advice.capacity import OVERHEAD_BYTES
 from dsregress.advice.cases import Case, PhaseFigures
 from dsregress.advice.combination import CombinationSearch
 from dsregress.advice.gpus import Card, step_time
-from dsregress.advice.provenance import MeasureCells, MeasuredBy, Recorded, measured_by, notes
+from dsregress.advice.provenance import MeasureCells, MeasuredBy, Recorded, measured_by, provenance_notes
 from dsregress.errors import UsageError
 from dsregress.model import Cell, Passed, Result, Stack, stack_label
 from dsregress.probe.border.wire import PHASES
@@ -72,7 +72,7 @@ class RemediesAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(case for case in found if len(case.remedies) == fewest)
 
 
-def check(question: RemediesQuery, scenario: Scenario) -> None:
+def check_remedy_query(question: RemediesQuery, scenario: Scenario) -> None:
     """Raise UsageError if the query cannot be answered, before anything is started."""
     if not scenario.remedies and not scenario.pins:
         raise UsageError(
@@ -99,9 +99,9 @@ def pinned_stacks(stack: Stack, scenario: Scenario) -> dict[str, Stack]:
     return found
 
 
-def answer(question: RemediesQuery, scenario: Scenario, stack: Stack, run: MeasureCells) -> RemediesAnswer:
+def answer_remedies(question: RemediesQuery, scenario: Scenario, stack: Stack, run: MeasureCells) -> RemediesAnswer:
     """Run and judge the cells that the answer needs. Raise UsageError as `check` does, and what ``run`` raises."""
-    check(question, scenario)
+    check_remedy_query(question, scenario)
     run = recorded = Recorded(run)
     applicable, not_tried = _applicable(question, scenario)
     pins = pinned_stacks(stack, scenario)
@@ -134,7 +134,7 @@ def answer(question: RemediesQuery, scenario: Scenario, stack: Stack, run: Measu
         best=search.best if len(search.best.remedies) > 1 else None,
         not_tried=tuple(not_tried),
         measured_by=measured_by(recorded.results),
-        notes=notes(recorded.results),
+        notes=provenance_notes(recorded.results),
     )
 
 
@@ -200,7 +200,7 @@ def judge_case(question: RemediesQuery, result: Result, names: tuple[str, ...], 
     worst = max(phases, key=lambda p: phases[p].device_peak_bytes, default="")
     line = None
     if question.card is not None and result.cell.device != "cpu":
-        about = fit.FitQuery(
+        about = card_fit.FitQuery(
             scenario=question.scenario,
             variant=question.variant,
             cards=(question.card,),
@@ -209,7 +209,7 @@ def judge_case(question: RemediesQuery, result: Result, names: tuple[str, ...], 
             gpus_per_node=question.gpus_per_node,
             network_gbits_per_gpu=question.network_gbits_per_gpu,
         )
-        line = fit.judge_cell(about, question.card, result)
+        line = card_fit.judge_cell(about, question.card, result)
     dtype = str(result.cell.parameters.get("dtype", ""))
     return Case(
         remedies=names,

@@ -10,13 +10,13 @@ import msgspec
 
 from dsregress.advice import gpus
 from dsregress.compare.comparison import EVERYTHING
-from dsregress.compare.releases import ranges
-from dsregress.compare.timing import ratio_text
+from dsregress.compare.release_ranges import ranges
+from dsregress.compare.step_times import ratio_text
 from dsregress.messages import Message, Text, message, name_list
 from dsregress.report import rows, tables
 from dsregress.report.context import ReportContext
 from dsregress.report.first_screen import FirstScreen, first_screen
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.report.rows import Section
 from dsregress.report.tables import Table
 from dsregress.wording import commands

@@ -9,10 +9,10 @@ import msgspec
 
 from dsregress.advice.assessment import soundness
 from dsregress.advice.soundness import Soundness
-from dsregress.compare.timing import clocked_ratio_text
+from dsregress.compare.step_times import clocked_ratio_text
 from dsregress.report import urls
 from dsregress.report.context import ReportContext
-from dsregress.report.html.configuration import configuration
+from dsregress.report.html.job_words import job_words
 from dsregress.report.html.page import FindingLine, Page
 from dsregress.report.html.workload_facts import MatrixCell, MetricSeries, WorkloadFacts
 from dsregress.report.rows import Row, is_worse
@@ -100,7 +100,7 @@ def workload_page(
 ) -> WorkloadPage:
     """Return the page of a workload. ``cells`` and ``findings`` are its own; ``sound`` is `soundness_by_pin`."""
     times = context.times_of(facts.workload)
-    words, rest = configuration(facts.parameters, facts.device)
+    words, rest = job_words(facts.parameters, facts.device)
     rows = [
         StackRow(
             at=at,

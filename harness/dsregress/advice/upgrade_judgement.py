@@ -74,7 +74,7 @@ def stays(package: str, installed: str) -> Upgrade:
     return Upgrade(package=package, installed=installed, target=installed, judgement=judgement)
 
 
-def judge(comparison: Comparison, package: str, target: str, card: Card | None = None) -> Upgrade:
+def judge_upgrade(comparison: Comparison, package: str, target: str, card: Card | None = None) -> Upgrade:
     """Judge an upgrade from the comparison's baseline to another stack, with the id ``target``. ``card`` overrides the cards
     that scenarios name."""
     assessor = Assessor(comparison, CardRooms(comparison, card))

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dsregress.compare.comparison import EVERYTHING, NotCompared, not_measured
-from dsregress.compare.summary import ResultSummary, summarize
+from dsregress.compare.result_summary import ResultSummary, summarize
 from dsregress.model import Failed, Finding, MachineFault, Passed, Result, Skipped, Stack, differing_parameters
 from dsregress.probe.border.machine import REMEDIES
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from dsregress.compare.metrics import BY_NAME, COLLECTIVE_COUNT, Metric
-from dsregress.compare.pairs import Pair
-from dsregress.compare.readings import Exact, WorstRank, collectives_by_kind, differing, largest_phase, worst_rank
+from dsregress.compare.result_pairs import Pair
+from dsregress.compare.worst_readings import Exact, WorstRank, collectives_by_kind, differing, largest_phase, worst_rank
 from dsregress.config.thresholds import Thresholds
 from dsregress.messages import Message, Text, message
 from dsregress.model import Finding

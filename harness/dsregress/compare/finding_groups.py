@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from dsregress.compare import exact
+from dsregress.compare import exact_differences
 from dsregress.compare.comparison import Group, ProblemKind
 from dsregress.compare.metrics import (
     BY_NAME,
@@ -33,7 +33,7 @@ _HELD = {DEVICE_RETAINED.name, HOST_RETAINED.name}
 def severity(found: Finding) -> tuple[bool, int, float]:
     """Return the sort key of a finding, the worst first: by relevance, then by the effect on a job, then by size."""
     rank = {"changed": len(ProblemKind), "improvement": len(ProblemKind) + 1}.get(found.kind)
-    return (not found.relevant, kind_of(found) if rank is None else rank, -_size(found))
+    return (not found.relevant, kind_of(found) if rank is None else rank, -_relative_size(found))
 
 
 def gravity(kind: ProblemKind, worst: Finding, until: int) -> tuple[ProblemKind, bool, int, tuple[bool, int, float]]:
@@ -66,7 +66,7 @@ def kind_of(found: Finding) -> ProblemKind:
     return ProblemKind.LEAK
 
 
-def _size(found: Finding) -> float:
+def _relative_size(found: Finding) -> float:
     """Return the size relative to the baseline; for a finding of an oracle, in multiples of its tolerance. The floor keeps
     growth from next to nothing from outranking everything else."""
     metric = BY_NAME[found.metric]
@@ -83,7 +83,7 @@ def _size(found: Finding) -> float:
 _DEFAULTS = Thresholds()
 
 
-def together(findings: Sequence[Finding]) -> list[Group]:
+def group_findings(findings: Sequence[Finding]) -> list[Group]:
     """Group the findings of one cell, family and kind under a headline. Groups are in the order of their first findings."""
     members_of: dict[tuple[str, str, str, str], list[Finding]] = defaultdict(list)
     for found in findings:
@@ -95,7 +95,7 @@ def together(findings: Sequence[Finding]) -> list[Group]:
         if len(members) == 1:
             groups.append(Group(members[0]))
             continue
-        head = _headline(members)
+        head = _headline_of(members)
         groups.append(Group(head, tuple(sorted((m for m in members if m is not head), key=severity))))
     return groups
 
@@ -125,9 +125,9 @@ def _more_bytes(found: Finding) -> float:
     return abs(found.value - found.baseline_value) if found.kind == "regression" else 0.0
 
 
-def _headline(members: Sequence[Finding]) -> Finding:
+def _headline_of(members: Sequence[Finding]) -> Finding:
     if BY_NAME[members[0].metric].family == _MEMORY:
         largest = max(abs(m.value - m.baseline_value) for m in members)
         large = [m for m in members if abs(m.value - m.baseline_value) >= largest / 2]
-        return min(large, key=exact.headline_order)
+        return min(large, key=exact_differences.headline_order)
     return min(members, key=severity)

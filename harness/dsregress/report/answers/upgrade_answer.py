@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dsregress.advice.upgrade import Upgrade, UpgradeJudgement, UpgradeVerdict
+from dsregress.advice.upgrade_judgement import Upgrade, UpgradeJudgement, UpgradeVerdict
 from dsregress.compare import ProblemKind
 from dsregress.model import AXES
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext, report_context
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.report.problem_lines import TITLES, ProblemLine, counts_text, problem_sections
 from dsregress.wording.quantities import listing, plural
 
 
-def as_text(
+def upgrades_text(
     upgrades: Sequence[Upgrade], commands: Mapping[str, str], pins: Mapping[str, str], unchecked: Sequence[str]
 ) -> str:
     """Return the answer for a terminal, ending in a newline. ``commands``, by package, measure what is missing; ``pins`` are
     the installed releases; ``unchecked`` lists what the answer does not cover."""
-    blocks = [[_plain(line) for line in _block(one, commands.get(one.package, ""), pins)] for one in upgrades]
+    blocks = [[_plain(line) for line in _upgrade_block(one, commands.get(one.package, ""), pins)] for one in upgrades]
     if unchecked:
         blocks.append([plain(f"not checked: {'; '.join(unchecked)}")])
     return "\n\n".join("\n".join(lines) for lines in blocks) + "\n"
@@ -31,19 +31,19 @@ def _plain(line: str) -> str:
     return " " * (len(line) - len(text)) + plain(text)
 
 
-def _block(upgrade: Upgrade, command: str, pins: Mapping[str, str]) -> Iterator[str]:
-    yield f"{_heading(upgrade)}: {_verdict(upgrade)}"
+def _upgrade_block(upgrade: Upgrade, command: str, pins: Mapping[str, str]) -> Iterator[str]:
+    yield f"{_change(upgrade)}: {_verdict(upgrade)}"
     if upgrade.comparison is not None:
         context = report_context(upgrade.comparison)
-        yield from _problems(context, upgrade.stack, upgrade.judgement)
+        yield from _problem_blocks(context, upgrade.stack, upgrade.judgement)
         if kept := problem_sections(context, upgrade.kept):
             yield f"  in both: {counts_text(context, kept)}"
-        yield f"  {_basis(upgrade, context, pins)}"
+        yield f"  {_basis_text(upgrade, context, pins)}"
     if command:
         yield f"  measure it: {command}"
 
 
-def _heading(upgrade: Upgrade) -> str:
+def _change(upgrade: Upgrade) -> str:
     if upgrade.target == upgrade.installed:
         return f"{upgrade.package} {upgrade.installed}"
     return f"{upgrade.package} {upgrade.installed} -> {upgrade.target}"
@@ -69,7 +69,7 @@ def _listed(settings: Sequence[str]) -> str:
     return " and ".join(setting.partition(".")[2] or setting for setting in settings)
 
 
-def _problems(context: ReportContext, stack: str, judgement: UpgradeJudgement) -> Iterator[str]:
+def _problem_blocks(context: ReportContext, stack: str, judgement: UpgradeJudgement) -> Iterator[str]:
     texts: dict[str, list[str]] = {}
     for section in problem_sections(context, judgement.met):
         texts[section.title] = [text for line in section.problems for text in (line.sentences, f"  {_when(line)}")]
@@ -88,7 +88,7 @@ def _when(line: ProblemLine) -> str:
     return f"since {since.release} ({since.beside}), until {until.release} ({until.beside})"
 
 
-def _basis(upgrade: Upgrade, context: ReportContext, pins: Mapping[str, str]) -> str:
+def _basis_text(upgrade: Upgrade, context: ReportContext, pins: Mapping[str, str]) -> str:
     """Return the basis of the answer, and the installed packages that differ from it."""
     judgement = upgrade.judgement
     of = f"{judgement.compared} of {plural(judgement.workloads, 'workload')} compared"

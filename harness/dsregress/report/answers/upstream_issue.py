@@ -12,7 +12,7 @@ from dsregress.compare.metrics import BY_NAME, CONFIGURATION, DEVICE_EXCESS, DEV
 from dsregress.model import Verdict, variant_values
 from dsregress.probe.factor import Factor
 from dsregress.probe.factors import BY_NAME as BY_PARAMETER
-from dsregress.report.answers.reproduce import known_upstream, output, spans
+from dsregress.report.answers.reproduce_answer import known_upstream, output, spans
 from dsregress.reproduce.configuration import in_keys, size_keys
 from dsregress.reproduce.reduction import Condition
 from dsregress.reproduce.reproduction import Reproduction
@@ -34,7 +34,7 @@ _SENTENCE = re.compile(r"(?<=[.;!?])\s|\n")
 _MOST_FACTORS = 12
 
 
-def as_issue(found: Reproduction, introduced: str = "") -> str:
+def issue_text(found: Reproduction, introduced: str = "") -> str:
     """Return the issue in Markdown, ending in a newline, after a comment for its sender; without a script unless one is
     confirmed. ``introduced``: the release and the change that introduced it, if a bisection found them."""
     blocks = [f"<!-- {_for_the_sender(found)} -->", f"# {_title(found)}"]

@@ -16,7 +16,7 @@ from dsregress.compare.comparison import EVERYTHING, DetailOf
 from dsregress.model import Stack, split_workload
 from dsregress.report import urls
 from dsregress.report.context import ReportContext
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.report.problem_lines import TITLES, ProblemLine
 from dsregress.wording import commands
 from dsregress.wording.names import stored_name
@@ -32,9 +32,9 @@ _CONFIGURED: Mapping[str, str] = {
 
 #: The factors that distinguish kinds of training, each with a function of a workload's parameters; None if they lack it.
 _FACTORS: Mapping[str, Callable[[Mapping[str, Any]], str | None]] = {
-    "Model": lambda own: _text(own, "model"),
-    "ZeRO stage": lambda own: _text(own, "zero_stage"),
-    "Accumulation": lambda own: _text(own, "gradient_accumulation_steps"),
+    "Model": lambda own: _parameter_text(own, "model"),
+    "ZeRO stage": lambda own: _parameter_text(own, "zero_stage"),
+    "Accumulation": lambda own: _parameter_text(own, "gradient_accumulation_steps"),
     "Offload": lambda own: _offload(own),
     "LoRA": lambda own: ("yes" if own["lora_rank"] else "no") if "lora_rank" in own else None,
 }
@@ -91,13 +91,13 @@ def _configured(context: ReportContext, workload: str, detail_of: DetailOf) -> d
     return found
 
 
-def form(context: ReportContext, kinds: Kinds) -> UpgradeForm:
+def upgrade_form(context: ReportContext, kinds: Kinds) -> UpgradeForm:
     """Return the form: factors with several values, and cards if anything was simulated. ``kinds`` are the
     `kinds_of_training`."""
     if len(context.comparison.stacks) < 2:
         return UpgradeForm()
     said = kinds.values()
-    values = {title: sorted({own[title] for own in said if title in own}, key=_in_order) for title in _FACTORS}
+    values = {title: sorted({own[title] for own in said if title in own}, key=_choice_order) for title in _FACTORS}
     return UpgradeForm(
         data=urls.UPGRADE_DATA,
         factors=tuple(FormField(title, tuple(map(plain, found))) for title, found in values.items() if len(found) > 1),
@@ -113,10 +113,10 @@ def upgrade_data(context: ReportContext, kinds: Kinds, lines: Sequence[ProblemLi
     unjudged = {(left.stack, left.workload) for left in comparison.not_compared if left.what == EVERYTHING}
     problems = {problem.worst.key: problem for problem in comparison.problems}
     content = {
-        "releases": [_release(context, stack) for stack in comparison.stacks],
-        "workloads": [_workload(context, workload, kinds[workload], unjudged) for workload in place],
+        "releases": [_release_json(context, stack) for stack in comparison.stacks],
+        "workloads": [_workload_json(context, workload, kinds[workload], unjudged) for workload in place],
         "problems": [
-            _problem(context, problem, line, pages[line.number], place)
+            _problem_json(context, problem, line, pages[line.number], place)
             for line in lines
             if (problem := problems.get(line.worst.key)) is not None
         ],
@@ -127,7 +127,7 @@ def upgrade_data(context: ReportContext, kinds: Kinds, lines: Sequence[ProblemLi
     return b"dsregressUpgrade(" + msgspec.json.encode(content) + b")\n"
 
 
-def _release(context: ReportContext, stack: Stack) -> dict[str, Any]:
+def _release_json(context: ReportContext, stack: Stack) -> dict[str, Any]:
     axis = context.only_axis
     return {
         "name": plain(context.name_of(stack.id)),
@@ -136,7 +136,7 @@ def _release(context: ReportContext, stack: Stack) -> dict[str, Any]:
     }
 
 
-def _workload(
+def _workload_json(
     context: ReportContext, workload: str, kind: Mapping[str, str], unjudged: Collection[tuple[str, str]]
 ) -> dict[str, Any]:
     parameters = context.comparison.parameters[workload]
@@ -169,7 +169,7 @@ def _needed_bytes(context: ReportContext, stack: str, workload: str) -> int | No
     return None if room is None else room.own.peak_bytes
 
 
-def _problem(
+def _problem_json(
     context: ReportContext, problem: Problem, line: ProblemLine, page: str, place: Mapping[str, int]
 ) -> dict[str, Any]:
     return {
@@ -189,7 +189,7 @@ def _problem(
     }
 
 
-def _text(own: Mapping[str, Any], name: str) -> str | None:
+def _parameter_text(own: Mapping[str, Any], name: str) -> str | None:
     return str(own[name]) if name in own else None
 
 
@@ -200,6 +200,6 @@ def _offload(own: Mapping[str, Any]) -> str | None:
     return " and ".join(word for name, word in places.items() if own.get(name)) or "no"
 
 
-def _in_order(value: str) -> tuple[bool, int, str]:
+def _choice_order(value: str) -> tuple[bool, int, str]:
     """Return a key that sorts numbers by size, before words."""
     return not value.isdecimal(), int(value) if value.isdecimal() else 0, value

@@ -11,11 +11,11 @@ from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advice.diagnosis.diagnosis import Diagnosis
 from dsregress.advice.diagnosis.failures import KnownFailure, MatchedProblem
 from dsregress.advice.diagnosis.out_of_memory import MemoryMessage
-from dsregress.advice.diagnosis.sizes import LEAST_BYTES, SizeMatch
+from dsregress.advice.diagnosis.tensor_sizes import LEAST_BYTES, SizeMatch
 from dsregress.compare import ProblemKind
 from dsregress.messages import COLON, COMMA, SEMICOLON, SENTENCE, Text, joined, message, plural_message
 from dsregress.report.context import report_context
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.report.problem_lines import ProblemLine, problem_lines
 from dsregress.wording import commands
 from dsregress.wording.language import Say
@@ -36,10 +36,10 @@ _PHASES = {
 }
 
 
-def as_text(answer: Diagnosis, say: Say = str) -> str:
+def diagnosis_text(answer: Diagnosis, say: Say = str) -> str:
     """Return the answer for a terminal, ending in a newline."""
     parts: list[tuple[Text, list[Text]]] = [
-        ("", [_heading(answer)]),
+        ("", [_crash_text(answer)]),
         (message("the message:"), list(_message(answer))),
         (message("the traceback:"), list(_traceback(answer.crash))),
         (message("stored:"), list(_stored(answer))),
@@ -58,7 +58,7 @@ def _plain(line: str) -> str:
     return " " * (len(line) - len(text)) + plain(text)
 
 
-def as_json(answer: Diagnosis) -> bytes:
+def diagnosis_json(answer: Diagnosis) -> bytes:
     """Return everything as JSON, with a schema number."""
     crash = answer.crash
     content: dict[str, Any] = {
@@ -74,7 +74,7 @@ def as_json(answer: Diagnosis) -> bytes:
         "scenario": answer.scenario,
         "model": None if answer.model is None else answer.model.name,
         "sizes": [{**msgspec.structs.asdict(one), "what": str(one.what)} for one in answer.sizes],
-        "problems": [_problem_json(one) for one in answer.problems],
+        "problems": [_matched_problem_json(one) for one in answer.problems],
         "known": msgspec.to_builtins(answer.known),
         "failures": answer.failures,
         "next": next_command(answer),
@@ -98,7 +98,7 @@ def next_command(answer: Diagnosis) -> str:
     )
 
 
-def _heading(answer: Diagnosis) -> Text:
+def _crash_text(answer: Diagnosis) -> Text:
     crash = answer.crash
     phase = _PHASES.get(crash.phase, "")
     if crash.memory is None:
@@ -141,7 +141,7 @@ def _sizes(answer: Diagnosis) -> Iterator[Text]:
     if requested is None:
         return
     for one in answer.sizes[:_MOST_SIZES]:
-        yield message("{size} = {product}: {what}", size=requested.text, product=one.product, what=_what(one))
+        yield message("{size} = {product}: {what}", size=requested.text, product=one.product, what=_explanation(one))
     if not answer.sizes and requested.nbytes < LEAST_BYTES:
         yield message("a request of this size may be any of many tensors")
     elif not answer.sizes:
@@ -152,7 +152,7 @@ def _sizes(answer: Diagnosis) -> Iterator[Text]:
         yield joined(SEMICOLON, (none, hint))
 
 
-def _what(one: SizeMatch) -> Text:
+def _explanation(one: SizeMatch) -> Text:
     if not one.model:
         return one.what
     if one.is_assumed:
@@ -199,11 +199,11 @@ def _traceback(crash: Crash) -> Iterator[Text]:
 
 def _stored(answer: Diagnosis) -> Iterator[Text]:
     for one in answer.problems[:_MOST_PROBLEMS]:
-        yield from _problem(answer, one)
+        yield from _matched_problem(answer, one)
     if len(answer.problems) > _MOST_PROBLEMS:
         yield message("and {count} more; --json has them", count=len(answer.problems) - _MOST_PROBLEMS)
     for known in answer.known:
-        yield from _known(known)
+        yield from _known_failure(known)
     if not answer.problems and not answer.known:
         why: Text = ""
         if answer.crash.memory is not None and not answer.crash.frames:
@@ -216,8 +216,8 @@ def _stored(answer: Diagnosis) -> Iterator[Text]:
         yield joined(COLON, (why, failures))
 
 
-def _problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[Text]:
-    words = _line(one).words
+def _matched_problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[Text]:
+    words = _problem_line(one).words
     package = answer.package
     problem = message(
         "a problem of {package} {releases}: {sentences}",
@@ -242,7 +242,7 @@ def _problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[Text]:
     yield message("  in {file}", file=one.source)
 
 
-def _known(one: KnownFailure) -> Iterator[Text]:
+def _known_failure(one: KnownFailure) -> Iterator[Text]:
     yield message("it is known of {who}: {why}", who=one.who, why=one.why)
     yield message(
         "  since {package} {since}; not with {package} {without}",
@@ -253,13 +253,13 @@ def _known(one: KnownFailure) -> Iterator[Text]:
     yield message("  {remedy} (see {page})", remedy=one.remedy, page=one.page)
 
 
-def _line(one: MatchedProblem) -> ProblemLine:
+def _problem_line(one: MatchedProblem) -> ProblemLine:
     (line,) = problem_lines(report_context(one.comparison), [one.assessment])
     return line
 
 
-def _problem_json(one: MatchedProblem) -> dict[str, Any]:
-    line = _line(one)
+def _matched_problem_json(one: MatchedProblem) -> dict[str, Any]:
+    line = _problem_line(one)
     return {
         "source": one.source,
         "kind": line.kind.name.lower(),

@@ -11,7 +11,7 @@ from dsregress.explore.exploring import Explored
 from dsregress.explore.faults import Fault
 from dsregress.model import Stack
 from dsregress.probe.factors import BY_NAME
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.reproduce import cells
 from dsregress.reproduce.factors import SIMPLEST
 from dsregress.wording import commands
@@ -23,7 +23,7 @@ from dsregress.wording.quantities import plural
 SCHEMA = 6
 
 
-def as_text(found: Explored) -> str:
+def exploration_text(found: Explored) -> str:
     """Return the answer for a terminal, ending in a newline."""
     older, newer = (_version(found, stack) for stack in found.request.releases)
     apart = _apart(found)
@@ -135,7 +135,7 @@ def needs(fault: Fault) -> str:
     return ", ".join(parts) or "nothing"
 
 
-def as_json(found: Explored) -> bytes:
+def exploration_json(found: Explored) -> bytes:
     """Return everything as JSON, with a schema number."""
     number_of = {id(fault): number for number, cause in enumerate(_apart(found), start=1) for fault in cause}
     content: dict[str, Any] = {

@@ -18,7 +18,7 @@ from dsregress.advice.gpus import Card
 from dsregress.advice.soundness import Soundness
 from dsregress.compare import FAIL_ON, Comparison, ProblemKind, ResultSummary
 from dsregress.compare.exits import fails
-from dsregress.compare.groups import kind_of
+from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import DEVICE_PEAK, RESERVED_PEAK, SMALLEST_CARD
 from dsregress.model import Cell, Finding, Stack, differing_parameters
 from dsregress.probe.scenario import BASE_VARIANT, Scenario

@@ -8,7 +8,7 @@ from packaging.version import InvalidVersion, Version
 
 from dsregress.messages import COMMA, Text, joined, message
 from dsregress.model import AXES, Stack
-from dsregress.wording.names import varied_axes, version
+from dsregress.wording.names import varied_axes, version_of
 
 
 def in_version_order(stacks: Sequence[Stack]) -> list[Stack]:
@@ -17,7 +17,7 @@ def in_version_order(stacks: Sequence[Stack]) -> list[Stack]:
 
     def key(stack: Stack) -> list[tuple[int, Version | str]]:
         axes = ["python", *AXES, *sorted(set(stack.versions) - set(AXES))]
-        return [_sortable(version(stack, axis)) for axis in axes]
+        return [_sortable(version_of(stack, axis)) for axis in axes]
 
     return sorted(stacks, key=key)
 
@@ -37,7 +37,7 @@ def range_text(ids: Sequence[str], stacks: Sequence[Stack], names: Mapping[str, 
 
 def axis_range_text(axis: str, having: Sequence[Stack], stacks: Sequence[Stack]) -> Text:
     """Return ``openrlhf 0.9.3 to 0.11.2``: the releases of one package in ``having``; those in ``stacks`` were measured."""
-    own, measured = ({version(stack, axis) for stack in some} for some in (having, stacks))
+    own, measured = ({version_of(stack, axis) for stack in some} for some in (having, stacks))
     releases = _with_neighbours_joined(sorted(own, key=_sortable), sorted(measured, key=_sortable))
     return message("{package} {releases}", package=axis, releases=releases)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from dsregress.compare.comparison import Cells, ChangedSetting, DetailOf
 from dsregress.compare.metrics import CONFIGURATION, WARNINGS
-from dsregress.compare.pairs import Pair, finding
+from dsregress.compare.result_pairs import Pair, finding
 from dsregress.messages import SEMICOLON, joined, message, name_list, plural_message
 from dsregress.model import Finding
 from dsregress.probe.border.wire import Detail
@@ -46,7 +46,7 @@ class ConfigurationChange(msgspec.Struct, frozen=True):
     workloads: list[str]
 
 
-def changes(pairs: Iterable[Pair]) -> list[ConfigurationChange]:
+def detail_changes(pairs: Iterable[Pair]) -> list[ConfigurationChange]:
     """Return the details that differ from the baseline's, by their hashes. Read none of them."""
     found: dict[tuple[str, str, str, str], ConfigurationChange] = {}
     for pair in pairs:
@@ -90,13 +90,13 @@ def judge_changes(
             settings["removed"].update(dict.fromkeys(different.removed))
             first.setdefault(change.stack, change.workloads[0])
 
-    findings = [_changed(sorted(having, key=order.__getitem__), *key) for key, having in keys.items()]
+    findings = [_changed_setting(sorted(having, key=order.__getitem__), *key) for key, having in keys.items()]
     findings += [
-        _moved(stack, first[stack], settings["added"], settings["removed"])
+        _moved_settings(stack, first[stack], settings["added"], settings["removed"])
         for stack, settings in moved.items()
         if any(settings.values())
     ]
-    findings += [_warning(sorted(having, key=order.__getitem__), *key) for key, having in warnings.items()]
+    findings += [_new_warning(sorted(having, key=order.__getitem__), *key) for key, having in warnings.items()]
     notes = []
     if diffs.unread:
         notes.append(f"the configurations and warnings of {plural(diffs.unread, 'cell')} were not compared")
@@ -166,7 +166,7 @@ def _warnings_diff(mine: Detail, theirs: Detail) -> _DetailDiff:
     return _DetailDiff(added=tuple(sorted(set(mine.warnings) - set(theirs.warnings))))
 
 
-def _changed(workloads: Sequence[str], stack: str, key: str, value: str, baseline: str) -> Finding:
+def _changed_setting(workloads: Sequence[str], stack: str, key: str, value: str, baseline: str) -> Finding:
     return finding(
         stack,
         workloads[0],
@@ -186,7 +186,7 @@ def _changed(workloads: Sequence[str], stack: str, key: str, value: str, baselin
     )
 
 
-def _moved(stack: str, workload: str, added: Iterable[str], removed: Iterable[str]) -> Finding:
+def _moved_settings(stack: str, workload: str, added: Iterable[str], removed: Iterable[str]) -> Finding:
     new, gone = sorted(added), sorted(removed)
     parts = []
     if new:
@@ -217,7 +217,7 @@ def _moved(stack: str, workload: str, added: Iterable[str], removed: Iterable[st
     )
 
 
-def _warning(workloads: Sequence[str], stack: str, signature: str) -> Finding:
+def _new_warning(workloads: Sequence[str], stack: str, signature: str) -> Finding:
     return finding(
         stack,
         workloads[0],
