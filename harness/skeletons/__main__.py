@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from skeletons import make, make_pipeline, pipelines
+from skeletons import make, make_pipeline
 from skeletons.answers import answer_line
+from skeletons.pipelines import known_pipeline_name
 
 
 def _say(answer: dict[str, Any]) -> None:
@@ -27,7 +28,7 @@ def main() -> int:
     parser.add_argument("--contents", action="store_true")
     given = parser.parse_args()
     try:
-        pipeline = pipelines.known(given.what)
+        pipeline = known_pipeline_name(given.what)
         if pipeline is not None:
             files = make_pipeline.make_pipeline(pipeline, given.folder, shrunk=given.tiny, contents=given.contents)
         else:

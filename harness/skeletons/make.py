@@ -15,18 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from skeletons import (
-    chat_templates,
-    families,
-    hub_names,
-    models,
     safetensors,
     tiny,
     tokenizer,
-    vision_models,
 )
 from skeletons.answers import SkeletonFile
-from skeletons.family import Family
+from skeletons.hub_names import known_model_name
+from skeletons.known_models import known_models
 from skeletons.safetensors import StoredTensor
+from skeletons.tokenizer_families import TokenizerFamily, chat_template, tokenizer_families
 
 #: Weights with contents are written for models up to this size: larger ones would measure the machine's disk.
 MOST_CONTENT_BYTES = 8 << 30
@@ -67,7 +64,7 @@ class SkeletonSource:
     """The inputs of a skeleton."""
 
     config: dict[str, Any]
-    family: Family | None  #: None: the tokenizer is among ``companions``, or the model reads no text
+    family: TokenizerFamily | None  #: None: the tokenizer is among ``companions``, or the model reads no text
     companions: tuple[Path, ...] = ()
     preprocessor: dict[str, Any] | None = None  #: of a model that sees or hears
     processor: dict[str, Any] | None = None  #: of one that reads as well
@@ -85,19 +82,19 @@ def source(what: str) -> SkeletonSource:
     if path.is_file():
         config = _read(path)
         return SkeletonSource(config, family_of(config))
-    name = hub_names.known(what)
+    name = known_model_name(what)
     if name is None:
         raise SkeletonError(
             f"{what}: neither a file, a folder nor a known model; give its config.json, or a name such as "
             f"Qwen/Qwen2.5-7B, meta-llama/Llama-3.1-8B, gpt2"
         )
-    config, family = models.MODELS[name]
+    model = known_models()[name]
     # Without a release in it, transformers 4.57 takes any tokenizer for one of Mistral's that needs mending, and warns.
     return SkeletonSource(
-        {**config, "transformers_version": "4.40.0"},
-        families.FAMILIES[family] if family else None,
-        preprocessor=models.PREPROCESSORS.get(name),
-        processor=vision_models.PROCESSORS.get(name),
+        {**model.config, "transformers_version": "4.40.0"},
+        tokenizer_families()[model.tokenizer] if model.tokenizer else None,
+        preprocessor=model.preprocessor,
+        processor=model.processor,
     )
 
 
@@ -153,7 +150,7 @@ def loaded(fields: dict[str, Any]) -> Any:
     return type(known).from_dict(fields)
 
 
-def family_of(config: dict[str, Any]) -> Family:
+def family_of(config: dict[str, Any]) -> TokenizerFamily:
     """Return the tokenizer for a configuration without one: that of a known family if it fits, else a synthetic one."""
     text = next((config[name] for name in ("text_config", "llm_config") if isinstance(config.get(name), dict)), config)
     rows = text.get("vocab_size", config.get("vocab_size"))
@@ -162,7 +159,7 @@ def family_of(config: dict[str, Any]) -> Family:
     end = config.get("eos_token_id", text.get("eos_token_id"))
     end = end[0] if isinstance(end, list) and end else end
     for name in _BY_TYPE.get(str(config.get("model_type")), ()):
-        family = families.FAMILIES[name]
+        family = tokenizer_families()[name]
         if rows - 1024 <= family.tokens <= rows and (end is None or end in family.special):
             return dataclasses.replace(family, eos=family.special[end]) if end is not None else family
     named = {
@@ -172,17 +169,17 @@ def family_of(config: dict[str, Any]) -> Family:
     }
     special = {index: f"<{role}>" for role, index in named.items()}  # roles that share an id share a token
     special = special or {rows - 1: "<eos>"}
-    return Family(
+    return TokenizerFamily(
         tokens=rows,
         special=special,
         bos=special.get(named.get("bos", -1), ""),
         eos=special.get(named.get("eos", rows - 1), next(iter(special.values()))),
         pad=special.get(named.get("pad", -1), ""),
-        chat_template=chat_templates.PLAIN_CHAT,
+        chat_template=chat_template("plain-chat"),
     )
 
 
-def small(family: Family) -> tuple[Family, dict[int, int]]:
+def small(family: TokenizerFamily) -> tuple[TokenizerFamily, dict[int, int]]:
     """Return the family with `_TINY_WORDS` words in addition to its special tokens, and the new ids of those by the old
     ones. A few special tokens with small ids are among the words; as many as Mistral's thousand leave no room for them."""
     ids: dict[int, int] = {}

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skeletons import families, make, safetensors, tiny, tokenizer
+from skeletons import make, safetensors, tiny, tokenizer
 from skeletons.answers import SkeletonFile
-from skeletons.pipelines import PIPELINES, Component, Pipeline
+from skeletons.pipelines import Component, Pipeline, known_pipelines
+from skeletons.tokenizer_families import tokenizer_families
 
 #: Sizes of a shrunk component, by their names in a diffusers class. Channels are a multiple of 32, the
 #: number of groups of its norms.
@@ -28,10 +29,10 @@ _TINY_TIME = 32
 
 
 def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bool = False) -> list[SkeletonFile]:
-    """Make ``folder``, or fill it, for a name in `PIPELINES`, and return its files. Raise SkeletonError, OSError or
+    """Make ``folder``, or fill it, for a name in `known_pipelines`, and return its files. Raise SkeletonError, OSError or
     ImportError."""
     importlib.import_module("diffusers")
-    pipeline = PIPELINES[name]
+    pipeline = known_pipelines()[name]
     texts = {place: _text(part, shrunk) for place, part in pipeline.components.items() if "model_type" in part.fields}
     folder.mkdir(parents=True, exist_ok=True)
     if pipeline.kind:
@@ -41,7 +42,7 @@ def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bo
         target = folder / place
         target.mkdir(exist_ok=True)
         if part.family:
-            family = families.FAMILIES[part.family]
+            family = tokenizer_families()[part.family]
             for file, content in tokenizer.files(make.small(family)[0] if shrunk else family).items():
                 (target / file).write_bytes(content)
         elif place in texts:
@@ -69,7 +70,7 @@ def _text(part: Component, shrunk: bool) -> Any:
     """Return the configuration of a component that reads text."""
     config = make.loaded(dict(part.fields))
     if shrunk:
-        words = make.small(families.FAMILIES["clip" if part.kind.startswith("CLIP") else "t5"])[0].tokens
+        words = make.small(tokenizer_families()["clip" if part.kind.startswith("CLIP") else "t5"])[0].tokens
         tiny.shrink(config, vocabulary=-(-words // 64) * 64)
         if hasattr(config, "projection_dim"):
             config.projection_dim = config.hidden_size

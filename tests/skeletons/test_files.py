@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from skeletons import families, hub_names, make, models, safetensors, sentencepiece_model, tiny, tokenizer
+from skeletons import hub_names, make, safetensors, sentencepiece_model, tiny, tokenizer
+from skeletons.known_models import known_models
 from skeletons.safetensors import StoredTensor
+from skeletons.tokenizer_families import TokenizerFamily, tokenizer_families
 
 
 def header(file: Path) -> tuple[dict[str, Any], int]:
@@ -48,9 +50,9 @@ def test_shards_are_cut_before_they_exceed_the_limit_and_listed(tmp_path: Path) 
     assert [int(index["weight_map"][name][6:11]) for name in "abcde"] == [1, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("name", families.FAMILIES)
+@pytest.mark.parametrize("name", tokenizer_families())
 def test_a_vocabulary_has_the_published_size_and_ids(name: str) -> None:
-    family = families.FAMILIES[name]
+    family = tokenizer_families()[name]
     files = tokenizer.files(family)
     made = json.loads(files["tokenizer.json"])
     vocab = made["model"]["vocab"]
@@ -79,21 +81,21 @@ def test_a_vocabulary_has_the_published_size_and_ids(name: str) -> None:
     ],
 )
 def test_texts_stand_between_the_special_tokens_of_the_family(name: str, single: str, pair: str) -> None:
-    made = json.loads(tokenizer.files(families.FAMILIES[name])["tokenizer.json"])["post_processor"]
+    made = json.loads(tokenizer.files(tokenizer_families()[name])["tokenizer.json"])["post_processor"]
 
     def read(parts: list[dict[str, Any]]) -> str:
         return " ".join(value["id"] for part in parts for value in part.values())
 
     assert (read(made["single"]), read(made["pair"])) == (single, pair)
     assert {text: held["ids"] for text, held in made["special_tokens"].items()} == {
-        text: [index] for index, text in families.FAMILIES[name].special.items() if text in pair.split()
+        text: [index] for index, text in tokenizer_families()[name].special.items() if text in pair.split()
     }
 
 
 def test_only_a_family_that_numbers_its_texts_gives_a_model_those_numbers() -> None:
     given = {
         name: "token_type_ids"
-        in json.loads(tokenizer.files(families.FAMILIES[name])["tokenizer_config.json"])["model_input_names"]
+        in json.loads(tokenizer.files(tokenizer_families()[name])["tokenizer_config.json"])["model_input_names"]
         for name in ("llama-3", "roberta", "distilbert-cased", "bert-cased")
     }
     assert given == {"llama-3": False, "roberta": False, "distilbert-cased": False, "bert-cased": True}
@@ -101,33 +103,12 @@ def test_only_a_family_that_numbers_its_texts_gives_a_model_those_numbers() -> N
 
 def test_too_small_a_vocabulary_is_refused() -> None:
     with pytest.raises(ValueError, match="no room"):
-        tokenizer.files(families.Family(tokens=100, special={0: "<eos>"}, eos="<eos>"))
-
-
-@pytest.mark.parametrize("name", models.MODELS)
-def test_special_tokens_of_a_known_model_are_those_of_its_tokenizer(name: str) -> None:
-    config, family = models.MODELS[name]
-    if not family:
-        assert name in models.PREPROCESSORS  # it reads no text
-        return
-    held = families.FAMILIES[family]
-    assert held.tokens <= config.get("vocab_size", config.get("text_config", {}).get("vocab_size", 0))
-    if held.pad:  # the first Llama's configuration names a pad token, its tokenizer none
-        assert held.special.get(config.get("pad_token_id"), held.pad) == held.pad
-    ends = config.get("eos_token_id")
-    if ends is None:  # as of an encoder, and where the part that reads has it
-        assert not held.eos or "text_config" in config
-        return
-    assert held.special.items() >= {
-        (index, held.special[index]) for index in (ends if isinstance(ends, list) else [ends])
-    }
-    if not isinstance(ends, list):
-        assert held.special[ends] == held.eos
+        tokenizer.files(TokenizerFamily(tokens=100, special={0: "<eos>"}, eos="<eos>"))
 
 
 def test_names_are_found_as_the_hub_finds_them() -> None:
-    assert hub_names.known("qwen/qwen2.5-7b") == "Qwen/Qwen2.5-7B"
-    assert hub_names.known("nobody/nothing") is None
+    assert hub_names.known_model_name("qwen/qwen2.5-7b") == "Qwen/Qwen2.5-7B"
+    assert hub_names.known_model_name("nobody/nothing") is None
 
 
 @pytest.mark.parametrize(
@@ -146,16 +127,16 @@ def test_names_are_found_as_the_hub_finds_them() -> None:
     ],
 )
 def test_a_mirror_or_a_fine_tuned_model_has_the_shapes_of_its_original(name: str, meant: str | None) -> None:
-    assert hub_names.known(name) == meant
+    assert hub_names.known_model_name(name) == meant
 
 
 def test_every_fine_tuned_model_names_a_known_one() -> None:
-    assert set(hub_names._FINE_TUNED.values()) <= set(models.MODELS)
+    assert set(hub_names.fine_tuned().values()) <= set(known_models())
 
 
 @pytest.mark.parametrize("name", ["qwen-2.5", "llama-3.1-chat", "opt"])
 def test_a_small_tokenizer_keeps_its_special_tokens(name: str) -> None:
-    family = families.FAMILIES[name]
+    family = tokenizer_families()[name]
     less, ids = make.small(family)
     assert less.tokens < 1400
     assert {ids[index]: text for index, text in family.special.items()} == less.special
@@ -163,7 +144,7 @@ def test_a_small_tokenizer_keeps_its_special_tokens(name: str) -> None:
 
 
 def test_a_thousand_special_tokens_leave_room_for_words() -> None:
-    less, ids = make.small(families.FAMILIES["mistral-small"])
+    less, ids = make.small(tokenizer_families()["mistral-small"])
     assert ids[999] == 999
     assert less.tokens == 2024
     assert len(json.loads(tokenizer.files(less)["tokenizer.json"])["model"]["vocab"]) == 2024
@@ -258,6 +239,6 @@ def test_a_configuration_without_a_tokenizer_gets_one_with_its_ids() -> None:
 )
 def test_the_vocabulary_proper_has_its_published_size(family: str, size: int) -> None:
     """``tokenizer.vocab_size``, up to which programs draw random tokens."""
-    own = json.loads(tokenizer.files(families.FAMILIES[family])["tokenizer.json"])
+    own = json.loads(tokenizer.files(tokenizer_families()[family])["tokenizer.json"])
     assert len(own["model"]["vocab"]) == size
     assert max(own["model"]["vocab"].values()) == size - 1

@@ -11,16 +11,7 @@ pytest.importorskip("transformers")
 
 import transformers
 
-from skeletons import make, parameters, translators
-
-#: In millions, as their cards have it.
-PUBLISHED = {"facebook/nllb-200-distilled-600M": 615, "facebook/mbart-large-50": 611}
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_a_translator_has_the_published_number_of_parameters(name: str) -> None:
-    model = parameters.build(make.loaded(dict(translators.MODELS[name][0])), "meta")
-    assert round(sum(parameter.numel() for parameter in model.parameters()) / 1e6) == PUBLISHED[name]
+from skeletons import make
 
 
 @pytest.mark.parametrize(

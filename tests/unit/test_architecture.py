@@ -36,7 +36,7 @@ SHARED = [
     "dsregress.probe.scenario",
     "skeletons.answers",
     "skeletons.hub_names",
-    "skeletons.models",
+    "skeletons.known_models",
     "vgpu.figures",
 ]
 

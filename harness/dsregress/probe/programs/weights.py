@@ -28,7 +28,8 @@ from dsregress.probe.programs.errors import NotHere
 from dsregress.probe.programs.skeletons import Skeletons
 from dsregress.probe.programs.unread import unread_weights
 from dsregress.probe.programs.unwritten import unwritten_weights
-from skeletons import hub_names, pipelines
+from skeletons.hub_names import known_model_name
+from skeletons.pipelines import known_pipeline_name
 from vgpu.error_chain import behind
 from vgpu.replacing import Patches
 
@@ -77,7 +78,7 @@ class LocalWeights:
                 real = Path(config).parent
                 whole = any(file.suffix in _WEIGHTS for file in real.iterdir())
                 self._folders[key] = None if whole and not self.skeletons.tiny else self.skeletons.of(str(real), name)
-            elif (known := hub_names.known(name) or pipelines.known(name)) is not None:
+            elif (known := known_model_name(name) or known_pipeline_name(name)) is not None:
                 self._folders[key] = self.skeletons.of(known, known)
             else:
                 raise NotHere(
