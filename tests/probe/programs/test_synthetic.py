@@ -44,7 +44,7 @@ def test_a_known_data_set_has_its_columns(name: str, configuration: str | None, 
 
 
 def test_every_known_column_can_be_made() -> None:
-    for known in (*known_data.TABLE.values(), known_data.ANY):
+    for known in (*known_data.known_datasets().values(), known_data.ANY):
         made = synthetic.table(known.columns, "name", "train", rows=3)
         assert {len(values) for values in made.values()} == {3}
 
