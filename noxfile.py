@@ -85,10 +85,10 @@ def report(session: nox.Session) -> None:
 
 
 @nox.session
-def matrix(session: nox.Session) -> None:
-    """Print the stacks as JSON for a CI matrix."""
+def stacks(session: nox.Session) -> None:
+    """List the stacks; with `-- --json -`, for a CI matrix."""
     install(session)
-    harness(session, "matrix", *session.posargs)
+    harness(session, "stacks", *session.posargs)
 
 
 @nox.session
@@ -146,7 +146,14 @@ def docs(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """What the harness itself costs."""
     install(session)
-    session.run("python", "-m", "dsregress.benchmarks", *session.posargs)
+    session.run("python", "-m", "tests.benchmarks", *session.posargs)
+
+
+@nox.session
+def accuracy(session: nox.Session) -> None:
+    """The simulation, compared with what others have measured on GPUs. Options after --, see `-- --help`."""
+    install(session)
+    with_its_exit_code(session, "tests.accuracy", *session.posargs)
 
 
 @nox.session
@@ -199,12 +206,17 @@ def pytest(session: nox.Session, *arguments: str) -> None:
 
 
 def harness(session: nox.Session, *arguments: str) -> None:
-    """Run a command of ours and end with its own exit code: nox itself would make 1 of a regression (1), a usage
-    error (2), a failure of the harness (3) and nothing measured (4) alike."""
+    """Run a command of ours."""
+    with_its_exit_code(session, "dsregress", *arguments)
+
+
+def with_its_exit_code(session: nox.Session, module: str, *arguments: str) -> None:
+    """Run a module and end with its own exit code: nox itself would make 1 of a regression (1), a usage error (2), a
+    failure of the harness (3) and nothing measured (4) alike."""
     try:
-        session.run("python", "-m", "dsregress", *arguments)
+        session.run("python", "-m", module, *arguments)
     except CommandFailed as failed:
         code = getattr(failed, "return_code", None)  # nox before 2026 has it in the text alone
         code = int(str(failed.reason).rpartition(" ")[2]) if code is None else code
-        session.log(f"`{arguments[0]}` ended with exit code {code}")
+        session.log(f"{module} ended with exit code {code}")
         sys.exit(code)

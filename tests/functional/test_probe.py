@@ -34,10 +34,10 @@ def test_all_else_in_the_release_that_has_the_fault(python_of: Callable[[str], s
 #: What programs use and no environment of the configuration has, and the tests that need it.
 PACKAGES = ("datasets", "diffusers", "pillow", "tiktoken")
 NEED_PACKAGES = (
-    "tests/probe/programs/test_data.py",
-    "tests/probe/programs/test_encodings.py",
-    "tests/probe/programs/test_images.py",
-    "tests/probe/programs/test_more_columns.py",
+    "tests/probe/programs/substitutes/test_synthetic_datasets.py",
+    "tests/probe/programs/substitutes/test_synthetic_encodings.py",
+    "tests/probe/programs/substitutes/test_synthetic_images.py",
+    "tests/probe/programs/substitutes/test_more_columns.py",
     "tests/skeletons/test_pipelines.py",
 )
 

@@ -87,6 +87,7 @@ class Project:
     variables: dict[str, str]
     work: Path  #: environments, shared by the tests so that each one is built once
     limit_s: float = LIMIT_S  #: for one command
+    program: tuple[str, ...] = (sys.executable, "-m", "dsregress")
 
     @property
     def results(self) -> Path:
@@ -120,7 +121,7 @@ class Project:
     def started(self, *arguments: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
         """The command, started in a new process session, as a terminal does. At the end of the block it is killed."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "dsregress", *arguments],
+            [*self.program, *arguments],
             cwd=self.folder,
             env={**self.variables, **variables},
             stdin=subprocess.DEVNULL,

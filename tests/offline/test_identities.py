@@ -55,9 +55,8 @@ def to_run(project: Project) -> dict[str, int]:
 def test_a_renamed_module_a_docstring_and_a_model_s_name_leave_all_results_stored(copied: Project) -> None:
     probe = harness_of(copied) / "probe"
     edit(probe / "meters" / "phases.py", '"""The three ways', '"""In other words: the three ways')
-    models = harness_of(copied).parent / "skeletons" / "tables" / "models"
     edit(
-        models / "llama.json",
+        harness_of(copied).parent / "skeletons" / "tables" / "models" / "llama.json",
         '"models": {',
         '"models": {"meta-llama/Llama-0": {"same_as": "meta-llama/Llama-2-7b-hf"},',
     )

@@ -31,7 +31,7 @@ def test_a_module_that_moved_is_known_by_its_new_path_too(monkeypatch: pytest.Mo
 
 def test_an_adapter_of_the_user_is_its_dotted_path() -> None:
     assert adapters.adapter_id("scenarios._ddp") == "scenarios._ddp"
-    assert adapters.import_adapter("xml.sax").__name__ == "xml.sax"
+    assert adapters.adapter_module("scenarios._ddp") == "scenarios._ddp"
 
 
 def test_a_scenario_may_name_an_adapter_of_the_project_either_way() -> None:

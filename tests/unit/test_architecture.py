@@ -25,10 +25,12 @@ BORDER = [
     *(f"dsregress.probe.border.{file.stem}" for file in sorted((PACKAGE / "probe" / "border").glob("[!_]*.py"))),
 ]
 
-#: What else of the probe the host imports: how workloads are declared, adapters by their ids, what keeps a program from its
-#: user's files, the tables of known models, and which torch can be measured.
+#: What else of the probe the host imports: how workloads are declared, adapters by their ids, factors, what keeps a program
+#: from its user's files, the tables of known models, and which torch can be measured.
 SHARED = [
     "dsregress.probe.adapters",
+    "dsregress.probe.factor",
+    "dsregress.probe.factors",
     "dsregress.probe.isolation",
     "dsregress.probe.launch_line",
     "dsregress.probe.oldest_torch",
@@ -37,6 +39,7 @@ SHARED = [
     "skeletons.answers",
     "skeletons.hub_names",
     "skeletons.known_models",
+    "vgpu.card_catalogue",
     "vgpu.figures",
 ]
 
@@ -52,8 +55,8 @@ READS_ENVIRON = {
 
 
 def host_files() -> list[Path]:
-    """All but the probe, and programs as people write them."""
-    return [file for file in PACKAGE.rglob("*.py") if not {"probe", "measured"} & set(file.relative_to(PACKAGE).parts)]
+    """All but the probe."""
+    return [file for file in PACKAGE.rglob("*.py") if "probe" not in file.relative_to(PACKAGE).parts]
 
 
 def _is_module(place: Path) -> bool:
@@ -143,3 +146,18 @@ def test_what_both_sides_import_is_standard_library_only(module: str) -> None:
         for name in names:
             top = name.split(".")[0]
             assert top in sys.stdlib_module_names or name.startswith(MEASURING), name
+
+
+def test_files_of_programs_have_names_of_their_own() -> None:
+    """A name says what the file has without its folder, anywhere in the project."""
+    names = [file.stem for file in SOURCE.rglob("*.py") if "measured" not in file.parts and file.stem[0] != "_"]
+    of_programs = [file.stem for file in (PACKAGE / "probe" / "programs").rglob("*.py") if file.stem[0] != "_"]
+    assert [name for name in of_programs if names.count(name) > 1] == []
+
+
+def test_tests_of_programs_lie_where_their_modules_do() -> None:
+    tests, modules = ROOT / "tests" / "probe" / "programs", PACKAGE / "probe" / "programs"
+    folders = {file.stem: file.parent.relative_to(modules) for file in modules.rglob("*.py") if file.stem[0] != "_"}
+    for test in tests.rglob("test_*.py"):
+        module = test.stem.removeprefix("test_")
+        assert folders.get(module, test.parent.relative_to(tests)) == test.parent.relative_to(tests), test

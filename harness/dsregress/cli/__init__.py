@@ -35,17 +35,15 @@ COMMANDS = {
     "recommend": "Choose the release to pin, from stored results.",
     "diagnose": "Look up an out-of-memory message or a traceback in the stored failures.",
     "upgrade": "Check whether the packages of a requirements file can be upgraded, from stored results.",
-    "accuracy": "Compare the simulation with published measurements on GPUs.",
     "report": "Report stored results, without measuring anything.",
     "bundle": "Pack a folder of results into one compressed file, to publish it.",
     "show": "Print stored measurements of cells.",
     "scenarios": "List scenarios, their variants and remedies.",
-    "stacks": "List the configured stacks and those with results.",
+    "stacks": "List the configured stacks and those with results; or print them as JSON for a CI matrix.",
     "env": "Build a stack's environment and print the path of its interpreter.",
     "skeleton": "Make a checkpoint without weights from a model's configuration.",
     "images": "List or remove the container images of stacks.",
     "clean": "Remove environments that no configured stack uses.",
-    "matrix": "Print the stacks of a run as JSON, for a CI matrix.",
 }
 
 #: The least exit code on which `git bisect run` stops.

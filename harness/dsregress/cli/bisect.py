@@ -39,7 +39,7 @@ from dsregress.versions.stacks import spelled
 @click.option("--all", "every", is_flag=True, help="Find every change: test every version between the ends.")
 @click.option("--repository", metavar="URL|PATH", help="Continue to the commit, in this clone of the framework.")
 @click.option(
-    "--rounds",
+    "--most-rounds",
     type=click.IntRange(timed.AT_ONCE, MOST_ROUNDS),
     default=timed.MOST_ROUNDS,
     show_default=True,
@@ -59,7 +59,7 @@ def command(
     fixed: bool,
     every: bool,
     repository: str | None,
-    rounds: int,
+    most_rounds: int,
     searched: options.SearchedPackage,
     results: str | None,
     json_file: str | None,
@@ -72,12 +72,14 @@ def command(
 
     \b
     Examples:
-      bisect --scenario llama_zero3_backward --variant gradient_checkpointing=non_reentrant --good 0.15.0 --bad 0.16.4
-      bisect --scenario llama_zero3_backward --bad 0.16.4 --good 0.16.9 --fixed --metric backward.device_retained_bytes
-      bisect 0.15.0..0.16.9 --scenario llama_zero3_backward --variant gradient_checkpointing=non_reentrant --all
-      bisect --good 0.15.4 --bad 0.16.0 --scenario llama_zero3_backward --repository ~/src/DeepSpeed
-      bisect --package transformers --good 4.48.3 --bad 4.57.6 --scenario qwen_zero3_backward --metric outcome
-      bisect --package trl 0.22.0..0.24.0 --scenario trl_qwen2_5_7b_lora --device sim
+      dsregress bisect --scenario llama_zero3_backward --variant gradient_checkpointing=non_reentrant \\
+          --good 0.15.0 --bad 0.16.4
+      dsregress bisect --scenario llama_zero3_backward --bad 0.16.4 --good 0.16.9 --fixed \\
+          --metric backward.device_retained_bytes
+      dsregress bisect 0.15.0..0.16.9 --scenario llama_zero3_backward --variant gradient_checkpointing=non_reentrant --all
+      dsregress bisect --good 0.15.4 --bad 0.16.0 --scenario llama_zero3_backward --repository ~/src/DeepSpeed
+      dsregress bisect --package transformers --good 4.48.3 --bad 4.57.6 --scenario qwen_zero3_backward --metric outcome
+      dsregress bisect --package trl 0.22.0..0.24.0 --scenario trl_qwen2_5_7b_lora --device sim
 
     \b
     Exit codes: 0 found, or nothing changes; 2 the ends cannot be searched (swapped, equal, without a difference,
@@ -101,7 +103,7 @@ def command(
         every=every,
         is_span=span is not None,
         repository=repository,
-        most_rounds=rounds,
+        most_rounds=most_rounds,
     )
     listed = bisection.list_candidates(request, settings, installer)
     cell = one_cell(settings, listed.versions[0].stack, workload, program)

@@ -41,7 +41,7 @@ _MOST_READ = 4 << 20
     metavar="NAME",
     help="A workload like yours. Its model and sequence length explain sizes in the message.",
 )
-@options.program_beside_ranks_options
+@options.program_option
 @options.results_option
 @options.json_option
 @options.language_option
@@ -65,10 +65,10 @@ def command(
 
     \b
     Examples:
-      diagnose crash.txt
-      diagnose crash.txt --scenario llamafactory_dpo_v100
-      diagnose crash.txt --program 'torchrun train.py --model Qwen/Qwen2.5-7B'
-      srun ... 2>&1 | tee log; diagnose log --gpu A800-80G
+      dsregress diagnose crash.txt
+      dsregress diagnose crash.txt --scenario llamafactory_dpo_v100
+      dsregress diagnose crash.txt --program 'torchrun train.py --model Qwen/Qwen2.5-7B'
+      srun ... 2>&1 | tee log; dsregress diagnose log --gpu A800-80G
     """
     text = _read(file)
     crash = crashes.read(text)
@@ -95,7 +95,7 @@ def command(
         scenario=scenario or "",
     )
     write_answer(
-        lambda: say(diagnose_report.as_text(answer)),
+        lambda: diagnose_report.as_text(answer, say),
         (json_file, lambda: diagnose_report.as_json(answer)),
     )
     return EXIT_OK if answer.is_known else EXIT_NOTHING_MEASURED

@@ -76,10 +76,10 @@ def command(
 
     \b
     Examples:
-      explain 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu
-      explain '*deepspeed0.16.4/llama3_70b*' --moment 'backward.*'
-      explain 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu --against 0.15.0
-      explain 0.16.4/llama_zero3_backward/base/cpu --against 0.16.8 --svg step.svg --json who.json
+      dsregress explain 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu
+      dsregress explain '*deepspeed0.16.4/llama3_70b*' --moment 'backward.*'
+      dsregress explain 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu --against 0.15.0
+      dsregress explain 0.16.4/llama_zero3_backward/base/cpu --against 0.16.8 --svg step.svg --json who.json
 
     \b
     Exit codes: 0 explained, 2 no such cell, 3 the harness failed, 4 the run gave no explanation.

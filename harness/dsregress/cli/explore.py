@@ -56,9 +56,9 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
 
     \b
     Examples:
-      explore --deepspeed 0.18.2,0.18.3
-      explore --deepspeed 0.15.4,0.16.0 --budget 2h --seed 1
-      explore --transformers 4.48.0,4.48.1 --budget 10m
+      dsregress explore --deepspeed 0.18.2,0.18.3
+      dsregress explore --deepspeed 0.15.4,0.16.0 --budget 2h --seed 1
+      dsregress explore --transformers 4.48.0,4.48.1 --budget 10m
 
     \b
     Exit codes: 0 no difference, 1 a fault that only one of them has, 2 not two releases, 4 nothing was measured. Ctrl-C ends

@@ -161,11 +161,12 @@ def command(
 
     \b
     Examples:
-      fit llama3_70b_zero3 --gpu A800-80G --ranks 16,32,64 --deepspeed 0.15.0,0.16.4,0.16.8
-      fit --program 'torchrun train.py --model qwen' --gpu H100-80G --ranks 8,16
-      fit llama3_70b_zero3 --gpu A100-80G,H200 --max-layers 160
-      fit llama3_70b_zero3 --gpu H100-80G --seq 2048..65536
-      fit openrlhf_ppo_sharding --gpu A100-80G --ranks 2,4,8 --variant zero_stage=2 --variant zero_stage=3 --svg curve.svg
+      dsregress fit llama3_70b_zero3 --gpu A800-80G --ranks 16,32,64 --deepspeed 0.15.0,0.16.4,0.16.8
+      dsregress fit --program 'torchrun train.py --model qwen' --gpu H100-80G --ranks 8,16
+      dsregress fit llama3_70b_zero3 --gpu A100-80G,H200 --max-layers 160
+      dsregress fit llama3_70b_zero3 --gpu H100-80G --seq 2048..65536
+      dsregress fit openrlhf_ppo_sharding --gpu A100-80G --ranks 2,4,8 --variant zero_stage=2 --variant zero_stage=3 \\
+          --svg curve.svg
     """
     settings = options.load_settings(results=results)
     if program is not None:

@@ -18,7 +18,7 @@ import msgspec
 
 from dsregress.advice.capacity import OVERHEAD_BYTES
 from dsregress.advice.gpus import Card, card
-from dsregress.config.settings import FailOn, Settings, load
+from dsregress.config.settings import MOST_ROUNDS, FailOn, Settings, load
 from dsregress.errors import UsageError
 from dsregress.model import AXES
 from dsregress.report.comparison.exports import FORMATS
@@ -282,13 +282,13 @@ def _program(*, line: str | None, ranks: int | None = None, **options: Any) -> P
 
 
 _DEFAULTS = Program(line="", folder="")
-_PROGRAM = [
-    click.Option(
-        ["--program", "line"],
-        metavar="LINE",
-        help="Your own training program instead of a scenario, given by its launch line: 'torchrun train.py --model qwen', "
-        "'accelerate launch ...', 'deepspeed ...', 'trl sft ...', 'llamafactory-cli train x.yaml'.",
-    ),
+_LINE = click.Option(
+    ["--program", "line"],
+    metavar="LINE",
+    help="Your own training program instead of a scenario, given by its launch line: 'torchrun train.py --model qwen', "
+    "'accelerate launch ...', 'deepspeed ...', 'trl sft ...', 'llamafactory-cli train x.yaml'.",
+)
+_RUNNING = [
     click.Option(
         ["--rank"],
         default=_DEFAULTS.rank,
@@ -329,10 +329,13 @@ _GPU = click.Option(
 )
 
 #: ``--program`` and its companions; passes ``program: Program | None``.
-program_options = _group("program", _program, [_PROGRAM[0], _RANKS, _GPU, *_PROGRAM[1:]])
+program_options = _group("program", _program, [_LINE, _RANKS, _GPU, *_RUNNING])
 
 #: The same for a command with options ``--ranks`` and ``--gpu`` of its own.
-program_beside_ranks_options = _group("program", _program, _PROGRAM)
+program_beside_ranks_options = _group("program", _program, [_LINE, *_RUNNING])
+
+#: ``--program`` alone, for a command that runs nothing: it finds what was measured of a program.
+program_option = _group("program", _program, [_LINE])
 
 #: ``--package``, ``--stack``, ``--with``, and the version of each other package; passes ``searched: SearchedPackage``.
 searched_options = _group(
@@ -395,6 +398,12 @@ def fixed_option(help: str) -> Callable[[_Command], _Command]:
     return _group("fixed", lambda others: _versions({}, others), [with_option(help)])
 
 
+rounds_option = click.option(
+    "--rounds",
+    type=click.IntRange(0, MOST_ROUNDS),
+    metavar="N",
+    help="A fixed number of timed rounds per cell; 0 for no timing. Default: as many as a verdict needs.",
+)
 results_option = click.option("--results", metavar="DIR", help="Folder of results, or a bundle to read.")
 json_option = click.option("--json", "json_file", type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout).")
 markdown_option = click.option(

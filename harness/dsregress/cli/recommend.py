@@ -27,7 +27,7 @@ from dsregress.wording.language import Say
 
 @click.command("recommend")
 @click.argument("scenario", required=False)
-@options.program_beside_ranks_options
+@options.program_option
 @options.card_option("The card that the workload has to fit, e.g. A800-80G. Default: the scenario's.")
 @click.option(
     "--variant",
@@ -64,9 +64,10 @@ def command(
 
     \b
     Examples:
-      recommend llama3_70b_zero3 --gpu A800-80G
-      recommend llama3_70b_zero3 --gpu A800-80G --deepspeed '>=0.16,<0.17'
-      recommend llama_zero3_backward --variant zero_stage=2 --results results/2026-11-21.jsonl.gz --fail-on memory,crash
+      dsregress recommend llama3_70b_zero3 --gpu A800-80G
+      dsregress recommend llama3_70b_zero3 --gpu A800-80G --deepspeed '>=0.16,<0.17'
+      dsregress recommend llama_zero3_backward --variant zero_stage=2 \\
+          --results results/2026-11-21.jsonl.gz --fail-on memory,crash
     """
     settings = options.load_settings(results=results, fail_on=fail_on)
     scenario = workloads.measured(scenario, program, settings)
@@ -109,7 +110,7 @@ def command(
     advice = recommend.advise(question, declared, comparison, package, compared, missing)
     lines = again.commands(advice)
     write_answer(
-        lambda: say(recommend_report.as_text(advice, lines)),
+        lambda: recommend_report.as_text(advice, lines, say),
         (json_file, lambda: recommend_report.as_json(advice, lines)),
     )
     return exit_code(advice)

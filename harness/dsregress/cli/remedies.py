@@ -13,7 +13,6 @@ from dsregress.cli.output import exit_code_of, write_answer
 from dsregress.cli.progress import Progress
 from dsregress.cli.stored import published_results, stored_stacks
 from dsregress.cli.workload import declared_scenario
-from dsregress.config.settings import MOST_ROUNDS
 from dsregress.envs import hardware
 from dsregress.errors import NothingMeasured, UsageError
 from dsregress.probe.scenario import DEVICES, Scenario
@@ -41,9 +40,7 @@ from dsregress.run.workloads import Program
 )
 @options.stack_options
 @options.overhead_option
-@click.option(
-    "--rounds", type=click.IntRange(0, MOST_ROUNDS), metavar="N", help="Timed rounds per case, if it is timed."
-)
+@options.rounds_option
 @click.option("--fresh", is_flag=True, help="Run everything again, even if results are stored.")
 @options.results_option
 @options.json_option
@@ -72,9 +69,9 @@ def command(
 
     \b
     Examples:
-      remedies llama3_70b_zero3 --gpu A800-80G --deepspeed 0.16.4
-      remedies llama3_70b_zero3 --gpu A100-80G --ranks 64 --deepspeed 0.16.4,0.16.8 --markdown remedies.md
-      remedies llama3_70b_zero3 --variant gradient_checkpointing=reentrant --deepspeed latest
+      dsregress remedies llama3_70b_zero3 --gpu A800-80G --deepspeed 0.16.4
+      dsregress remedies llama3_70b_zero3 --gpu A100-80G --ranks 64 --deepspeed 0.16.4,0.16.8 --markdown remedies.md
+      dsregress remedies llama3_70b_zero3 --variant gradient_checkpointing=reentrant --deepspeed latest
     """
     settings = options.load_settings(results=results, rounds=rounds)
     if program is not None:

@@ -34,8 +34,8 @@ def command(pattern: str, results: str | None) -> None:
 
     \b
     Examples:
-      show '*deepspeed0.16.4/llama*'
-      show '*/gradient_checkpointing=non_reentrant/cpu'
+      dsregress show '*deepspeed0.16.4/llama*'
+      dsregress show '*/gradient_checkpointing=non_reentrant/cpu'
     """
     settings = options.load_settings(results=results)
     store = Store(settings.results)

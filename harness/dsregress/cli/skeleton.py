@@ -31,9 +31,9 @@ def command(config: str, out: str, tiny: bool, stacks: options.StackOptions) -> 
 
     \b
     Examples:
-      skeleton Qwen/Qwen2.5-7B --out qwen
-      skeleton my-model/config.json --out mine --transformers 4.57.6
-      skeleton meta-llama/Llama-3.1-70B --tiny --out small
+      dsregress skeleton Qwen/Qwen2.5-7B --out qwen
+      dsregress skeleton my-model/config.json --out mine --transformers 4.57.6
+      dsregress skeleton meta-llama/Llama-3.1-70B --tiny --out small
     """
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

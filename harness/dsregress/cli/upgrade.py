@@ -52,7 +52,7 @@ _BESIDES = ("trl",)
     "stay. Default: the latest of each package.",
 )
 @click.option("--scenario", metavar="NAME", help="Your kind of training. Default: all stored results.")
-@options.program_beside_ranks_options
+@options.program_option
 @options.card_option("The card that jobs have to fit, e.g. A800-80G. Default: each scenario's.")
 @options.results_option
 def command(
@@ -74,8 +74,8 @@ def command(
 
     \b
     Examples:
-      upgrade --from requirements.txt
-      upgrade --from uv.lock --to 0.19.8 --scenario llama3_70b_zero3 --gpu A800-80G
+      dsregress upgrade --from requirements.txt
+      dsregress upgrade --from uv.lock --to 0.19.8 --scenario llama3_70b_zero3 --gpu A800-80G
       pip freeze | dsregress upgrade --from -
     """
     settings = options.load_settings(results=results)

@@ -13,6 +13,7 @@ import msgspec
 from dsregress.compare.comparison import Cells, ChangedSetting, DetailOf
 from dsregress.compare.metrics import CONFIGURATION, WARNINGS
 from dsregress.compare.pairs import Pair, finding
+from dsregress.messages import SEMICOLON, joined, message, name_list, plural_message
 from dsregress.model import Finding
 from dsregress.probe.border.wire import Detail
 from dsregress.wording.quantities import listing, plural, shortened
@@ -178,17 +179,28 @@ def _changed(workloads: Sequence[str], stack: str, key: str, value: str, baselin
         unit="",
         significant=True,
         relevant=True,
-        message=f"{key} is {shortened(value, 60)}, was {shortened(baseline, 60)}",
+        sentence=message(
+            "{key} is {now}, was {before}", key=key, now=shortened(value, 60), before=shortened(baseline, 60)
+        ),
         evidence=(_in(workloads),),
     )
 
 
 def _moved(stack: str, workload: str, added: Iterable[str], removed: Iterable[str]) -> Finding:
     new, gone = sorted(added), sorted(removed)
-    parts = [
-        *((f"{plural(len(new), 'new setting')}: {listing(new)}",) if new else ()),
-        *((f"{plural(len(gone), 'setting')} removed: {listing(gone)}",) if gone else ()),
-    ]
+    parts = []
+    if new:
+        names = name_list(new)
+        parts.append(
+            plural_message("{count:,} new setting: {names}", "{count:,} new settings: {names}", len(new), names=names)
+        )
+    if gone:
+        names = name_list(gone)
+        parts.append(
+            plural_message(
+                "{count:,} setting removed: {names}", "{count:,} settings removed: {names}", len(gone), names=names
+            )
+        )
     return finding(
         stack,
         workload,
@@ -201,7 +213,7 @@ def _moved(stack: str, workload: str, added: Iterable[str], removed: Iterable[st
         unit="",
         significant=True,
         relevant=False,
-        message="; ".join(parts),
+        sentence=joined(SEMICOLON, parts),
     )
 
 
@@ -218,7 +230,7 @@ def _warning(workloads: Sequence[str], stack: str, signature: str) -> Finding:
         unit="",
         significant=True,
         relevant=True,
-        message=f"new warning: {shortened(signature)}",
+        sentence=message("new warning: {warning}", warning=shortened(signature)),
         evidence=(_in(workloads),),
     )
 

@@ -10,8 +10,10 @@ from dsregress.compare.metrics import BY_NAME, COLLECTIVE_COUNT, Metric
 from dsregress.compare.pairs import Pair
 from dsregress.compare.readings import Exact, WorstRank, collectives_by_kind, differing, largest_phase, worst_rank
 from dsregress.config.thresholds import Thresholds
+from dsregress.messages import Message, Text, message
 from dsregress.model import Finding
 from dsregress.probe.border.wire import Detail
+from dsregress.wording.names import stage_words
 from dsregress.wording.quantities import quantity, share
 
 
@@ -26,7 +28,7 @@ class Difference(msgspec.Struct, frozen=True):
     baseline: float
     rank: int
     relevant: bool
-    message: str
+    sentence: Message
     evidence: tuple[str, ...]
 
 
@@ -40,10 +42,10 @@ def differences(own: Exact, base: Exact, thresholds: Thresholds) -> list[Differe
             continue
         relevant = metric.relevant(mine.value, theirs.value, thresholds)
         evidence = _evidence(metric, phase, mine, theirs, own, base) if relevant else ()
-        message = _message(metric, phase, mine, theirs.value)
+        sentence = change_text(metric, phase, mine.value, theirs.value)
         found.append(
             Difference(
-                metric.name, phase, metric.unit, mine.value, theirs.value, mine.rank, relevant, message, evidence
+                metric.name, phase, metric.unit, mine.value, theirs.value, mine.rank, relevant, sentence, evidence
             )
         )
     return found
@@ -73,23 +75,20 @@ def finding(pair: Pair, difference: Difference) -> Finding:
         unit=difference.unit,
         significant=True,
         relevant=difference.relevant,
-        message=difference.message,
+        sentence=difference.sentence,
         rank=difference.rank,
         evidence=difference.evidence,
     )
 
 
-def _message(metric: Metric, phase: str, mine: WorstRank, baseline: float) -> str:
-    value = mine.value
-    subject = "a step" if metric.is_for_all_phases else phase
-    return f"{change(metric, subject, value, baseline)}, rank {mine.rank}"
-
-
-def change(metric: Metric, subject: str, value: float, before: float, than: str = "") -> str:
+def change_text(metric: Metric, phase: str, value: float, before: float, than: Text = "") -> Message:
     """Return the change in words: ``backward holds 2 MiB more after it ends than 0.15.0 (+50 %): 4 MiB -> 6 MiB``."""
-    text = metric.phrase.of_subject(subject, metric.size(abs(value - before)), more=value > before)
-    text += f" than {than}" if than else ""
-    return f"{text} ({share(value, before)}): {metric.size(before)} -> {metric.size(value)}"
+    subject = message("a step") if metric.is_for_all_phases else stage_words(phase)
+    changed = metric.phrase.of_subject(subject, metric.size(abs(value - before)), more=value > before)
+    if than:
+        changed = message("{change} than {release}", change=changed, release=than)
+    sizes = {"before": metric.size(before), "now": metric.size(value)}
+    return message("{change} ({share}): {before} -> {now}", change=changed, share=share(value, before), **sizes)
 
 
 def headline_order(found: Finding) -> tuple[int, int, float]:

@@ -22,7 +22,7 @@ from dsregress.compare.pairs import Pair, ResultIndex, left_out, why_not
 from dsregress.compare.readings import Exact
 from dsregress.compare.releases import in_version_order
 from dsregress.config.thresholds import Thresholds
-from dsregress.model import Finding, MachineFault, Outcome, Passed, Result, Stack
+from dsregress.model import Finding, MachineFault, Outcome, OutOfMemory, Passed, Result, Stack, TimedOut
 from dsregress.wording.names import outcome_text
 
 #: Differences below the thresholds are listed up to this many, and counted beyond.
@@ -201,6 +201,11 @@ def _cannot(pair: Pair) -> str:
 def _ended(result: Result) -> str:
     """Return how a result that did not pass ended, as the end of a sentence."""
     text = outcome_text(result.outcome)
-    if isinstance(result.outcome, MachineFault):
-        return f"was {text}"
-    return f"ran {text}" if text.startswith("out of memory") else f"gave {text}" if text.startswith("no sign") else text
+    match result.outcome:
+        case MachineFault():
+            return f"was {text}"
+        case OutOfMemory():
+            return f"ran {text}"
+        case TimedOut(working=False):
+            return f"gave {text}"
+    return text

@@ -23,7 +23,7 @@ def finite_steps(
             yield step, own, other
 
 
-def of_model(model: str, text: str) -> str:
+def text_of_model(model: str, text: str) -> str:
     """Return ``critic: text``, or the text alone if only one model trains."""
     return f"{model}: {text}" if model else text
 

@@ -12,6 +12,7 @@ from operator import attrgetter
 import msgspec
 
 from dsregress.config.thresholds import Thresholds
+from dsregress.messages import Message, Text, message
 from dsregress.probe.border.wire import OCCASIONS, PHASES
 from dsregress.wording.quantities import quantity
 from vgpu.figures import PhaseReading
@@ -33,25 +34,21 @@ class Direction(Enum):
 class Phrase(msgspec.Struct, frozen=True, kw_only=True):
     """The wording of a difference: "backward holds 2 MiB more after it ends"."""
 
-    verb: str  #: in the plural
-    noun: str = ""  #: follows the size: more "host memory"
-    more: str = "more"
-    less: str = "less"
-    is_count: bool = False  #: the noun says what is counted, so the size needs no unit
+    more: Message  #: has ``{subject}`` and ``{size}``
+    less: Message
+    noun: str = "memory"  #: what is held
+    is_count: bool = False  #: the messages say what is counted, so the size needs no unit
     after: bool = False  #: measured when the phase has ended, not in it
 
-    def of_subject(self, subject: str, size: str, *, more: bool) -> str:
+    def of_subject(self, subject: Text, size: str, *, more: bool) -> Message:
         """Return the sentence about a subject: ``backward holds 2 MiB more after it ends``."""
-        end = " after it ends" if self.after else ""
-        return f"{subject} {self._singular} {self._change(size, more=more)}{end}"
+        return (self.more if more else self.less).with_values(subject=subject, size=size)
 
-    def _change(self, size: str, *, more: bool) -> str:
-        return " ".join(filter(None, (size, self.more if more else self.less, self.noun)))
 
-    @property
-    def _singular(self) -> str:
-        verb, *rest = self.verb.split(" ", 1)
-        return " ".join((f"{verb}{'es' if verb.endswith('ch') else 's'}", *rest))
+_DIFFERS = Phrase(
+    more=message("{subject} differs by {size} more"),
+    less=message("{subject} differs by {size} less"),
+)
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,8 +75,9 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Among findings of a family that are about as large, the lowest is the headline: it explains the others.
     headline_order: int = 0
-    phrase: Phrase = Phrase(verb="differ by")  #: how a difference from the baseline reads
-    wrong: str = ""  #: an oracle's words for a value above 1
+    phrase: Phrase = _DIFFERS  #: how a difference from the baseline reads
+    wrong: Text = ""  #: an oracle's words for a value above 1
+    symptom: Text = ""  #: the same after the name of what has it
 
     heading: str = ""  #: over a column of a table
     moment: str = ""  #: the moment, in words, for which ``explain`` names the holders; empty: none
@@ -173,7 +171,7 @@ def _work(
     )
 
 
-def _error(name: str, title: str, phase: str, wrong: str) -> Metric:
+def _error(name: str, title: str, phase: str, wrong: Text, symptom: Text) -> Metric:
     """Return a metric of the distance from the truth, read from the field of `dsregress.probe.border.wire.Numerics` with its
     name."""
     return Metric(
@@ -185,6 +183,7 @@ def _error(name: str, title: str, phase: str, wrong: str) -> Metric:
         fails="numerics",
         finding_phase=phase,
         wrong=wrong,
+        symptom=symptom,
     )
 
 
@@ -218,7 +217,10 @@ def _reported(name: str, title: str, unit: str = "", *, exact: bool = True, phas
 DEVICE_PEAK = _memory(
     "device_peak_bytes",
     "peak of device memory",
-    Phrase(verb="peak", more="higher", less="lower"),
+    Phrase(
+        more=message("{subject} peaks {size} higher"),
+        less=message("{subject} peaks {size} lower"),
+    ),
     phases=_PEAK_PHASES,
     headline_order=2,
     heading="peak",
@@ -227,7 +229,11 @@ DEVICE_PEAK = _memory(
 DEVICE_RETAINED = _memory(
     "device_retained_bytes",
     "device memory held after it ends",
-    Phrase(verb="hold", after=True),
+    Phrase(
+        more=message("{subject} holds {size} more after it ends"),
+        less=message("{subject} holds {size} less after it ends"),
+        after=True,
+    ),
     phases=_RETAINED_PHASES,
     headline_order=0,
     heading="held",
@@ -236,7 +242,10 @@ DEVICE_RETAINED = _memory(
 HOST_PEAK = _memory(
     "host_peak_bytes",
     "peak of host memory",
-    Phrase(verb="peak", more="higher", less="lower", noun="in host memory"),
+    Phrase(
+        more=message("{subject} peaks {size} higher in host memory"),
+        less=message("{subject} peaks {size} lower in host memory"),
+    ),
     phases=_PEAK_PHASES,
     headline_order=3,
     heading="host peak",
@@ -245,7 +254,12 @@ HOST_PEAK = _memory(
 HOST_RETAINED = _memory(
     "host_retained_bytes",
     "host memory held after it ends",
-    Phrase(verb="hold", noun="host memory", after=True),
+    Phrase(
+        more=message("{subject} holds {size} more host memory after it ends"),
+        less=message("{subject} holds {size} less host memory after it ends"),
+        noun="host memory",
+        after=True,
+    ),
     phases=_RETAINED_PHASES,
     headline_order=1,
     heading="host held",
@@ -254,7 +268,10 @@ HOST_RETAINED = _memory(
 RESERVED_PEAK = _memory(
     "reserved_peak_bytes",
     "peak of reserved device memory",
-    Phrase(verb="reserve", noun="device memory"),
+    Phrase(
+        more=message("{subject} reserves {size} more device memory"),
+        less=message("{subject} reserves {size} less device memory"),
+    ),
     phases=_PEAK_PHASES,
     headline_order=4,
     is_for_all_phases=True,
@@ -262,7 +279,10 @@ RESERVED_PEAK = _memory(
 SMALLEST_CARD = _memory(
     "smallest_card_bytes",
     "smallest card that completes the step",
-    Phrase(verb="need a card with", noun="memory"),
+    Phrase(
+        more=message("{subject} needs a card with {size} more memory"),
+        less=message("{subject} needs a card with {size} less memory"),
+    ),
     phases=_PEAK_PHASES,
     headline_order=5,
     is_for_all_phases=True,
@@ -285,7 +305,11 @@ HOST_CALLS = _work(
     "Python and C calls",
     "calls",
     "host work",
-    Phrase(verb="make", noun="Python and C calls", less="fewer", is_count=True),
+    Phrase(
+        more=message("{subject} makes {size} more Python and C calls"),
+        less=message("{subject} makes {size} fewer Python and C calls"),
+        is_count=True,
+    ),
     floor=lambda thresholds: thresholds.host_calls,
     share=lambda thresholds: thresholds.host_calls_share,
     heading="calls",
@@ -295,7 +319,11 @@ OP_LAUNCHES = _work(
     "operations launched",
     "launches",
     "host work",
-    Phrase(verb="launch", noun="operations", less="fewer", is_count=True),
+    Phrase(
+        more=message("{subject} launches {size} more operations"),
+        less=message("{subject} launches {size} fewer operations"),
+        is_count=True,
+    ),
     floor=lambda thresholds: thresholds.op_launches,
     share=lambda thresholds: thresholds.op_launches_share,
 )
@@ -304,7 +332,10 @@ FLOPS = _work(
     "floating-point operations",
     "operations",
     "compute",
-    Phrase(verb="compute"),
+    Phrase(
+        more=message("{subject} computes {size} more"),
+        less=message("{subject} computes {size} less"),
+    ),
     floor=lambda thresholds: thresholds.flops,
     share=lambda thresholds: thresholds.flops_share,
 )
@@ -313,7 +344,11 @@ COLLECTIVE_COUNT = _work(
     "collectives",
     "collectives",
     "communication",
-    Phrase(verb="issue", noun="collectives", less="fewer", is_count=True),
+    Phrase(
+        more=message("{subject} issues {size} more collectives"),
+        less=message("{subject} issues {size} fewer collectives"),
+        is_count=True,
+    ),
     read=lambda reading: sum(count for count, _ in reading.collectives.values()),
     floor=lambda thresholds: thresholds.collective_count,
     share=lambda thresholds: thresholds.collective_count_share,
@@ -324,7 +359,10 @@ COLLECTIVE_BYTES = _work(
     "bytes in collectives",
     "bytes",
     "communication",
-    Phrase(verb="move", noun="in collectives"),
+    Phrase(
+        more=message("{subject} moves {size} more in collectives"),
+        less=message("{subject} moves {size} less in collectives"),
+    ),
     read=lambda reading: sum(nbytes for _, nbytes in reading.collectives.values()),
     floor=lambda thresholds: thresholds.collective_bytes,
     share=lambda thresholds: thresholds.collective_bytes_share,
@@ -339,7 +377,10 @@ STEP_TIME = Metric(
     exact=False,
     floor=lambda thresholds: thresholds.time_s,
     share=lambda thresholds: thresholds.time_share,
-    phrase=Phrase(verb="take", more="times as long", less="times as long"),
+    phrase=Phrase(
+        more=message("{subject} takes {size} times as long"),
+        less=message("{subject} takes {size} times as long"),
+    ),
 )
 #: Summed over all ranks and threads. Used if wall time, which includes other programs' work, cannot tell two stacks apart.
 PROCESSOR_TIME = Metric(
@@ -352,22 +393,33 @@ PROCESSOR_TIME = Metric(
     exact=False,
     floor=STEP_TIME.floor,
     share=STEP_TIME.share,
-    phrase=Phrase(verb="take", more="times as much processor time", less="times as much processor time"),
+    phrase=Phrase(
+        more=message("{subject} takes {size} times as much processor time"),
+        less=message("{subject} takes {size} times as much processor time"),
+    ),
 )
 INIT_TIME = _reported("init_s", "time of init", "s", exact=False)
 IMPORT_TIME = _reported("import_s", "time of import", "s", exact=False)
-LOSS_ERROR = _error("loss_error", "distance of the loss from plain PyTorch", "forward", "the loss is wrong")
+LOSS_ERROR = _error(
+    "loss_error",
+    "distance of the loss from plain PyTorch",
+    "forward",
+    message("the loss is wrong"),
+    message("loss is wrong"),
+)
 GRADIENT_NORM_ERROR = _error(
     "gradient_norm_error",
     "distance of the gradient norm from plain PyTorch",
     "backward",
-    "the gradient norm is wrong",
+    message("the gradient norm is wrong"),
+    message("gradient norm is wrong"),
 )
 PARAMETER_ERROR = _error(
     "parameter_error",
     "distance of the updated parameters from plain PyTorch",
     "step",
-    "the updated parameters are wrong",
+    message("the updated parameters are wrong"),
+    message("updated parameters are wrong"),
 )
 #: For programs, whose true results are unknown: see `dsregress.compare.training`.
 TRAINING_DIFFERENCE = _from_baseline(

@@ -35,7 +35,7 @@ class Measured(msgspec.Struct, frozen=True):
     compared: Mapping[str, Collection[str]]  #: workload -> the stacks that were compared with the baseline
 
 
-#: Prefix of a Trainer's settings, whose defaults its releases choose (`dsregress.probe.programs.trainer_settings`).
+#: Prefix of a Trainer's settings, whose defaults its releases choose (`dsregress.probe.programs.watch.trainer_settings`).
 _TRAINER = "trainer."
 
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from dsregress.compare.metrics import SAVED_DIFFERENCE
 from dsregress.compare.pairs import Pair
+from dsregress.messages import SEMICOLON, Message, joined, message, plural_message
 from dsregress.model import Finding
 from dsregress.probe.border.wire import SavedTensors
-from dsregress.wording.quantities import plural
 
 #: How far means of values may be apart, relative to the larger: training is compared by itself.
 MEAN_TOLERANCE = 0.05
@@ -23,15 +23,14 @@ _NEAR_ZERO = 1e-6
 #: Most tensors named in the message, and in the evidence.
 _MOST_NAMED, _MOST_EVIDENCE = 1, 20
 
-#: The beginning of the message of such a finding.
-SAVES_OTHERWISE = "saved checkpoint differs from the baseline: "
+_SAVES_OTHERWISE = message("saved checkpoint differs from the baseline")
 
-_VALUES = "with other values"
+_NOT_SAVED, _VALUES = message("not saved"), message("with other values")
 
 
 class _ChangedTensors(NamedTuple):
     tensors: int  #: how many
-    what: str  #: ``in another shape``
+    what: Message  #: ``in another shape``
     example: str
 
 
@@ -49,7 +48,15 @@ def judge(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
     likewise = [one for one in changed if one.what == worst.what]
     total, so_many = sum(one.tensors for one in changed), sum(one.tensors for one in likewise)
     examples = ", ".join(one.example for one in likewise[:_MOST_NAMED])
-    more = f"; {total - so_many} differ otherwise" if total > so_many else ""
+    sentence = plural_message(
+        "{changed} of {count:,} tensor {how} ({examples})",
+        "{changed} of {count:,} tensors {how} ({examples})",
+        saved,
+        changed=so_many,
+        how=worst.what,
+        examples=examples,
+    )
+    others = [message("{others} differ otherwise", others=total - so_many)] if total > so_many else []
     finding = pair.finding(
         metric=SAVED_DIFFERENCE.name,
         phase=SAVED_DIFFERENCE.finding_phase,
@@ -60,7 +67,8 @@ def judge(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
         unit=SAVED_DIFFERENCE.unit,
         significant=True,
         relevant=True,
-        message=f"{SAVES_OTHERWISE}{so_many} of {plural(saved, 'tensor')} {worst.what} ({examples}){more}",
+        claim=_SAVES_OTHERWISE,
+        sentence=joined(SEMICOLON, (sentence, *others)),
         evidence=tuple(f"{one.tensors} {one.what}: {one.example}" for one in changed[:_MOST_EVIDENCE]),
     )
     return [finding]
@@ -75,18 +83,18 @@ def _changed(own: Sequence[SavedTensors], base: Sequence[SavedTensors]) -> Itera
         candidates = mine.get(theirs.name, [])
         alike = [one for one in candidates if (one.dtype, one.shape) == (theirs.dtype, theirs.shape)]
         if not candidates:
-            yield _ChangedTensors(theirs.count, "not saved", theirs.name)
+            yield _ChangedTensors(theirs.count, _NOT_SAVED, theirs.name)
         elif not alike or len(candidates) != known.count(theirs.name):
             other = next((one for one in candidates if one.shape != theirs.shape), candidates[0])
             if other.shape != theirs.shape:
                 shapes = f"{theirs.name}: {_shape(other)}, was {_shape(theirs)}"
-                yield _ChangedTensors(theirs.count, "in another shape", shapes)
+                yield _ChangedTensors(theirs.count, message("in another shape"), shapes)
             elif other.dtype != theirs.dtype:
                 yield _ChangedTensors(
-                    theirs.count, "in another dtype", f"{theirs.name}: {other.dtype}, was {theirs.dtype}"
+                    theirs.count, message("in another dtype"), f"{theirs.name}: {other.dtype}, was {theirs.dtype}"
                 )
         elif alike[0].count < theirs.count:
-            yield _ChangedTensors(theirs.count - alike[0].count, "not saved", theirs.name)
+            yield _ChangedTensors(theirs.count - alike[0].count, _NOT_SAVED, theirs.name)
         elif _apart(alike[0].mean, theirs.mean):
             means = f"{theirs.name}: on average {alike[0].mean:.3g}, was {theirs.mean:.3g}"
             yield _ChangedTensors(theirs.count, _VALUES, means)

@@ -15,6 +15,7 @@ from dsregress.compare.comparison import NotCompared, StepTime
 from dsregress.compare.metrics import BY_NAME, PROCESSOR_TIME, STEP_TIME, Metric
 from dsregress.compare.pairs import Pair, finding
 from dsregress.config.thresholds import LOOKS, Thresholds
+from dsregress.messages import message
 from dsregress.model import Finding
 from dsregress.wording.quantities import plural, quantity
 
@@ -274,8 +275,12 @@ def _finding(time: StepTime, beside: str, *, relevant: bool) -> Finding:
         unit=metric.unit,
         significant=True,
         relevant=relevant,
-        message=f"{metric.phrase.of_subject('a step', ratio_text(time), more=slower)}: "
-        f"{quantity(time.baseline_s, 's')} -> {quantity(time.value_s, 's')}",
+        sentence=message(
+            "{change}: {before} -> {now}",
+            change=metric.phrase.of_subject(message("a step"), ratio_text(time), more=slower),
+            before=quantity(time.baseline_s, "s"),
+            now=quantity(time.value_s, "s"),
+        ),
         interval=(time.low, time.high),
         evidence=(evidence, beside) if beside else (evidence,),
     )

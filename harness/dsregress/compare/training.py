@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from dsregress.compare.losses import finite_pairs, finite_steps, listed, of_model
+from dsregress.compare.losses import finite_pairs, finite_steps, listed, text_of_model
 from dsregress.compare.metrics import TRAINING_DIFFERENCE
 from dsregress.compare.pairs import Pair
+from dsregress.messages import COMMA, Message, Text, joined, message
 from dsregress.model import Finding
 from dsregress.probe.border.wire import Numerics
 
@@ -43,17 +44,17 @@ def judge(pair: Pair) -> list[Finding]:
     return list(filter(None, found))
 
 
-_LOSS, _NORM = "loss", "gradient norm"
+_LOSS, _NORM = message("the loss"), message("the gradient norm")
 
 
 class _Quantity(NamedTuple):
-    name: str
+    name: Message
     names: str  #: of several
     own: Sequence[float | None]  #: by step
     base: Sequence[float | None]
     tolerance: float
     near_zero: float
-    where: str = ""
+    is_true: bool = False  #: it is plain PyTorch's
 
 
 class _StepDifference(NamedTuple):
@@ -82,8 +83,7 @@ def _norm(quantities: Sequence[_Quantity], step: int) -> _StepDifference | None:
     return next((one for one in norms if one.step == step and one.tolerances > 1), None)
 
 
-#: The beginning of the message of such a finding, after the model's name if several train.
-TRAINS_OTHERWISE = "training differs from the baseline: "
+_TRAINS_OTHERWISE = message("training differs from the baseline")
 
 
 def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding | None:
@@ -91,10 +91,13 @@ def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding |
     worst, apart = max(((one, _largest(one)) for one in quantities), key=lambda found: found[1].tolerances)
     if apart.tolerances <= 1:
         return None
-    numbers = f"{apart.own:.4g}{worst.where}, was {apart.base:.4g}"
+    own: Text = f"{apart.own:.4g}"
+    if worst.is_true:
+        own = message("{value} in plain PyTorch", value=own)
+    numbers = [message("{own}, was {before:.4g}", own=own, before=apart.base)]
     if worst.name == _LOSS and (norm := _norm(quantities, apart.step)) is not None:
         # A library may scale the loss that it shows, and nothing else: the gradient is what trains.
-        numbers += f", and its gradient norm {norm.own:.4g}, was {norm.base:.4g}"
+        numbers.append(message("and its gradient norm {own:.4g}, was {before:.4g}", own=norm.own, before=norm.base))
     return pair.finding(
         metric=TRAINING_DIFFERENCE.name,
         phase=TRAINING_DIFFERENCE.finding_phase,
@@ -105,32 +108,35 @@ def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding |
         unit=TRAINING_DIFFERENCE.unit,
         significant=True,
         relevant=True,
-        message=of_model(
-            model,
-            f"{TRAINS_OTHERWISE}the {worst.name} of step {apart.step} is {numbers} "
-            f"({apart.tolerances:.1f} tolerances), rank 0",
+        claim=_TRAINS_OTHERWISE,
+        sentence=message(
+            "{quantity} of step {step} is {numbers} ({tolerances:.1f} tolerances)",
+            quantity=worst.name,
+            step=apart.step,
+            numbers=joined(COMMA, numbers),
+            tolerances=apart.tolerances,
         ),
+        model=model,
         rank=0,
-        evidence=tuple(
-            of_model(
-                model, f"{quantity.names}{quantity.where} {listed(quantity.own)}; baseline {listed(quantity.base)}"
-            )
-            for quantity in quantities
-            if any(quantity.own)
-        ),
+        evidence=tuple(text_of_model(model, _values(one)) for one in quantities if any(one.own)),
     )
+
+
+def _values(quantity: _Quantity) -> str:
+    where = " in plain PyTorch" if quantity.is_true else ""
+    return f"{quantity.names}{where} {listed(quantity.own)}; baseline {listed(quantity.base)}"
 
 
 def _quantities(mine: Numerics, base: Numerics) -> Iterator[_Quantity]:
     if any(finite_pairs(mine.true_gradient_norms, base.true_gradient_norms)):
         norms = mine.true_gradient_norms, base.true_gradient_norms
-        yield _Quantity(_NORM, "gradient norms", *norms, NORM_TOLERANCE, _NEAR_ZERO, " in plain PyTorch")
+        yield _Quantity(_NORM, "gradient norms", *norms, NORM_TOLERANCE, _NEAR_ZERO, is_true=True)
     else:
         yield _Quantity(_LOSS, "losses", mine.losses, base.losses, LOSS_TOLERANCE, _NEAR_ZERO)
         yield _Quantity(_NORM, "gradient norms", mine.gradient_norms, base.gradient_norms, NORM_TOLERANCE, _NEAR_ZERO)
-    yield _Quantity("learning rate", "learning rates", _highest(mine), _highest(base), RATE_TOLERANCE, 0.0)
+    yield _Quantity(message("the learning rate"), "learning rates", _highest(mine), _highest(base), RATE_TOLERANCE, 0.0)
     yield _Quantity(
-        "number of bits of a trained weight",
+        message("the number of bits of a trained weight"),
         "bits of a trained weight",
         mine.weight_bits,
         base.weight_bits,

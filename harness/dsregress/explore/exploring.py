@@ -28,10 +28,10 @@ from dsregress.explore.pairs import TriedPairs
 from dsregress.explore.space import Row
 from dsregress.explore.suspects import suspects
 from dsregress.model import Stack, Verdict, is_measurement
+from dsregress.probe.factors import FACTORS
 from dsregress.probe.scenario import Scenario
 from dsregress.reproduce import cells, reduction, requirements
 from dsregress.reproduce.cells import ReleasePair
-from dsregress.reproduce.factors import FACTORS
 from dsregress.run.session import Session
 from dsregress.store import newest
 from dsregress.system import processor_time

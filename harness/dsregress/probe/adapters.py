@@ -6,9 +6,7 @@ of its module (``scenarios._ddp``), which is its id.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
-from typing import Any
 
 DEEPSPEED = "deepspeed"
 DEEPSPEED_JOBS = "deepspeed_jobs"
@@ -20,7 +18,7 @@ ADAPTERS: Mapping[str, str] = {
     DEEPSPEED: "dsregress.probe.frameworks.deepspeed",
     DEEPSPEED_JOBS: "dsregress.probe.frameworks.deepspeed_jobs",
     TRAINER: "dsregress.probe.frameworks.hf_trainer",
-    PROGRAM: "dsregress.probe.programs.adapter",
+    PROGRAM: "dsregress.probe.programs.program_adapter",
 }
 
 #: Module path -> id: how results named adapters before 2026-11-26. These paths stay, whatever modules are called.
@@ -46,7 +44,7 @@ def unknown_adapter(named: str) -> str:
     return f"no such adapter: {named} (known: {', '.join(ADAPTERS)}; any other by the dotted path of its module)"
 
 
-def import_adapter(named: str) -> Any:
-    """Return the module of an adapter, which has the functions of `dsregress.probe.framework.Framework`."""
+def adapter_module(named: str) -> str:
+    """Return the module path of an adapter, which `dsregress.probe.framework.load_adapter` imports."""
     adapter = adapter_id(named)
-    return importlib.import_module(ADAPTERS.get(adapter, adapter))
+    return ADAPTERS.get(adapter, adapter)

@@ -1,4 +1,8 @@
-"""The interface of a framework's adapter. One module per framework, with these names at its top level.
+"""The interfaces of adapters: modules that define these names at their top level.
+
+An adapter is a `JobAdapter`, whose training job the probe builds and steps; a workload that runs by itself has a
+`ProgramAdapter` (`dsregress.probe.process.adapter_loading`). What an adapter may define in addition is a small protocol
+each, found by ``isinstance``. A misspelled name is an error.
 
 An adapter runs inside the measured environment only; ``dsregress.probe.frameworks.deepspeed`` is the model to follow, and
 ``docs/add-a-framework.md`` walks through a new one.
@@ -6,11 +10,11 @@ An adapter runs inside the measured environment only; ``dsregress.probe.framewor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from dsregress.probe.border.wire import Numerics
+from dsregress.probe.border.wire import Clocks, Numerics
 from vgpu.figures import PhaseReading
 
 
@@ -30,6 +34,25 @@ class Meter(Protocol):
     def end(self) -> PhaseReading:
         """End the phase, and return its peaks, what is still held, and its counts (``seconds`` and ``host_calls`` are left
         0)."""
+
+
+class Stopwatch(Protocol):
+    """Measures time on a device."""
+
+    def start(self) -> None:
+        """Begin a round: earlier work must not count."""
+
+    def mark(self) -> Any:
+        """Return a mark at this point of the device's work."""
+
+    def stop(self) -> None:
+        """End the round; afterwards all marks can be read."""
+
+    def seconds(self, begin: Any, end: Any) -> float:
+        """Return the seconds between two marks."""
+
+    def clocks(self) -> Clocks | None:
+        """Return the device's clocks in the round, None if it does not report them."""
 
 
 class Training(Protocol):
@@ -56,26 +79,16 @@ class Training(Protocol):
         rank calls it."""
 
     def parameters(self) -> Mapping[str, Any] | None:
-        """Return whole parameters by name, as `Framework.judge` wants them; None if values mean nothing. Collective: every
+        """Return whole parameters by name, as `JobAdapter.judge` wants them; None if values mean nothing. Collective: every
         rank calls it."""
 
     def configuration(self) -> dict[str, Any]:
         """Return the effective configuration as dotted keys and JSON scalars."""
 
 
-class Framework(Protocol):
-    """The module-level names of an adapter.
-
-    Those of an adapter that has no job of its own to start are optional, and `dsregress.probe.programs.adapter` has them:
-
-    - ``prepare(request, folder)`` is called before ranks are forked, with the run's folder;
-    - ``again(folder)`` returns True if a cell whose ranks have failed is to be retried, from `prepare` on;
-    - ``run(request, rank, heartbeat, measured, channel)`` is all that a rank does, in place of `surroundings`, `start` and
-      `judge`;
-    - ``simulated_ranks(parameters)`` are the ranks that ``sim`` runs, one process each; without it, only rank 0.
-
-    ``ideal`` and ``stopwatch`` are optional too: see ``docs/add-a-framework.md``.
-    """
+@runtime_checkable
+class Adapter(Protocol):
+    """The functions of every adapter."""
 
     def preload(self, device: str) -> None:
         """Import the modules that every cell needs, once per environment, before ranks are forked from this process. Must
@@ -83,6 +96,11 @@ class Framework(Protocol):
 
     def world_size(self, parameters: Mapping[str, Any], device: str) -> int:
         """Return the number of rank processes to start (1 in ``sim``, however many ranks are simulated)."""
+
+
+@runtime_checkable
+class JobAdapter(Adapter, Protocol):
+    """An adapter of training jobs: it builds one, and the probe steps it."""
 
     def surroundings(self, parameters: Mapping[str, Any], device: str) -> AbstractContextManager[Meter]:
         """Return the context of a rank, entered for all its life, before `start`: it makes this process a rank (in ``sim``,
@@ -110,3 +128,48 @@ class Framework(Protocol):
     ) -> None:
         """Train the same without the framework for ``steps`` steps and fill in the ``true_*`` and ``*_error`` fields of
         ``numerics``; ``trained`` is the result of `Training.parameters`. Called on every rank; rank 0's figures count."""
+
+
+@runtime_checkable
+class ComputesIdeal(Protocol):
+    """A memory oracle."""
+
+    def ideal(
+        self, parameters: Mapping[str, Any], device: str, shape: Mapping[str, Any], meter: Meter
+    ) -> dict[str, dict[str, int]]:
+        """Return the bytes that the job needs to hold, by phase and metric."""
+        ...
+
+
+@runtime_checkable
+class KeepsTime(Protocol):
+    """A clock of the adapter's own."""
+
+    def stopwatch(self, device: str) -> Stopwatch | None:
+        """Return what takes the time of phases; None for the host's clock."""
+        ...
+
+
+@runtime_checkable
+class NamesModules(Protocol):
+    """Names of modules, for `explain`."""
+
+    def model(self, training: Any) -> Any:
+        """Return the module of a job whose submodules have names."""
+        ...
+
+
+@runtime_checkable
+class ListsHolders(Protocol):
+    """Purposes of tensors, for `explain`."""
+
+    def holders(self, training: Any) -> Iterator[tuple[str, str, Any]]:
+        """Yield (category, parameter's name or "", tensor) for all that the framework holds."""
+        ...
+
+
+@runtime_checkable
+class NamesPackage(Protocol):
+    """The top-level module of the framework, if it is not that of the adapter."""
+
+    PACKAGE: str

@@ -10,8 +10,8 @@ from dsregress.bisect.questions import Question
 from dsregress.compare.metrics import BY_NAME as BY_METRIC
 from dsregress.errors import UsageError
 from dsregress.model import Finding, variant_values
+from dsregress.probe.factors import BY_NAME, FACTORS
 from dsregress.probe.scenario import variant_id
-from dsregress.reproduce.factors import BY_NAME, FACTORS, STAGE
 
 #: The values of these parameters in workloads that do not name them.
 UNNAMED = {"model_outputs": "all", "integration": "transformers"}
@@ -25,7 +25,7 @@ def is_alike_asked(one: Question, other: Question) -> bool:
 def has_all(parameters: Mapping[str, Any], variant: str) -> bool:
     """Return True if a workload has every value that a variant of a simplest scenario changes, and its ZeRO stage, because
     each stage is different code."""
-    named = {STAGE.name: str(STAGE.values[0]), **variant_values(variant)}
+    named = {"zero_stage": str(BY_NAME["zero_stage"].simplest), **variant_values(variant)}
     return all(meets({**UNNAMED, **parameters}, name, text) for name, text in named.items())
 
 

@@ -9,18 +9,17 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from dsregress.advice import gpus
-from dsregress.advice.card_rooms import CardRooms
-from dsregress.compare import Comparison
 from dsregress.compare.comparison import EVERYTHING
 from dsregress.compare.releases import ranges
 from dsregress.compare.timing import ratio_text
+from dsregress.messages import Message, Text, message, name_list
 from dsregress.report import rows, tables
+from dsregress.report.context import ReportContext
 from dsregress.report.first_screen import FirstScreen, first_screen
 from dsregress.report.plain import plain
 from dsregress.report.rows import Section
 from dsregress.report.tables import Table
 from dsregress.wording import commands
-from dsregress.wording.names import varied_axes
 from dsregress.wording.quantities import listing, plural
 
 #: Lines of one list; the JSON report has everything.
@@ -44,46 +43,51 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     reproduce: str  #: the command that measures the first problem again; empty if there is none
 
 
-def view(comparison: Comparison, rooms: CardRooms | None = None) -> View:
-    """Return the view of a comparison. ``rooms`` are the comparison's, if the caller has them."""
-    by_section = rows.by_section(comparison)
-    sections = tuple(rows.sections(comparison))
+def report_view(context: ReportContext) -> View:
+    """Return the view of a comparison."""
+    by_section = rows.by_section(context)
+    sections = tuple(rows.sections(context))
     worse, alike = by_section[rows.WORSE], by_section[rows.FAILS_TOO]
-    workloads = tables.workload_tables(comparison, [*worse, *alike])
-    compatibility, patterns = tables.compatibility_table(comparison)
-    screen = first_screen(comparison, _verdict(comparison), rooms or CardRooms(comparison), _missing(comparison))
+    workloads = tables.workload_tables(context, [*worse, *alike])
+    compatibility, patterns = tables.compatibility_table(context)
+    screen = first_screen(context, _verdict(context), _missing(context))
     return View(
         screen=screen,
-        measured=_measured(comparison),
+        measured=_measured(context),
         sections=sections,
-        below=_below(comparison),
-        not_compared=tuple(_not_compared(comparison)),
-        without_verdict=len({(one.stack, one.workload) for one in comparison.not_compared}),
-        control=tuple(_control(comparison)),
+        below=_below(context),
+        not_compared=tuple(_not_compared(context)),
+        without_verdict=len({(one.stack, one.workload) for one in context.comparison.not_compared}),
+        control=tuple(_control(context)),
         tables=tuple(workloads),
         compatibility=tuple(compatibility),
         patterns=tuple(patterns),
-        notes=(*comparison.notes, *_not_judged(comparison), *_unknown_cards(comparison), *tables.notes(workloads)),
-        reproduce=_reproduce(comparison, screen),
+        notes=(
+            *context.comparison.notes,
+            *_not_judged(context),
+            *_unknown_cards(context),
+            *tables.table_notes(workloads),
+        ),
+        reproduce=_reproduce(context, screen),
     )
 
 
-def _reproduce(comparison: Comparison, screen: FirstScreen) -> str:
+def _reproduce(context: ReportContext, screen: FirstScreen) -> str:
     """Return the command that measures problem 1 again, by its worst finding; empty if there is no problem."""
     if not screen.sections:
         return ""
     found = screen.sections[0].problems[0].worst
-    stacks = dict(zip(comparison.names, comparison.stacks, strict=True))
-    return commands.measure_again(stacks[found.stack], stacks.get(comparison.baseline), found)
+    stacks = context.stacks
+    return commands.measure_again(stacks[found.stack], stacks.get(context.comparison.baseline), found)
 
 
-def not_measured(comparison: Comparison) -> str:
+def not_measured_text(context: ReportContext) -> str:
     """Return one line about stacks with cells that should have been measured and were not, why, and what to do; empty if
     there are none."""
     together: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for entry in comparison.not_measured:
+    for entry in context.comparison.not_measured:
         stacks = together.setdefault((entry.reason, entry.remedy), {})
-        stacks.setdefault(comparison.names.get(entry.stack, entry.stack), []).append(entry.workload)
+        stacks.setdefault(context.name_of(entry.stack), []).append(entry.workload)
     parts = [
         f"{listing([f'{stack} ({listing(workloads, 2)})' for stack, workloads in stacks.items()], 12)}: {reason}"
         for (reason, _), stacks in together.items()
@@ -92,49 +96,47 @@ def not_measured(comparison: Comparison) -> str:
     return plain(f"{'; '.join([*parts, *remedies])}")
 
 
-def _missing(comparison: Comparison) -> str:
+def _missing(context: ReportContext) -> Text:
     """Return the names of the stacks with cells that should have been measured and were not."""
-    return listing(
-        list(dict.fromkeys(comparison.names.get(one.stack, one.stack) for one in comparison.not_measured)), 10
-    )
+    return name_list(list(dict.fromkeys(context.name_of(one.stack) for one in context.comparison.not_measured)), 10)
 
 
-def _verdict(comparison: Comparison) -> str:
+def _verdict(context: ReportContext) -> Message:
     """Return the headline of a comparison without a problem."""
-    if comparison.passed == 0:
-        reasons = {entry.reason for entry in comparison.not_compared if entry.what == EVERYTHING}
-        return f"Nothing was measured: {reasons.pop()}" if len(reasons) == 1 else "Nothing was measured"
-    others = any(stack.id != comparison.baseline for stack in comparison.stacks)
-    if others and comparison.compared == 0:
-        return "Nothing could be compared with the baseline"
+    if context.comparison.passed == 0:
+        reasons = {entry.reason for entry in context.comparison.not_compared if entry.what == EVERYTHING}
+        if len(reasons) == 1:
+            return message("Nothing was measured: {reason}", reason=reasons.pop())
+        return message("Nothing was measured")
+    others = any(stack.id != context.comparison.baseline for stack in context.comparison.stacks)
+    if others and context.comparison.compared == 0:
+        return message("Nothing could be compared with the baseline")
     if not others:
-        return "One stack measured: nothing to compare it with; the checks that need no baseline pass"
-    return "Nothing is worse than the baseline"
+        return message("One stack measured: nothing to compare it with; the checks that need no baseline pass")
+    return message("Nothing is worse than the baseline")
 
 
-def _measured(comparison: Comparison) -> str:
-    names = [comparison.names[stack.id] for stack in comparison.stacks]
-    axes = varied_axes(comparison.stacks)
-    what = f"{axes[0]} " if len(axes) == 1 else ""
-    baseline = comparison.names.get(comparison.baseline, comparison.baseline)
+def _measured(context: ReportContext) -> str:
+    comparison, names = context.comparison, list(context.comparison.names.values())
+    what = f"{context.only_axis} " if context.only_axis else ""
     workloads = len(comparison.cells.workloads)
     return (
         f"Measured {what}{listing(names, 12)} on {plural(workloads, 'workload')}: "
         f"{comparison.passed:,} of {plural(comparison.ran, 'cell')} passed, {comparison.compared:,} compared with "
-        f"the baseline {baseline}"
+        f"the baseline {context.baseline}"
     )
 
 
-def _below(comparison: Comparison) -> str:
-    if not comparison.small_differences:
+def _below(context: ReportContext) -> str:
+    if not context.comparison.small_differences:
         return ""
-    count = plural(comparison.small_differences, "exact difference")
+    count = plural(context.comparison.small_differences, "exact difference")
     return f"{count} below the thresholds: real, and too small to matter"
 
 
-def _not_compared(comparison: Comparison) -> list[str]:
+def _not_compared(context: ReportContext) -> list[str]:
     workloads: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for left_out in comparison.not_compared:
+    for left_out in context.comparison.not_compared:
         workloads[left_out.what, left_out.reason, left_out.stack].append(left_out.workload)
     stacks: dict[tuple[str, str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (what, reason, stack), found in workloads.items():
@@ -142,55 +144,54 @@ def _not_compared(comparison: Comparison) -> list[str]:
     lines = []
     for (what, reason, on), left_out_of in itertools.islice(stacks.items(), MOST_LINES):
         about = "" if what == EVERYTHING else "step time: "
-        lines.append(f"{_releases(left_out_of, comparison)}: {about}{reason} ({listing(on, 2)})")
+        lines.append(f"{_releases(left_out_of, context)}: {about}{reason} ({listing(on, 2)})")
     if len(stacks) > MOST_LINES:
         lines.append(f"and {len(stacks) - MOST_LINES} more")
     return lines
 
 
-def _not_judged(comparison: Comparison) -> list[str]:
+def _not_judged(context: ReportContext) -> list[str]:
     """Return a line for each oracle and reason."""
     return [
-        _noted(f"not judged by the {missing.oracle} oracle: {missing.reason}", missing.stacks_by_workload, comparison)
-        for missing in comparison.not_judged
+        _noted(f"not judged by the {missing.oracle} oracle: {missing.reason}", missing.stacks_by_workload, context)
+        for missing in context.comparison.not_judged
     ]
 
 
-def _unknown_cards(comparison: Comparison) -> list[str]:
+def _unknown_cards(context: ReportContext) -> list[str]:
     """Return a line for each card that results name and this version does not know."""
     return [
-        _noted(f"whether it fits its card is not said: {card} is not known here", cells, comparison)
-        for card, cells in comparison.cards.items()
+        _noted(f"whether it fits its card is not said: {card} is not known here", cells, context)
+        for card, cells in context.comparison.cards.items()
         if gpus.known_card(card) is None
     ]
 
 
-def _noted(note: str, stacks_by_workload: Mapping[str, Sequence[str]], comparison: Comparison) -> str:
+def _noted(note: str, stacks_by_workload: Mapping[str, Sequence[str]], context: ReportContext) -> str:
     """Return a note with the cells that it is about."""
     stacks = {stack for by_workload in stacks_by_workload.values() for stack in by_workload}
-    of = "" if len(stacks) == len(comparison.stacks) else f"{_releases(sorted(stacks), comparison)}: "
+    of = "" if len(stacks) == len(context.comparison.stacks) else f"{_releases(sorted(stacks), context)}: "
     return f"{of}{note} ({listing(list(stacks_by_workload), 2)})"
 
 
-def _releases(ids: Sequence[str], comparison: Comparison) -> str:
-    if len(varied_axes(comparison.stacks)) > 1 or not comparison.names.keys() >= set(ids):
-        return listing([comparison.names.get(stack, stack) for stack in ids])
-    in_order = [stack.id for stack in comparison.stacks if stack.id in ids]
-    return ranges(in_order, comparison.stacks, comparison.names)
+def _releases(ids: Sequence[str], context: ReportContext) -> str:
+    if len(context.axes) > 1 or not context.comparison.names.keys() >= set(ids):
+        return listing([context.name_of(stack) for stack in ids])
+    in_order = [stack.id for stack in context.comparison.stacks if stack.id in ids]
+    return ranges(in_order, context.comparison.stacks, context.comparison.names)
 
 
-def _control(comparison: Comparison) -> list[str]:
-    baseline = comparison.names.get(comparison.baseline, comparison.baseline)
-    if not comparison.control:
+def _control(context: ReportContext) -> list[str]:
+    baseline = context.baseline
+    if not context.comparison.control:
         return [f"step time: no control, since {baseline} has too few timed rounds or none"]
     lines = [
         f"{time.workload}: a step of {baseline} takes {ratio_text(time)} times as long as its own "
         f"({plural(time.pairs, 'pair')} of rounds)"
-        for time in comparison.control[:MOST_LINES]
+        for time in context.comparison.control[:MOST_LINES]
     ]
-    if len(comparison.control) > MOST_LINES:
-        ratios = sorted(time.ratio for time in comparison.control)
-        lines.append(
-            f"and {len(comparison.control) - MOST_LINES:,} more; all ratios lie in {ratios[0]:.2f} to {ratios[-1]:.2f}"
-        )
+    left = len(context.comparison.control) - MOST_LINES
+    if left > 0:
+        ratios = sorted(time.ratio for time in context.comparison.control)
+        lines.append(f"and {left:,} more; all ratios lie in {ratios[0]:.2f} to {ratios[-1]:.2f}")
     return lines

@@ -16,10 +16,10 @@ from dsregress.compare.comparison import DetailOf
 from dsregress.compare.metrics import BY_NAME, OUTCOME, PARAMETER_ERROR, Direction
 from dsregress.errors import HarnessError, NothingMeasured
 from dsregress.model import Cell, Environment, Result, Stack, Verdict
+from dsregress.probe.factors import BY_NAME as BY_FACTOR
 from dsregress.probe.scenario import SHAPE, Scenario
 from dsregress.reproduce import cells, reduction, requirements, running
 from dsregress.reproduce.composers import composer
-from dsregress.reproduce.factors import BY_NAME as BY_FACTOR
 from dsregress.reproduce.factors import varied_in
 from dsregress.reproduce.reduction import Condition, Reduced
 from dsregress.reproduce.running import ScriptRun

@@ -52,12 +52,6 @@ def regress(
     return _command(*words, *_option("--device", device), *(["--fresh"] if fresh else []))
 
 
-def accuracy(point: str = "") -> str:
-    """Return the command that simulates the points that others have measured on GPUs; all of them, or those whose name
-    matches."""
-    return _command("accuracy", *_option("--point", point))
-
-
 def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str:
     """Return the command that measures the cell of a finding again, together with the baseline's. One command has the pins
     of one named stack, so a baseline with those of another is left out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dsregress.messages import Text, message
 from dsregress.model import (
     ADDED,
     AXES,
@@ -123,21 +124,55 @@ def _says_no_more(stack: Stack, label: str, axes: Sequence[str]) -> bool:
 
 
 def outcome_text(outcome: Outcome) -> str:
+    """Return `outcome_words` in English."""
+    return str(outcome_words(outcome))
+
+
+def outcome_words(outcome: Outcome) -> Text:
     """Return the outcome in one line: its kind, and its stage."""
     match outcome:
         case Passed():
-            return "passed"
+            return message("passed")
         case Failed(stage="harness", signature=signature):
-            return f"failed in the harness: {shortened(signature)}"
+            return message("failed in the harness: {error}", error=shortened(signature))
         case Failed(stage=stage, signature=signature):
-            return f"failed in {stage}: {shortened(signature)}"
+            return message("failed in {stage}: {error}", stage=stage_words(stage), error=shortened(signature))
         case OutOfMemory(phase=phase):
-            return f"out of memory in {phase}" if phase else "out of memory"
+            return message("out of memory in {phase}", phase=stage_words(phase)) if phase else message("out of memory")
         case TimedOut(stage=stage, limit_s=limit_s, working=True):
-            return f"not done after {limit_s:g} s of work in {stage}"
+            return message("not done after {seconds:g} s of work in {stage}", seconds=limit_s, stage=stage_words(stage))
         case TimedOut(stage=stage, limit_s=limit_s):
-            return f"no sign of life for {limit_s:g} s, last seen in {stage}"
+            return message(
+                "no sign of life for {seconds:g} s, last seen in {stage}", seconds=limit_s, stage=stage_words(stage)
+            )
         case Skipped(reason=reason):
-            return f"skipped: {shortened(reason)}"
+            return message("skipped: {reason}", reason=shortened(reason))
         case MachineFault(stage=stage, fault=fault, signature=signature):
-            return f"not measured: {fault} (in {stage}: {shortened(signature)})"
+            return message(
+                "not measured: {fault} (in {stage}: {error})",
+                fault=fault,
+                stage=stage_words(stage),
+                error=shortened(signature),
+            )
+
+
+_STAGES = {
+    one.id: one
+    for one in (
+        message("install"),
+        message("import"),
+        message("load"),
+        message("init"),
+        message("forward"),
+        message("backward"),
+        message("step"),
+        message("generate"),
+        message("evaluate"),
+        message("save"),
+    )
+}
+
+
+def stage_words(stage: str) -> Text:
+    """Return the name of a stage or phase in words, which other languages have too."""
+    return _STAGES.get(stage, stage)

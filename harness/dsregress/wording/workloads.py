@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from dsregress.messages import COMMA, OR, Message, Text, joined, message, name_list
 from dsregress.model import split_workload, variant_values
 from dsregress.probe.launch_line import INSTALLED, LaunchLineError, parse
-from dsregress.wording.quantities import listing, shortened
+from dsregress.wording.quantities import shortened
 
-#: Parameters whose values read badly: name -> words of each value; ``{}`` takes any other value.
-_WORDS: Mapping[str, Mapping[str, str]] = {
-    "zero_stage": {"{}": "ZeRO-{}"},
+#: Parameters whose values read badly: name -> words of each value; ``_ANY`` takes any other value.
+_ANY = "{value}"
+_WORDS: Mapping[str, Mapping[str, Message]] = {
+    "zero_stage": {_ANY: message("ZeRO-{value}")},
     "gradient_checkpointing": {
-        "none": "no checkpointing",
-        "false": "no checkpointing",
-        "true": "checkpointing",
-        "{}": "{} checkpointing",
+        "none": message("no checkpointing"),
+        "false": message("no checkpointing"),
+        "true": message("checkpointing"),
+        "reentrant": message("reentrant checkpointing"),
+        "non_reentrant": message("non-reentrant checkpointing"),
+        _ANY: message("{value} checkpointing"),
     },
-    "gradient_clipping": {"none": "clipping not set", "{}": "clipping {}"},
-    "gradient_accumulation_steps": {"{}": "accumulation {}"},
-    "gradient_accumulation_dtype": {"none": "accumulation dtype not set", "{}": "accumulated in {}"},
-    "offload_optimizer": {"true": "optimizer offloaded", "false": "optimizer not offloaded"},
-    "offload_param": {"true": "parameters offloaded", "false": "parameters not offloaded"},
-    "world_size": {"{}": "{} ranks"},
-    "lora_rank": {"0": "no LoRA", "{}": "LoRA"},
-    "dtype": {"{}": "{}"},
-    "model": {"{}": "{}"},
+    "gradient_clipping": {"none": message("clipping not set"), _ANY: message("clipping {value}")},
+    "gradient_accumulation_steps": {_ANY: message("accumulation {value}")},
+    "gradient_accumulation_dtype": {
+        "none": message("accumulation dtype not set"),
+        _ANY: message("accumulated in {value}"),
+    },
+    "offload_optimizer": {"true": message("optimizer offloaded"), "false": message("optimizer not offloaded")},
+    "offload_param": {"true": message("parameters offloaded"), "false": message("parameters not offloaded")},
+    "world_size": {_ANY: message("{value} ranks")},
+    "lora_rank": {"0": message("no LoRA"), _ANY: message("LoRA")},
+    "dtype": {_ANY: message("{value}")},
+    "model": {_ANY: message("{value}")},
 }
 
 #: Values of one parameter that are named.
@@ -51,6 +60,28 @@ _GIVEN = re.compile(r"-[0-9a-f]{6}$")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
+class Condition(msgspec.Struct, frozen=True):
+    """The values of one parameter that workloads share."""
+
+    values: tuple[Text, ...]  #: in words
+    has_own_name: bool  #: it is spelled ``name=value``, for want of words
+
+    @property
+    def text(self) -> Text:
+        """The values in words: ``ZeRO-1 or ZeRO-2``."""
+        return either_of(self.values)
+
+
+def conditions_text(conditions: Iterable[Condition]) -> Text:
+    """Return conditions in words: ``ZeRO-1 or ZeRO-2, accumulation 4``; empty if there are none."""
+    return joined(COMMA, (one.text for one in conditions))
+
+
+def either_of(values: Sequence[Text]) -> Text:
+    """Return ``a or b``."""
+    return joined(OR, values)
+
+
 class DistinguishingParameters:
     """Parameters that some workloads of a report have and others do not."""
 
@@ -64,10 +95,10 @@ class DistinguishingParameters:
             for name, value in values.items():
                 self._having.setdefault(name, {}).setdefault(value, set()).add(workload)
 
-    def of(self, affected: Sequence[str], others: Sequence[str]) -> str:
-        """Return the fewest parameters that all affected workloads have and that no other has all of: ``ZeRO-1 or ZeRO-2,
-        accumulation 4``. Parameters that distinguish the same workloads are all named. Empty if ``others`` is empty, if no
-        parameters distinguish them, or if too many are needed."""
+    def of(self, affected: Sequence[str], others: Sequence[str]) -> tuple[Condition, ...]:
+        """Return the fewest parameters that all affected workloads have and that no other has all of. Parameters that
+        distinguish the same workloads are all named. Empty if ``others`` is empty, if no parameters distinguish them, or if
+        too many are needed."""
         known = self._common(affected)
         left = set(others)
         apart = {name: left - self._with(name, values) for name, values in known.items()}
@@ -79,14 +110,10 @@ class DistinguishingParameters:
             least = min(ranks.values(), default=None)
             best = [name for name in sorted(ranks, key=order.__getitem__) if ranks[name] == least]
             if not best or left.isdisjoint(apart[best[0]]) or len(named) >= _MOST_NAMED:
-                return ""
+                return ()
             named += best[:_MOST_NAMED]
             left = left.difference(*(apart[name] for name in best[:_MOST_NAMED]))
-        return ", ".join(
-            " or ".join(dict.fromkeys(_spelled(name, value) for value in sorted(known[name])))
-            for name in order
-            if name in named
-        )
+        return tuple(_condition(name, sorted(known[name])) for name in order if name in named)
 
     def _common(self, affected: Sequence[str]) -> dict[str, set[str]]:
         """Return the parameters that all of them have, with their values, if these are few."""
@@ -105,22 +132,22 @@ class DistinguishingParameters:
         return found.union(self._values.keys() - set().union(*having.values())) if _NOT_SET in values else found
 
 
-def conditions(variants: Sequence[str]) -> str:
+def shared_conditions(variants: Sequence[str]) -> Text:
     """Return the values that variants share: ``ZeRO-1 or ZeRO-2, accumulation 4``; empty if they share none."""
     named = [variant_values(variant) for variant in variants]
-    words = []
+    shared = []
     for name in named[0] if named else ():
         values = sorted({one[name] for one in named if name in one})
         is_any = len(values) > 1 and "none" in values  # set or not set: no condition
         if all(name in one for one in named) and len(values) <= _MOST_VALUES and not is_any:
-            words.append(" or ".join(filter(None, dict.fromkeys(_spelled(name, value) for value in values))))
-    return ", ".join(filter(None, words))
+            shared.append(_condition(name, values))
+    return conditions_text(shared)
 
 
-def label(workloads: Sequence[str], models: Sequence[str]) -> str:
+def row_label(workloads: Sequence[str], models: Sequence[str]) -> Text:
     """Return a row's label: the models, and the values that their variants share."""
     variants = [split_workload(workload).variant for workload in workloads]
-    return ", ".join(filter(None, (listing(list(dict.fromkeys(models)), 3), conditions(variants))))
+    return joined(COMMA, (name_list(list(dict.fromkeys(models)), 3), shared_conditions(variants)))
 
 
 def given_program(line: str, distinguished_by: bytes) -> str:
@@ -149,14 +176,13 @@ def shortened_launch_line(line: str, most: int) -> str:
     return shortened(" ".join((*launcher, *(["..."] if parts.options else []), program, *parts.arguments)), most)
 
 
-def unstated_ranks(line: str, ranks: int) -> str:
-    """Return the text after the launch line of a program that runs as one rank, and would run on every GPU of its user's
-    machine."""
+def leaves_ranks_open(line: str, ranks: int) -> bool:
+    """Return True if a program runs as one rank, and would run on every GPU of its user's machine."""
     try:
         parts = parse(line)
     except LaunchLineError:
-        return ""
-    return " (as 1 rank; --ranks N for more)" if ranks == 1 and parts.ranks is None and parts.asks_for_devices else ""
+        return False
+    return ranks == 1 and parts.ranks is None and parts.asks_for_devices
 
 
 def _value(value: Any) -> str:
@@ -165,8 +191,16 @@ def _value(value: Any) -> str:
     return _AS_IN_A_NAME.get(text, text)
 
 
-def _spelled(name: str, value: str) -> str:
+def _condition(name: str, values: Sequence[str]) -> Condition:
+    """Return the condition that a parameter has one of these values."""
     words = _WORDS.get(name, {})
-    if value not in words and "{}" not in words:
-        return f"{name}={value}"
-    return words.get(value, words.get("{}", "")).format(value.replace("_", "-"))
+    spelled = tuple(dict.fromkeys(_spelled(name, value, words) for value in values))
+    return Condition(spelled, has_own_name=any(value not in words for value in values) and _ANY not in words)
+
+
+def _spelled(name: str, value: str, words: Mapping[str, Message]) -> Text:
+    if (known := words.get(value)) is not None:
+        return known
+    if (other := words.get(_ANY)) is not None:
+        return other.with_values(value=value.replace("_", "-"))
+    return f"{name}={value}"

@@ -1,4 +1,4 @@
-"""How the probe drives tinyframe; the shape of every adapter, see ``dsregress.probe.framework``."""
+"""Drives tinyframe: a `dsregress.probe.framework.JobAdapter`."""
 
 import contextlib
 import math

@@ -21,11 +21,11 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dsregress.probe.programs import adapter  # imports torch
+    from dsregress.probe.programs import program_adapter  # imports torch
 
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    adapter.preload("cpu")
+    program_adapter.preload("cpu")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from dsregress.benchmarks.sweep import SWEEPS, SimulatedSweep, on_paper, run, simulate
+from tests.benchmarks.sweep import SWEEPS, SimulatedSweep, on_paper, run, simulate
 
 LARGE = SWEEPS["10,000 cells, 1,000 workers"]
 

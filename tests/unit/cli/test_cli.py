@@ -112,7 +112,12 @@ def test_every_command_explains_itself(say: RunCommand, command: list[str]) -> N
         (["fit", "tiny", "--gpu", "H200", "--max-layers", "0"], "Invalid value for '--max-layers'"),
         (["fit", "tiny", "--gpu", "H200", "--max-layers", "1000000000"], "Invalid value for '--max-layers'"),
         (["remedies", "tiny", "--ranks", "1" + "0" * 20], "Invalid value for '--ranks'"),
-        (["bisect", "--scenario", "tiny", "--rounds", "1" + "0" * 20], "Invalid value for '--rounds'"),
+        (["bisect", "--scenario", "tiny", "--most-rounds", "1" + "0" * 20], "Invalid value for '--most-rounds'"),
+        (["recommend", "--program", "python x.py", "--tiny"], "No such option '--tiny'."),
+        (["upgrade", "--from", "x", "--program", "python x.py", "--steps", "2"], "No such option '--steps'."),
+        (["diagnose", "x", "--program", "python x.py", "--rank", "1"], "No such option '--rank'"),
+        (["stacks", "--by-scenario"], "error: command line: --by-scenario without --json; add --json -"),
+        (["stacks", "--scenario", "t*", "--json", "-"], "--scenario without --by-scenario; give both"),
         (["regres"], "No such command 'regres'. Did you mean 'regress'?"),
         (["nonsense"], "No such command 'nonsense'."),
         (
@@ -249,8 +254,14 @@ def test_a_dry_run_prints_the_cells_and_starts_nothing(say: RunCommand, project:
 
 
 def test_a_matrix_is_json_for_ci(say: RunCommand) -> None:
-    include = json.loads(say("matrix").out)["include"]
+    lines = say("stacks", "--json", "-").out.splitlines()
+    (include,) = (json.loads(line)["include"] for line in lines)
     assert [(job["deepspeed"], job["baseline"]) for job in include] == [("0.15.0", True), ("0.16.4", False)]
+    include = json.loads(say("stacks", "--json", "-", "--by-scenario").out)["include"]
+    assert [(job["deepspeed"], job["scenario"]) for job in include] == [("0.15.0", "tiny"), ("0.16.4", "tiny")]
+    missing = say("stacks", "--json", "-", "--by-scenario", "--scenario", "llama*")
+    assert (missing.code, missing.out) == (2, "")
+    assert "no scenario is named like llama*" in missing.err
 
 
 def test_stored_results_are_compared_and_written_as_json(say: RunCommand, project: Path) -> None:

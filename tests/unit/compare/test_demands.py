@@ -15,7 +15,7 @@ def _stacks(*releases: str) -> list[Stack]:
 def _held_more(stack: Stack) -> Group:
     found = Finding(
         stack=stack.id, scenario="ppo", variant="base", device="sim", metric=DEVICE_RETAINED.name, phase="backward",
-        kind="regression", value=2, baseline_value=1, ratio=2.0, unit="bytes", significant=True, relevant=True, message="",
+        kind="regression", value=2, baseline_value=1, ratio=2.0, unit="bytes", significant=True, relevant=True, sentence="",
     )  # fmt: skip
     return Group(found)
 

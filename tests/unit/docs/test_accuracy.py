@@ -7,11 +7,10 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from dsregress.advice.gpus import estimate
-from dsregress.cli import cli
-from dsregress.run import accuracy
+from tests.accuracy import simulated
+from tests.accuracy.__main__ import main
 from tests.paths import ROOT
 
 BUNDLE = ROOT / "results" / "2026-11-24-accuracy.jsonl.gz"
@@ -29,12 +28,13 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the page and the JSON, of the published results."""
     folder = tmp_path_factory.mktemp("accuracy")
     page, values = folder / "accuracy.md", folder / "accuracy.json"
-    given = ["accuracy", "--results", str(BUNDLE), "--markdown", str(page), "--json", str(values)]
+    given = ["--results", str(BUNDLE), "--markdown", str(page), "--json", str(values)]
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DSREGRESS_ENVIRONMENTS", str(folder / "environments"))
-        patched.setattr(accuracy, "session", missing)
-        run = CliRunner().invoke(cli, given)
-    assert page.exists(), run.output
+        patched.setattr(simulated, "session", missing)
+        code = main(given)
+    assert code == 0
+    assert page.exists()
     return folder
 
 
@@ -44,7 +44,7 @@ def page(answer: Path) -> str:
 
 
 def test_the_page_is_made_of_the_published_results(page: str) -> None:
-    again = f"dsregress accuracy --results results/{BUNDLE.name} --markdown docs/accuracy.md"
+    again = f"nox -s accuracy -- --results results/{BUNDLE.name} --markdown docs/accuracy.md"
     assert PAGE.read_text(encoding="utf-8") == page, f"make it anew: {again}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import subprocess
 import sys
@@ -13,6 +12,8 @@ import pytest
 from dsregress.config import settings
 from dsregress.model import Hardware, Stack
 from dsregress.probe import framework, scenario
+from dsregress.probe.factors import BY_NAME
+from dsregress.probe.process.adapter_loading import protocol_names
 from dsregress.run.matrix import Selection, build
 from tests.paths import ROOT, SOURCE
 from tests.unit.docs import markdown
@@ -64,14 +65,11 @@ def test_every_parameter_that_a_shown_scenario_sets_is_one_that_the_adapter_read
         for file in ("workloads/workload.py", "frameworks/deepspeed_config.py")
     )
     for parameter in namespace["SCENARIO"].parameters:
-        assert f"    {parameter}: " in read, parameter
+        assert parameter in BY_NAME or f"    {parameter}: " in read, parameter
 
 
 def test_a_shown_adapter_has_all_that_the_protocols_ask_for(folder: Path) -> None:
     """Loaded in a process of its own, as a measured environment would, but without torch: it imports late."""
-
-    def asked(protocol: type) -> set[str]:
-        return {name for name, value in vars(protocol).items() if inspect.isfunction(value) and name[0] != "_"}
 
     code = """import sys
 import scenarios._ddp as adapter
@@ -87,8 +85,8 @@ print("torch" in sys.modules)"""
         timeout=60,
         check=True,
     ).stdout.splitlines()
-    assert asked(framework.Framework) <= set(told[0].split())
-    assert asked(framework.Training) | {"micro_batches"} <= set(told[1].split())
+    assert protocol_names(framework.JobAdapter) <= set(told[0].split())
+    assert protocol_names(framework.Training) <= set(told[1].split())
     assert told[2] == "False"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import sys
@@ -9,7 +10,9 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from packaging.requirements import Requirement
 
+from tests.builders.sources import parsed
 from tests.paths import ROOT, SOURCE
 
 if sys.version_info >= (3, 11):
@@ -51,6 +54,33 @@ def test_hooks_of_pre_commit_use_the_packages_of_the_lint_session() -> None:
     used = re.findall(r'additional_dependencies: \["(.*)"\]', text)
     assert len(used) == text.count("- id:")
     assert set(used) == set(PYPROJECT["dependency-groups"]["lint"])
+
+
+def test_the_host_imports_the_standard_library_and_what_the_wheel_requires() -> None:
+    required = {Requirement(line).name for line in PYPROJECT["project"]["dependencies"]}
+    allowed = required | {
+        "_typeshed",
+        "dsregress",
+        "ray",
+        "skeletons",
+        "vgpu",
+    }  # Ray is an extra, _typeshed of type checkers
+    found = {
+        f"{file.relative_to(SOURCE)}: {name}"
+        for file in (SOURCE / "dsregress").rglob("*.py")
+        if "probe" not in file.parts
+        for node in ast.walk(parsed(file))
+        for name in imported_roots(node)
+        if name not in allowed | sys.stdlib_module_names
+    }
+    assert found == set()
+
+
+def imported_roots(node: ast.AST) -> set[str]:
+    """The top-level packages that a statement imports."""
+    if isinstance(node, ast.Import):
+        return {alias.name.partition(".")[0] for alias in node.names}
+    return {node.module.partition(".")[0]} if isinstance(node, ast.ImportFrom) and node.module else set()
 
 
 def test_the_package_has_types_and_says_so() -> None:

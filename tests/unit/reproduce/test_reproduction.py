@@ -22,7 +22,7 @@ from dsregress.probe import scenario
 from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
 from dsregress.report.answers import reproduce as report
 from dsregress.report.answers.issue import as_issue
-from dsregress.report.answers.stored import StoredBisection, StoredProbe, StoredSearch, StoredTransition
+from dsregress.report.stored_answers import StoredBisection, StoredProbe, StoredSearch, StoredTransition
 from dsregress.report.upstream_changes import in_words, introduced
 from dsregress.reproduce import running
 from dsregress.reproduce.factors import SIMPLEST

@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dsregress.benchmarks import made_up
 from dsregress.errors import ResultsError, UsageError
 from dsregress.model import NO_FIGURES, Failed, MachineFault, Outcome, OutOfMemory, Passed, Result, Skipped, TimedOut
 from dsregress.probe.adapters import PROGRAM
@@ -19,6 +18,7 @@ from dsregress.probe.border import machine
 from dsregress.probe.border.wire import Detail, RankRecord, RunRecord
 from dsregress.store import Store, key_of, newest
 from dsregress.store.reuse import reusable
+from tests.benchmarks import made_up
 from tests.builders.edits import of_before
 from tests.builders.synthetic import stored_result as result
 from vgpu.figures import PhaseReading
@@ -93,7 +93,7 @@ def test_a_workload_whose_name_starts_like_another_is_not_mistaken_for_it(tmp_pa
 
 def test_a_run_takes_less_than_ten_kilobytes(tmp_path: Path) -> None:
     """Of the size that real ones have: two ranks, 400 settings, 180 functions; see
-    harness/dsregress/benchmarks/made_up.py."""
+    tests/benchmarks/made_up.py."""
     one, detail = next(made_up.results(made_up.STACKS))
     store = Store(str(tmp_path))
     store.write(one, detail)

@@ -38,7 +38,7 @@ def finding(workload: str = "fit/base/sim") -> Finding:
         unit="calls",
         significant=True,
         relevant=True,
-        message="",
+        sentence="",
     )
 
 
@@ -61,8 +61,6 @@ SHOWN = {
     "SHOW": commands.SHOW,
     "PRUNE_IMAGES": commands.PRUNE_IMAGES,
     "REPORT_AS_SITE": commands.REPORT_AS_SITE,
-    "accuracy": commands.accuracy(),
-    "accuracy: some points": commands.accuracy("gpt2_zero*"),
     "regress: nothing given": commands.regress(),
     "regress": commands.regress(
         versions=["0.16.4", "0.16.5"],

@@ -14,13 +14,14 @@ from typing import Any
 import msgspec
 
 from dsregress.advice.diagnosis.out_of_memory import ROUNDING_BYTES, WrittenSize
+from dsregress.messages import Message, Text, message
 from skeletons.hub_names import known_model_name
 from skeletons.known_models import known_models
 
 #: Below this, many tensors of every model have the size.
 LEAST_BYTES = 256 << 20
 
-_WIDTHS = {4: "fp32", 2: "16 bits"}
+_WIDTHS: Mapping[int, Text] = {4: "fp32", 2: message("16 bits")}
 _TOKENS = 1024
 _MOST_SEQUENCES = 64
 
@@ -58,7 +59,7 @@ class SizeMatch(msgspec.Struct, frozen=True, kw_only=True):
 
     nbytes: int
     product: str  #: ``2 x 4096 x 152064 x 4 bytes``
-    what: str  #: ``logits in fp32``
+    what: Message  #: ``logits in fp32``
     model: str  #: empty if it is of no model
     is_assumed: bool  #: the text names no model: it follows from the size alone
 
@@ -91,15 +92,20 @@ def matches(size: WrittenSize, model: ModelShape | None, sequence: int | None) -
 
 def _of_model(size: WrittenSize, model: ModelShape, sequence: int | None) -> Iterator[SizeMatch]:
     for width, words in _WIDTHS.items():
-        per_token = {f"logits in {words}": model.vocabulary, f"activations of an MLP in {words}": model.intermediate}
+        per_token = {
+            message("logits in {dtype}", dtype=words): model.vocabulary,
+            message("activations of an MLP in {dtype}", dtype=words): model.intermediate,
+        }
         for what, features in per_token.items():
             yield from _of_tokens(size, features, width, what, model.name, sequence)
     for width, words in _WIDTHS.items():
-        yield from _exactly(size, model.vocabulary, model.hidden, width, f"the embedding in {words}", model.name)
+        what = message("the embedding in {dtype}", dtype=words)
+        yield from _exactly(size, model.vocabulary, model.hidden, width, what, model.name)
     if sequence is not None:
         for width, words in _WIDTHS.items():
             features = model.heads * sequence
-            yield from _of_tokens(size, features, width, f"attention scores in {words}", model.name, sequence)
+            what = message("attention scores in {dtype}", dtype=words)
+            yield from _of_tokens(size, features, width, what, model.name, sequence)
     yield from _of_buckets(size)
 
 
@@ -111,7 +117,7 @@ def _of_any_model(size: WrittenSize, sequence: int | None) -> Iterator[SizeMatch
             by_vocabulary.setdefault(model.config["vocab_size"], name)
     for width, words in _WIDTHS.items():
         for vocabulary, name in sorted(by_vocabulary.items(), reverse=True):
-            for found in _of_tokens(size, vocabulary, width, f"logits in {words}", name, sequence):
+            for found in _of_tokens(size, vocabulary, width, message("logits in {dtype}", dtype=words), name, sequence):
                 tokens = found.nbytes // (vocabulary * width)
                 if sequence is not None or tokens & (tokens - 1) == 0:
                     yield msgspec.structs.replace(found, is_assumed=True)
@@ -123,14 +129,14 @@ def _of_buckets(size: WrittenSize) -> Iterator[SizeMatch]:
             yield SizeMatch(
                 nbytes=_BUCKET * width,
                 product=f"{_BUCKET} x {width} bytes",
-                what=f"a bucket of DeepSpeed's default size in {words}",
+                what=message("a bucket of DeepSpeed's default size in {dtype}", dtype=words),
                 model="",
                 is_assumed=False,
             )
 
 
 def _of_tokens(
-    size: WrittenSize, features: int, width: int, what: str, model: str, sequence: int | None
+    size: WrittenSize, features: int, width: int, what: Message, model: str, sequence: int | None
 ) -> Iterator[SizeMatch]:
     unit = (sequence or _TOKENS) * features * width
     for count in {int(size.nbytes // unit), int(size.nbytes // unit) + 1}:
@@ -145,7 +151,7 @@ def _of_tokens(
             )
 
 
-def _exactly(size: WrittenSize, rows: int, columns: int, width: int, what: str, model: str) -> Iterator[SizeMatch]:
+def _exactly(size: WrittenSize, rows: int, columns: int, width: int, what: Message, model: str) -> Iterator[SizeMatch]:
     nbytes = rows * columns * width
     if _fits(size, nbytes):
         product = f"{rows} x {columns} x {width} bytes"

@@ -28,7 +28,7 @@ PHASES = (
     "save",
 )
 
-#: Phases that a program may have in addition, each as long as one call (see `dsregress.probe.programs.occasions`).
+#: Phases that a program may have in addition, each as long as one call (see `programs.watch.occasion_watch`).
 OCCASIONS = tuple(phase for phase in PHASES if phase not in REGULAR_PHASES)
 
 #: How many timeouts a stage may last in which operators run, so that a loop without an end ends.

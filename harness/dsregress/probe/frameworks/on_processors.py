@@ -6,34 +6,10 @@ Each replacement lasts as long as its block. Nothing stays in the process, wheth
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dsregress.probe import intel_packages
-from vgpu.replacing import Patches, item
-
-_SHARED_MEMORY = "deepspeed_shm_comm"
-
-
-def preload_deepspeed() -> None:
-    """Import DeepSpeed, which then determines once, for all ranks, which of its operators it can build."""
-    intel_packages.import_deepspeed()
-    import deepspeed
-
-    assert deepspeed.ops.__compatible_ops__ is not None
-
-
-@contextlib.contextmanager
-def without_shared_memory() -> Iterator[None]:
-    """Keep ``init_distributed`` within the block from compiling an all-reduce in shared memory, if DeepSpeed was
-    imported before. DeepSpeed 0.14.3 and later compile it for 40 s, and no training step uses it."""
-    deepspeed = sys.modules.get("deepspeed")
-    if deepspeed is None:
-        yield
-        return
-    with item(deepspeed.ops.__compatible_ops__, _SHARED_MEMORY, False):
-        yield
+from vgpu.replacing import Patches
 
 
 @contextlib.contextmanager

@@ -115,7 +115,7 @@ class CudaMeter(TorchMeter):
 
 
 class CudaStopwatch:
-    """Implements `dsregress.probe.meters.phases.Stopwatch` with CUDA events on the current stream: the time between two of
+    """Implements `dsregress.probe.framework.Stopwatch` with CUDA events on the current stream: the time between two of
     them is the GPU's, including its waiting for the host if the host is slower."""
 
     def __init__(self, board: nvml.Board | None) -> None:

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from dsregress.probe.border.wire import Explanation
+from dsregress.probe.framework import ListsHolders, NamesModules, NamesPackage
 from dsregress.probe.holders import categories
 from dsregress.probe.holders.frames import StackWalker, parameter_of_gradient
 from dsregress.probe.holders.replay import Birth, PhaseMarks, explain
@@ -60,8 +61,9 @@ def observe_sites(meter: Any, framework: Any) -> Iterator[SiteObserver]:
 
 def package_of(framework: Any) -> str:
     """Return the top module of the framework that an adapter drives: its ``PACKAGE``, else that of the adapter itself."""
-    package: str | None = getattr(framework, "PACKAGE", None)
-    return package or str(framework.__name__).partition(".")[0]
+    if isinstance(framework, NamesPackage):
+        return framework.PACKAGE
+    return str(framework.__name__).partition(".")[0]
 
 
 class NullObserver:
@@ -151,17 +153,15 @@ class SiteRecorder:
     def built(self, training: Any) -> None:
         """Take a job, or one of a program's engines, that has been built: its model's names, and what it holds."""
         self._built.append(training)
-        model = getattr(self._framework, "model", None)
-        if model is not None:
-            self._learn_names(model(training).named_modules())
+        if isinstance(self._framework, NamesModules):
+            self._learn_names(self._framework.model(training).named_modules())
         self._tag_held()
 
     def _tag_held(self) -> None:
-        holders = getattr(self._framework, "holders", None)
-        if holders is None:
+        if not isinstance(self._framework, ListsHolders):
             return
         for training in self._built:
-            for category, name, tensor in holders(training):
+            for category, name, tensor in self._framework.holders(training):
                 self.tag(tensor, category, name)
 
     def new_step(self) -> None:

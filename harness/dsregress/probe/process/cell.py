@@ -21,7 +21,6 @@ import pytest
 
 from dsregress.probe import isolation
 from dsregress.probe import scenario as scenarios
-from dsregress.probe.adapters import import_adapter
 from dsregress.probe.border import machine
 from dsregress.probe.border.encoding import encode
 from dsregress.probe.border.faults import detail_of, signature_of
@@ -29,8 +28,9 @@ from dsregress.probe.border.merging import merge_explanation_files
 from dsregress.probe.border.surroundings import ENVIRONMENT, TRUTHS
 from dsregress.probe.border.untrusted import write_whole
 from dsregress.probe.border.wire import CellRequest, Detail, RankRecord, RunRecord
-from dsregress.probe.framework import Framework
+from dsregress.probe.framework import Adapter
 from dsregress.probe.process import meeting
+from dsregress.probe.process.adapter_loading import ProgramAdapter, load_adapter
 from dsregress.probe.process.lazy_imports import import_all
 from dsregress.probe.process.rank import run
 from dsregress.probe.process.rank_file import Unreadable, rank_file, read_record
@@ -68,23 +68,20 @@ class OpenGate:
 
 def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:
     """Run a cell to its end, write ``record.json`` to ``folder`` however the cell ends, and return the record."""
-    framework: Framework = import_adapter(request.framework)
-    processes = request.local_ranks or framework.world_size(request.parameters, request.device)
-    here: Sequence[int] = range(request.first_rank, request.first_rank + processes)
-    if request.device == "sim" and (simulated := getattr(framework, "simulated_ranks", None)):
-        here = simulated(request.parameters)
-        request = dataclasses.replace(request, first_rank=here[0])
-    record = RunRecord(outcome="passed", world_size=int(request.parameters.get("world_size", processes)))
+    adapter = load_adapter(request.framework)
+    here = _ranks_here(adapter, request)
+    request = dataclasses.replace(request, first_rank=here[0])
+    record = RunRecord(outcome="passed", world_size=int(request.parameters.get("world_size", len(here))))
     rounds: list[TimedRound] = []
     try:
         shape = _shape(request)
         while True:
-            if prepare := getattr(framework, "prepare", None):
-                prepare(request, folder)
+            if isinstance(adapter, ProgramAdapter):
+                adapter.prepare_run(request, folder)
             try:
                 _measure(request, here, shape, folder, rounds, benchmark, gate)
             except CellEnded:
-                if (again := getattr(framework, "again", None)) and again(folder):
+                if isinstance(adapter, ProgramAdapter) and adapter.prepare_retry(folder):
                     continue
                 raise
             break
@@ -122,6 +119,14 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
         benchmark.extra_info.update(extra_info(record))
     write_whole(folder / "record.json", encode(asdict(record)))
     return record
+
+
+def _ranks_here(adapter: Adapter, request: CellRequest) -> Sequence[int]:
+    """Return the ranks of the cell that run on this machine."""
+    if request.device == "sim" and isinstance(adapter, ProgramAdapter):
+        return adapter.simulated_ranks(request.parameters)
+    processes = request.local_ranks or adapter.world_size(request.parameters, request.device)
+    return range(request.first_rank, request.first_rank + processes)
 
 
 def _kept_apart(paths: Sequence[str]) -> str:
@@ -236,7 +241,7 @@ def test_scenario(cell: Any, benchmark: Any) -> None:
     )
     for variable, value in ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
-    import_adapter(request.framework).preload("cpu")
+    load_adapter(request.framework).preload("cpu")
     with tempfile.TemporaryDirectory() as folder, working_folder(Path(folder)):  # as the probe's server runs a cell
         record = execute(request, Path(folder), benchmark, OpenGate())
     assert record.outcome == "passed", f"{record.outcome} in {record.stage}: {record.signature}\n{record.log_tail}"

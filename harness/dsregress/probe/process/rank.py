@@ -12,21 +12,25 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dsregress.probe.adapters import import_adapter
 from dsregress.probe.border.encoding import encode, free_value
 from dsregress.probe.border.faults import HARNESS
 from dsregress.probe.border.merging import explanation_file
 from dsregress.probe.border.untrusted import write_whole
 from dsregress.probe.border.wire import NO_VALUES, CellRequest, Detail, Numerics, RankRecord
-from dsregress.probe.framework import Framework, Meter, Training
+from dsregress.probe.framework import (
+    Adapter,
+    ComputesIdeal,
+    JobAdapter,
+    KeepsTime,
+    Meter,
+    Stopwatch,
+    Training,
+)
 from dsregress.probe.holders import sites
 from dsregress.probe.meters.host_work import FUNCTIONS_KEPT
 from dsregress.probe.meters.phases import (
     HostStopwatch,
-    MeteredPhases,
-    Phase,
     ProfiledPhases,
-    Stopwatch,
     TimedPhases,
     announced,
     walk,
@@ -34,11 +38,13 @@ from dsregress.probe.meters.phases import (
 from dsregress.probe.meters.warning_counts import count_warnings
 from dsregress.probe.oracles.unbroken import NotCoveredError, unbroken
 from dsregress.probe.process import placement, scheduling
+from dsregress.probe.process.adapter_loading import ProgramAdapter, load_adapter
 from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.heartbeat import Heartbeat
 from dsregress.probe.process.lazy_imports import new_modules
 from dsregress.probe.process.rank_file import representable, write_record
 from vgpu.figures import PhaseReading
+from vgpu.watching.metered_phases import MeteredPhases, Phase
 
 #: Steps before the metered one: in its first step a framework allocates, compiles and traces.
 WARMUP_STEPS = 1
@@ -55,8 +61,8 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
     Leaves ``rank-N.json``. Exceptions of the framework pass through.
     """
     imported = set(sys.modules)
-    framework: Any = import_adapter(request.framework)
-    runs_itself = hasattr(framework, "run")
+    adapter = load_adapter(request.framework)
+    runs_itself = isinstance(adapter, ProgramAdapter)
 
     heartbeat = Heartbeat(channel.send)
 
@@ -71,23 +77,24 @@ def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: 
         if request.huge_pages:  # as the next cell starts; the last one in the rounds that warm up
             placement.use_huge_pages()
 
-    if runs_itself:
-        framework.run(request, rank, heartbeat, measured, channel)
+    if isinstance(adapter, ProgramAdapter):
+        adapter.run_rank(request, rank, heartbeat, measured, channel)
         return
+    assert isinstance(adapter, JobAdapter)  # as `load_adapter` ensures
     if request.explain:
-        _explain(framework, request, rank, folder, shape, heartbeat)
+        _explain(adapter, request, rank, folder, shape, heartbeat)
         channel.send({"at": "measured", "imported": []})
         channel.receive()
         return
-    with count_warnings() as warnings, framework.surroundings(request.parameters, request.device) as meter:
+    with count_warnings() as warnings, adapter.surroundings(request.parameters, request.device) as meter:
         meter.working = heartbeat.operator_ran
-        measurement = RankMeasurement(framework, request, rank, shape, meter, heartbeat.stage)
+        measurement = RankMeasurement(adapter, request, rank, shape, meter, heartbeat.stage)
         measurement.measure()
         measurement.detail.warnings = dict(warnings)
         measured(measurement.record, measurement.detail)
         if request.device == "cpu":
             scheduling.keep_to_own_cores(int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]))
-        _timed_rounds(measurement.training, channel, _stopwatch(framework, request))
+        _timed_rounds(measurement.training, channel, _stopwatch(adapter, request))
 
 
 class RankMeasurement:
@@ -98,14 +105,14 @@ class RankMeasurement:
 
     def __init__(
         self,
-        framework: Framework,
+        adapter: JobAdapter,
         request: CellRequest,
         rank: int,
         shape: Mapping[str, Any],
         meter: Meter,
         announce: Announce,
     ) -> None:
-        self._framework, self._request, self._shape = framework, request, shape
+        self._adapter, self._request, self._shape = adapter, request, shape
         self._meter, self._announce = meter, announce
         self._simulated = request.device == "sim"
         self._numerics = Numerics()
@@ -132,7 +139,7 @@ class RankMeasurement:
 
         self._announce("init")
         start = time.perf_counter()
-        self.training = self._framework.start(self._request.parameters, self._request.device, self._shape, init)
+        self.training = self._adapter.start(self._request.parameters, self._request.device, self._shape, init)
         self.record.init_s = time.perf_counter() - start
         self.record.phases = metered.readings
         self.detail.configuration = dict(free_value(self.training.configuration()))
@@ -149,13 +156,14 @@ class RankMeasurement:
         the computation breaks."""
         self._announce(HARNESS)
         gc.freeze()  # the phases of the ideal count only later allocations
-        compute = getattr(self._framework, "ideal", None)
-        if compute is None:
+        if not isinstance(self._adapter, ComputesIdeal):
             self.record.ideal_note = "the adapter computes no ideal"
             return
         try:
             with unbroken("memory"):
-                self.record.ideal = compute(self._request.parameters, self._request.device, self._shape, self._meter)
+                self.record.ideal = self._adapter.ideal(
+                    self._request.parameters, self._request.device, self._shape, self._meter
+                )
         except NotCoveredError as error:
             self.record.ideal_note = str(error)
 
@@ -187,7 +195,7 @@ class RankMeasurement:
         if parameters is None:
             raise NotCoveredError(NO_VALUES if self._simulated else "the adapter hands out no trained values")
         request = self._request
-        self._framework.judge(request.parameters, request.device, self._shape, TRUTH_STEPS, parameters, self._numerics)
+        self._adapter.judge(request.parameters, request.device, self._shape, TRUTH_STEPS, parameters, self._numerics)
 
     def _walk(self, phase: Phase) -> None:
         walk(self.training, phase)
@@ -205,9 +213,8 @@ def _profilable(device: str) -> AbstractContextManager[None]:
     return backward_on_this_thread()
 
 
-def _stopwatch(framework: Framework, request: CellRequest) -> Stopwatch:
-    make = getattr(framework, "stopwatch", None)
-    own: Stopwatch | None = make(request.device) if make is not None else None
+def _stopwatch(adapter: Adapter, request: CellRequest) -> Stopwatch:
+    own = adapter.stopwatch(request.device) if isinstance(adapter, KeepsTime) else None
     return own or HostStopwatch()
 
 
@@ -226,17 +233,15 @@ def _timed_rounds(training: Training, channel: Channel, stopwatch: Stopwatch) ->
 
 
 def _explain(
-    framework: Framework, request: CellRequest, rank: int, folder: Path, shape: Mapping[str, Any], heartbeat: Heartbeat
+    adapter: JobAdapter, request: CellRequest, rank: int, folder: Path, shape: Mapping[str, Any], heartbeat: Heartbeat
 ) -> None:
     """Run the same init and steps as in `RankMeasurement`, observed: leave ``explanation-N.json`` next to the record."""
-    with framework.surroundings(request.parameters, request.device) as meter:
+    with adapter.surroundings(request.parameters, request.device) as meter:
         meter.working, announce = heartbeat.operator_ran, heartbeat.stage
         metered = MeteredPhases(meter)
         announce("init")
-        with meter, sites.observe_sites(meter, framework) as observer:
-            training = framework.start(
-                request.parameters, request.device, shape, lambda: observer.phase("init", metered)
-            )
+        with meter, sites.observe_sites(meter, adapter) as observer:
+            training = adapter.start(request.parameters, request.device, shape, lambda: observer.phase("init", metered))
             training.configuration()
             observer.built(training)
             init: PhaseReading = metered.readings["init"]

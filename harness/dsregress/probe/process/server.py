@@ -25,12 +25,12 @@ from typing import Any
 
 import pytest
 
-from dsregress.probe.adapters import import_adapter
 from dsregress.probe.border import faults, logs, machine, processes
 from dsregress.probe.border.encoding import encode
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
 from dsregress.probe.border.wire import CellRequest, RunRecord
 from dsregress.probe.process import jit, scheduling
+from dsregress.probe.process.adapter_loading import load_adapter
 from dsregress.probe.process.channel import Channel, Closed, Message, pair
 from dsregress.probe.process.lazy_imports import import_all
 
@@ -71,7 +71,7 @@ def _preload(framework: str, device: str) -> float:
     import pytest_benchmark.plugin  # noqa: F401  (imported once here, not in every cell)
 
     importlib.import_module("dsregress.probe.process.cell")
-    import_adapter(framework).preload(device)
+    load_adapter(framework).preload(device)
     # What is imported stays: collections in the forks need not walk it, nor unshare its pages. Its ten thousand objects
     # of garbage stay, too: to collect them takes a tenth of an import.
     gc.freeze()

@@ -18,7 +18,7 @@ from dsregress.probe.border.surroundings import ENVIRONMENT
 from dsregress.probe.border.wire import CellRequest, RunRecord
 from dsregress.probe.process.cell import OpenGate, execute
 from dsregress.probe.program import DEFAULTS
-from dsregress.probe.programs import adapter
+from dsregress.probe.programs import program_adapter
 from vgpu.replacing import working_folder
 
 
@@ -29,7 +29,7 @@ def main(device: str, ranks: str, line: str, *changes: str) -> int:
     parameters = {**DEFAULTS, "program": line, "world_size": int(ranks), **given}
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    adapter.preload(device)
+    program_adapter.preload(device)
     request = CellRequest(
         scenario="program",
         variant="base",

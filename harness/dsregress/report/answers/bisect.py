@@ -10,10 +10,8 @@ from dsregress.bisect.halving import Transition
 from dsregress.bisect.result import Bisection, Probe, SearchResult
 from dsregress.model import Verdict
 from dsregress.report.plain import plain
+from dsregress.report.stored_answers import BISECTION_SCHEMA
 from dsregress.wording.quantities import quantity
-
-#: Of ``--json``. History: 1 first.
-SCHEMA = 1
 
 #: Files that are listed; the rest is counted.
 _MOST_FILES = 12
@@ -32,7 +30,7 @@ def as_text(bisection: Bisection) -> str:
 def as_json(bisection: Bisection, exit_code: int) -> bytes:
     """Return everything as JSON, with a schema number."""
     content: dict[str, Any] = {
-        "schema": SCHEMA,
+        "schema": BISECTION_SCHEMA,
         "exit_code": exit_code,
         "decided": bisection.is_decided,
         "workload": bisection.workload,

@@ -13,10 +13,13 @@ from dsregress.advice.diagnosis.failures import KnownFailure, MatchedProblem
 from dsregress.advice.diagnosis.out_of_memory import MemoryMessage
 from dsregress.advice.diagnosis.sizes import LEAST_BYTES, SizeMatch
 from dsregress.compare import ProblemKind
+from dsregress.messages import COLON, COMMA, SEMICOLON, SENTENCE, Text, joined, message, plural_message
+from dsregress.report.context import report_context
 from dsregress.report.plain import plain
-from dsregress.report.problems import ProblemLine, sections
+from dsregress.report.problem_lines import ProblemLine, problem_lines
 from dsregress.wording import commands
-from dsregress.wording.quantities import plural, quantity, shortened
+from dsregress.wording.language import Say
+from dsregress.wording.quantities import quantity, shortened
 
 #: Of ``--json``. History: 1 first.
 SCHEMA = 1
@@ -25,28 +28,34 @@ _MOST_PROBLEMS = 3
 _MOST_SIZES = 3
 
 _PHASES = {
-    "load": "while a model or its engine is made",
-    "forward": "in forward",
-    "backward": "in backward",
-    "step": "in step",
-    "generate": "while generating",
+    "load": message("while a model or its engine is made"),
+    "forward": message("in forward"),
+    "backward": message("in backward"),
+    "step": message("in step"),
+    "generate": message("while generating"),
 }
 
 
-def as_text(answer: Diagnosis) -> str:
+def as_text(answer: Diagnosis, say: Say = str) -> str:
     """Return the answer for a terminal, ending in a newline."""
-    parts = [
+    parts: list[tuple[Text, list[Text]]] = [
         ("", [_heading(answer)]),
-        ("the message:", list(_message(answer))),
-        ("the traceback:", list(_traceback(answer.crash))),
-        ("stored:", list(_stored(answer))),
+        (message("the message:"), list(_message(answer))),
+        (message("the traceback:"), list(_traceback(answer.crash))),
+        (message("stored:"), list(_stored(answer))),
     ]
     lines: list[str] = []
     for title, sentences in parts:
         if sentences:
-            lines += [*([""] if lines else []), *([title] if title else [])]
-            lines += [f"  {plain(one)}" if title else plain(one) for one in sentences]
-    return "\n".join([*lines, "", "next:", f"  {plain(next_command(answer))}"]) + "\n"
+            lines += [*([""] if lines else []), *([say(title)] if title else [])]
+            lines += [f"  {_plain(say(one))}" if title else plain(say(one)) for one in sentences]
+    return "\n".join([*lines, "", say(message("next:")), f"  {plain(next_command(answer))}"]) + "\n"
+
+
+def _plain(line: str) -> str:
+    """Return a line made plain, with its indentation, which `plain` would drop."""
+    text = line.lstrip(" ")
+    return " " * (len(line) - len(text)) + plain(text)
 
 
 def as_json(answer: Diagnosis) -> bytes:
@@ -64,7 +73,7 @@ def as_json(answer: Diagnosis) -> bytes:
         "gpu": None if answer.card is None else answer.card.name,
         "scenario": answer.scenario,
         "model": None if answer.model is None else answer.model.name,
-        "sizes": msgspec.to_builtins(answer.sizes),
+        "sizes": [{**msgspec.structs.asdict(one), "what": str(one.what)} for one in answer.sizes],
         "problems": [_problem_json(one) for one in answer.problems],
         "known": msgspec.to_builtins(answer.known),
         "failures": answer.failures,
@@ -89,127 +98,164 @@ def next_command(answer: Diagnosis) -> str:
     )
 
 
-def _heading(answer: Diagnosis) -> str:
+def _heading(answer: Diagnosis) -> Text:
     crash = answer.crash
-    phase = f" {_PHASES[crash.phase]}" if crash.phase else ""
-    versions = ", ".join(f"{name} {version}" for name, version in crash.versions.items())
-    with_them = f" (with {versions})" if versions else ""
+    phase = _PHASES.get(crash.phase, "")
     if crash.memory is None:
-        return f"{crash.error}{phase}: {shortened(crash.message, 120)}{with_them}"
-    whose = "the host" if crash.memory.where == "host" else "a GPU"
-    return f"{whose} ran out of memory{phase}{with_them}"
+        error = joined(SENTENCE, (crash.error, phase))
+        text: Text = message("{error}: {message}", error=error, message=shortened(crash.message, 120))
+    elif crash.memory.where == "host":
+        text = joined(SENTENCE, (message("the host ran out of memory"), phase))
+    else:
+        text = joined(SENTENCE, (message("a GPU ran out of memory"), phase))
+    if not crash.versions:
+        return text
+    versions = joined(COMMA, (f"{name} {version}" for name, version in crash.versions.items()))
+    return message("{error} (with {versions})", error=text, versions=versions)
 
 
-def _message(answer: Diagnosis) -> Iterator[str]:
+def _message(answer: Diagnosis) -> Iterator[Text]:
     memory = answer.crash.memory
     if memory is None:
         return
     if memory.requested is None:
-        yield "it gives no size: a library of CUDA, or the driver, had no memory, and not PyTorch's allocator"
+        yield message("it gives no size: a library of CUDA, or the driver, had no memory, and not PyTorch's allocator")
         return
-    free = f"; {memory.free.text} was free" if memory.free else ""
-    of = f" of {memory.capacity.text}" if memory.free and memory.capacity else ""
-    yield f"{memory.requested.text} was requested{free}{of}{_card(answer)}"
+    text = message("{size} was requested", size=memory.requested.text)
+    if memory.free and memory.capacity:
+        text = message(
+            "{request}; {free} was free of {capacity}",
+            request=text,
+            free=memory.free.text,
+            capacity=memory.capacity.text,
+        )
+    elif memory.free:
+        text = message("{request}; {free} was free", request=text, free=memory.free.text)
+    yield message("{text} ({card})", text=text, card=answer.card.name) if answer.card is not None else text
     yield from _sizes(answer)
     yield from _holders(memory)
 
 
-def _card(answer: Diagnosis) -> str:
-    return f" ({answer.card.name})" if answer.card is not None else ""
-
-
-def _sizes(answer: Diagnosis) -> Iterator[str]:
+def _sizes(answer: Diagnosis) -> Iterator[Text]:
     requested = answer.crash.memory.requested if answer.crash.memory else None
     if requested is None:
         return
     for one in answer.sizes[:_MOST_SIZES]:
-        yield f"{requested.text} = {one.product}: {_what(one)}"
+        yield message("{size} = {product}: {what}", size=requested.text, product=one.product, what=_what(one))
     if not answer.sizes and requested.nbytes < LEAST_BYTES:
-        yield "a request of this size may be any of many tensors"
+        yield message("a request of this size may be any of many tensors")
     elif not answer.sizes:
-        of = f" of {answer.model.name}" if answer.model is not None else ""
-        hint = "" if answer.scenario else "; --scenario names a workload with its sizes"
-        yield f"no tensor{of} that is known here has this size{hint}"
+        none = message("no tensor that is known here has this size")
+        if answer.model is not None:
+            none = message("no tensor of {model} that is known here has this size", model=answer.model.name)
+        hint = "" if answer.scenario else message("--scenario names a workload with its sizes")
+        yield joined(SEMICOLON, (none, hint))
 
 
-def _what(one: SizeMatch) -> str:
+def _what(one: SizeMatch) -> Text:
     if not one.model:
         return one.what
-    return f"{one.what}, if the vocabulary is that of {one.model}" if one.is_assumed else f"{one.what} of {one.model}"
+    if one.is_assumed:
+        return message("{what}, if the vocabulary is that of {model}", what=one.what, model=one.model)
+    return message("{what} of {model}", what=one.what, model=one.model)
 
 
-def _holders(memory: MemoryMessage) -> Iterator[str]:
+def _holders(memory: MemoryMessage) -> Iterator[Text]:
     unallocated, requested = memory.unallocated, memory.requested
     if unallocated is not None and requested is not None:
         size = quantity(unallocated.nbytes, "bytes")
         if unallocated.nbytes < 1:
-            yield "not fragmentation: all that PyTorch reserved is in use"
+            yield message("not fragmentation: all that PyTorch reserved is in use")
         elif unallocated.nbytes >= requested.nbytes:
-            yield f"fragmented: {size} is reserved and in no use, more than the request; try expandable_segments:True"
+            yield message(
+                "fragmented: {size} is reserved and in no use, more than the request; try expandable_segments:True",
+                size=size,
+            )
         elif unallocated.nbytes + (memory.free.nbytes if memory.free else 0.0) >= requested.nbytes:
-            yield f"fragmented: {size} is reserved and in no use, enough with what is free; try expandable_segments:True"
+            yield message(
+                "fragmented: {size} is reserved and in no use, enough with what is free; try expandable_segments:True",
+                size=size,
+            )
         else:
-            yield f"not fragmentation: {size} is reserved and in no use, too little for the request"
+            yield message("not fragmentation: {size} is reserved and in no use, too little for the request", size=size)
     others = memory.others_bytes
     if others is not None and others >= 64 << 20:
-        yield f"other processes hold {quantity(others, 'bytes')} of the card"
+        yield message("other processes hold {size} of the card", size=quantity(others, "bytes"))
     elif others is not None:
-        yield "no other process holds memory of the card"
+        yield message("no other process holds memory of the card")
     if memory.outside_bytes is not None:
         outside = quantity(memory.outside_bytes, "bytes")
-        yield f"this process holds {outside} outside of PyTorch: CUDA's context, NCCL, libraries"
+        yield message("this process holds {size} outside of PyTorch: CUDA's context, NCCL, libraries", size=outside)
 
 
-def _traceback(crash: Crash) -> Iterator[str]:
+def _traceback(crash: Crash) -> Iterator[Text]:
     if crash.last_of_user is not None:
-        yield f"last in your code: {crash.last_of_user.text}"
+        yield message("last in your code: {frame}", frame=crash.last_of_user.text)
     if crash.first_of_framework is not None:
-        yield f"first in a framework: {crash.first_of_framework.text}"
+        yield message("first in a framework: {frame}", frame=crash.first_of_framework.text)
     if crash.frames and crash.frames[-1] not in (crash.last_of_user, crash.first_of_framework):
-        yield f"it ended at: {crash.frames[-1].text}"
+        yield message("it ended at: {frame}", frame=crash.frames[-1].text)
 
 
-def _stored(answer: Diagnosis) -> Iterator[str]:
+def _stored(answer: Diagnosis) -> Iterator[Text]:
     for one in answer.problems[:_MOST_PROBLEMS]:
         yield from _problem(answer, one)
     if len(answer.problems) > _MOST_PROBLEMS:
-        yield f"and {len(answer.problems) - _MOST_PROBLEMS} more; --json has them"
+        yield message("and {count} more; --json has them", count=len(answer.problems) - _MOST_PROBLEMS)
     for known in answer.known:
         yield from _known(known)
     if not answer.problems and not answer.known:
-        why = (
-            ""
-            if answer.crash.memory is None or answer.crash.frames
-            else "it has no traceback, so no phase to look up: "
+        why: Text = ""
+        if answer.crash.memory is not None and not answer.crash.frames:
+            why = message("it has no traceback, so no phase to look up")
+        failures = plural_message(
+            "not among the {count:,} failure stored here",
+            "not among the {count:,} failures stored here",
+            answer.failures,
         )
-        yield f"{why}not among the {plural(answer.failures, 'failure')} stored here"
+        yield joined(COLON, (why, failures))
 
 
-def _problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[str]:
-    line = _line(one)
+def _problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[Text]:
+    words = _line(one).words
     package = answer.package
-    what = "may be" if one.assessment.kind is not ProblemKind.CRASH else "is" if one.is_same_place else "looks like"
-    yield f"it {what} a problem of {package} {line.releases}: {line.sentences}"
-    yield f"  since {line.since}; until {line.until}"
+    problem = message(
+        "a problem of {package} {releases}: {sentences}",
+        package=package,
+        releases=words.releases,
+        sentences=joined(SENTENCE, (words.text, *words.consequences)),
+    )
+    if one.assessment.kind is not ProblemKind.CRASH:
+        yield message("it may be {problem}", problem=problem)
+    elif one.is_same_place:
+        yield message("it is {problem}", problem=problem)
+    else:
+        yield message("it looks like {problem}", problem=problem)
+    yield message("  since {since}; until {until}", since=words.since.text, until=words.until.text)
     mentioned = answer.crash.versions.get(package, "")
     if not mentioned:
-        yield f"  the text does not say which {package} it is"
+        yield message("  the text does not say which {package} it is", package=package)
     elif one.has_version is None:
-        yield f"  {package} {mentioned} was not measured on it"
+        yield message("  {package} {release} was not measured on it", package=package, release=mentioned)
     elif not one.has_version:
-        yield f"  but {package} {mentioned} was measured without it"
-    yield f"  in {one.source}"
+        yield message("  but {package} {release} was measured without it", package=package, release=mentioned)
+    yield message("  in {file}", file=one.source)
 
 
-def _known(one: KnownFailure) -> Iterator[str]:
-    yield f"it is known of {one.who}: {one.why}"
-    yield f"  since {one.package} {one.since}; not with {one.package} {one.without}"
-    yield f"  {one.remedy} (see {one.page})"
+def _known(one: KnownFailure) -> Iterator[Text]:
+    yield message("it is known of {who}: {why}", who=one.who, why=one.why)
+    yield message(
+        "  since {package} {since}; not with {package} {without}",
+        package=one.package,
+        since=one.since,
+        without=one.without,
+    )
+    yield message("  {remedy} (see {page})", remedy=one.remedy, page=one.page)
 
 
 def _line(one: MatchedProblem) -> ProblemLine:
-    (section,) = sections(one.comparison, [one.assessment])
-    return section.problems[0]
+    (line,) = problem_lines(report_context(one.comparison), [one.assessment])
+    return line
 
 
 def _problem_json(one: MatchedProblem) -> dict[str, Any]:

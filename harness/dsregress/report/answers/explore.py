@@ -10,9 +10,10 @@ from dsregress.explore import causes, space
 from dsregress.explore.exploring import Explored
 from dsregress.explore.faults import Fault
 from dsregress.model import Stack
+from dsregress.probe.factors import BY_NAME
 from dsregress.report.plain import plain
 from dsregress.reproduce import cells
-from dsregress.reproduce.factors import BY_NAME, SIMPLEST
+from dsregress.reproduce.factors import SIMPLEST
 from dsregress.wording import commands
 from dsregress.wording.quantities import plural
 

@@ -10,10 +10,10 @@ from packaging.version import Version
 
 from dsregress.compare.metrics import BY_NAME, CONFIGURATION, DEVICE_EXCESS, DEVICE_PEAK, DEVICE_RETAINED, OUTCOME
 from dsregress.model import Verdict, variant_values
+from dsregress.probe.factor import Factor
+from dsregress.probe.factors import BY_NAME as BY_PARAMETER
 from dsregress.report.answers.reproduce import known_upstream, output, spans
-from dsregress.reproduce.configuration import ZERO_KEYS, in_keys
-from dsregress.reproduce.factors import BY_NAME as BY_PARAMETER
-from dsregress.reproduce.factors import SIZES, Factor
+from dsregress.reproduce.configuration import in_keys, size_keys
 from dsregress.reproduce.reduction import Condition
 from dsregress.reproduce.reproduction import Reproduction
 from dsregress.reproduce.script import Script
@@ -21,7 +21,7 @@ from dsregress.wording import addresses
 from dsregress.wording.quantities import listing, plural, shortened
 
 #: Of a configuration for a tiny model.
-_SIZE_KEYS = [ZERO_KEYS[name] for name in SIZES]
+_SIZE_KEYS = size_keys()
 
 #: For these, the issue says how they were measured.
 _BYTES = (DEVICE_RETAINED, DEVICE_EXCESS, DEVICE_PEAK)
@@ -70,11 +70,11 @@ def _symptom(found: Reproduction) -> str:
     if metric is CONFIGURATION:
         return f"{question.key} has another default"
     if metric.wrong:
-        return metric.wrong
+        return str(metric.wrong)
     phrase = BY_NAME[metric.explained_by or metric.name].phrase
     if phrase.after:
-        return f"More {phrase.noun or 'memory'} is held after {question.phase}"
-    return " ".join(phrase.of_subject(question.phase or "a step", "", more=True).split())
+        return f"More {phrase.noun} is held after {question.phase}"
+    return " ".join(str(phrase.of_subject(question.phase or "a step", "", more=True)).split())
 
 
 def _short(error: str) -> str:

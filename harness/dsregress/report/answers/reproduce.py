@@ -10,14 +10,11 @@ from packaging.version import Version
 
 from dsregress.model import Verdict
 from dsregress.report.plain import plain
+from dsregress.report.stored_answers import REPRODUCTION_SCHEMA
 from dsregress.reproduce import upstream
 from dsregress.reproduce.reduction import Condition
 from dsregress.reproduce.reproduction import ReleaseAnswer, Reproduction
 from dsregress.reproduce.running import ScriptRun
-
-#: Of ``--json``. History: 1 first; 2 ``not_known``, whose factors are no longer among ``indifferent``, ``exit_code`` null
-#: where a script did not end or run, ``machine``, and ``trials`` in place of ``cells_measured``; 3 ``upstream``.
-SCHEMA = 3
 
 
 def as_text(found: Reproduction) -> str:
@@ -42,7 +39,7 @@ def as_text(found: Reproduction) -> str:
 def as_json(found: Reproduction) -> bytes:
     """Return everything as JSON, with a schema number."""
     content: dict[str, Any] = {
-        "schema": SCHEMA,
+        "schema": REPRODUCTION_SCHEMA,
         "cell": found.cell.id,
         "metric": found.question.name,
         "package": found.package,

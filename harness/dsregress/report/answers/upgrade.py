@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from dsregress.advice.upgrade import Upgrade, UpgradeJudgement, UpgradeVerdict
-from dsregress.compare import Comparison, ProblemKind
+from dsregress.compare import ProblemKind
 from dsregress.model import AXES
-from dsregress.report import problems
+from dsregress.report.card_room_text import room_text
+from dsregress.report.context import ReportContext, report_context
 from dsregress.report.plain import plain
-from dsregress.report.problems import TITLES, ProblemLine
+from dsregress.report.problem_lines import TITLES, ProblemLine, counts_text, problem_sections
 from dsregress.wording.quantities import listing, plural
 
 
@@ -33,10 +34,11 @@ def _plain(line: str) -> str:
 def _block(upgrade: Upgrade, command: str, pins: Mapping[str, str]) -> Iterator[str]:
     yield f"{_heading(upgrade)}: {_verdict(upgrade)}"
     if upgrade.comparison is not None:
-        yield from _problems(upgrade.comparison, upgrade.stack, upgrade.judgement)
-        if kept := problems.sections(upgrade.comparison, upgrade.kept):
-            yield f"  in both: {problems.counted(upgrade.comparison, kept)}"
-        yield f"  {_basis(upgrade, upgrade.comparison, pins)}"
+        context = report_context(upgrade.comparison)
+        yield from _problems(context, upgrade.stack, upgrade.judgement)
+        if kept := problem_sections(context, upgrade.kept):
+            yield f"  in both: {counts_text(context, kept)}"
+        yield f"  {_basis(upgrade, context, pins)}"
     if command:
         yield f"  measure it: {command}"
 
@@ -67,11 +69,11 @@ def _listed(settings: Sequence[str]) -> str:
     return " and ".join(setting.partition(".")[2] or setting for setting in settings)
 
 
-def _problems(comparison: Comparison, stack: str, judgement: UpgradeJudgement) -> Iterator[str]:
+def _problems(context: ReportContext, stack: str, judgement: UpgradeJudgement) -> Iterator[str]:
     texts: dict[str, list[str]] = {}
-    for section in problems.sections(comparison, judgement.met):
+    for section in problem_sections(context, judgement.met):
         texts[section.title] = [text for line in section.problems for text in (line.sentences, f"  {_when(line)}")]
-    lost = [problems.room_text(comparison, stack, room) for room in judgement.lost]
+    lost = [str(room_text(context, stack, room)) for room in judgement.lost]
     if lost:
         texts.setdefault(TITLES[ProblemKind.OUT_OF_MEMORY], []).extend(lost)
     for title in dict.fromkeys(TITLES.values()):
@@ -82,15 +84,15 @@ def _problems(comparison: Comparison, stack: str, judgement: UpgradeJudgement) -
 
 def _when(line: ProblemLine) -> str:
     """Return the span of a problem: ``since 0.16.0 (not in 0.15.4), until 0.16.7 (not in 0.16.8)``."""
-    (since, before), (until, after) = (text.split("; ", 1) for text in (line.since, line.until))
-    return f"since {since} ({before}), until {until} ({after})"
+    since, until = line.words.since, line.words.until
+    return f"since {since.release} ({since.beside}), until {until.release} ({until.beside})"
 
 
-def _basis(upgrade: Upgrade, comparison: Comparison, pins: Mapping[str, str]) -> str:
+def _basis(upgrade: Upgrade, context: ReportContext, pins: Mapping[str, str]) -> str:
     """Return the basis of the answer, and the installed packages that differ from it."""
     judgement = upgrade.judgement
     of = f"{judgement.compared} of {plural(judgement.workloads, 'workload')} compared"
-    measured = next(stack.versions for stack in comparison.stacks if stack.id == upgrade.stack)
+    measured = context.stacks[upgrade.stack].versions
     packages = [package for package in dict.fromkeys((*AXES, *measured)) if package in measured]
     others = {package: measured[package] for package in packages if package != upgrade.package}
     with_ = f", with {listing([f'{package} {version}' for package, version in others.items()])}" if others else ""

@@ -3,8 +3,6 @@
 =========== =====================================================================================================
 junit       JUnit XML: one test case for each cell. Sources: Jenkins' xunit plugin and Apache Ant, as read by CI systems
 pytest-benchmark  the JSON that ``pytest-benchmark compare`` reads: step times by rounds, exact metrics in ``extra_info``
-github-action-benchmark  its ``customSmallerIsBetter``: name, unit, value
-bmf         Bencher Metric Format: benchmark -> measure -> value with limits
 summary     Markdown for a job summary: exact findings first, noisy ones folded
 =========== =====================================================================================================
 """
@@ -12,45 +10,36 @@ summary     Markdown for a job summary: exact findings first, noisy ones folded
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
 
-from dsregress.compare import Comparison, Group
-from dsregress.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, HOST_CALLS, STEP_TIME
+from dsregress.compare import Group
 from dsregress.compare.summary import ResultSummary
 from dsregress.model import Failed, MachineFault, OutOfMemory, Passed, Skipped, TimedOut
-from dsregress.report.comparison import summary
+from dsregress.report.comparison.summary import summary_markdown
+from dsregress.report.context import ReportContext
 from dsregress.report.plain import plain
 from dsregress.report.rows import is_worse
 from dsregress.wording.names import outcome_text
 
-#: The few series of each cell whose history other tools keep.
-_TRACKED = (
-    (DEVICE_PEAK, "backward", "peak-memory-backward"),
-    (DEVICE_RETAINED, "backward", "held-memory-backward"),
-    (DEVICE_PEAK, "step", "peak-memory-step"),
-    (HOST_CALLS, "backward", "calls-backward"),
-    (STEP_TIME, "", "step-time"),
-)
 
-
-def junit(comparison: Comparison) -> str:
+def junit(context: ReportContext) -> str:
     """Return one suite for each stack, and one test case for each cell. A worse cell is a failure, one that did not run is
     skipped."""
-    worse = _worse(comparison)
+    worse = _worse(context)
     root = ElementTree.Element("testsuites", name="dsregress")
     suites: dict[str, ElementTree.Element] = {}
-    for cell in comparison.cells:
+    for cell in context.comparison.cells:
         stack = cell.result.cell.stack.id
         if stack not in suites:
-            suites[stack] = ElementTree.SubElement(root, "testsuite", name=_xml(comparison.names[stack]))
+            suites[stack] = ElementTree.SubElement(root, "testsuite", name=_xml(context.name_of(stack)))
         case = ElementTree.SubElement(
             suites[stack],
             "testcase",
-            classname=_xml(comparison.names[stack]),
+            classname=_xml(context.name_of(stack)),
             name=_xml(cell.result.cell.workload),
             time=f"{cell.result.duration_s:.3f}",
         )
@@ -85,22 +74,22 @@ def _xml(text: str) -> str:
     return "".join(char for char in plain(text) if char >= " " and not "\ud800" <= char <= "\udfff" and char < "\ufffe")
 
 
-def pytest_benchmark(comparison: Comparison) -> str:
+def pytest_benchmark(context: ReportContext) -> str:
     """Return one benchmark for each cell that was timed, grouped by workload, so that ``compare`` compares stacks."""
     benchmarks: list[dict[str, Any]] = []
     newest = ""
-    for cell in comparison.cells:
+    for cell in context.comparison.cells:
         if not cell.round_s or not isinstance(cell.result.outcome, Passed):
             continue
         newest = max(newest, cell.result.started_at)
-        name = f"{cell.result.cell.workload}[{comparison.names[cell.result.cell.stack.id]}]"
+        name = f"{cell.result.cell.workload}[{context.name_of(cell.result.cell.stack.id)}]"
         benchmarks.append(
             {
                 "group": plain(cell.result.cell.workload),
                 "name": plain(name),
                 "fullname": plain(f"dsregress::{name}"),
-                "params": {"stack": plain(comparison.names[cell.result.cell.stack.id])},
-                "param": plain(comparison.names[cell.result.cell.stack.id]),
+                "params": {"stack": plain(context.name_of(cell.result.cell.stack.id))},
+                "param": plain(context.name_of(cell.result.cell.stack.id)),
                 "extra_info": cell.worst(),
                 "options": {"warmup": True, "timer": "perf_counter"},
                 "stats": round_statistics(cell.round_s),
@@ -116,44 +105,9 @@ def pytest_benchmark(comparison: Comparison) -> str:
     return _json(content)
 
 
-def github_action_benchmark(comparison: Comparison) -> str:
-    """Return the content for ``tool: customSmallerIsBetter``."""
-    content = [
-        {"name": f"{name} / {measure}", "unit": unit, "value": value, "extra": extra}
-        for name, measure, unit, value, extra in _tracked(comparison)
-    ]
-    return _json(content)
-
-
-def bmf(comparison: Comparison) -> str:
-    """Return Bencher Metric Format. The limits of a step time are its fastest and slowest rounds."""
-    content: dict[str, dict[str, dict[str, float]]] = {}
-    rounds = {
-        f"{c.result.cell.workload} {comparison.names[c.result.cell.stack.id]}": c.round_s for c in comparison.cells
-    }
-    for name, measure, _, value, _ in _tracked(comparison):
-        entry = {"value": value}
-        if measure == "step-time" and rounds[name]:
-            entry |= {"lower_value": min(rounds[name]), "upper_value": max(rounds[name])}
-        content.setdefault(plain(name), {})[measure] = entry
-    return _json(content)
-
-
-def _tracked(comparison: Comparison) -> Iterator[tuple[str, str, str, float, str]]:
-    for cell in comparison.cells:
-        if not isinstance(cell.result.outcome, Passed) or not cell.recorded:
-            continue
-        flat = cell.flat()
-        name = plain(f"{cell.result.cell.workload} {comparison.names[cell.result.cell.stack.id]}")
-        spread = f"{len(cell.round_s)} rounds" if cell.round_s else "exact"
-        for metric, phase, measure in _TRACKED:
-            if (key := metric.flat_name(phase)) in flat:
-                yield name, measure, metric.unit, flat[key], "exact" if metric.exact else spread
-
-
-def _worse(comparison: Comparison) -> dict[tuple[str, str], list[Group]]:
+def _worse(context: ReportContext) -> dict[tuple[str, str], list[Group]]:
     found: dict[tuple[str, str], list[Group]] = {}
-    for group in comparison.groups:
+    for group in context.comparison.groups:
         head = group.headline
         if is_worse(head):
             found.setdefault((head.stack, head.workload), []).append(group)
@@ -165,12 +119,10 @@ def _json(content: Any) -> str:
 
 
 #: Name -> the function that formats a comparison.
-FORMATS: dict[str, Callable[[Comparison], str]] = {
+FORMATS: dict[str, Callable[[ReportContext], str]] = {
     "junit": junit,
     "pytest-benchmark": pytest_benchmark,
-    "github-action-benchmark": github_action_benchmark,
-    "bmf": bmf,
-    "summary": summary.as_markdown,
+    "summary": summary_markdown,
 }
 
 

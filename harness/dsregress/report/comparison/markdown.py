@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsregress.compare import Comparison
+from dsregress.report.context import ReportContext
 from dsregress.report.first_screen import FirstScreen
 from dsregress.report.plain import markdown, markdown_table, plain
-from dsregress.report.problems import ProblemLine
+from dsregress.report.problem_lines import ProblemLine
 from dsregress.report.rows import Row
 from dsregress.report.tables import Table
-from dsregress.report.view import view
+from dsregress.report.view import report_view
 from dsregress.wording.quantities import plural
 
 #: Problems in the answer, and lines of evidence of each.
@@ -18,10 +18,11 @@ MOST_PROBLEMS = 30
 _MOST_EVIDENCE = 3
 
 
-def as_markdown(comparison: Comparison) -> str:
+def comparison_markdown(context: ReportContext) -> str:
     """Return the report as GitHub-flavored Markdown, ending in a newline: the answer, and its details folded."""
-    report = view(comparison)
-    lines = [*first_screen(report.screen), "<details><summary>Details</summary>", "", f"{markdown(report.measured)}."]
+    report = report_view(context)
+    lines = first_screen_markdown(report.screen)
+    lines += ["<details><summary>Details</summary>", "", f"{markdown(report.measured)}."]
     for table in report.compatibility:
         lines += [*_table(table), "", *(f"- {markdown(line)}" for line in report.patterns)]
     for section in report.sections:
@@ -37,12 +38,12 @@ def as_markdown(comparison: Comparison) -> str:
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 
 
-def first_screen(screen: FirstScreen, most: int = MOST_PROBLEMS) -> list[str]:
+def first_screen_markdown(screen: FirstScreen, most: int = MOST_PROBLEMS) -> list[str]:
     """Return the lines of the answer, with at most ``most`` problems, ending in an empty line."""
     lines = [f"### {markdown(screen.headline)}", "", markdown(screen.basis), ""]
     if screen.overview.rows:
         first, *others = ((one.label, *one.texts) for one in screen.overview.headings)
-        lines += _rows(first, (*others, *((row.label, *row.words) for row in screen.overview.rows)))
+        lines += _rows(first, (*others, *((str(row.label), *row.words) for row in screen.overview.rows)))
         if screen.overview.more:
             lines += ["", f"and {plural(screen.overview.more, 'more workload')}"]
         lines += [""]

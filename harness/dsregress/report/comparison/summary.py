@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsregress.compare import Comparison
 from dsregress.compare.metrics import BY_NAME
 from dsregress.report import urls
-from dsregress.report.comparison.markdown import first_screen
+from dsregress.report.comparison.markdown import first_screen_markdown
+from dsregress.report.context import ReportContext
 from dsregress.report.kinds import SIGNS
 from dsregress.report.plain import markdown
 from dsregress.report.rows import WORSE, Row, all_rows
-from dsregress.report.view import view
+from dsregress.report.view import report_view
 from dsregress.wording.quantities import plural
 
 #: GitHub cuts a comment at 65,536 characters.
@@ -22,15 +22,15 @@ MARKER = "<!-- dsregress -->"
 SITE = "{site}"
 
 
-def as_markdown(comparison: Comparison, site: str = "") -> str:
+def summary_markdown(context: ReportContext, site: str = "") -> str:
     """Return GitHub-flavored Markdown, ending in a newline. ``site`` is the address of the published report, if any."""
-    report = view(comparison)
-    rows = all_rows(comparison)
+    report = report_view(context)
+    rows = all_rows(context)
     worse = [row for row in rows if row.section == WORSE]
     exact = [row for row in worse if BY_NAME[row.headline.metric].exact]
     noisy = [row for row in worse if not BY_NAME[row.headline.metric].exact]
     other = [row for row in rows if row.section != WORSE]
-    lines = [MARKER, *first_screen(report.screen, _MOST_PROBLEMS)]
+    lines = [MARKER, *first_screen_markdown(report.screen, _MOST_PROBLEMS)]
     if site:
         lines += [f"[The whole report]({site}/{urls.matrix_page(0)})", ""]
     folded = [("exact findings", exact), ("noisy findings: step time", noisy), ("other differences", other)]

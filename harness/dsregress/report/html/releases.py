@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import msgspec
 
-from dsregress.compare import Comparison
 from dsregress.compare.metrics import BY_NAME
 from dsregress.report import urls
+from dsregress.report.context import ReportContext
 from dsregress.report.html.page import FindingLine, Page, PageFrame, ReleaseColumn
 from dsregress.report.html.workload_facts import ChangePoint, MatrixCell, WorkloadSummary
 from dsregress.report.rows import Row, is_worse
@@ -80,7 +80,7 @@ class TrendsPage(Page, frozen=True, kw_only=True):
 
 
 def release_pages(
-    comparison: Comparison, frame: PageFrame, rows: Sequence[Row], summaries: Sequence[WorkloadSummary]
+    context: ReportContext, frame: PageFrame, rows: Sequence[Row], summaries: Sequence[WorkloadSummary]
 ) -> Iterator[tuple[str, ReleasePage]]:
     """Yield ``(path, page)`` of each release."""
     lines: dict[str, list[FindingLine]] = defaultdict(list)
@@ -113,7 +113,7 @@ def release_pages(
             verdict=verdict,
             kind=kind,
             worse={word: sorted(found)[:_MOST_OF_A_KIND] for word, found in sorted(worse[release.id].items())},
-            steps=tuple(_steps(comparison, changes[release.id])),
+            steps=tuple(_steps(context, changes[release.id])),
             new=tuple(
                 (message, page)
                 for message, page in messages[release.id].items()
@@ -127,14 +127,14 @@ def release_pages(
         yield release.page, page
 
 
-def trends_page(comparison: Comparison, summaries: Sequence[WorkloadSummary]) -> TrendsPage:
+def trends_page(context: ReportContext, summaries: Sequence[WorkloadSummary]) -> TrendsPage:
     """Return the page with the largest changes of all workloads, in version order."""
     changes = sorted((change for summary in summaries for change in summary.changes), key=lambda change: -change.size)
-    order = {stack: at for at, stack in enumerate(comparison.names)}
+    order = {stack: at for at, stack in enumerate(context.comparison.names)}
     largest = sorted(changes[:_MOST_CHANGES], key=lambda change: (order[change.stack], -change.size))
     return TrendsPage(
         title="Trend",
-        lines=tuple(_line(comparison, change) for change in largest),
+        lines=tuple(_line(context, change) for change in largest),
         more=max(0, len(changes) - _MOST_CHANGES),
         workloads=tuple((summary.workload, urls.trend_page(summary.workload)) for summary in summaries[:_MOST_CHANGES]),
     )
@@ -155,21 +155,21 @@ def _safety(worse: Mapping[str, set[str]], measured: int, baseline: bool) -> tup
     return f"Safe for all of the {measured:,} workloads measured.", "ok"
 
 
-def _steps(comparison: Comparison, changes: Mapping[str, list[ChangePoint]]) -> Iterator[FamilyChanges]:
+def _steps(context: ReportContext, changes: Mapping[str, list[ChangePoint]]) -> Iterator[FamilyChanges]:
     for family in _FAMILIES:
         found = sorted(changes.get(family, ()), key=lambda change: -change.size)
         if found:
-            lines = tuple(_line(comparison, change) for change in found[:_MOST_OF_A_KIND])
+            lines = tuple(_line(context, change) for change in found[:_MOST_OF_A_KIND])
             yield FamilyChanges(family=family, lines=lines, more=len(found) - len(lines))
 
 
-def _line(comparison: Comparison, change: ChangePoint) -> ChangeLine:
+def _line(context: ReportContext, change: ChangePoint) -> ChangeLine:
     return ChangeLine(
         workload=change.workload,
         page=urls.trend_page(change.workload),
         series=change.series,
         text=change.text,
-        stack=comparison.names[change.stack],
+        stack=context.name_of(change.stack),
         release=urls.release_page(change.stack),
     )
 

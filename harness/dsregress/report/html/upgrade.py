@@ -4,21 +4,22 @@ browser by the rule of `dsregress.advice.upgrade`, for the reader's kind of trai
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from dsregress.advice import gpus
 from dsregress.advice.capacity import OVERHEAD_BYTES
-from dsregress.advice.card_rooms import CardRooms
-from dsregress.compare import Comparison
+from dsregress.compare import Problem
 from dsregress.compare.comparison import EVERYTHING, DetailOf
+from dsregress.model import Stack, split_workload
 from dsregress.report import urls
+from dsregress.report.context import ReportContext
 from dsregress.report.plain import plain
-from dsregress.report.problems import TITLES, ProblemLine
+from dsregress.report.problem_lines import TITLES, ProblemLine
 from dsregress.wording import commands
-from dsregress.wording.names import stored_name, varied_axes
+from dsregress.wording.names import stored_name
 
 #: Parameter of other workloads -> the end of the key by which a program's effective configuration has the same.
 _CONFIGURED: Mapping[str, str] = {
@@ -58,22 +59,22 @@ class UpgradeForm(msgspec.Struct, frozen=True, kw_only=True):
 Kinds = Mapping[str, Mapping[str, str]]
 
 
-def kinds_of_training(comparison: Comparison, detail_of: DetailOf) -> Kinds:
+def kinds_of_training(context: ReportContext, detail_of: DetailOf) -> Kinds:
     """Return the kind of training of each workload, by its parameters. A program's parameters have other names; its kind
     follows from the configuration of its engines, as far as they agree."""
     found = {}
-    for workload in comparison.cells.workloads:
-        own = comparison.parameters[workload]
+    for workload in context.comparison.cells.workloads:
+        own = context.comparison.parameters[workload]
         if "program" in own and "zero_stage" not in own:
-            own = {**_configured(comparison, workload, detail_of), **own}
+            own = {**_configured(context, workload, detail_of), **own}
         found[workload] = {title: plain(value) for title, read in _FACTORS.items() if (value := read(own)) is not None}
     return found
 
 
-def _configured(comparison: Comparison, workload: str, detail_of: DetailOf) -> dict[str, Any]:
+def _configured(context: ReportContext, workload: str, detail_of: DetailOf) -> dict[str, Any]:
     """Return the parameters that the first run with a stored configuration had."""
-    for stack in comparison.cells.stacks_of(workload):
-        cell = comparison.cells.of(stack, workload)
+    for stack in context.comparison.cells.stacks_of(workload):
+        cell = context.comparison.cells.of(stack, workload)
         detail = detail_of(cell.result) if cell is not None else None
         if detail is not None and detail.configuration:
             break
@@ -90,92 +91,102 @@ def _configured(comparison: Comparison, workload: str, detail_of: DetailOf) -> d
     return found
 
 
-def form(comparison: Comparison, kinds: Kinds) -> UpgradeForm:
+def form(context: ReportContext, kinds: Kinds) -> UpgradeForm:
     """Return the form: factors with several values, and cards if anything was simulated. ``kinds`` are the
     `kinds_of_training`."""
-    if len(comparison.stacks) < 2:
+    if len(context.comparison.stacks) < 2:
         return UpgradeForm()
     said = kinds.values()
     values = {title: sorted({own[title] for own in said if title in own}, key=_in_order) for title in _FACTORS}
     return UpgradeForm(
         data=urls.UPGRADE_DATA,
         factors=tuple(FormField(title, tuple(map(plain, found))) for title, found in values.items() if len(found) > 1),
-        cards=tuple(gpus.catalogue()) if any(w.endswith("/sim") for w in comparison.cells.workloads) else (),
+        cards=tuple(gpus.catalogue()) if any(w.endswith("/sim") for w in context.comparison.cells.workloads) else (),
     )
 
 
-def data(
-    comparison: Comparison,
-    kinds: Kinds,
-    lines: Sequence[ProblemLine],
-    pages: Mapping[int, str],
-    rooms: CardRooms,
-) -> bytes:
+def upgrade_data(context: ReportContext, kinds: Kinds, lines: Sequence[ProblemLine], pages: Mapping[int, str]) -> bytes:
     """Return the script with the data. ``kinds`` are the `kinds_of_training`, ``lines`` the report's problems, ``pages`` the
-    problems' pages by number, ``rooms`` those of the comparison. Raise ResultsError as they do."""
-    order = {stack.id: at for at, stack in enumerate(comparison.stacks)}
+    problems' pages by number. Raise ResultsError as `ReportContext.rooms` does."""
+    comparison = context.comparison
     place = {workload: at for at, workload in enumerate(comparison.cells.workloads)}
     unjudged = {(left.stack, left.workload) for left in comparison.not_compared if left.what == EVERYTHING}
-    axes = varied_axes(comparison.stacks)
-    axis = axes[0] if len(axes) == 1 else ""
     problems = {problem.worst.key: problem for problem in comparison.problems}
-
-    def standing(stack: str, workload: str) -> str:
-        if stack not in comparison.cells.stacks_of(workload):
-            return "-"
-        if stack in comparison.ended.get(workload, {}):
-            return "f"
-        return "u" if (stack, workload) in unjudged else "c"
-
-    def needs(stack: str, workload: str) -> int | None:
-        room = rooms.of(stack, workload)
-        return None if room is None else room.own.peak_bytes
-
     content = {
-        "releases": [
-            {
-                "name": plain(comparison.names[stack.id]),
-                "page": urls.release_page(stack.id),
-                "argument": shlex.quote(stored_name(stack, axis)) if axis else "",  # of the command
-            }
-            for stack in comparison.stacks
-        ],
-        "workloads": [
-            {
-                "name": plain(workload),
-                "page": urls.workload_page(workload),
-                "said": kinds[workload],
-                "card": card.name if (card := gpus.named_card(comparison.parameters[workload])) is not None else "",
-                "share": float(comparison.parameters[workload].get("gpu_memory_utilization") or 0.0),
-                "ran": "".join(standing(stack, workload) for stack in order),  # a letter for each release
-                "needs": [needs(stack, workload) for stack in order] if workload.endswith("/sim") else [],
-            }
-            for workload in place
-        ],
+        "releases": [_release(context, stack) for stack in comparison.stacks],
+        "workloads": [_workload(context, workload, kinds[workload], unjudged) for workload in place],
         "problems": [
-            {
-                "kind": problem.kind.name,
-                "is_cost": problem.kind.is_cost,
-                "is_intermittent": problem.worst.intermittent,
-                "title": TITLES[problem.kind].capitalize(),
-                "text": line.sentences,
-                "since": line.since,
-                "until": line.until,
-                "setting": line.setting.partition(".")[2] or line.setting,
-                "page": pages[line.number],
-                "on": {
-                    str(place[workload]): [order[stack] for stack in having]
-                    for workload, having in problem.affected.items()
-                },
-            }
+            _problem(context, problem, line, pages[line.number], place)
             for line in lines
             if (problem := problems.get(line.worst.key)) is not None
         ],
         "cards": {card.name: card.usable_bytes for card in gpus.catalogue().values()},
         "overhead": OVERHEAD_BYTES,
-        "command": commands.compare("FROM", "TO") if axis else "",
+        "command": commands.compare("FROM", "TO") if context.only_axis else "",
     }
     return b"dsregressUpgrade(" + msgspec.json.encode(content) + b")\n"
+
+
+def _release(context: ReportContext, stack: Stack) -> dict[str, Any]:
+    axis = context.only_axis
+    return {
+        "name": plain(context.name_of(stack.id)),
+        "page": urls.release_page(stack.id),
+        "argument": shlex.quote(stored_name(stack, axis)) if axis else "",  # of the command
+    }
+
+
+def _workload(
+    context: ReportContext, workload: str, kind: Mapping[str, str], unjudged: Collection[tuple[str, str]]
+) -> dict[str, Any]:
+    parameters = context.comparison.parameters[workload]
+    card = gpus.named_card(parameters)
+    is_simulated = split_workload(workload).device == "sim"
+    return {
+        "name": plain(workload),
+        "page": urls.workload_page(workload),
+        "said": kind,
+        "card": card.name if card is not None else "",
+        "share": float(parameters.get("gpu_memory_utilization") or 0.0),
+        # A letter for each release.
+        "ran": "".join(_standing(context, stack, workload, unjudged) for stack in context.stacks),
+        "needs": [_needed_bytes(context, stack, workload) for stack in context.stacks] if is_simulated else [],
+    }
+
+
+def _standing(context: ReportContext, stack: str, workload: str, unjudged: Collection[tuple[str, str]]) -> str:
+    """Return ``-`` for a cell that does not exist, ``f`` for one that failed, ``u`` without a verdict, else ``c``."""
+    comparison = context.comparison
+    if stack not in comparison.cells.stacks_of(workload):
+        return "-"
+    if stack in comparison.ended.get(workload, {}):
+        return "f"
+    return "u" if (stack, workload) in unjudged else "c"
+
+
+def _needed_bytes(context: ReportContext, stack: str, workload: str) -> int | None:
+    room = context.rooms.of(stack, workload)
+    return None if room is None else room.own.peak_bytes
+
+
+def _problem(
+    context: ReportContext, problem: Problem, line: ProblemLine, page: str, place: Mapping[str, int]
+) -> dict[str, Any]:
+    return {
+        "kind": problem.kind.name,
+        "is_cost": problem.kind.is_cost,
+        "is_intermittent": problem.worst.intermittent,
+        "title": TITLES[problem.kind].capitalize(),
+        "text": line.sentences,
+        "since": line.since,
+        "until": line.until,
+        "setting": line.setting.partition(".")[2] or line.setting,
+        "page": page,
+        "on": {
+            str(place[workload]): [context.order[stack] for stack in having]
+            for workload, having in problem.affected.items()
+        },
+    }
 
 
 def _text(own: Mapping[str, Any], name: str) -> str | None:

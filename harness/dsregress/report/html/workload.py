@@ -8,11 +8,10 @@ from typing import ClassVar
 import msgspec
 
 from dsregress.advice.assessment import soundness
-from dsregress.advice.card_rooms import CardRooms
 from dsregress.advice.soundness import Soundness
-from dsregress.compare import Comparison, StepTime
 from dsregress.compare.timing import clocked_ratio_text
 from dsregress.report import urls
+from dsregress.report.context import ReportContext
 from dsregress.report.html.configuration import configuration
 from dsregress.report.html.page import FindingLine, Page
 from dsregress.report.html.workload_facts import MatrixCell, MetricSeries, WorkloadFacts
@@ -93,15 +92,14 @@ class TrendPage(Page, frozen=True, kw_only=True):
 
 
 def workload_page(
-    comparison: Comparison,
+    context: ReportContext,
     facts: WorkloadFacts,
     cells: Mapping[str, MatrixCell],
     findings: Sequence[Row],
-    times: Mapping[str, StepTime],
     sound: Mapping[str, Soundness],
 ) -> WorkloadPage:
-    """Return the page of a workload. ``cells``, ``findings`` and ``times`` (by stack) are those of this workload; ``sound``
-    is `soundness_by_pin`."""
+    """Return the page of a workload. ``cells`` and ``findings`` are its own; ``sound`` is `soundness_by_pin`."""
+    times = context.times_of(facts.workload)
     words, rest = configuration(facts.parameters, facts.device)
     rows = [
         StackRow(
@@ -112,7 +110,7 @@ def workload_page(
             time_verdict=times[stack].verdict if stack in times else "",
             outcome=facts.outcomes[stack],
         )
-        for at, stack in enumerate(comparison.names)
+        for at, stack in enumerate(context.comparison.names)
         if stack in facts.outcomes
     ]
     return WorkloadPage(
@@ -121,8 +119,8 @@ def workload_page(
         trend=urls.trend_page(facts.workload),
         configuration=words,
         parameters=tuple(rest),
-        pins=tuple(_pins(comparison, facts.workload, sound)),
-        labels=tuple(comparison.names.values()),
+        pins=tuple(_pins(context, facts.workload, sound)),
+        labels=tuple(context.comparison.names.values()),
         memory=facts.memory,
         rows=tuple(rows),
         cards=facts.cards,
@@ -130,20 +128,20 @@ def workload_page(
     )
 
 
-def trend_page(comparison: Comparison, facts: WorkloadFacts) -> TrendPage:
+def trend_page(context: ReportContext, facts: WorkloadFacts) -> TrendPage:
     """Return the page of a workload's metrics: the series that changed, charted up to a limit, then the others."""
     return TrendPage(
         title=f"Trend of {facts.workload}",
         workload=facts.workload,
         page=urls.workload_page(facts.workload),
-        labels=tuple(comparison.names.values()),
-        charted=tuple(_chart(comparison, facts, series) for series in facts.moved[:_MOST_CHARTS]),
+        labels=tuple(context.comparison.names.values()),
+        charted=tuple(_chart(context, facts, series) for series in facts.moved[:_MOST_CHARTS]),
         more=tuple(series.title for series in facts.moved[_MOST_CHARTS:]),
         steady=tuple(SteadySeries(title=series.title, text=_first(series)) for series in facts.still),
     )
 
 
-def _chart(comparison: Comparison, facts: WorkloadFacts, series: MetricSeries) -> SeriesChart:
+def _chart(context: ReportContext, facts: WorkloadFacts, series: MetricSeries) -> SeriesChart:
     changes = [change for change in facts.changes if change.series == series.title]
     return SeriesChart(
         title=series.title,
@@ -152,7 +150,7 @@ def _chart(comparison: Comparison, facts: WorkloadFacts, series: MetricSeries) -
         points=series.values,
         marks=series.changes,
         texts=tuple(series.text(at) for at in range(len(series.values))),
-        changes=tuple((comparison.names[change.stack], change.text) for change in changes),
+        changes=tuple((context.name_of(change.stack), change.text) for change in changes),
     )
 
 
@@ -165,21 +163,21 @@ def _bytes(value: float | None) -> str:
     return "-" if value is None else short_quantity(value, "bytes")
 
 
-def soundness_by_pin(comparison: Comparison, rooms: CardRooms) -> dict[str, Soundness]:
+def soundness_by_pin(context: ReportContext) -> dict[str, Soundness]:
     """Return the standing of a release to pin -> the rule for it. The first is the rule of the problems' advice."""
     return {
-        "without wrong training, crashes, leaks or out of memory": soundness(comparison, rooms),
-        WITHOUT_FINDING: Soundness(comparison, rooms, is_worse),
+        "without wrong training, crashes, leaks or out of memory": soundness(context.comparison, context.rooms),
+        WITHOUT_FINDING: Soundness(context.comparison, context.rooms, is_worse),
     }
 
 
-def _pins(comparison: Comparison, workload: str, sound: Mapping[str, Soundness]) -> Iterator[PinAdvice]:
+def _pins(context: ReportContext, workload: str, sound: Mapping[str, Soundness]) -> Iterator[PinAdvice]:
     """Yield the newest release of each standing."""
-    newest_first = list(reversed(comparison.names))
+    newest_first = list(reversed(context.comparison.names))
     for what, rule in sound.items():
         newest = rule.first(newest_first, [workload])
         yield PinAdvice(
             what=what,
-            name=comparison.names[newest] if newest else "",
+            name=context.name_of(newest) if newest else "",
             page=urls.release_page(newest) if newest else "",
         )

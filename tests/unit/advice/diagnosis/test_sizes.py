@@ -18,7 +18,7 @@ def test_logits_of_a_model_and_a_sequence_length() -> None:
     model = sizes.model_in("model_name_or_path: /models/Qwen2.5-7B-Instruct")
     assert model is not None
     first, *_ = sizes.matches(written("4.64"), model, 4096)
-    assert (first.product, first.what) == ("2 x 4096 x 152064 x 4 bytes", "logits in fp32")
+    assert (first.product, str(first.what)) == ("2 x 4096 x 152064 x 4 bytes", "logits in fp32")
     assert first.nbytes == 2 * 4096 * 152064 * 4
     assert not first.is_assumed
 

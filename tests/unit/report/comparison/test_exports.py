@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -12,11 +11,12 @@ import junitparser
 import pytest
 
 from dsregress.report.comparison import exports
+from dsregress.report.context import report_context
 from tests.builders.comparisons import comparison
 
 
 def test_junit_is_read_by_a_junit_parser_with_what_is_worse_as_failures() -> None:
-    read = junitparser.JUnitXml.fromstring(exports.junit(comparison()).encode())
+    read = junitparser.JUnitXml.fromstring(exports.junit(report_context(comparison())).encode())
     assert {suite.name: (suite.tests, suite.failures, suite.errors, suite.skipped) for suite in read} == {
         "0.15.0": (1, 0, 0, 0),
         "0.15.4": (1, 0, 0, 0),
@@ -34,24 +34,10 @@ def test_junit_is_read_by_a_junit_parser_with_what_is_worse_as_failures() -> Non
 @pytest.mark.slow
 def test_pytest_benchmark_compares_the_step_times(tmp_path: Path) -> None:
     file = tmp_path / "times.json"
-    file.write_text(exports.pytest_benchmark(comparison()), encoding="utf-8")
+    file.write_text(exports.pytest_benchmark(report_context(comparison())), encoding="utf-8")
     tool = shutil.which("pytest-benchmark", path=str(Path(sys.executable).parent))
     assert tool is not None
     seen = subprocess.run([tool, "compare", str(file), "--columns=median,rounds"], capture_output=True, text=True)
     assert seen.returncode == 0, seen.stderr
     assert "[0.16.8]" in seen.stdout
     assert "7 tests" in seen.stdout
-
-
-def test_action_benchmark_and_bencher_tell_the_same_figures() -> None:
-    action = json.loads(exports.github_action_benchmark(comparison()))
-    bencher = json.loads(exports.bmf(comparison()))
-    assert {(one["name"], one["value"]) for one in action} == {
-        (f"{name} / {measure}", entry["value"])
-        for name, measures in bencher.items()
-        for measure, entry in measures.items()
-    }
-    assert all(one.keys() == {"name", "unit", "value", "extra"} for one in action)
-    times = [entry["step-time"] for entry in bencher.values()]
-    assert times
-    assert all(one["lower_value"] <= one["value"] <= one["upper_value"] for one in times)

@@ -7,24 +7,24 @@ from typing import Any
 
 import msgspec
 
-from dsregress.advice.card_rooms import CardRooms
 from dsregress.compare import Comparison, Thresholds, compare
 from dsregress.compare.comparison import DetailOf
 from dsregress.model import Result
 from dsregress.probe.border.wire import Detail
+from dsregress.report.context import report_context
 from dsregress.report.html import upgrade
 from dsregress.report.html.site import no_detail
-from dsregress.report.view import view
+from dsregress.report.view import report_view
 from tests.builders import comparisons
 from tests.builders.synthetic import result
 
 
 def data(comparison: Comparison) -> dict[str, Any]:
-    rooms = CardRooms(comparison)
-    lines = view(comparison, rooms).screen.problems
-    kinds = upgrade.kinds_of_training(comparison, no_detail)
+    context = report_context(comparison)
+    lines = report_view(context).screen.problems
+    kinds = upgrade.kinds_of_training(context, no_detail)
     pages = {line.number: f"problem/{line.number}.html" for line in lines}
-    script = upgrade.data(comparison, kinds, lines, pages, rooms)
+    script = upgrade.upgrade_data(context, kinds, lines, pages)
     content: dict[str, Any] = json.loads(script.removeprefix(b"dsregressUpgrade(").removesuffix(b")\n"))
     return content
 
@@ -52,8 +52,8 @@ def trained(version: str, **parameters: Any) -> Result:
 
 
 def asked(results: list[Result], detail_of: DetailOf = no_detail) -> upgrade.UpgradeForm:
-    comparison = compare(results, results[0].cell.stack.id, Thresholds(), no_detail)
-    return upgrade.form(comparison, upgrade.kinds_of_training(comparison, detail_of))
+    context = report_context(compare(results, results[0].cell.stack.id, Thresholds(), no_detail))
+    return upgrade.form(context, upgrade.kinds_of_training(context, detail_of))
 
 
 def test_the_form_asks_for_what_workloads_differ_in() -> None:

@@ -1,0 +1,1 @@
+"""Start a program as its launcher would, and explain what keeps it from starting."""

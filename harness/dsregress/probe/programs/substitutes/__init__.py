@@ -1,0 +1,1 @@
+"""Provide what this machine lacks: models, data sets, images, metrics and encodings."""

@@ -1,0 +1,45 @@
+"""Process pools no larger than the machine. ``Pool(48)`` is meant for a cluster's nodes; here each process is a fork of
+a program with torch in it, and they run out of memory. What a pool computes does not depend on its size."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import multiprocessing.pool
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+from vgpu.replacing import Patches
+
+
+def processor_count() -> int:
+    """Return the number of CPUs that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@contextlib.contextmanager
+def capped_pools() -> Iterator[None]:
+    """Cap process pools at the number of CPUs within the block. Thread pools are unaffected."""
+
+    def capped(original: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(original)
+        def __init__(self: Any, processes: int | None = None, *args: Any, **options: Any) -> None:
+            is_count = isinstance(processes, int) and not isinstance(self, multiprocessing.pool.ThreadPool)
+            original(self, min(processes, processor_count()) if is_count and processes else processes, *args, **options)
+
+        return __init__
+
+    def capped_executor(original: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(original)
+        def __init__(self: Any, max_workers: int | None = None, *args: Any, **options: Any) -> None:
+            original(self, min(max_workers, processor_count()) if max_workers else max_workers, *args, **options)
+
+        return __init__
+
+    with Patches() as patches:
+        pool = multiprocessing.pool.Pool
+        patches.set(pool, "__init__", capped(pool.__init__))
+        patches.set(ProcessPoolExecutor, "__init__", capped_executor(ProcessPoolExecutor.__init__))
+        yield
