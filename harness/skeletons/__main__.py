@@ -1,6 +1,6 @@
 """``python -m skeletons WHAT FOLDER [--tiny] [--contents]``, in a measured environment.
 
-The last line of stdout is its answer, see `skeletons.answers`; the exit code of a refusal is 2.
+The last line of stdout is its answer, see `skeletons.maker_answer`; the exit code of a refusal is 2.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skeletons import make, make_pipeline
-from skeletons.answers import answer_line
+from skeletons.maker_answer import answer_line
 from skeletons.pipelines import known_pipeline_name
 
 
@@ -32,7 +32,7 @@ def main() -> int:
         if pipeline is not None:
             files = make_pipeline.make_pipeline(pipeline, given.folder, shrunk=given.tiny, contents=given.contents)
         else:
-            files = make.make(given.what, given.folder, shrunk=given.tiny, contents=given.contents)
+            files = make.make_skeleton(given.what, given.folder, shrunk=given.tiny, contents=given.contents)
     except make.SkeletonError as error:
         _say({"error": str(error)})
         return 2

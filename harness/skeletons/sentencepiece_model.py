@@ -34,7 +34,7 @@ def first_texts(family: TokenizerFamily) -> list[str]:
     return [*CHARACTERS] if family.unigram else [*sorted(_BYTES), *CHARACTERS]
 
 
-def model(family: TokenizerFamily, vocabulary: Mapping[str, int]) -> bytes:
+def sentencepiece_file(family: TokenizerFamily, vocabulary: Mapping[str, int]) -> bytes:
     """Return the protocol buffer. ``vocabulary`` is text -> id, in the order of the ids from 0."""
     special = set(family.special.values())
     parts = []

@@ -25,14 +25,14 @@ _CONSONANTS = "bcdfghjklmnprstvwz"
 _VOWELS = "aeiou"
 
 
-def files(family: TokenizerFamily) -> dict[str, bytes]:
+def tokenizer_files(family: TokenizerFamily) -> dict[str, bytes]:
     """Return file name -> content: ``tokenizer.json``, its settings, and the files that tokenizers written in Python
     read."""
     vocabulary, merges = _vocabulary(family)
     if family.sentencepiece:
         own = sentencepiece_model.fast_parts(family, vocabulary)
         is_read = family.sentencepiece != FAIRSEQ_MODEL
-        read = {family.sentencepiece: sentencepiece_model.model(family, vocabulary)} if is_read else {}
+        read = {family.sentencepiece: sentencepiece_model.sentencepiece_file(family, vocabulary)} if is_read else {}
         if family.tokenizer_class == "MarianTokenizer":  # it has one for each language, and looks ids up itself
             read["target.spm"] = read[family.sentencepiece]
             read["vocab.json"] = json.dumps(vocabulary, ensure_ascii=False).encode()

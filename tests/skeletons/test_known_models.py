@@ -103,8 +103,8 @@ def counted_parameters(name: str, *, without_head: bool = False) -> int:
     if fields["model_type"] not in transformers.CONFIG_MAPPING:
         pytest.skip(f"transformers {transformers.__version__} has no {fields['model_type']}")
     if without_head:
-        fields["architectures"] = [transformers.AutoModel._model_mapping[type(make.loaded(fields))].__name__]
-    model = parameters.build(make.loaded(fields), "meta")
+        fields["architectures"] = [transformers.AutoModel._model_mapping[type(make.loaded_config(fields))].__name__]
+    model = parameters.build_model(make.loaded_config(fields), "meta")
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -37,9 +37,9 @@ PUBLISHED = {
 def test_a_component_has_the_published_number_of_parameters(name: str, place: str) -> None:
     part = known_pipelines()[name].components[place]
     if part.library == "diffusers":
-        model = make_pipeline.build(part.kind, part.fields, "meta")
+        model = make_pipeline.build_component(part.kind, part.fields, "meta")
     else:
-        model = parameters.build(make.loaded(dict(part.fields)), "meta")
+        model = parameters.build_model(make.loaded_config(dict(part.fields)), "meta")
     assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name, place]
 
 

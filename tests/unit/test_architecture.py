@@ -36,7 +36,7 @@ SHARED = [
     "dsregress.probe.oldest_torch",
     "dsregress.probe.program",
     "dsregress.probe.scenario",
-    "skeletons.answers",
+    "skeletons.maker_answer",
     "skeletons.hub_names",
     "skeletons.known_models",
     "vgpu.card_catalogue",

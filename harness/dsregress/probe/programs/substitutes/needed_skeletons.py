@@ -21,9 +21,9 @@ from typing import Any
 from dsregress.probe.border import skeleton_maker
 from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.programs.world.resource_errors import NotHere
-from skeletons.answers import SkeletonRefused
 from skeletons.known_models import known_models
-from skeletons.make import companions
+from skeletons.make import configuration_companions
+from skeletons.maker_answer import SkeletonRefused
 from skeletons.pipelines import known_pipelines
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -76,7 +76,11 @@ class Skeletons:
             return [dataclasses.asdict(model)]
         if (pipeline := known_pipelines().get(what)) is not None:
             return [dataclasses.asdict(pipeline)]
-        return [what, (Path(what) / "config.json").read_text(encoding="utf-8"), *_states(companions(what))]
+        return [
+            what,
+            (Path(what) / "config.json").read_text(encoding="utf-8"),
+            *_states(configuration_companions(what)),
+        ]
 
 
 def _digest(content: Any) -> str:
