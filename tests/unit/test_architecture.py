@@ -36,9 +36,9 @@ SHARED = [
     "dsregress.probe.oldest_torch",
     "dsregress.probe.program",
     "dsregress.probe.scenario",
-    "skeletons.answers",
+    "skeletons.maker_answer",
     "skeletons.hub_names",
-    "skeletons.models",
+    "skeletons.known_models",
     "vgpu.card_catalogue",
     "vgpu.figures",
 ]

@@ -15,7 +15,7 @@ from dsregress.model import Environment
 from dsregress.probe.border import skeleton_maker
 from dsregress.run import pipeline
 from dsregress.wording.quantities import plural, quantity
-from skeletons.answers import SkeletonRefused
+from skeletons.maker_answer import SkeletonRefused
 
 
 @click.command("skeleton")

@@ -15,8 +15,8 @@ import msgspec
 
 from dsregress.advice.diagnosis.out_of_memory import ROUNDING_BYTES, WrittenSize
 from dsregress.messages import Message, Text, message
-from skeletons import hub_names
-from skeletons.models import MODELS
+from skeletons.hub_names import known_model_name
+from skeletons.known_models import known_models
 
 #: Below this, many tensors of every model have the size.
 LEAST_BYTES = 256 << 20
@@ -66,11 +66,11 @@ class SizeMatch(msgspec.Struct, frozen=True, kw_only=True):
 
 def model_in(text: str) -> ModelShape | None:
     """Return the shape of the first known model that a text names, with or without its organization; None without one."""
-    short = {name.rpartition("/")[2].lower(): name for name in reversed(MODELS) if "/" in name}
+    short = {name.rpartition("/")[2].lower(): name for name in reversed([*known_models()]) if "/" in name}
     for match in _NAME.finditer(text):
         for word in (match[0], match[0].rpartition("/")[2]):
-            known = hub_names.known(word) if "/" in word else short.get(word.lower())
-            if known is not None and (shape := ModelShape.of(known, MODELS[known][0])) is not None:
+            known = known_model_name(word) if "/" in word else short.get(word.lower())
+            if known is not None and (shape := ModelShape.of(known, known_models()[known].config)) is not None:
                 return shape
     return None
 
@@ -112,9 +112,9 @@ def _of_model(size: WrittenSize, model: ModelShape, sequence: int | None) -> Ite
 def _of_any_model(size: WrittenSize, sequence: int | None) -> Iterator[SizeMatch]:
     """Yield logits of the size, for the vocabulary of any known model."""
     by_vocabulary: dict[int, str] = {}
-    for name, (configuration, _) in MODELS.items():
-        if "vocab_size" in configuration:  # models that see or hear have none
-            by_vocabulary.setdefault(configuration["vocab_size"], name)
+    for name, model in known_models().items():
+        if "vocab_size" in model.config:  # models that see or hear have none
+            by_vocabulary.setdefault(model.config["vocab_size"], name)
     for width, words in _WIDTHS.items():
         for vocabulary, name in sorted(by_vocabulary.items(), reverse=True):
             for found in _of_tokens(size, vocabulary, width, message("logits in {dtype}", dtype=words), name, sequence):

@@ -29,7 +29,8 @@ from dsregress.probe.programs.substitutes.unread_weights import unread_weights
 from dsregress.probe.programs.substitutes.unwritten_weights import unwritten_weights
 from dsregress.probe.programs.world import offline
 from dsregress.probe.programs.world.resource_errors import NotHere
-from skeletons import hub_names, pipelines
+from skeletons.hub_names import known_model_name
+from skeletons.pipelines import known_pipeline_name
 from vgpu.error_chain import behind
 from vgpu.replacing import Patches
 
@@ -78,7 +79,7 @@ class LocalWeights:
                 real = Path(config).parent
                 whole = any(file.suffix in _WEIGHTS for file in real.iterdir())
                 self._folders[key] = None if whole and not self.skeletons.tiny else self.skeletons.of(str(real), name)
-            elif (known := hub_names.known(name) or pipelines.known(name)) is not None:
+            elif (known := known_model_name(name) or known_pipeline_name(name)) is not None:
                 self._folders[key] = self.skeletons.of(known, known)
             else:
                 raise NotHere(

@@ -148,9 +148,9 @@ def _make_up(dataset: Any, datasets: Any, given: dict[str, Any], wanted: bool, e
     what = f"the data set {name} is not in {root or 'its folder'}"
     if not wanted:
         raise NotHere(what, "give --synthetic-data for made-up images, or put its files there") from error
-    if name not in known_images.TABLE:
+    if name not in known_images.known_image_sets():
         raise NotHere(what, "put its files there, as no made-up images are known for it") from error
-    known = known_images.images_of_folder(root) if name == "ImageFolder" else known_images.TABLE[name]
+    known = known_images.images_of_folder(root) if name == "ImageFolder" else known_images.known_image_sets()[name]
     transforms = {way: given.get(way) for way in ("transforms", "transform", "target_transform")}
     datasets.VisionDataset.__init__(dataset, root, **transforms)
     rows = _rows(known, given, root)

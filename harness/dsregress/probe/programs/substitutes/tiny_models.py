@@ -51,7 +51,7 @@ def shrunk_models(substitute: Callable[[Any], Any], seen: set[str]) -> Iterator[
 
     def small(value: Any) -> Any:
         if isinstance(value, configuration):
-            tiny.shrink(value)
+            tiny.shrink_config(value)
             seen.add(type(value).__name__)
         return value
 
@@ -110,7 +110,7 @@ def is_larger(folder: Any) -> bool:
         return False  # the program's own class, shrunk when it is built
     untouched = getattr(config, "__wrapped__", None)
     held = config.__func__.__wrapped__(config.__self__, fields) if untouched is not None else config(fields)
-    return tiny.shrink(held)
+    return tiny.shrink_config(held)
 
 
 def base_configuration(configuration_utils: Any) -> Any:
