@@ -5,6 +5,7 @@ that can be left out is left out, so that a variant names all that it has.
 itself (the loop, the groups of parameters, how a configuration is completed) is no parameter.
 """
 
+from dsregress.probe.factors import simplest_values
 from dsregress.probe.scenario import Scenario
 
 SCENARIO = Scenario(
@@ -12,13 +13,11 @@ SCENARIO = Scenario(
     summary="Llama, transformers' Trainer, one rank, fp32, ZeRO-0: nothing configured that can be left out",
     framework="trainer",
     parameters={
+        # In this order variants are named.
         "model": "llama-tiny", "sequence_length": 64, "micro_batch_size": 2, "world_size": 1, "dtype": "fp32",
         "objective": "fine_tuning", "frozen": "", "lora_rank": 0, "zero_stage": 0, "offload_optimizer": False,
         "gradient_checkpointing": "none", "gradient_clipping": 0.0, "weight_decay": 0.0, "decay_groups": True,
-        "gradient_accumulation_steps": 1, "gradient_accumulation_dtype": None,
-        "reduce_bucket_size": 4096, "persistence_threshold": 0, "max_live_parameters": 30_000,
-        "max_reuse_distance": 30_000, "overlap_comm": None, "round_robin_gradients": None, "contiguous_gradients": None,
-        "reduce_scatter": None, "allgather_partitions": None, "communication_dtype": None,
+        **simplest_values("trainer"),
     },
     devices={"cpu": {}},
 )  # fmt: skip

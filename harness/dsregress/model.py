@@ -1,6 +1,6 @@
 """The values that travel between packages: frozen, typed, serialisable.
 
-See ``docs/glossary.md`` for the words. Imports nothing of the harness but the probe's wire format.
+See ``docs/glossary.md`` for the words. Imports nothing of the harness but sentences, and the probe's wire format.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dsregress.messages import COLON, Text, joined, message
 from dsregress.probe.border.wire import RunRecord
 from dsregress.probe.scenario import PACKAGES, SHAPE
 
@@ -176,6 +177,40 @@ def has_figures(record: RunRecord | None) -> bool:
     return record is not None and bool(record.ranks) and all(rank.phases for rank in record.ranks)
 
 
+class Signature(msgspec.Struct, frozen=True):
+    """An error by its message and the place in which it arose. Results store its text, as
+    `dsregress.probe.border.faults.signature_of` writes it."""
+
+    message: str  #: with the error's class: ``ValueError: got 0``
+    file: str = ""  #: ``deepspeed/runtime/lr_schedules.py``; empty if it is not known
+    function: str = ""
+
+    @property
+    def error(self) -> str:
+        """The error's class; the whole message if it has none."""
+        return self.message.partition(": ")[0]
+
+    @property
+    def words(self) -> str:
+        """The message without the error's class."""
+        return self.message.partition(": ")[2]
+
+    @property
+    def package(self) -> str:
+        """The package in which the error arose; empty if that is not known."""
+        return self.file.partition("/")[0] if "/" in self.file else ""
+
+
+def read_signature(text: str) -> Signature:
+    """Return the parts of a stored signature, ``ValueError: got 0 (deepspeed/runtime/lr_schedules.py:__init__)``. A text
+    that ends with no place is the message."""
+    message, _, place = text.removesuffix(")").rpartition(" (")
+    file, colon, function = place.rpartition(":")
+    if text.endswith(")") and message and colon and not set("()").intersection(place):
+        return Signature(message, file, function)
+    return Signature(text)
+
+
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     """Ended early: ``stage`` is install, import, init, forward, backward, step or harness."""
 
@@ -290,12 +325,26 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     significant: bool
     relevant: bool
-    message: str
+    sentence: Text  #: what differs, or is wrong
+    claim: Text = ""  #: before the sentence, for findings of which all say the same: "the loss is wrong"
+    model: str = ""  #: the model that it is about, if several train
     rank: int | None = None  #: the worst rank
+    outcome: Outcome | None = None  #: how the cell ended, of a finding on that
     interval: tuple[float, float] | None = None  #: 95 % of the ratio, where it was estimated
     evidence: tuple[str, ...] = ()
     #: it was right when it was repeated, so no release that ran once is known to be free of it
     intermittent: bool = False
+
+    @property
+    def text(self) -> Text:
+        """The finding in words, with the model and the rank that it is about."""
+        text = joined(COLON, (self.model, self.claim, self.sentence))
+        return text if self.rank is None else message("{finding}, rank {rank}", finding=text, rank=self.rank)
+
+    @property
+    def message(self) -> str:
+        """The text in English."""
+        return str(self.text)
 
     @property
     def workload(self) -> str:

@@ -1,6 +1,6 @@
 """``python -m skeletons WHAT FOLDER [--tiny] [--contents]``, in a measured environment.
 
-The last line of stdout is its answer, see `skeletons.answers`; the exit code of a refusal is 2.
+The last line of stdout is its answer, see `skeletons.maker_answer`; the exit code of a refusal is 2.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from skeletons import make, make_pipeline, pipelines
-from skeletons.answers import answer_line
+from skeletons import make, make_pipeline
+from skeletons.maker_answer import answer_line
+from skeletons.pipelines import known_pipeline_name
 
 
 def _say(answer: dict[str, Any]) -> None:
@@ -27,11 +28,11 @@ def main() -> int:
     parser.add_argument("--contents", action="store_true")
     given = parser.parse_args()
     try:
-        pipeline = pipelines.known(given.what)
+        pipeline = known_pipeline_name(given.what)
         if pipeline is not None:
             files = make_pipeline.make_pipeline(pipeline, given.folder, shrunk=given.tiny, contents=given.contents)
         else:
-            files = make.make(given.what, given.folder, shrunk=given.tiny, contents=given.contents)
+            files = make.make_skeleton(given.what, given.folder, shrunk=given.tiny, contents=given.contents)
     except make.SkeletonError as error:
         _say({"error": str(error)})
         return 2

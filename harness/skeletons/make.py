@@ -15,18 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from skeletons import (
-    chat_templates,
-    families,
-    hub_names,
-    models,
     safetensors,
     tiny,
     tokenizer,
-    vision_models,
 )
-from skeletons.answers import SkeletonFile
-from skeletons.family import Family
+from skeletons.hub_names import known_model_name
+from skeletons.known_models import known_models
+from skeletons.maker_answer import SkeletonFile
 from skeletons.safetensors import StoredTensor
+from skeletons.tokenizer_families import TokenizerFamily, chat_template, tokenizer_families
 
 #: Weights with contents are written for models up to this size: larger ones would measure the machine's disk.
 MOST_CONTENT_BYTES = 8 << 30
@@ -67,53 +64,53 @@ class SkeletonSource:
     """The inputs of a skeleton."""
 
     config: dict[str, Any]
-    family: Family | None  #: None: the tokenizer is among ``companions``, or the model reads no text
+    family: TokenizerFamily | None  #: None: the tokenizer is among ``companions``, or the model reads no text
     companions: tuple[Path, ...] = ()
     preprocessor: dict[str, Any] | None = None  #: of a model that sees or hears
     processor: dict[str, Any] | None = None  #: of one that reads as well
 
 
-def source(what: str) -> SkeletonSource:
+def skeleton_source(what: str) -> SkeletonSource:
     """Return the source for a known model's name, a ``config.json``, or a folder with one. Raise SkeletonError for anything
     else."""
     path = Path(what)
     if path.is_dir():
         config = _read(path / "config.json")
-        found = companions(what)
+        found = configuration_companions(what)
         has_tokenizer = any(file.name in _TOKENIZERS for file in found)
-        return SkeletonSource(config, None if has_tokenizer else family_of(config), found)
+        return SkeletonSource(config, None if has_tokenizer else fitting_family(config), found)
     if path.is_file():
         config = _read(path)
-        return SkeletonSource(config, family_of(config))
-    name = hub_names.known(what)
+        return SkeletonSource(config, fitting_family(config))
+    name = known_model_name(what)
     if name is None:
         raise SkeletonError(
             f"{what}: neither a file, a folder nor a known model; give its config.json, or a name such as "
             f"Qwen/Qwen2.5-7B, meta-llama/Llama-3.1-8B, gpt2"
         )
-    config, family = models.MODELS[name]
+    model = known_models()[name]
     # Without a release in it, transformers 4.57 takes any tokenizer for one of Mistral's that needs mending, and warns.
     return SkeletonSource(
-        {**config, "transformers_version": "4.40.0"},
-        families.FAMILIES[family] if family else None,
-        preprocessor=models.PREPROCESSORS.get(name),
-        processor=vision_models.PROCESSORS.get(name),
+        {**model.config, "transformers_version": "4.40.0"},
+        tokenizer_families()[model.tokenizer] if model.tokenizer else None,
+        preprocessor=model.preprocessor,
+        processor=model.processor,
     )
 
 
-def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = False) -> list[SkeletonFile]:
+def make_skeleton(what: str, folder: Path, *, shrunk: bool = False, contents: bool = False) -> list[SkeletonFile]:
     """Make ``folder``, or fill it, and return its files. ``shrunk``: a tiny model of the same architecture. ``contents``:
     weights are a function of their names, not zeros. Raise SkeletonError or OSError."""
-    given = source(what)
-    config = loaded(given.config)
+    given = skeleton_source(what)
+    config = loaded_config(given.config)
     family = given.family
     if shrunk and family is not None and not Path(what).is_dir():
-        family, ids = small(family)
-        tiny.shrink(config, vocabulary=-(-family.tokens // 64) * 64, ids=ids)
+        family, ids = small_family(family)
+        tiny.shrink_config(config, vocabulary=-(-family.tokens // 64) * 64, ids=ids)
     elif shrunk:  # the data of a folder's owner may have its own ids: only a tokenizer that is ours as well shrinks
-        tiny.shrink(config)
+        tiny.shrink_config(config)
     fields = _saved_fields(config, given.config) if shrunk else given.config
-    held, values = weights(built, config, _dtype(fields), contents)
+    held, values = checkpoint_tensors(built_model, config, _dtype(fields), contents)
     folder.mkdir(parents=True, exist_ok=True)  # from here on only the disk can fail
     for file in given.companions:
         shutil.copyfile(file, folder / file.name)
@@ -128,13 +125,13 @@ def make(what: str, folder: Path, *, shrunk: bool = False, contents: bool = Fals
         roles = ("bos_token_id", "eos_token_id", "pad_token_id")
         _dump(folder / "generation_config.json", {"_from_model_config": True, **_chosen(fields, roles)})
     if family is not None:
-        for name, content in tokenizer.files(family).items():
+        for name, content in tokenizer.tokenizer_files(family).items():
             (folder / name).write_bytes(content)
-    safetensors.write(folder, held, values)
-    return files_of(folder)
+    safetensors.write_checkpoint(folder, held, values)
+    return skeleton_files(folder)
 
 
-def loaded(fields: dict[str, Any]) -> Any:
+def loaded_config(fields: dict[str, Any]) -> Any:
     """Return the configuration as the installed transformers reads it. Raise SkeletonError if it cannot."""
     import transformers
 
@@ -153,7 +150,7 @@ def loaded(fields: dict[str, Any]) -> Any:
     return type(known).from_dict(fields)
 
 
-def family_of(config: dict[str, Any]) -> Family:
+def fitting_family(config: dict[str, Any]) -> TokenizerFamily:
     """Return the tokenizer for a configuration without one: that of a known family if it fits, else a synthetic one."""
     text = next((config[name] for name in ("text_config", "llm_config") if isinstance(config.get(name), dict)), config)
     rows = text.get("vocab_size", config.get("vocab_size"))
@@ -162,7 +159,7 @@ def family_of(config: dict[str, Any]) -> Family:
     end = config.get("eos_token_id", text.get("eos_token_id"))
     end = end[0] if isinstance(end, list) and end else end
     for name in _BY_TYPE.get(str(config.get("model_type")), ()):
-        family = families.FAMILIES[name]
+        family = tokenizer_families()[name]
         if rows - 1024 <= family.tokens <= rows and (end is None or end in family.special):
             return dataclasses.replace(family, eos=family.special[end]) if end is not None else family
     named = {
@@ -172,17 +169,17 @@ def family_of(config: dict[str, Any]) -> Family:
     }
     special = {index: f"<{role}>" for role, index in named.items()}  # roles that share an id share a token
     special = special or {rows - 1: "<eos>"}
-    return Family(
+    return TokenizerFamily(
         tokens=rows,
         special=special,
         bos=special.get(named.get("bos", -1), ""),
         eos=special.get(named.get("eos", rows - 1), next(iter(special.values()))),
         pad=special.get(named.get("pad", -1), ""),
-        chat_template=chat_templates.PLAIN_CHAT,
+        chat_template=chat_template("plain-chat"),
     )
 
 
-def small(family: Family) -> tuple[Family, dict[int, int]]:
+def small_family(family: TokenizerFamily) -> tuple[TokenizerFamily, dict[int, int]]:
     """Return the family with `_TINY_WORDS` words in addition to its special tokens, and the new ids of those by the old
     ones. A few special tokens with small ids are among the words; as many as Mistral's thousand leave no room for them."""
     ids: dict[int, int] = {}
@@ -198,7 +195,7 @@ def small(family: Family) -> tuple[Family, dict[int, int]]:
     return dataclasses.replace(family, tokens=end, special=special), ids
 
 
-def weights(
+def checkpoint_tensors(
     build: Callable[[Any, str], Any], config: Any, dtype_name: str | None, contents: bool, library: str = "transformers"
 ) -> tuple[list[StoredTensor], Callable[[StoredTensor], bytes] | None]:
     """Return the tensors of the model that ``build`` makes of a configuration on a device, and a function for each one's
@@ -207,10 +204,10 @@ def weights(
 
     try:
         dtype = parameters.torch_dtype(dtype_name)
-        held = parameters.entries(build(config, "meta"), dtype)
+        held = parameters.checkpoint_entries(build(config, "meta"), dtype)
         total = sum(entry.nbytes for entry in held)
         if contents and total <= MOST_CONTENT_BYTES:
-            return held, parameters.contents(build(config, "cpu"), dtype)
+            return held, parameters.checkpoint_contents(build(config, "cpu"), dtype)
     except Exception as error:  # whatever a model's class makes of a configuration
         first = str(error).strip().splitlines() or [""]
         raise SkeletonError(f"{library} cannot build this model: {type(error).__name__}: {first[0]}") from error
@@ -221,11 +218,11 @@ def weights(
     return held, None
 
 
-def built(config: Any, device: str) -> Any:
-    """Build the model as `skeletons.parameters.build`, which needs torch."""
+def built_model(config: Any, device: str) -> Any:
+    """Build the model as `skeletons.parameters.build_model`, which needs torch."""
     from skeletons import parameters
 
-    return parameters.build(config, device)
+    return parameters.build_model(config, device)
 
 
 def _saved_fields(config: Any, given: dict[str, Any]) -> dict[str, Any]:
@@ -249,7 +246,7 @@ def _chosen(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: fields[name] for name in names if fields.get(name) is not None}
 
 
-def companions(folder: str) -> tuple[Path, ...]:
+def configuration_companions(folder: str) -> tuple[Path, ...]:
     """Return the files next to a configuration that its skeleton copies unchanged."""
     return tuple(file for file in sorted(Path(folder).iterdir()) if _is_companion(file))
 
@@ -280,7 +277,7 @@ def _dump(file: Path, fields: dict[str, Any]) -> None:
     file.write_text(json.dumps(fields, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def files_of(folder: Path) -> list[SkeletonFile]:
+def skeleton_files(folder: Path) -> list[SkeletonFile]:
     """Return the files of a skeleton, by their path in it."""
     return [_measured(file, folder) for file in sorted(folder.rglob("*")) if file.is_file()]
 

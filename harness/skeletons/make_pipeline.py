@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skeletons import families, make, safetensors, tiny, tokenizer
-from skeletons.answers import SkeletonFile
-from skeletons.pipelines import PIPELINES, Component, Pipeline
+from skeletons import make, safetensors, tiny, tokenizer
+from skeletons.maker_answer import SkeletonFile
+from skeletons.pipelines import Component, Pipeline, known_pipelines
+from skeletons.tokenizer_families import tokenizer_families
 
 #: Sizes of a shrunk component, by their names in a diffusers class. Channels are a multiple of 32, the
 #: number of groups of its norms.
@@ -28,10 +29,10 @@ _TINY_TIME = 32
 
 
 def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bool = False) -> list[SkeletonFile]:
-    """Make ``folder``, or fill it, for a name in `PIPELINES`, and return its files. Raise SkeletonError, OSError or
+    """Make ``folder``, or fill it, for a name in `known_pipelines`, and return its files. Raise SkeletonError, OSError or
     ImportError."""
     importlib.import_module("diffusers")
-    pipeline = PIPELINES[name]
+    pipeline = known_pipelines()[name]
     texts = {place: _text(part, shrunk) for place, part in pipeline.components.items() if "model_type" in part.fields}
     folder.mkdir(parents=True, exist_ok=True)
     if pipeline.kind:
@@ -41,8 +42,8 @@ def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bo
         target = folder / place
         target.mkdir(exist_ok=True)
         if part.family:
-            family = families.FAMILIES[part.family]
-            for file, content in tokenizer.files(make.small(family)[0] if shrunk else family).items():
+            family = tokenizer_families()[part.family]
+            for file, content in tokenizer.tokenizer_files(make.small_family(family)[0] if shrunk else family).items():
                 (target / file).write_bytes(content)
         elif place in texts:
             _transformer(target, part, texts[place], contents)
@@ -51,10 +52,10 @@ def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bo
         else:
             fields = _small(part, pipeline, texts) if shrunk else part.fields
             _diffuser(target, part, fields, contents)
-    return make.files_of(folder)
+    return make.skeleton_files(folder)
 
 
-def build(kind: str, fields: Mapping[str, Any], device: str) -> Any:
+def build_component(kind: str, fields: Mapping[str, Any], device: str) -> Any:
     """Build a component of diffusers from its configuration; on ``meta`` it takes no memory. Raise whatever the class
     raises."""
     import diffusers
@@ -67,10 +68,10 @@ def build(kind: str, fields: Mapping[str, Any], device: str) -> Any:
 
 def _text(part: Component, shrunk: bool) -> Any:
     """Return the configuration of a component that reads text."""
-    config = make.loaded(dict(part.fields))
+    config = make.loaded_config(dict(part.fields))
     if shrunk:
-        words = make.small(families.FAMILIES["clip" if part.kind.startswith("CLIP") else "t5"])[0].tokens
-        tiny.shrink(config, vocabulary=-(-words // 64) * 64)
+        words = make.small_family(tokenizer_families()["clip" if part.kind.startswith("CLIP") else "t5"])[0].tokens
+        tiny.shrink_config(config, vocabulary=-(-words // 64) * 64)
         if hasattr(config, "projection_dim"):
             config.projection_dim = config.hidden_size
     return config
@@ -78,17 +79,21 @@ def _text(part: Component, shrunk: bool) -> Any:
 
 def _transformer(target: Path, part: Component, config: Any, contents: bool) -> None:
     fields = json.loads(config.to_json_string(use_diff=False)) | {"architectures": [part.kind]}
-    held, values = make.weights(make.built, config, part.dtype, contents)
+    held, values = make.checkpoint_tensors(make.built_model, config, part.dtype, contents)
     _write(target / "config.json", fields)
-    safetensors.write(target, held, values)
+    safetensors.write_checkpoint(target, held, values)
 
 
 def _diffuser(target: Path, part: Component, fields: Mapping[str, Any], contents: bool) -> None:
-    held, values = make.weights(
-        lambda config, device: build(part.kind, config, device), fields, part.dtype, contents, library="diffusers"
+    held, values = make.checkpoint_tensors(
+        lambda config, device: build_component(part.kind, config, device),
+        fields,
+        part.dtype,
+        contents,
+        library="diffusers",
     )
     _write(target / "config.json", {**_described(part), **fields})
-    safetensors.write(target, held, values, name="diffusion_pytorch_model")
+    safetensors.write_checkpoint(target, held, values, name="diffusion_pytorch_model")
 
 
 def _described(part: Component) -> dict[str, Any]:

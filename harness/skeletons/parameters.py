@@ -26,7 +26,7 @@ _DTYPES = {
 }
 
 
-def build(config: Any, device: str) -> torch.nn.Module:
+def build_model(config: Any, device: str) -> torch.nn.Module:
     """Build the model of a configuration, of the class that its ``architectures`` names. Raise whatever the class raises.
 
     On ``meta`` no memory is taken. Parameters keep the default dtype: a checkpoint's is that of the configuration.
@@ -48,7 +48,7 @@ def build(config: Any, device: str) -> torch.nn.Module:
     return model
 
 
-def entries(model: Any, dtype: torch.dtype) -> list[StoredTensor]:
+def checkpoint_entries(model: Any, dtype: torch.dtype) -> list[StoredTensor]:
     """Return the tensors that ``save_pretrained`` would write, in its order: each tied one once."""
     return [
         StoredTensor(
@@ -58,14 +58,14 @@ def entries(model: Any, dtype: torch.dtype) -> list[StoredTensor]:
     ]
 
 
-def contents(model: Any, dtype: torch.dtype) -> Callable[[StoredTensor], bytes]:
-    """Return a function for the bytes of a tensor: parameters are a function of their name (`value`), buffers those of
-    ``model``, which is on the CPU."""
+def checkpoint_contents(model: Any, dtype: torch.dtype) -> Callable[[StoredTensor], bytes]:
+    """Return a function for the bytes of a tensor in ``dtype``, in row-major order: parameters are a function of their name
+    (`parameter_value`), buffers those of ``model``, which is on the CPU."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
     saved = _saved(model)
 
     def of(entry: StoredTensor) -> bytes:
-        tensor = value(entry.name, entry.shape) if entry.name in parameters else saved[entry.name].detach()
+        tensor = parameter_value(entry.name, entry.shape) if entry.name in parameters else saved[entry.name].detach()
         if tensor.is_floating_point():
             tensor = tensor.to(dtype)
         return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
@@ -73,7 +73,7 @@ def contents(model: Any, dtype: torch.dtype) -> Callable[[StoredTensor], bytes]:
     return of
 
 
-def value(name: str, shape: tuple[int, ...]) -> torch.Tensor:
+def parameter_value(name: str, shape: tuple[int, ...]) -> torch.Tensor:
     """Return a parameter's values, see `skeletons.weights`; the scales of norms under other names are around 1 too. A
     vector named ``weight`` is a scale: linear layers have matrices."""
     values = weight(name, shape)

@@ -33,7 +33,7 @@ class StoredTensor:
         return math.prod(self.shape) * ITEM_BYTES[self.dtype]
 
 
-def write(
+def write_checkpoint(
     folder: Path,
     entries: Sequence[StoredTensor],
     contents: Callable[[StoredTensor], bytes] | None = None,

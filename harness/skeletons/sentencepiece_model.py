@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from skeletons.family import Family
+from skeletons.tokenizer_families import TokenizerFamily
 
 #: SentencePiece's character for a space.
 SPACE = "\u2581"
@@ -29,12 +29,12 @@ _BYTES = {f"<0x{byte:02X}>" for byte in range(256)}
 _NORMAL, _UNKNOWN, _CONTROL, _BYTE = 1, 2, 3, 6
 
 
-def first_texts(family: Family) -> list[str]:
+def first_texts(family: TokenizerFamily) -> list[str]:
     """Return the pieces that suffice to encode English text, and with BPE any text."""
     return [*CHARACTERS] if family.unigram else [*sorted(_BYTES), *CHARACTERS]
 
 
-def model(family: Family, vocabulary: Mapping[str, int]) -> bytes:
+def sentencepiece_file(family: TokenizerFamily, vocabulary: Mapping[str, int]) -> bytes:
     """Return the protocol buffer. ``vocabulary`` is text -> id, in the order of the ids from 0."""
     special = set(family.special.values())
     parts = []
@@ -63,7 +63,7 @@ def model(family: Family, vocabulary: Mapping[str, int]) -> bytes:
     return b"".join((*parts, _message(2, trainer), _message(3, normalizer)))
 
 
-def fast_parts(family: Family, vocabulary: Mapping[str, int]) -> dict[str, Any]:
+def fast_parts(family: TokenizerFamily, vocabulary: Mapping[str, int]) -> dict[str, Any]:
     """Return the parts of ``tokenizer.json`` that are specific to such a vocabulary."""
     if family.unigram:
         metaspace = {"type": "Metaspace", "replacement": SPACE, "add_prefix_space": True}
@@ -106,7 +106,7 @@ def _merges(vocabulary: Mapping[str, int], special: Mapping[int, str]) -> list[t
     ]
 
 
-def _score(family: Family, index: int) -> float:
+def _score(family: TokenizerFamily, index: int) -> float:
     """Return the score of a piece: the highest for frequent pieces, which come first. By Zipf's law a probability falls with
     the rank."""
     return -math.log(index + 2) if family.unigram else -float(index)

@@ -73,7 +73,7 @@ _ONE_GROUP_NAMES = ("n_group", "topk_group")
 _OUTWARD_NAMES = ("out_hidden_size", "projection_dim", "proj_dim")
 
 
-def shrink(config: Any, *, vocabulary: int | None = None, ids: Mapping[int, int] | None = None) -> bool:
+def shrink_config(config: Any, *, vocabulary: int | None = None, ids: Mapping[int, int] | None = None) -> bool:
     """Shrink a configuration in place; return True if anything changed. ``vocabulary``: rows of the embedding. ``ids``: old
     id -> new id of special tokens."""
     before = _sizes(config)

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from skeletons import sentencepiece_model
-from skeletons.family import Family
-from skeletons.translator_families import FAIRSEQ_MODEL
+from skeletons.tokenizer_families import FAIRSEQ_MODEL, TokenizerFamily
 from skeletons.words import PIECES, WORDS
 
 #: Byte-level BPE's character for a space, as GPT-2 chose it.
@@ -26,14 +25,14 @@ _CONSONANTS = "bcdfghjklmnprstvwz"
 _VOWELS = "aeiou"
 
 
-def files(family: Family) -> dict[str, bytes]:
+def tokenizer_files(family: TokenizerFamily) -> dict[str, bytes]:
     """Return file name -> content: ``tokenizer.json``, its settings, and the files that tokenizers written in Python
     read."""
     vocabulary, merges = _vocabulary(family)
     if family.sentencepiece:
         own = sentencepiece_model.fast_parts(family, vocabulary)
         is_read = family.sentencepiece != FAIRSEQ_MODEL
-        read = {family.sentencepiece: sentencepiece_model.model(family, vocabulary)} if is_read else {}
+        read = {family.sentencepiece: sentencepiece_model.sentencepiece_file(family, vocabulary)} if is_read else {}
         if family.tokenizer_class == "MarianTokenizer":  # it has one for each language, and looks ids up itself
             read["target.spm"] = read[family.sentencepiece]
             read["vocab.json"] = json.dumps(vocabulary, ensure_ascii=False).encode()
@@ -59,12 +58,12 @@ def byte_texts() -> list[str]:
 def byte_tokens(count: int) -> list[bytes]:
     """Return the tokens of a byte-level vocabulary of this size without special ones: the bytes, then merges in their
     order."""
-    vocabulary, _ = _vocabulary(Family(tokens=count, special={}, eos=""))
+    vocabulary, _ = _vocabulary(TokenizerFamily(tokens=count, special={}, eos=""))
     byte_of = {text: byte for byte, text in enumerate(byte_texts())}
     return [bytes(byte_of[character] for character in text) for text in vocabulary]
 
 
-def _vocabulary(family: Family) -> tuple[dict[str, int], list[tuple[str, str]]]:
+def _vocabulary(family: TokenizerFamily) -> tuple[dict[str, int], list[tuple[str, str]]]:
     """Return text -> id, and the merges in the order in which byte-level BPE applies them. Special tokens behind the last
     word are left out, except those of the family's vocabulary proper."""
     tail = family.tokens  # the ids from here on are special tokens that are added, without a gap
@@ -138,7 +137,7 @@ def _byte_level(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> di
     }
 
 
-def _fast(family: Family, own: dict[str, Any]) -> dict[str, Any]:
+def _fast(family: TokenizerFamily, own: dict[str, Any]) -> dict[str, Any]:
     """Return ``tokenizer.json``, as the tokenizers library writes it."""
     return {
         "version": "1.0",
@@ -151,7 +150,7 @@ def _fast(family: Family, own: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _template(family: Family) -> dict[str, Any]:
+def _template(family: TokenizerFamily) -> dict[str, Any]:
     """Return the special tokens around each text, and each pair of them."""
     single = (family.template or f"{family.bos} A").split()
     pair = (family.pair_template or f"{family.bos} A B").split()
@@ -175,7 +174,7 @@ def _template(family: Family) -> dict[str, Any]:
     }
 
 
-def _token(family: Family, text: str) -> dict[str, Any]:
+def _token(family: TokenizerFamily, text: str) -> dict[str, Any]:
     return {
         "content": text,
         "single_word": False,
@@ -186,7 +185,7 @@ def _token(family: Family, text: str) -> dict[str, Any]:
     }
 
 
-def _roles(family: Family) -> dict[str, str]:
+def _roles(family: TokenizerFamily) -> dict[str, str]:
     roles = {
         "bos_token": family.bos,
         "eos_token": family.eos,
@@ -199,7 +198,7 @@ def _roles(family: Family) -> dict[str, str]:
     return {role: text for role, text in roles.items() if text}
 
 
-def _settings(family: Family) -> dict[str, Any]:
+def _settings(family: TokenizerFamily) -> dict[str, Any]:
     """Return ``tokenizer_config.json``."""
     settings: dict[str, Any] = {
         "tokenizer_class": family.tokenizer_class,

@@ -75,6 +75,7 @@ def attached(
         stack.enter_context(stand_ins.provided(target))
         stack.enter_context(sync_batch_norm.allowed(target))
         stack.enter_context(readings.of_deepspeed(books.readings))
+        stack.enter_context(deepspeed_release.without_shared_memory())
         if target == "meta":
             stack.enter_context(deepspeed_release.on_cuda(books))
             stack.enter_context(_in_simulation(meter, mapping))

@@ -73,6 +73,34 @@ class MemoryReading:
     late_reserved_bytes: int | None = None  #: at most, whatever the timing of streams; where an allocator is modelled
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseMemory:
+    """A card's memory in one phase, rounded to blocks as the caching allocator has them. Of a phase that runs several times
+    peaks are the maximum, the rest is as of the last end."""
+
+    allocated_bytes: int  #: ``torch.cuda.memory_allocated`` at its end
+    allocated_peak_bytes: int
+    reserved_bytes: int  #: ``torch.cuda.memory_reserved`` at its end, if the GPU never falls behind the host
+    reserved_peak_bytes: int
+    smallest_card_bytes: (
+        int  #: the least room that completes it and all before it, as far as the phase itself requires it
+    )
+    host_bytes: int  #: of tensors in host memory, at its end
+    host_peak_bytes: int
+
+    def folded_with(self, later: PhaseMemory) -> PhaseMemory:
+        """Return the memory of this run of a phase and of a later one as one."""
+        return PhaseMemory(
+            allocated_bytes=later.allocated_bytes,
+            allocated_peak_bytes=max(self.allocated_peak_bytes, later.allocated_peak_bytes),
+            reserved_bytes=later.reserved_bytes,
+            reserved_peak_bytes=max(self.reserved_peak_bytes, later.reserved_peak_bytes),
+            smallest_card_bytes=max(self.smallest_card_bytes, later.smallest_card_bytes),
+            host_bytes=later.host_bytes,
+            host_peak_bytes=max(self.host_peak_bytes, later.host_peak_bytes),
+        )
+
+
 def _added(one: dict[str, list[int]], other: dict[str, list[int]]) -> dict[str, list[int]]:
     """Return the counts and sizes of both, by name."""
     both = {name: list(counted) for name, counted in one.items()}

@@ -13,6 +13,9 @@ from vgpu.error_chain import behind_one_another
 
 _WAY_OUT = "leave out what needs it, or run on cuda"
 
+#: Called with the message of each such error, also of one that a program catches.
+_missed: list[Callable[[str], None]] = []
+
 
 class NoStandInError(NotImplementedError, AttributeError):
     """A program needs a part of something compiled that its stand-in does not have; one line names the part and the way out.
@@ -24,6 +27,8 @@ class NoStandInError(NotImplementedError, AttributeError):
 
     def __init__(self, what: str, remedy: str = _WAY_OUT) -> None:
         super().__init__(f"{what}: {remedy}")
+        for missed in _missed:
+            missed(str(self))
 
 
 class StandIn:
@@ -58,3 +63,13 @@ def refused(not_found: Callable[[BaseException], str]) -> Iterator[None]:
         if what := next(filter(None, said), ""):
             raise NoStandInError(f"{what} has no stand-in").with_traceback(error.__traceback__) from error
         raise
+
+
+@contextlib.contextmanager
+def reported(missed: Callable[[str], None]) -> Iterator[None]:
+    """Call ``missed`` with the message of each NoStandInError within the block, also if the program catches it."""
+    _missed.append(missed)
+    try:
+        yield
+    finally:
+        _missed.remove(missed)

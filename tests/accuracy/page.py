@@ -10,7 +10,7 @@ import msgspec
 
 from dsregress.advice.gpus import estimate
 from dsregress.model import Passed
-from dsregress.report.plain import aligned, markdown, markdown_table, plain
+from dsregress.report.plain_text import aligned, markdown, markdown_table, plain
 from dsregress.wording.names import outcome_text
 from dsregress.wording.quantities import listing, plural
 from tests.accuracy.points import (
@@ -54,7 +54,7 @@ The *estimate*, which `fit` and `show` also print, is what to expect (`harness/d
 is computed from
 
 - *products*: FLOPs at the rate of the fastest matrix product measured on that card (78 to 87 % of its peak;
-  `matmul_share` in `harness/dsregress/advice/gpus/catalogue.toml`),
+  `harness/dsregress/advice/gpus/matmul_shares.toml`),
 - *memory*: bytes that all other kernels read and write, at {estimate.MEMORY_SHARE * 100:.0f} % of
   its bandwidth (an assumption),
 - *links*: bytes of collectives at {estimate.LINK_SHARE * 100:.0f} % of their bandwidth (as others have measured).

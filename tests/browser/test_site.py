@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.advice import upgrade
+from dsregress.advice import upgrade_judgement
 from dsregress.compare import Comparison, Thresholds, compare
 from dsregress.config.settings import read_settings
 from dsregress.model import Failed
-from dsregress.report.html.site import build
+from dsregress.report.context import report_context
+from dsregress.report.html.site import build_site
 from dsregress.run.pipeline import compare_stored
 from dsregress.store import Store
 from tests.builders.comparisons import comparison
@@ -76,7 +77,7 @@ def browser() -> Iterator[selenium.Chrome]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    build(comparison(), folder, Thresholds(), exit_code=1, explained=explained_as_measured)
+    build_site(report_context(comparison(), exit_code=1), folder, explained=explained_as_measured)
     return folder
 
 
@@ -203,7 +204,7 @@ class Published:
     def site(self, bundle: str) -> Path:
         folder = self._folder / bundle.strip("*-?.").replace("?", "")
         if not folder.exists():
-            build(self.comparison(bundle), folder, self.settings.thresholds, exit_code=1)
+            build_site(report_context(self.comparison(bundle), self.settings.thresholds, exit_code=1), folder)
         return folder
 
 
@@ -221,7 +222,7 @@ def test_the_first_page_says_whether_to_upgrade_as_the_command_does(
         for to, stack in enumerate(comparison.stacks[at + 1 :], at + 1):
             choice = {"from": at, "to": to, "card": "", "factors": {}}
             answer = browser.execute_script("return window.dsregressAnswer(arguments[0])", choice)
-            judged = upgrade.judge(comparison, "deepspeed", stack.id)
+            judged = upgrade_judgement.judge_upgrade(comparison, "deepspeed", stack.id)
             assert answer["verdict"].replace("if", "if set") == judged.verdict.value, (installed, releases[to])
             assert answer["settings"] == [key.partition(".")[2] for key in judged.judgement.settings]
 
@@ -262,7 +263,7 @@ def test_pages_of_a_sweep_are_below_100_kb(published: Published) -> None:
 
 
 def test_script_in_a_name_or_a_signature_is_text_on_every_page(browser: selenium.Chrome, tmp_path: Path) -> None:
-    build(hostile(), tmp_path, Thresholds(), exit_code=1)
+    build_site(report_context(hostile(), exit_code=1), tmp_path)
     for page in one_of_each(tmp_path):
         browser.get(page.as_uri())
         if page.name == "compare.html":

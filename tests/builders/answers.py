@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dsregress.report.answers import stored
-from dsregress.report.answers.stored import StoredAnswers
+from dsregress.report import stored_answers
+from dsregress.report.stored_answers import StoredAnswers
 
 METRIC = "backward.device_retained_bytes"
 
@@ -45,4 +45,4 @@ def bisection(workload: str, *searches: dict[str, Any]) -> dict[str, Any]:
 
 def read(*answers: dict[str, Any]) -> StoredAnswers:
     """From files that are called ``leak0.json``, ``leak1.json``, ..."""
-    return stored.read([(f"leak{at}.json", json.dumps(one).encode()) for at, one in enumerate(answers)])
+    return stored_answers.read_answers([(f"leak{at}.json", json.dumps(one).encode()) for at, one in enumerate(answers)])

@@ -56,9 +56,9 @@ def test_a_renamed_module_a_docstring_and_a_model_s_name_leave_all_results_store
     probe = harness_of(copied) / "probe"
     edit(probe / "meters" / "phases.py", '"""The three ways', '"""In other words: the three ways')
     edit(
-        harness_of(copied).parent / "skeletons" / "models.py",
-        "_LLAMA_3 = {",
-        "_LLAMA_4: dict[str, Any] = {}\n_LLAMA_3 = {",
+        harness_of(copied).parent / "skeletons" / "tables" / "models" / "llama.json",
+        '"models": {',
+        '"models": {"meta-llama/Llama-0": {"same_as": "meta-llama/Llama-2-7b-hf"},',
     )
     rename(probe, "process", "lazy_imports", "late_imports")
     rename(probe, "frameworks", "hf_trainer", "transformers_trainer")

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from skeletons import families, hub_names, make, models, safetensors, sentencepiece_model, tiny, tokenizer
+from skeletons import hub_names, make, safetensors, sentencepiece_model, tiny, tokenizer
+from skeletons.known_models import known_models
 from skeletons.safetensors import StoredTensor
+from skeletons.tokenizer_families import TokenizerFamily, tokenizer_families
 
 
 def header(file: Path) -> tuple[dict[str, Any], int]:
@@ -21,7 +23,9 @@ def header(file: Path) -> tuple[dict[str, Any], int]:
 
 
 def test_a_file_without_contents_has_its_full_size_and_no_blocks(tmp_path: Path) -> None:
-    safetensors.write(tmp_path, [StoredTensor("a", "BF16", (1 << 15, 1 << 15)), StoredTensor("b", "F32", (3,))])
+    safetensors.write_checkpoint(
+        tmp_path, [StoredTensor("a", "BF16", (1 << 15, 1 << 15)), StoredTensor("b", "F32", (3,))]
+    )
     table, start = header(tmp_path / "model.safetensors")
     assert table["b"] == {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]}  # larger elements first: aligned
     assert table["a"]["data_offsets"] == [12, 12 + (2 << 30)]
@@ -33,7 +37,7 @@ def test_a_file_without_contents_has_its_full_size_and_no_blocks(tmp_path: Path)
 
 def test_contents_lie_where_the_header_says(tmp_path: Path) -> None:
     entries = [StoredTensor("a", "U8", (2,)), StoredTensor("b", "I16", (2,))]
-    safetensors.write(tmp_path, entries, lambda entry: entry.name.encode() * entry.nbytes)
+    safetensors.write_checkpoint(tmp_path, entries, lambda entry: entry.name.encode() * entry.nbytes)
     table, start = header(tmp_path / "model.safetensors")
     data = (tmp_path / "model.safetensors").read_bytes()[start:]
     assert [data[slice(*table[name]["data_offsets"])] for name in "ab"] == [b"aa", b"bbbb"]
@@ -41,17 +45,17 @@ def test_contents_lie_where_the_header_says(tmp_path: Path) -> None:
 
 def test_shards_are_cut_before_they_exceed_the_limit_and_listed(tmp_path: Path) -> None:
     entries = [StoredTensor(name, "U8", (size,)) for name, size in (("a", 6), ("b", 4), ("c", 1), ("d", 20), ("e", 1))]
-    made = safetensors.write(tmp_path, entries, shard_bytes=10)
+    made = safetensors.write_checkpoint(tmp_path, entries, shard_bytes=10)
     assert [file.name for file in made][:2] == ["model-00001-of-00004.safetensors", "model-00002-of-00004.safetensors"]
     index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
     assert index["metadata"] == {"total_size": 32}
     assert [int(index["weight_map"][name][6:11]) for name in "abcde"] == [1, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("name", families.FAMILIES)
+@pytest.mark.parametrize("name", tokenizer_families())
 def test_a_vocabulary_has_the_published_size_and_ids(name: str) -> None:
-    family = families.FAMILIES[name]
-    files = tokenizer.files(family)
+    family = tokenizer_families()[name]
+    files = tokenizer.tokenizer_files(family)
     made = json.loads(files["tokenizer.json"])
     vocab = made["model"]["vocab"]
     if family.unigram:
@@ -79,21 +83,23 @@ def test_a_vocabulary_has_the_published_size_and_ids(name: str) -> None:
     ],
 )
 def test_texts_stand_between_the_special_tokens_of_the_family(name: str, single: str, pair: str) -> None:
-    made = json.loads(tokenizer.files(families.FAMILIES[name])["tokenizer.json"])["post_processor"]
+    made = json.loads(tokenizer.tokenizer_files(tokenizer_families()[name])["tokenizer.json"])["post_processor"]
 
     def read(parts: list[dict[str, Any]]) -> str:
         return " ".join(value["id"] for part in parts for value in part.values())
 
     assert (read(made["single"]), read(made["pair"])) == (single, pair)
     assert {text: held["ids"] for text, held in made["special_tokens"].items()} == {
-        text: [index] for index, text in families.FAMILIES[name].special.items() if text in pair.split()
+        text: [index] for index, text in tokenizer_families()[name].special.items() if text in pair.split()
     }
 
 
 def test_only_a_family_that_numbers_its_texts_gives_a_model_those_numbers() -> None:
     given = {
         name: "token_type_ids"
-        in json.loads(tokenizer.files(families.FAMILIES[name])["tokenizer_config.json"])["model_input_names"]
+        in json.loads(tokenizer.tokenizer_files(tokenizer_families()[name])["tokenizer_config.json"])[
+            "model_input_names"
+        ]
         for name in ("llama-3", "roberta", "distilbert-cased", "bert-cased")
     }
     assert given == {"llama-3": False, "roberta": False, "distilbert-cased": False, "bert-cased": True}
@@ -101,33 +107,12 @@ def test_only_a_family_that_numbers_its_texts_gives_a_model_those_numbers() -> N
 
 def test_too_small_a_vocabulary_is_refused() -> None:
     with pytest.raises(ValueError, match="no room"):
-        tokenizer.files(families.Family(tokens=100, special={0: "<eos>"}, eos="<eos>"))
-
-
-@pytest.mark.parametrize("name", models.MODELS)
-def test_special_tokens_of_a_known_model_are_those_of_its_tokenizer(name: str) -> None:
-    config, family = models.MODELS[name]
-    if not family:
-        assert name in models.PREPROCESSORS  # it reads no text
-        return
-    held = families.FAMILIES[family]
-    assert held.tokens <= config.get("vocab_size", config.get("text_config", {}).get("vocab_size", 0))
-    if held.pad:  # the first Llama's configuration names a pad token, its tokenizer none
-        assert held.special.get(config.get("pad_token_id"), held.pad) == held.pad
-    ends = config.get("eos_token_id")
-    if ends is None:  # as of an encoder, and where the part that reads has it
-        assert not held.eos or "text_config" in config
-        return
-    assert held.special.items() >= {
-        (index, held.special[index]) for index in (ends if isinstance(ends, list) else [ends])
-    }
-    if not isinstance(ends, list):
-        assert held.special[ends] == held.eos
+        tokenizer.tokenizer_files(TokenizerFamily(tokens=100, special={0: "<eos>"}, eos="<eos>"))
 
 
 def test_names_are_found_as_the_hub_finds_them() -> None:
-    assert hub_names.known("qwen/qwen2.5-7b") == "Qwen/Qwen2.5-7B"
-    assert hub_names.known("nobody/nothing") is None
+    assert hub_names.known_model_name("qwen/qwen2.5-7b") == "Qwen/Qwen2.5-7B"
+    assert hub_names.known_model_name("nobody/nothing") is None
 
 
 @pytest.mark.parametrize(
@@ -146,27 +131,27 @@ def test_names_are_found_as_the_hub_finds_them() -> None:
     ],
 )
 def test_a_mirror_or_a_fine_tuned_model_has_the_shapes_of_its_original(name: str, meant: str | None) -> None:
-    assert hub_names.known(name) == meant
+    assert hub_names.known_model_name(name) == meant
 
 
 def test_every_fine_tuned_model_names_a_known_one() -> None:
-    assert set(hub_names._FINE_TUNED.values()) <= set(models.MODELS)
+    assert set(hub_names.fine_tuned().values()) <= set(known_models())
 
 
 @pytest.mark.parametrize("name", ["qwen-2.5", "llama-3.1-chat", "opt"])
 def test_a_small_tokenizer_keeps_its_special_tokens(name: str) -> None:
-    family = families.FAMILIES[name]
-    less, ids = make.small(family)
+    family = tokenizer_families()[name]
+    less, ids = make.small_family(family)
     assert less.tokens < 1400
     assert {ids[index]: text for index, text in family.special.items()} == less.special
     assert (less.eos, less.chat_template) == (family.eos, family.chat_template)
 
 
 def test_a_thousand_special_tokens_leave_room_for_words() -> None:
-    less, ids = make.small(families.FAMILIES["mistral-small"])
+    less, ids = make.small_family(tokenizer_families()["mistral-small"])
     assert ids[999] == 999
     assert less.tokens == 2024
-    assert len(json.loads(tokenizer.files(less)["tokenizer.json"])["model"]["vocab"]) == 2024
+    assert len(json.loads(tokenizer.tokenizer_files(less)["tokenizer.json"])["model"]["vocab"]) == 2024
 
 
 def shape(**own: Any) -> SimpleNamespace:
@@ -179,7 +164,7 @@ def shape(**own: Any) -> SimpleNamespace:
 
 def test_shrinking_keeps_the_ratios_and_what_is_no_size() -> None:
     config = shape(layer_types=["full_attention"] * 28, eos_token_id=[151645, 151643])
-    assert tiny.shrink(config, vocabulary=1088, ids={151643: 1024, 151645: 1026})
+    assert tiny.shrink_config(config, vocabulary=1088, ids={151643: 1024, 151645: 1026})
     assert vars(config) == {
         "hidden_size": 224, "intermediate_size": 1184, "num_hidden_layers": 2, "num_attention_heads": 14,
         "num_key_value_heads": 2, "vocab_size": 1088, "max_position_embeddings": 4096, "tie_word_embeddings": False,
@@ -190,42 +175,42 @@ def test_shrinking_keeps_the_ratios_and_what_is_no_size() -> None:
 def test_shrinking_twice_changes_nothing_more() -> None:
     config = shape(head_dim=128, hidden_size=1024, num_attention_heads=16, num_key_value_heads=8, num_experts=128,
                    num_experts_per_tok=8, moe_intermediate_size=768)  # fmt: skip
-    assert tiny.shrink(config)
+    assert tiny.shrink_config(config)
     assert (config.head_dim, config.num_experts, config.num_experts_per_tok) == (16, 4, 2)
     once = dict(vars(config))
-    assert not tiny.shrink(config)
+    assert not tiny.shrink_config(config)
     assert vars(config) == once
 
 
 def test_each_kind_of_layer_stays() -> None:
     config = shape(layer_types=(["sliding_attention"] * 6 + ["full_attention"]) * 4, rates=list(range(28)))
-    tiny.shrink(config)
+    tiny.shrink_config(config)
     assert config.layer_types == ["sliding_attention", "full_attention"]
     assert config.rates == [0, 6]
 
 
 def test_both_spellings_of_a_list_of_layers_shrink() -> None:
     config = shape(attention_types=[[["global", "local"], 14]], attention_layers=["global", "local"] * 14)
-    tiny.shrink(config)
+    tiny.shrink_config(config)
     assert config.attention_layers == ["global", "local"]
     assert config.attention_types == [[["global", "local"], 1]]
 
 
 def test_every_stage_stays_with_fewer_layers() -> None:
     config = SimpleNamespace(depths=[2, 2, 18, 2], num_layers=4, num_heads=[4, 8, 16, 32], out_features=["stage4"])
-    assert tiny.shrink(config)
+    assert tiny.shrink_config(config)
     assert (config.depths, config.num_layers, config.num_heads) == ([2, 2, 2, 2], 4, [4, 8, 16, 32])
 
 
 def test_what_pools_is_as_wide_as_what_it_pools() -> None:
     config = shape(pooler_hidden_size=3584)
-    tiny.shrink(config)
+    tiny.shrink_config(config)
     assert config.pooler_hidden_size == config.hidden_size == 224
 
 
 def test_scaled_positions_stay() -> None:
     config = shape(rope_scaling={"rope_type": "llama3", "original_max_position_embeddings": 8192})
-    tiny.shrink(config)
+    tiny.shrink_config(config)
     assert config.max_position_embeddings == 32768
 
 
@@ -241,14 +226,14 @@ def test_what_is_no_configuration_is_one_line(tmp_path: Path, content: str | Non
     if content is not None:
         (tmp_path / "config.json").write_text(content)
     with pytest.raises(make.SkeletonError, match=line) as refused:
-        make.source(str(tmp_path / "config.json"))
+        make.skeleton_source(str(tmp_path / "config.json"))
     assert "\n" not in str(refused.value)
 
 
 def test_a_configuration_without_a_tokenizer_gets_one_with_its_ids() -> None:
-    made = make.family_of({"model_type": "nobodys", "vocab_size": 999, "eos_token_id": [7, 8], "bos_token_id": 7})
+    made = make.fitting_family({"model_type": "nobodys", "vocab_size": 999, "eos_token_id": [7, 8], "bos_token_id": 7})
     assert (made.tokens, made.special, made.eos) == (999, {7: made.eos}, made.bos)
-    known = make.family_of({"model_type": "qwen2", "vocab_size": 151936, "eos_token_id": 151643})
+    known = make.fitting_family({"model_type": "qwen2", "vocab_size": 151936, "eos_token_id": 151643})
     assert known.eos == "<|endoftext|>"
 
 
@@ -258,6 +243,6 @@ def test_a_configuration_without_a_tokenizer_gets_one_with_its_ids() -> None:
 )
 def test_the_vocabulary_proper_has_its_published_size(family: str, size: int) -> None:
     """``tokenizer.vocab_size``, up to which programs draw random tokens."""
-    own = json.loads(tokenizer.files(families.FAMILIES[family])["tokenizer.json"])
+    own = json.loads(tokenizer.tokenizer_files(tokenizer_families()[family])["tokenizer.json"])
     assert len(own["model"]["vocab"]) == size
     assert max(own["model"]["vocab"].values()) == size - 1

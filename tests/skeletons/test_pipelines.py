@@ -11,7 +11,8 @@ pytest.importorskip("transformers")
 diffusers = pytest.importorskip("diffusers")
 
 from dsregress.probe import cuda_wheels  # noqa: E402
-from skeletons import make, make_pipeline, parameters, pipelines  # noqa: E402
+from skeletons import make, make_pipeline, parameters  # noqa: E402
+from skeletons.pipelines import known_pipelines  # noqa: E402
 
 cuda_wheels.import_without_extensions()
 
@@ -34,11 +35,11 @@ PUBLISHED = {
 
 @pytest.mark.parametrize(("name", "place"), PUBLISHED)
 def test_a_component_has_the_published_number_of_parameters(name: str, place: str) -> None:
-    part = pipelines.PIPELINES[name].components[place]
+    part = known_pipelines()[name].components[place]
     if part.library == "diffusers":
-        model = make_pipeline.build(part.kind, part.fields, "meta")
+        model = make_pipeline.build_component(part.kind, part.fields, "meta")
     else:
-        model = parameters.build(make.loaded(dict(part.fields)), "meta")
+        model = parameters.build_model(make.loaded_config(dict(part.fields)), "meta")
     assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name, place]
 
 

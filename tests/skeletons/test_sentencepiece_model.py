@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from skeletons import families, tokenizer
+from skeletons import tokenizer
+from skeletons.tokenizer_families import tokenizer_families
 
 TEXT = "Hello the quick  fox,\n\u4f60\u00e4!"
 
@@ -21,9 +22,9 @@ EXPECTED = {
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_tokenizer_written_in_python_reads_the_protocol_buffer(name: str) -> None:
     sentencepiece = pytest.importorskip("sentencepiece")
-    family = families.FAMILIES[name]
+    family = tokenizer_families()[name]
     read = sentencepiece.SentencePieceProcessor()
-    read.LoadFromSerializedProto(tokenizer.files(family)[family.sentencepiece])
+    read.LoadFromSerializedProto(tokenizer.tokenizer_files(family)[family.sentencepiece])
     assert read.encode(TEXT, out_type=str) == EXPECTED[name]
     special = (read.unk_id(), read.bos_id(), read.eos_id(), read.pad_id())
     roles = (family.unk, family.bos, family.eos, family.pad)
@@ -35,8 +36,10 @@ def test_a_tokenizer_written_in_python_reads_the_protocol_buffer(name: str) -> N
 @pytest.mark.parametrize("name", EXPECTED)
 def test_a_fast_tokenizer_reads_the_json(name: str) -> None:
     tokenizers = pytest.importorskip("tokenizers")
-    read = tokenizers.Tokenizer.from_str(tokenizer.files(families.FAMILIES[name])["tokenizer.json"].decode())
+    read = tokenizers.Tokenizer.from_str(
+        tokenizer.tokenizer_files(tokenizer_families()[name])["tokenizer.json"].decode()
+    )
     encoded = read.encode(TEXT, add_special_tokens=False)
     assert encoded.tokens == EXPECTED[name]
-    if not families.FAMILIES[name].unigram:
+    if not tokenizer_families()[name].unigram:
         assert read.decode(encoded.ids) == TEXT

@@ -15,22 +15,22 @@ def test_sections_of_positions_shrink_with_the_heads_of_the_part_that_reads() ->
         "rope_scaling": {"type": "mrope", "mrope_section": [8, 12, 12]},
     }  # fmt: skip
     config = transformers.Qwen2VLConfig(text_config=text)
-    assert tiny.shrink(config)
+    assert tiny.shrink_config(config)
     part = config.text_config
     assert sum(part.rope_scaling["mrope_section"]) == part.hidden_size // part.num_attention_heads // 2
-    assert not tiny.shrink(config)
+    assert not tiny.shrink_config(config)
 
 
 def test_what_a_tower_hands_over_stays_as_wide_as_what_reads_it() -> None:
     qwen = transformers.Qwen2VLConfig(hidden_size=3584, num_attention_heads=28, num_key_value_heads=4)
     qwen.vision_config = type(qwen.vision_config)(embed_dim=1280, hidden_size=3584, num_heads=16, depth=32)
-    tiny.shrink(qwen)
+    tiny.shrink_config(qwen)
     assert qwen.vision_config.hidden_size == getattr(qwen, "text_config", qwen).hidden_size < 3584
-    assert not tiny.shrink(qwen.vision_config)  # nor where transformers builds the tower by itself
+    assert not tiny.shrink_config(qwen.vision_config)  # nor where transformers builds the tower by itself
 
 
 def test_a_backbone_hands_over_its_last_stage() -> None:
     config = transformers.Dinov2Config()
-    assert tiny.shrink(config)
+    assert tiny.shrink_config(config)
     assert (config.stage_names, config.out_features) == (["stem", "stage1", "stage2"], ["stage2"])
-    assert not tiny.shrink(config)
+    assert not tiny.shrink_config(config)

@@ -25,18 +25,21 @@ BORDER = [
     *(f"dsregress.probe.border.{file.stem}" for file in sorted((PACKAGE / "probe" / "border").glob("[!_]*.py"))),
 ]
 
-#: What else of the probe the host imports: how workloads are declared, adapters by their ids, what keeps a program from its
-#: user's files, the tables of known models, and which torch can be measured.
+#: What else of the probe the host imports: how workloads are declared, adapters by their ids, factors, what keeps a program
+#: from its user's files, the tables of known models, and which torch can be measured.
 SHARED = [
     "dsregress.probe.adapters",
+    "dsregress.probe.factor",
+    "dsregress.probe.factors",
     "dsregress.probe.isolation",
     "dsregress.probe.launch_line",
     "dsregress.probe.oldest_torch",
     "dsregress.probe.program",
     "dsregress.probe.scenario",
-    "skeletons.answers",
+    "skeletons.maker_answer",
     "skeletons.hub_names",
-    "skeletons.models",
+    "skeletons.known_models",
+    "vgpu.card_catalogue",
     "vgpu.figures",
 ]
 

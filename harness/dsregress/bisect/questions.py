@@ -25,9 +25,9 @@ from dsregress.compare.metrics import (
     Direction,
     Metric,
 )
-from dsregress.compare.outcomes import signature, stage
-from dsregress.compare.pairs import as_compared
-from dsregress.compare.summary import summarize
+from dsregress.compare.outcomes import signature_text, stage_of
+from dsregress.compare.result_pairs import as_compared
+from dsregress.compare.result_summary import summarize
 from dsregress.config.thresholds import Thresholds
 from dsregress.errors import UsageError, no_such
 from dsregress.model import Finding, OutOfMemory, Passed, Result, Verdict, is_measurement
@@ -154,7 +154,7 @@ def _observe_outcome(result: Result) -> Observation:
         return Observation(value=None, text=text)
     if isinstance(outcome, Passed):
         return Observation(value="passed", text=text)
-    kind = "out of memory" if isinstance(outcome, OutOfMemory) else f"{stage(outcome)}: {signature(outcome)}"
+    kind = "out of memory" if isinstance(outcome, OutOfMemory) else f"{stage_of(outcome)}: {signature_text(outcome)}"
     return Observation(value=kind, text=text)
 
 

@@ -19,7 +19,7 @@ from dsregress.cli import debug_log, signals, standard_streams
 from dsregress.cli.lines import print_note
 from dsregress.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError, UsageError
 from dsregress.probe.border import machine, processes
-from dsregress.report.plain import plain_lines
+from dsregress.report.plain_text import plain_lines
 
 #: Command -> its one-line help. Its module, which has the function ``NAME_command``, is imported when the command
 #: is called, so that listing the commands is instant.

@@ -15,7 +15,7 @@ from dsregress.compare.metrics import CONFIGURATION, DEVICE_RETAINED, HOST_CALLS
 from dsregress.config.settings import MOST_ROUNDS
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.model import Verdict
-from dsregress.report.answers import bisect
+from dsregress.report.answers import bisect_answer
 from dsregress.run import pipeline, targets
 from dsregress.run.available_workloads import Program
 from dsregress.run.session import open_session
@@ -72,12 +72,14 @@ def bisect_command(
 
     \b
     Examples:
-      bisect --scenario llama_zero3_backward --variant gradient_checkpointing=non_reentrant --good 0.15.0 --bad 0.16.4
-      bisect --scenario llama_zero3_backward --bad 0.16.4 --good 0.16.9 --fixed --metric backward.device_retained_bytes
-      bisect 0.15.0..0.16.9 --scenario llama_zero3_backward --variant gradient_checkpointing=non_reentrant --all
-      bisect --good 0.15.4 --bad 0.16.0 --scenario llama_zero3_backward --repository ~/src/DeepSpeed
-      bisect --package transformers --good 4.48.3 --bad 4.57.6 --scenario qwen_zero3_backward --metric outcome
-      bisect --package trl 0.22.0..0.24.0 --scenario trl_qwen2_5_7b_lora --device sim
+      dsregress bisect --scenario llama_zero3_backward --variant gradient_checkpointing=non_reentrant \\
+          --good 0.15.0 --bad 0.16.4
+      dsregress bisect --scenario llama_zero3_backward --bad 0.16.4 --good 0.16.9 --fixed \\
+          --metric backward.device_retained_bytes
+      dsregress bisect 0.15.0..0.16.9 --scenario llama_zero3_backward --variant gradient_checkpointing=non_reentrant --all
+      dsregress bisect --good 0.15.4 --bad 0.16.0 --scenario llama_zero3_backward --repository ~/src/DeepSpeed
+      dsregress bisect --package transformers --good 4.48.3 --bad 4.57.6 --scenario qwen_zero3_backward --metric outcome
+      dsregress bisect --package trl 0.22.0..0.24.0 --scenario trl_qwen2_5_7b_lora --device sim
 
     \b
     Exit codes: 0 found, or nothing changes; 2 the ends cannot be searched (swapped, equal, without a difference,
@@ -107,7 +109,9 @@ def bisect_command(
     with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
         found = bisection.bisect(request, listed, VersionRunner(opened, cell))
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
-    write_answer(lambda: bisect.as_text(found), (json_file, lambda: bisect.as_json(found, code)))
+    write_answer(
+        lambda: bisect_answer.bisection_text(found), (json_file, lambda: bisect_answer.bisection_json(found, code))
+    )
     return code
 
 

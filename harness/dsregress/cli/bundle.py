@@ -32,9 +32,9 @@ def bundle_command(folder: str, output: str | None, unpack: bool) -> None:
 
     \b
     Examples:
-      bundle results --output 2026-11-26.jsonl.gz
-      report 2026-11-26.jsonl.gz
-      bundle --unpack 2026-11-26.jsonl.gz --output results
+      dsregress bundle results --output 2026-11-26.jsonl.gz
+      dsregress report 2026-11-26.jsonl.gz
+      dsregress bundle --unpack 2026-11-26.jsonl.gz --output results
     """
     if unpack:
         target = folder.removesuffix(SUFFIX) if output is None else output

@@ -31,9 +31,9 @@ def clean_command(everything: bool, dry_run: bool) -> None:
 
     \b
     Examples:
-      clean --dry-run         what would be removed, and how much disk that frees
-      clean                   remove it
-      clean --all             remove every environment, lock and cache under `environments`
+      dsregress clean --dry-run         what would be removed, and how much disk that frees
+      dsregress clean                   remove it
+      dsregress clean --all             remove every environment, lock and cache under `environments`
     """
     settings = options.load_settings()
     folder = Path(settings.environments)

@@ -28,8 +28,8 @@ def compare_command(
 
     \b
     Examples:
-      compare 0.15.0 0.16.4
-      compare 0.15.0 0.16.4 0.16.8 --markdown -
+      dsregress compare 0.15.0 0.16.4
+      dsregress compare 0.15.0 0.16.4 0.16.8 --markdown -
     """
     settings = options.load_settings(results=results, fail_on=fail_on)
     store = Store(settings.results)

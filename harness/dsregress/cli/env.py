@@ -21,9 +21,9 @@ def env_command(version: str | None, stacks: options.StackOptions) -> None:
 
     \b
     Examples:
-      env 0.16.4
+      dsregress env 0.16.4
       $(dsregress env 0.16.4) -c 'import deepspeed'
-      env --stack open-reasoner-zero-24
+      dsregress env --stack open-reasoner-zero-24
     """
     settings = options.load_settings()
     choice = stacks.choice()

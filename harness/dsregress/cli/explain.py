@@ -18,8 +18,8 @@ from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_OK, NothingMeasured, UsageError
 from dsregress.model import Cell, Environment, Stack, split_workload
 from dsregress.probe.border.wire import Explanation
-from dsregress.report import timeline
-from dsregress.report.answers import explain as explain_report
+from dsregress.report import memory_timeline
+from dsregress.report.answers import explain_answer as explain_report
 from dsregress.run import pipeline
 from dsregress.run.interpreters import environments_of
 from dsregress.run.session import open_session
@@ -67,10 +67,10 @@ def explain_command(
 
     \b
     Examples:
-      explain 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu
-      explain '*deepspeed0.16.4/llama3_70b*' --moment 'backward.*'
-      explain 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu --against 0.15.0
-      explain 0.16.4/llama_zero3_backward/base/cpu --against 0.16.8 --svg step.svg --json who.json
+      dsregress explain 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu
+      dsregress explain '*deepspeed0.16.4/llama3_70b*' --moment 'backward.*'
+      dsregress explain 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu --against 0.15.0
+      dsregress explain 0.16.4/llama_zero3_backward/base/cpu --against 0.16.8 --svg step.svg --json who.json
 
     \b
     Exit codes: 0 explained, 2 no such cell, 3 the harness failed, 4 the run gave no explanation.
@@ -110,11 +110,11 @@ def _write(
     other_id = other.id if other is not None else ""
     write_answer(
         lambda: (
-            explain_report.as_text(cell.id, mine, keys)
+            explain_report.explanation_text(cell.id, mine, keys)
             if theirs is None
             else explain_report.difference_as_text(cell.id, mine, other_id, theirs, keys)
         ),
-        (files.json, lambda: explain_report.as_json(cell.id, mine, keys, other_id, theirs)),
+        (files.json, lambda: explain_report.explanation_json(cell.id, mine, keys, other_id, theirs)),
         (files.svg, lambda: _drawn(cell, mine, other, theirs)),
     )
 
@@ -179,4 +179,4 @@ def _drawn(cell: Cell, mine: Explanation, other: Cell | None, theirs: Explanatio
             }
         else:
             lines[other.id] = theirs.timeline
-    return timeline.as_svg(lines, cell.workload)
+    return memory_timeline.as_svg(lines, cell.workload)

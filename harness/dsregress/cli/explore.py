@@ -13,7 +13,7 @@ from dsregress.cli.output import write_answer
 from dsregress.cli.progress import Progress
 from dsregress.errors import EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.explore.exploring import ExploreQuery, explore
-from dsregress.report.answers import explore as report
+from dsregress.report.answers import explore_answer as report
 from dsregress.reproduce.factors import SIMPLEST
 from dsregress.run import pipeline, targets
 from dsregress.run.session import open_session
@@ -58,9 +58,9 @@ def explore_command(
 
     \b
     Examples:
-      explore --deepspeed 0.18.2,0.18.3
-      explore --deepspeed 0.15.4,0.16.0 --budget 2h --seed 1
-      explore --transformers 4.48.0,4.48.1 --budget 10m
+      dsregress explore --deepspeed 0.18.2,0.18.3
+      dsregress explore --deepspeed 0.15.4,0.16.0 --budget 2h --seed 1
+      dsregress explore --transformers 4.48.0,4.48.1 --budget 10m
 
     \b
     Exit codes: 0 no difference, 1 a fault that only one of them has, 2 not two releases, 4 nothing was measured. Ctrl-C ends
@@ -87,7 +87,7 @@ def explore_command(
     simplest = declared_scenario(settings, SIMPLEST)
     with Progress(brief=True) as progress, open_session(settings, (), progress, installer, planned.existing) as opened:
         found = explore(request, simplest, opened, progress.note)
-    write_answer(lambda: report.as_text(found), (json_file, lambda: report.as_json(found)))
+    write_answer(lambda: report.exploration_text(found), (json_file, lambda: report.exploration_json(found)))
     if found.interruption is not None:
         raise found.interruption
     if not found.tries:

@@ -7,7 +7,7 @@ import functools
 import click
 import msgspec
 
-from dsregress.advice import fit
+from dsregress.advice import card_fit
 from dsregress.advice.gpus import Card, step_time
 from dsregress.cli import options
 from dsregress.cli.named_cells import declared_scenario
@@ -16,7 +16,7 @@ from dsregress.cli.progress import Progress
 from dsregress.cli.stored_results import published_results, stored_stacks
 from dsregress.errors import NothingMeasured, UsageError
 from dsregress.probe.scenario import LAYERS, Scenario
-from dsregress.report.answers import fit as fit_report
+from dsregress.report.answers import fit_answer as fit_report
 from dsregress.report.answers import fit_curve
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.run.available_workloads import Program
@@ -40,7 +40,7 @@ def _numbers(option: str, text: str, most: int) -> tuple[int, ...]:
 
 
 def _world_sizes(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
-    return _numbers(option.opts[0], text, fit.MOST_RANKS) if text is not None else ()
+    return _numbers(option.opts[0], text, card_fit.MOST_RANKS) if text is not None else ()
 
 
 def _swept_values(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
@@ -109,7 +109,7 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
 @options.overhead_option
 @click.option(
     "--gpus-per-node",
-    type=click.IntRange(1, fit.MOST_RANKS),
+    type=click.IntRange(1, card_fit.MOST_RANKS),
     default=step_time.GPUS_PER_NODE,
     show_default=True,
     metavar="N",
@@ -151,18 +151,19 @@ def fit_command(
 
     \b
     Examples:
-      fit llama3_70b_zero3 --gpu A800-80G --ranks 16,32,64 --deepspeed 0.15.0,0.16.4,0.16.8
-      fit --program 'torchrun train.py --model qwen' --gpu H100-80G --ranks 8,16
-      fit llama3_70b_zero3 --gpu A100-80G,H200 --max-layers 160
-      fit llama3_70b_zero3 --gpu H100-80G --seq 2048..65536
-      fit openrlhf_ppo_sharding --gpu A100-80G --ranks 2,4,8 --variant zero_stage=2 --variant zero_stage=3 --svg curve.svg
+      dsregress fit llama3_70b_zero3 --gpu A800-80G --ranks 16,32,64 --deepspeed 0.15.0,0.16.4,0.16.8
+      dsregress fit --program 'torchrun train.py --model qwen' --gpu H100-80G --ranks 8,16
+      dsregress fit llama3_70b_zero3 --gpu A100-80G,H200 --max-layers 160
+      dsregress fit llama3_70b_zero3 --gpu H100-80G --seq 2048..65536
+      dsregress fit openrlhf_ppo_sharding --gpu A100-80G --ranks 2,4,8 --variant zero_stage=2 --variant zero_stage=3 \\
+          --svg curve.svg
     """
     settings = options.load_settings(results=results)
     if program is not None:
         program = msgspec.structs.replace(program, gpu=cards[0].name)
     scenario = available_workloads.chosen_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
-    question = fit.FitQuery(
+    question = card_fit.FitQuery(
         scenario=scenario,
         variant=variants[0] if variants else "base",
         others=variants[1:],
@@ -173,28 +174,30 @@ def fit_command(
         gpus_per_node=gpus_per_node,
         network_gbits_per_gpu=network_gbits,
     )
-    fit.check(question, declared)
+    card_fit.check_fit_query(question, declared)
     installer, package = pipeline.new_installer(settings), targets.varied_package(settings)
     planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
     compared = planned.stacks
     published, settings = published_results(results, settings, scenario, fresh=fresh)
     if not stacks.names_releases:
-        compared = stored_stacks(published, compared, functools.partial(fit.first_cells, question, declared), package)
+        compared = stored_stacks(
+            published, compared, functools.partial(card_fit.first_cells, question, declared), package
+        )
     with (
         Progress() as progress,
         answering(settings, compared, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
     ):
-        found = fit.answer(question, declared, compared, run)
+        found = card_fit.answer_fit(question, declared, compared, run)
     _write(found, files)
     return exit_code_of((line.cell, line.outcome) for line in found.lines)
 
 
-def _write(found: fit.FitAnswer, files: options.AnswerFiles) -> None:
+def _write(found: card_fit.FitAnswer, files: options.AnswerFiles) -> None:
     """Print the answer, and write it to the files. Raise NothingMeasured if it has no figure."""
     write_answer(
-        lambda: fit_report.as_text(found),
-        (files.json, lambda: fit_report.as_json(found)),
-        (files.markdown, lambda: fit_report.as_markdown(found)),
+        lambda: fit_report.fits_text(found),
+        (files.json, lambda: fit_report.fits_json(found)),
+        (files.markdown, lambda: fit_report.fits_markdown(found)),
         (files.svg, lambda: fit_curve.as_svg(found)),
     )
     if all(line.peak_bytes is None for line in found.lines):
@@ -207,9 +210,9 @@ def _declared_ranks(scenario: Scenario) -> int:
 
 def _sweep(
     layers: tuple[int, ...], sequence_lengths: tuple[int, ...], micro_batch_sizes: tuple[int, ...]
-) -> fit.Sweep | None:
+) -> card_fit.Sweep | None:
     values = {LAYERS: layers, "sequence_length": sequence_lengths, "micro_batch_size": micro_batch_sizes}
-    sweeps = [fit.Sweep(parameter, given) for parameter, given in values.items() if given]
+    sweeps = [card_fit.Sweep(parameter, given) for parameter, given in values.items() if given]
     if len(sweeps) > 1:
         raise UsageError(
             "only one sweep at a time", where="fit", hint="fix the others with --variant, e.g. sequence_length=4096"

@@ -22,10 +22,10 @@ def images_command(stacks: tuple[str, ...], prune: bool, keep: tuple[str, ...]) 
 
     \b
     Examples:
-      images
-      images --prune                                       remove all; the next run builds what it needs
-      images --prune deepspeed0.16.4                       remove those of one release
-      images --prune --keep deepspeed0.16.4 --keep deepspeed0.15.0
+      dsregress images
+      dsregress images --prune                                       remove all; the next run builds what it needs
+      dsregress images --prune deepspeed0.16.4                       remove those of one release
+      dsregress images --prune --keep deepspeed0.16.4 --keep deepspeed0.15.0
     """
     options.load_settings()
     client = container_engine.connect()

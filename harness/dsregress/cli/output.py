@@ -17,17 +17,20 @@ from dsregress.config.settings import Settings
 from dsregress.config.variables import display_environment
 from dsregress.errors import EXIT_HARNESS, EXIT_OK, ResultsError
 from dsregress.model import Outcome, is_measurement
-from dsregress.report.comparison import json as json_report
-from dsregress.report.comparison import markdown, terminal
 from dsregress.report.comparison.exports import FORMATS
-from dsregress.report.view import not_measured
+from dsregress.report.comparison.json import comparison_json_chunks, write_comparison_json
+from dsregress.report.comparison.markdown import comparison_markdown
+from dsregress.report.comparison.terminal import show_comparison
+from dsregress.report.context import ReportContext, report_context
+from dsregress.report.known_answers import NOTHING_KNOWN, known_answers
+from dsregress.report.report_view import not_measured_text
 from dsregress.store import Store, explained_in
 from dsregress.store.bulk import map_families
 from dsregress.system.files import write_requested
 from dsregress.wording.names import outcome_text
 from dsregress.wording.quantities import listing
 
-_FORMATS = {**FORMATS, "markdown": markdown.as_markdown}
+_FORMATS = {**FORMATS, "markdown": comparison_markdown}
 
 _MOST_PROBLEMS = 20
 
@@ -48,20 +51,22 @@ def write_reports(
     ``folders`` have the results, unless they are in the configured one.
     """
     code = compare.exit_code(comparison, settings.fail_on)
+    known = known_answers(settings.results, settings.reproducers, _note_unread) if files.html_folder else NOTHING_KNOWN
+    context = report_context(comparison, settings.thresholds, known=known, exit_code=code)
     writing: list[Callable[[], None]] = []
     if files.json:
-        writing.append(functools.partial(_write_json, comparison, files.json, code))
+        writing.append(functools.partial(_write_json, context, files.json))
     named = [("markdown", files.markdown), *files.exports]
     for name, file in named:
         if file:
-            text = functools.partial(_FORMATS[name], comparison)
+            text = functools.partial(_FORMATS[name], context)
             writing.append(functools.partial(_write_made, file, text))
     if files.html_folder:
         stored = folders or (settings.results,)
-        writing.append(functools.partial(_write_site, comparison, settings, files.html_folder, code, stored))
+        writing.append(functools.partial(_write_site, context, files.html_folder, stored))
     if "-" not in (files.json, *(file for _, file in named)):  # whatever reads stdout wants that file alone
-        writing.append(lambda: terminal.show(comparison, console(), details=files.details, language=files.language))
-    if line := not_measured(comparison):  # last, so that it is what a log ends with
+        writing.append(lambda: show_comparison(context, console(), details=files.details, language=files.language))
+    if line := not_measured_text(context):  # last, so that it is what a log ends with
         writing.append(functools.partial(print_note, f"not measured: {line}"))
     _all_of(writing)
     return code
@@ -91,28 +96,24 @@ def _all_of(writing: Sequence[Callable[[], None]]) -> None:
         raise failed[0]
 
 
-def _write_json(comparison: Comparison, file: str, code: int) -> None:
+def _write_json(context: ReportContext, file: str) -> None:
     if file == "-":
-        for chunk in json_report.chunks(comparison, code):
+        for chunk in comparison_json_chunks(context):
             click.echo(chunk, nl=False)
     else:
-        json_report.write(comparison, Path(file), code)
+        write_comparison_json(context, Path(file))
 
 
-def _write_site(comparison: Comparison, settings: Settings, folder: str, code: int, stored: Sequence[str]) -> None:
+def _write_site(context: ReportContext, folder: str, stored: Sequence[str]) -> None:
     # Its libraries take a third of a second to import, which other reports need not wait for.
     from dsregress.report.html import site
-    from dsregress.report.known_answers import known_answers
     from dsregress.run.pipeline import details_of
 
-    built = site.build(
-        comparison,
+    built = site.build_site(
+        context,
         Path(folder),
-        settings.thresholds,
-        exit_code=code,
         spread=functools.partial(map_families, batch=_WORKLOADS),
         explained=explained_in(stored),
-        known=known_answers(settings.results, settings.reproducers, _note_unread),
         detail_of=details_of([Store(folder) for folder in stored]),
     )
     done = f"{built.written:,} of {built.pages:,} files written, {built.removed:,} removed"

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from dsregress.advice import recommend
+from dsregress.advice import release_advice
 from dsregress.advice.gpus import Card
-from dsregress.advice.recommend import Advice
+from dsregress.advice.release_advice import Advice
 from dsregress.cli import options
 from dsregress.cli.named_cells import declared_card, declared_scenario
 from dsregress.cli.output import note_problems, write_answer
@@ -17,7 +17,7 @@ from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import Stack
 from dsregress.probe.scenario import Scenario, ScenarioError
-from dsregress.report.answers import recommend as recommend_report
+from dsregress.report.answers import recommend_answer as recommend_report
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.run.available_workloads import Program
 from dsregress.store import Store
@@ -64,16 +64,17 @@ def recommend_command(
 
     \b
     Examples:
-      recommend llama3_70b_zero3 --gpu A800-80G
-      recommend llama3_70b_zero3 --gpu A800-80G --deepspeed '>=0.16,<0.17'
-      recommend llama_zero3_backward --variant zero_stage=2 --results results/2026-11-21.jsonl.gz --fail-on memory,crash
+      dsregress recommend llama3_70b_zero3 --gpu A800-80G
+      dsregress recommend llama3_70b_zero3 --gpu A800-80G --deepspeed '>=0.16,<0.17'
+      dsregress recommend llama_zero3_backward --variant zero_stage=2 \\
+          --results results/2026-11-21.jsonl.gz --fail-on memory,crash
     """
     settings = options.load_settings(results=results, fail_on=fail_on)
     scenario = available_workloads.measured_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, variant)
     card = card or declared_card(scenario, declared)
-    question = recommend.RecommendQuery(scenario=scenario, variant=variant, card=card, fail_on=settings.fail_on)
+    question = release_advice.RecommendQuery(scenario=scenario, variant=variant, card=card, fail_on=settings.fail_on)
     requested = _requested(settings, stacks)
     package = targets.varied_package(settings)
     versions = [stack.versions[package] for stack in requested]
@@ -102,11 +103,11 @@ def recommend_command(
         what = f"no result of {scenario} can be read for the baseline"
         raise NothingMeasured(what, where=settings.results, hint=baseline_hint)
     missing = [stack.versions[package] for stack in requested if stack.id not in known]
-    advice = recommend.advise(question, declared, comparison, package, compared, missing)
+    advice = release_advice.advise(question, declared, comparison, package, compared, missing)
     lines = again.commands(advice)
     write_answer(
-        lambda: say(recommend_report.as_text(advice, lines)),
-        (json_file, lambda: recommend_report.as_json(advice, lines)),
+        lambda: recommend_report.advice_text(advice, lines, say),
+        (json_file, lambda: recommend_report.advice_json(advice, lines)),
     )
     return exit_code_of_advice(advice)
 
@@ -139,7 +140,7 @@ class Remeasure:
 
     def __init__(
         self,
-        question: recommend.RecommendQuery,
+        question: release_advice.RecommendQuery,
         scenario: Scenario,
         package: str,
         baseline: str,
@@ -165,10 +166,11 @@ class Remeasure:
     def command(self, versions: Sequence[str], variants: Sequence[str] = ()) -> str:
         """Return the command that measures these versions and the baseline."""
         return commands.regress(
-            package=self._package,
-            versions=[self.baseline, *versions] if versions else (),
+            releases={
+                self._package: [self.baseline, *versions] if versions else (),
+                **{package: [spec] for package, spec in self._others.items()},
+            },
             baseline=self.baseline if versions else "",
-            others=self._others,
             scenario=self._question.scenario,
             variants=variants or (self._question.variant,),
             device="sim" if "sim" in self._scenario.devices else "",

@@ -69,22 +69,22 @@ def regress_command(
 
     \b
     Examples:
-      regress --deepspeed 0.15.0,0.16.4,0.16.8        three releases against the configured baseline
-      regress --deepspeed '>=0.16,<0.17'              every release in a range
-      regress --baseline 0.16.8 --deepspeed latest    is upgrading safe?
-      regress --transformers '4.49.*,latest'          compare releases of another package, DeepSpeed fixed
-      regress --with trl=0.23.0,0.24.0                compare releases of any package
-      regress --deepspeed 0.16.8 --torch 2.4.1 --transformers 4.37.2    pin the stack of an older program
-      regress --program 'torchrun train.py --model qwen' --ranks 8 --deepspeed 0.16.4,0.16.8 --with trl=0.24.0
-      regress --scenario 'llama*' --variant 'zero_stage=*' --device cpu
-      regress --select reported                       the reported systems, by their own code
-      regress --select llamafactory-6800              a bug report's job on the report's versions
-      regress --python /opt/conda/envs/rlhf           an existing environment, unchanged
-      regress --python envs/old --python envs/new     two of them; the first is the baseline
-      regress --python envs/old --deepspeed latest    an existing environment against a built one
-      regress --explain                               explain long simulations too, such as the 70B
-      regress --executor ray --ray-address head:6379  on all nodes of a cluster: see docs/scale-out.md
-      regress --json out.json --fail-on memory,crash  for CI: exit code 1 for memory and crashes only
+      dsregress regress --deepspeed 0.15.0,0.16.4,0.16.8        three releases against the configured baseline
+      dsregress regress --deepspeed '>=0.16,<0.17'              every release in a range
+      dsregress regress --baseline 0.16.8 --deepspeed latest    is upgrading safe?
+      dsregress regress --transformers '4.49.*,latest'          compare releases of another package, DeepSpeed fixed
+      dsregress regress --with trl=0.23.0,0.24.0                compare releases of any package
+      dsregress regress --deepspeed 0.16.8 --torch 2.4.1 --transformers 4.37.2    pin the stack of an older program
+      dsregress regress --program 'torchrun train.py --model qwen' --ranks 8 --deepspeed 0.16.4,0.16.8 --with trl=0.24.0
+      dsregress regress --scenario 'llama*' --variant 'zero_stage=*' --device cpu
+      dsregress regress --select reported                       the reported systems, by their own code
+      dsregress regress --select llamafactory-6800              a bug report's job on the report's versions
+      dsregress regress --python /opt/conda/envs/rlhf           an existing environment, unchanged
+      dsregress regress --python envs/old --python envs/new     two of them; the first is the baseline
+      dsregress regress --python envs/old --deepspeed latest    an existing environment against a built one
+      dsregress regress --explain                               explain long simulations too, such as the 70B
+      dsregress regress --executor ray --ray-address head:6379  on all nodes of a cluster: see docs/scale-out.md
+      dsregress regress --json out.json --fail-on memory,crash  for CI: exit code 1 for memory and crashes only
     """
     settings = options.load_settings(results=results, fail_on=fail_on, timing=timing, executor=executor)
     if named is not None:

@@ -8,7 +8,7 @@ import click
 import msgspec
 from packaging.version import Version
 
-from dsregress.advice import fit, remedies
+from dsregress.advice import card_fit, remedy_cases
 from dsregress.advice.gpus import Card
 from dsregress.cli import options
 from dsregress.cli.named_cells import declared_card, declared_scenario
@@ -19,7 +19,7 @@ from dsregress.envs import hardware
 from dsregress.errors import NothingMeasured, UsageError
 from dsregress.model import Stack
 from dsregress.probe.scenario import DEVICES, Scenario
-from dsregress.report.answers import remedies as remedies_report
+from dsregress.report.answers import remedies_answer as remedies_report
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.run.available_workloads import Program
 from dsregress.run.published import answering
@@ -34,7 +34,7 @@ from dsregress.run.published import answering
 )
 @click.option(
     "--ranks",
-    type=click.IntRange(1, fit.MOST_RANKS),
+    type=click.IntRange(1, card_fit.MOST_RANKS),
     metavar="N",
     help="Number of ranks, e.g. 64. Default: the scenario's.",
 )
@@ -70,9 +70,9 @@ def remedies_command(
 
     \b
     Examples:
-      remedies llama3_70b_zero3 --gpu A800-80G --deepspeed 0.16.4
-      remedies llama3_70b_zero3 --gpu A100-80G --ranks 64 --deepspeed 0.16.4,0.16.8 --markdown remedies.md
-      remedies llama3_70b_zero3 --variant gradient_checkpointing=reentrant --deepspeed latest
+      dsregress remedies llama3_70b_zero3 --gpu A800-80G --deepspeed 0.16.4
+      dsregress remedies llama3_70b_zero3 --gpu A100-80G --ranks 64 --deepspeed 0.16.4,0.16.8 --markdown remedies.md
+      dsregress remedies llama3_70b_zero3 --variant gradient_checkpointing=reentrant --deepspeed latest
     """
     settings = options.load_settings(results=results, timing=timing)
     if program is not None:
@@ -82,10 +82,10 @@ def remedies_command(
     mode = _device_mode(declared, device)
     if card is None and mode == "sim":
         card = declared_card(scenario, declared)
-    question = remedies.RemediesQuery(
+    question = remedy_cases.RemediesQuery(
         scenario=scenario, variant=variant, device=mode, card=card, ranks=ranks, overhead_bytes=overhead_bytes
     )
-    remedies.check(question, declared)
+    remedy_cases.check_remedy_query(question, declared)
     installer = pipeline.new_installer(settings)
     package = targets.varied_package(settings)
     planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
@@ -93,7 +93,7 @@ def remedies_command(
     published, settings = published_results(results, settings, scenario, fresh=fresh)
     if not stacks.names_releases:
         compared = stored_stacks(
-            published, compared, lambda stack: remedies.first_cells(question, declared, stack).values(), package
+            published, compared, lambda stack: remedy_cases.first_cells(question, declared, stack).values(), package
         )
         compared = (max(compared, key=lambda stack: Version(stack.versions[package])),)
     every = _with_pinned(compared, declared)
@@ -101,7 +101,7 @@ def remedies_command(
         Progress() as progress,
         answering(settings, every, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
     ):
-        answers = [remedies.answer(question, declared, stack, run) for stack in compared]
+        answers = [remedy_cases.answer_remedies(question, declared, stack, run) for stack in compared]
     _write(answers, files)
     cases = [case for found in answers for case in found.cases]
     if all(case.peak_bytes is None for case in cases):
@@ -109,18 +109,18 @@ def remedies_command(
     return exit_code_of((case.cell, case.outcome) for case in cases)
 
 
-def _write(answers: Sequence[remedies.RemediesAnswer], files: options.AnswerFiles) -> None:
+def _write(answers: Sequence[remedy_cases.RemediesAnswer], files: options.AnswerFiles) -> None:
     """Print the answers, and write them to the files."""
     write_answer(
-        lambda: remedies_report.as_text(answers),
-        (files.json, lambda: remedies_report.as_json(answers)),
-        (files.markdown, lambda: remedies_report.as_markdown(answers)),
+        lambda: remedies_report.remedies_text(answers),
+        (files.json, lambda: remedies_report.remedies_json(answers)),
+        (files.markdown, lambda: remedies_report.remedies_markdown(answers)),
     )
 
 
 def _with_pinned(compared: Sequence[Stack], scenario: Scenario) -> list[Stack]:
     """Return the stacks, and those that the scenario's remedies pin, each once."""
-    pinned = [stack for one in compared for stack in remedies.pinned_stacks(one, scenario).values()]
+    pinned = [stack for one in compared for stack in remedy_cases.pinned_stacks(one, scenario).values()]
     return list({stack.id: stack for stack in (*compared, *pinned)}.values())
 
 

@@ -33,9 +33,9 @@ def report_command(
 
     \b
     Examples:
-      report --markdown report.md
-      report artifacts/0.15.0 artifacts/0.16.4 --baseline 0.15.0 --json -
-      report results/2026-11-21.jsonl.gz --html public --export junit=junit.xml
+      dsregress report --markdown report.md
+      dsregress report artifacts/0.15.0 artifacts/0.16.4 --baseline 0.15.0 --json -
+      dsregress report results/2026-11-21.jsonl.gz --html public --export junit=junit.xml
     """
     settings = options.load_settings(fail_on=fail_on)
     problems: list[str] = []

@@ -19,15 +19,15 @@ from dsregress.cli.stored_results import measuring_settings
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_OK, EXIT_REGRESSION, UsageError
 from dsregress.model import AXES, Cell, Result, Stack, WorkloadParts
+from dsregress.probe.factors import BY_NAME as FACTORS
 from dsregress.probe.scenario import Scenario, ScenarioError
-from dsregress.report.answers import reproduce as report
-from dsregress.report.answers import stored
-from dsregress.report.answers.issue import as_issue
-from dsregress.report.answers.stored import StoredReproduction
+from dsregress.report import stored_answers
+from dsregress.report.answers import reproduce_answer as report
+from dsregress.report.answers.upstream_issue import issue_text
 from dsregress.report.known_answers import known_answers
+from dsregress.report.stored_answers import StoredReproduction
 from dsregress.report.upstream_changes import in_words, introduced
 from dsregress.reproduce.cells import DEVICE
-from dsregress.reproduce.factors import BY_NAME as FACTORS
 from dsregress.reproduce.factors import SIMPLEST_OF
 from dsregress.reproduce.reduction import Condition, Reduced
 from dsregress.reproduce.reproduction import (
@@ -91,10 +91,12 @@ def reproduce_command(
 
     \b
     Examples:
-      reproduce 0.18.3/llama_zero3_backward/gradient_accumulation_steps=4,zero_stage=1,gradient_accumulation_dtype=none/cpu
-      reproduce 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu --metric backward.device_retained_bytes
-      reproduce 0.19.3/llama_zero3_backward/gradient_clipping=none/cpu --metric configuration:deepspeed.gradient_clipping
-      reproduce 0.17.5/llama_zero3_backward/world_size=4,hpz_partition_size=2/cpu --issue --results sweep.jsonl.gz
+      dsregress reproduce 0.18.3/llama_zero3_backward/gradient_accumulation_steps=4,zero_stage=1/cpu
+      dsregress reproduce 0.16.4/llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu \\
+          --metric backward.device_retained_bytes
+      dsregress reproduce 0.19.3/llama_zero3_backward/gradient_clipping=none/cpu \\
+          --metric configuration:deepspeed.gradient_clipping
+      dsregress reproduce 0.17.5/llama_zero3_backward/world_size=4,hpz_partition_size=2/cpu --issue --results sweep.jsonl.gz
 
     \b
     Exit codes: 0 the script shows the finding; 1 it does not, or none can be written; 2 no such cell; 3 the harness failed;
@@ -144,8 +146,8 @@ def reproduce_command(
             found = reproduce(request, simplest, opened)
     script = found.script
     write_answer(
-        lambda: as_issue(found, _introduced(found, settings)) if issue else report.as_text(found),
-        (json_file, lambda: report.as_json(found)),
+        lambda: issue_text(found, _introduced(found, settings)) if issue else report.reproduction_text(found),
+        (json_file, lambda: report.reproduction_json(found)),
         (output if script is not None else None, lambda: script.text if script is not None else ""),
     )
     return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
@@ -219,7 +221,7 @@ def _earlier(file: str) -> StoredReproduction:
     problems: list[str] = []
     hint = "name a file that `reproduce CELL --json FILE` wrote"
     content = read_named(file, hint=hint)
-    found = stored.read([(file, content)], lambda _, why: problems.append(why)).reproductions
+    found = stored_answers.read_answers([(file, content)], lambda _, why: problems.append(why)).reproductions
     if not found:
         raise UsageError("; ".join(problems) or "not an answer of `reproduce`", where=file, hint=hint)
     return found[0]

@@ -15,7 +15,7 @@ from dsregress.model import Environment
 from dsregress.probe.border import skeleton_maker
 from dsregress.run import pipeline
 from dsregress.wording.quantities import plural, quantity
-from skeletons.answers import SkeletonRefused
+from skeletons.maker_answer import SkeletonRefused
 
 
 @click.command("skeleton")
@@ -31,9 +31,9 @@ def skeleton_command(config: str, out: str, tiny: bool, stacks: options.StackOpt
 
     \b
     Examples:
-      skeleton Qwen/Qwen2.5-7B --out qwen
-      skeleton my-model/config.json --out mine --transformers 4.57.6
-      skeleton meta-llama/Llama-3.1-70B --tiny --out small
+      dsregress skeleton Qwen/Qwen2.5-7B --out qwen
+      dsregress skeleton my-model/config.json --out mine --transformers 4.57.6
+      dsregress skeleton meta-llama/Llama-3.1-70B --tiny --out small
     """
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -10,6 +10,7 @@ import click
 from packaging.version import Version
 
 from dsregress.cli import options
+from dsregress.cli.lines import print_text
 from dsregress.cli.output import write_answer
 from dsregress.config.settings import Settings
 from dsregress.errors import UsageError
@@ -55,8 +56,8 @@ def stacks_command(
 
     \b
     Examples:
-      stacks
-      stacks --deepspeed '0.16.*'
+      dsregress stacks
+      dsregress stacks --deepspeed '0.16.*'
 
     \b
     In a GitHub workflow:
@@ -72,7 +73,7 @@ def stacks_command(
         raise UsageError("--by-scenario needs --json", where="command line", hint="add --json -")
     settings = options.load_settings(results=results)
     if new:
-        click.echo(",".join(_new_releases(settings)))
+        print_text(",".join(_new_releases(settings)))
         return
     planned = pipeline.plan_stacks(settings, stacks.choice(), pipeline.new_installer(settings))
     names = _scenarios(settings, scenarios) if by_scenario else []

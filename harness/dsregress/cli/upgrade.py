@@ -9,9 +9,9 @@ import click
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from dsregress.advice import upgrade
+from dsregress.advice import upgrade_judgement
 from dsregress.advice.gpus import Card
-from dsregress.advice.upgrade import Upgrade, UpgradeVerdict
+from dsregress.advice.upgrade_judgement import Upgrade, UpgradeVerdict
 from dsregress.cli import options
 from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.named_files import STDIN, read_named
@@ -20,7 +20,7 @@ from dsregress.cli.stored_results import Way, way
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import AXES
-from dsregress.report.answers import upgrade as upgrade_report
+from dsregress.report.answers import upgrade_answer as upgrade_report
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.run.available_workloads import Program
 from dsregress.store import Store
@@ -75,8 +75,8 @@ def upgrade_command(
 
     \b
     Examples:
-      upgrade --from requirements.txt
-      upgrade --from uv.lock --to 0.19.8 --scenario llama3_70b_zero3 --gpu A800-80G
+      dsregress upgrade --from requirements.txt
+      dsregress upgrade --from uv.lock --to 0.19.8 --scenario llama3_70b_zero3 --gpu A800-80G
       pip freeze | dsregress upgrade --from -
     """
     settings = options.load_settings(results=results)
@@ -105,7 +105,7 @@ def upgrade_command(
         if one.verdict is UpgradeVerdict.UNKNOWN
     }
     unchecked = _unchecked(upgrades, packages, found)
-    write_answer(lambda: upgrade_report.as_text(upgrades, missing, found.versions, unchecked))
+    write_answer(lambda: upgrade_report.upgrades_text(upgrades, missing, found.versions, unchecked))
     return exit_code_of_upgrades(upgrades)
 
 
@@ -171,24 +171,26 @@ class _StoredEvidence:
 def _judge_upgrade(evidence: _StoredEvidence, package: str, version: str, goal: str, found: Way | None) -> Upgrade:
     """Judge the upgrade of a package from ``version`` to ``goal``, on the way that results were ``found`` for."""
     if goal != _LATEST and Version(goal) == Version(version):
-        return upgrade.stays(package, version)
+        return upgrade_judgement.stays(package, version)
     if found is None:
-        return upgrade.unknown(package, version, goal, "no results of both releases with the same other packages")
+        return upgrade_judgement.unknown(
+            package, version, goal, "no results of both releases with the same other packages"
+        )
     problems: list[str] = []
     comparison = pipeline.compare_stored(
         [evidence.store], found.installed, evidence.settings, problems.append, found.stacks, evidence.scenario
     )
     note_problems(problems)
     if not {found.installed, found.target} <= comparison.names.keys():
-        return upgrade.unknown(package, version, goal, "its stored results cannot be read")
-    return upgrade.judge(comparison, package, found.target, evidence.card)
+        return upgrade_judgement.unknown(package, version, goal, "its stored results cannot be read")
+    return upgrade_judgement.judge_upgrade(comparison, package, found.target, evidence.card)
 
 
 def _measuring_command(one: Upgrade, under_test: str, scenario: str | None) -> str:
     """Return the command that measures the way of one package, in the configured stack."""
     baseline = one.installed if one.package == under_test else f"{one.package}=={one.installed}"
     return commands.regress(
-        package=one.package, versions=[one.installed, one.target], baseline=baseline, scenario=scenario or ""
+        releases={one.package: [one.installed, one.target]}, baseline=baseline, scenario=scenario or ""
     )
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from dsregress.compare.comparison import StepTime
 from dsregress.compare.metrics import BY_NAME, OUTCOME, SAVED_DIFFERENCE, STEP_TIME, TRAINING_DIFFERENCE
-from dsregress.compare.outcomes import fault
+from dsregress.compare.outcomes import fault_of
 from dsregress.config.thresholds import Thresholds
 from dsregress.model import Finding
 
@@ -54,8 +54,8 @@ def of_findings(found: Sequence[Finding], passed: Collection[str], order: Sequen
     ``order`` has all stack ids in version order."""
     together: dict[tuple[str, ...], dict[str, list[Finding]]] = defaultdict(lambda: defaultdict(list))
     for one in found:
-        if one.kind == "failed":
-            together[OUTCOME.name, one.phase, fault(str(one.value))][one.stack].append(one)
+        if one.kind == "failed" and one.outcome is not None:
+            together[OUTCOME.name, one.phase, fault_of(one.outcome)][one.stack].append(one)
         elif one.kind == "wrong" or one.metric in (TRAINING_DIFFERENCE.name, SAVED_DIFFERENCE.name):
             together[(_family(one.metric),)][one.stack].append(one)
     for cause, by_stack in together.items():

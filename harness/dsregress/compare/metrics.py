@@ -12,6 +12,7 @@ from operator import attrgetter
 import msgspec
 
 from dsregress.config.thresholds import Thresholds
+from dsregress.messages import Message, Text, message
 from dsregress.probe.border.wire import OCCASIONS, PHASES
 from dsregress.wording.quantities import quantity
 from vgpu.figures import PhaseReading
@@ -33,25 +34,21 @@ class Direction(Enum):
 class Phrase(msgspec.Struct, frozen=True, kw_only=True):
     """The wording of a difference: "backward holds 2 MiB more after it ends"."""
 
-    verb: str  #: in the plural
-    noun: str = ""  #: follows the size: more "host memory"
-    more: str = "more"
-    less: str = "less"
-    is_count: bool = False  #: the noun says what is counted, so the size needs no unit
+    more: Message  #: has ``{subject}`` and ``{size}``
+    less: Message
+    noun: str = "memory"  #: what is held
+    is_count: bool = False  #: the messages say what is counted, so the size needs no unit
     after: bool = False  #: measured when the phase has ended, not in it
 
-    def of_subject(self, subject: str, size: str, *, more: bool) -> str:
+    def of_subject(self, subject: Text, size: str, *, more: bool) -> Message:
         """Return the sentence about a subject: ``backward holds 2 MiB more after it ends``."""
-        end = " after it ends" if self.after else ""
-        return f"{subject} {self._singular} {self._change(size, more=more)}{end}"
+        return (self.more if more else self.less).with_values(subject=subject, size=size)
 
-    def _change(self, size: str, *, more: bool) -> str:
-        return " ".join(filter(None, (size, self.more if more else self.less, self.noun)))
 
-    @property
-    def _singular(self) -> str:
-        verb, *rest = self.verb.split(" ", 1)
-        return " ".join((f"{verb}{'es' if verb.endswith('ch') else 's'}", *rest))
+_DIFFERS = Phrase(
+    more=message("{subject} differs by {size} more"),
+    less=message("{subject} differs by {size} less"),
+)
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,8 +75,9 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Among findings of a family that are about as large, the lowest is the headline: it explains the others.
     headline_order: int = 0
-    phrase: Phrase = Phrase(verb="differ by")  #: how a difference from the baseline reads
-    wrong: str = ""  #: an oracle's words for a value above 1
+    phrase: Phrase = _DIFFERS  #: how a difference from the baseline reads
+    wrong: Text = ""  #: an oracle's words for a value above 1
+    symptom: Text = ""  #: the same after the name of what has it
 
     heading: str = ""  #: over a column of a table
     moment: str = ""  #: the moment, in words, for which ``explain`` names the holders; empty: none
@@ -121,7 +119,6 @@ def _memory(
     headline_order: int,
     heading: str = "",
     moment: str = "",
-    is_for_all_phases: bool = False,
 ) -> Metric:
     """Return a metric of bytes in a phase, read from the field of `PhaseReading` with its name."""
     return Metric(
@@ -133,7 +130,6 @@ def _memory(
         fails="memory",
         read=attrgetter(name),
         phases=phases,
-        is_for_all_phases=is_for_all_phases,
         floor=lambda thresholds: thresholds.memory_bytes,
         share=lambda thresholds: thresholds.memory_share,
         headline_order=headline_order,
@@ -143,6 +139,11 @@ def _memory(
     )
 
 
+def _for_all_phases(metric: Metric) -> Metric:
+    """Return a metric of which one value serves all phases."""
+    return msgspec.structs.replace(metric, is_for_all_phases=True)
+
+
 def _work(
     name: str,
     title: str,
@@ -150,13 +151,11 @@ def _work(
     family: str,
     phrase: Phrase,
     *,
-    floor: Callable[[Thresholds], float],
-    share: Callable[[Thresholds], float],
-    read: Callable[[PhaseReading], float | None] | None = None,
+    limits: tuple[Callable[[Thresholds], float], Callable[[Thresholds], float]],
     heading: str = "",
 ) -> Metric:
-    """Return a metric of counted work in a phase, read by ``read`` or else from the field of `PhaseReading` with its
-    name."""
+    """Return a metric of counted work in a phase, read from the field of `PhaseReading` with its name. ``limits`` are its
+    floor and share."""
     return Metric(
         name=name,
         title=title,
@@ -164,16 +163,16 @@ def _work(
         direction=Direction.LOWER_IS_BETTER,
         family=family,
         fails="time",
-        read=read or attrgetter(name),
+        read=attrgetter(name),
         phases=PHASES,
-        floor=floor,
-        share=share,
+        floor=limits[0],
+        share=limits[1],
         phrase=phrase,
         heading=heading,
     )
 
 
-def _error(name: str, title: str, phase: str, wrong: str) -> Metric:
+def _error(name: str, title: str, phase: str, wrong: Text, symptom: Text) -> Metric:
     """Return a metric of the distance from the truth, read from the field of `dsregress.probe.border.wire.Numerics` with its
     name."""
     return Metric(
@@ -185,6 +184,7 @@ def _error(name: str, title: str, phase: str, wrong: str) -> Metric:
         fails="numerics",
         finding_phase=phase,
         wrong=wrong,
+        symptom=symptom,
     )
 
 
@@ -218,7 +218,10 @@ def _reported(name: str, title: str, unit: str = "", *, exact: bool = True, phas
 DEVICE_PEAK = _memory(
     "device_peak_bytes",
     "peak of device memory",
-    Phrase(verb="peak", more="higher", less="lower"),
+    Phrase(
+        more=message("{subject} peaks {size} higher"),
+        less=message("{subject} peaks {size} lower"),
+    ),
     phases=_PEAK_PHASES,
     headline_order=2,
     heading="peak",
@@ -227,7 +230,11 @@ DEVICE_PEAK = _memory(
 DEVICE_RETAINED = _memory(
     "device_retained_bytes",
     "device memory held after it ends",
-    Phrase(verb="hold", after=True),
+    Phrase(
+        more=message("{subject} holds {size} more after it ends"),
+        less=message("{subject} holds {size} less after it ends"),
+        after=True,
+    ),
     phases=_RETAINED_PHASES,
     headline_order=0,
     heading="held",
@@ -236,7 +243,10 @@ DEVICE_RETAINED = _memory(
 HOST_PEAK = _memory(
     "host_peak_bytes",
     "peak of host memory",
-    Phrase(verb="peak", more="higher", less="lower", noun="in host memory"),
+    Phrase(
+        more=message("{subject} peaks {size} higher in host memory"),
+        less=message("{subject} peaks {size} lower in host memory"),
+    ),
     phases=_PEAK_PHASES,
     headline_order=3,
     heading="host peak",
@@ -245,29 +255,42 @@ HOST_PEAK = _memory(
 HOST_RETAINED = _memory(
     "host_retained_bytes",
     "host memory held after it ends",
-    Phrase(verb="hold", noun="host memory", after=True),
+    Phrase(
+        more=message("{subject} holds {size} more host memory after it ends"),
+        less=message("{subject} holds {size} less host memory after it ends"),
+        noun="host memory",
+        after=True,
+    ),
     phases=_RETAINED_PHASES,
     headline_order=1,
     heading="host held",
     moment="held on the host after {}",
 )
-RESERVED_PEAK = _memory(
-    "reserved_peak_bytes",
-    "peak of reserved device memory",
-    Phrase(verb="reserve", noun="device memory"),
-    phases=_PEAK_PHASES,
-    headline_order=4,
-    is_for_all_phases=True,
+RESERVED_PEAK = _for_all_phases(
+    _memory(
+        "reserved_peak_bytes",
+        "peak of reserved device memory",
+        Phrase(
+            more=message("{subject} reserves {size} more device memory"),
+            less=message("{subject} reserves {size} less device memory"),
+        ),
+        phases=_PEAK_PHASES,
+        headline_order=4,
+    )
 )
-SMALLEST_CARD = _memory(
-    "smallest_card_bytes",
-    "smallest card that completes the step",
-    Phrase(verb="need a card with", noun="memory"),
-    phases=_PEAK_PHASES,
-    headline_order=5,
-    is_for_all_phases=True,
+SMALLEST_CARD = _for_all_phases(
+    _memory(
+        "smallest_card_bytes",
+        "smallest card that completes the step",
+        Phrase(
+            more=message("{subject} needs a card with {size} more memory"),
+            less=message("{subject} needs a card with {size} less memory"),
+        ),
+        phases=_PEAK_PHASES,
+        headline_order=5,
+    )
 )
-#: Derived from what is held and its ideal, see `dsregress.compare.readings.excesses`.
+#: Derived from what is held and its ideal, see `dsregress.compare.worst_readings.excesses`.
 DEVICE_EXCESS = Metric(
     name="device_excess_bytes",
     title="device memory held beyond what ZeRO needs",
@@ -285,9 +308,12 @@ HOST_CALLS = _work(
     "Python and C calls",
     "calls",
     "host work",
-    Phrase(verb="make", noun="Python and C calls", less="fewer", is_count=True),
-    floor=lambda thresholds: thresholds.host_calls,
-    share=lambda thresholds: thresholds.host_calls_share,
+    Phrase(
+        more=message("{subject} makes {size} more Python and C calls"),
+        less=message("{subject} makes {size} fewer Python and C calls"),
+        is_count=True,
+    ),
+    limits=(lambda thresholds: thresholds.host_calls, lambda thresholds: thresholds.host_calls_share),
     heading="calls",
 )
 OP_LAUNCHES = _work(
@@ -295,39 +321,53 @@ OP_LAUNCHES = _work(
     "operations launched",
     "launches",
     "host work",
-    Phrase(verb="launch", noun="operations", less="fewer", is_count=True),
-    floor=lambda thresholds: thresholds.op_launches,
-    share=lambda thresholds: thresholds.op_launches_share,
+    Phrase(
+        more=message("{subject} launches {size} more operations"),
+        less=message("{subject} launches {size} fewer operations"),
+        is_count=True,
+    ),
+    limits=(lambda thresholds: thresholds.op_launches, lambda thresholds: thresholds.op_launches_share),
 )
 FLOPS = _work(
     "flops",
     "floating-point operations",
     "operations",
     "compute",
-    Phrase(verb="compute"),
-    floor=lambda thresholds: thresholds.flops,
-    share=lambda thresholds: thresholds.flops_share,
+    Phrase(
+        more=message("{subject} computes {size} more"),
+        less=message("{subject} computes {size} less"),
+    ),
+    limits=(lambda thresholds: thresholds.flops, lambda thresholds: thresholds.flops_share),
 )
-COLLECTIVE_COUNT = _work(
-    "collective_count",
-    "collectives",
-    "collectives",
-    "communication",
-    Phrase(verb="issue", noun="collectives", less="fewer", is_count=True),
+COLLECTIVE_COUNT = msgspec.structs.replace(
+    _work(
+        "collective_count",
+        "collectives",
+        "collectives",
+        "communication",
+        Phrase(
+            more=message("{subject} issues {size} more collectives"),
+            less=message("{subject} issues {size} fewer collectives"),
+            is_count=True,
+        ),
+        limits=(lambda thresholds: thresholds.collective_count, lambda thresholds: thresholds.collective_count_share),
+        heading="collectives",
+    ),
     read=lambda reading: sum(count for count, _ in reading.collectives.values()),
-    floor=lambda thresholds: thresholds.collective_count,
-    share=lambda thresholds: thresholds.collective_count_share,
-    heading="collectives",
 )
-COLLECTIVE_BYTES = _work(
-    "collective_bytes",
-    "bytes in collectives",
-    "bytes",
-    "communication",
-    Phrase(verb="move", noun="in collectives"),
+COLLECTIVE_BYTES = msgspec.structs.replace(
+    _work(
+        "collective_bytes",
+        "bytes in collectives",
+        "bytes",
+        "communication",
+        Phrase(
+            more=message("{subject} moves {size} more in collectives"),
+            less=message("{subject} moves {size} less in collectives"),
+        ),
+        limits=(lambda thresholds: thresholds.collective_bytes, lambda thresholds: thresholds.collective_bytes_share),
+    ),
     read=lambda reading: sum(nbytes for _, nbytes in reading.collectives.values()),
-    floor=lambda thresholds: thresholds.collective_bytes,
-    share=lambda thresholds: thresholds.collective_bytes_share,
 )
 STEP_TIME = Metric(
     name="step_time_s",
@@ -339,7 +379,10 @@ STEP_TIME = Metric(
     exact=False,
     floor=lambda thresholds: thresholds.time_s,
     share=lambda thresholds: thresholds.time_share,
-    phrase=Phrase(verb="take", more="times as long", less="times as long"),
+    phrase=Phrase(
+        more=message("{subject} takes {size} times as long"),
+        less=message("{subject} takes {size} times as long"),
+    ),
 )
 #: Summed over all ranks and threads. Used if wall time, which includes other programs' work, cannot tell two stacks apart.
 PROCESSOR_TIME = Metric(
@@ -352,24 +395,35 @@ PROCESSOR_TIME = Metric(
     exact=False,
     floor=STEP_TIME.floor,
     share=STEP_TIME.share,
-    phrase=Phrase(verb="take", more="times as much processor time", less="times as much processor time"),
+    phrase=Phrase(
+        more=message("{subject} takes {size} times as much processor time"),
+        less=message("{subject} takes {size} times as much processor time"),
+    ),
 )
 INIT_TIME = _reported("init_s", "time of init", "s", exact=False)
 IMPORT_TIME = _reported("import_s", "time of import", "s", exact=False)
-LOSS_ERROR = _error("loss_error", "distance of the loss from plain PyTorch", "forward", "the loss is wrong")
+LOSS_ERROR = _error(
+    "loss_error",
+    "distance of the loss from plain PyTorch",
+    "forward",
+    message("the loss is wrong"),
+    message("loss is wrong"),
+)
 GRADIENT_NORM_ERROR = _error(
     "gradient_norm_error",
     "distance of the gradient norm from plain PyTorch",
     "backward",
-    "the gradient norm is wrong",
+    message("the gradient norm is wrong"),
+    message("gradient norm is wrong"),
 )
 PARAMETER_ERROR = _error(
     "parameter_error",
     "distance of the updated parameters from plain PyTorch",
     "step",
-    "the updated parameters are wrong",
+    message("the updated parameters are wrong"),
+    message("updated parameters are wrong"),
 )
-#: For programs, whose true results are unknown: see `dsregress.compare.training`.
+#: For programs, whose true results are unknown: see `dsregress.compare.training_differences`.
 TRAINING_DIFFERENCE = _from_baseline(
     "training_difference",
     "distance of losses and gradient norms from the baseline's",
@@ -377,7 +431,7 @@ TRAINING_DIFFERENCE = _from_baseline(
     family="numerics",
     phase="step",
 )
-#: Of a program's checkpoints: see `dsregress.compare.saved`.
+#: Of a program's checkpoints: see `dsregress.compare.saved_differences`.
 SAVED_DIFFERENCE = _from_baseline(
     "saved_difference",
     "saved tensors that are not as the baseline's",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dsregress.compare.losses import finite_pairs, listed, of_model
+from dsregress.compare.loss_pairs import finite_pairs, listed
 from dsregress.compare.metrics import (
     BY_NAME,
     DEVICE_EXCESS,
@@ -23,11 +23,13 @@ from dsregress.compare.metrics import (
     LOSS_ERROR,
     PARAMETER_ERROR,
 )
-from dsregress.compare.pairs import Pair
-from dsregress.compare.readings import Excess
+from dsregress.compare.result_pairs import Pair
+from dsregress.compare.worst_readings import Excess
 from dsregress.config.thresholds import Thresholds
+from dsregress.messages import message
 from dsregress.model import Finding
 from dsregress.probe.border.wire import NO_NUMBER, Numerics
+from dsregress.wording.names import stage_words
 from dsregress.wording.quantities import shortened
 
 #: Note on a result that was wrong, and right when repeated. Right results are not repeated.
@@ -75,13 +77,20 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
     base = None if pair.base is None or pair.is_baseline else dict(pair.base.errors).get(name)
     if not math.isfinite(size):
         # The note names the parameter: one that is missing has no distance either.
-        named = name == PARAMETER_ERROR.name and numbers.note
-        distance = f"not a number ({numbers.note})" if named else "not a number"
+        distance = message("not a number")
+        if name == PARAMETER_ERROR.name and numbers.note:
+            distance = message("{distance} ({note})", distance=distance, note=numbers.note)
     elif apart := _furthest(name, numbers):
-        distance = f"{apart[0]:.4g}, plain PyTorch {apart[1]:.4g} ({metric.size(size)})"
+        distance = message(
+            "{own:.4g}, plain PyTorch {true:.4g} ({tolerances:.3g} times the tolerance)",
+            own=apart[0],
+            true=apart[1],
+            tolerances=size,
+        )
     else:
-        distance = f"{metric.size(size)} from plain PyTorch"
-    once = "in one of two runs, " if numbers.right_when_repeated else ""
+        distance = message("{tolerances:.3g} times the tolerance from plain PyTorch", tolerances=size)
+    if numbers.right_when_repeated:
+        distance = message("in one of two runs, {distance}", distance=distance)
     return pair.finding(
         metric=name,
         phase=metric.finding_phase,
@@ -92,7 +101,9 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
         unit=metric.unit,
         significant=True,
         relevant=True,
-        message=of_model(model, f"{metric.wrong}: {once}{distance}, rank {rank}"),
+        claim=metric.wrong,
+        sentence=distance,
+        model=model,
         rank=rank,
         evidence=_numerics_evidence(name, numbers),
         intermittent=numbers.right_when_repeated,
@@ -135,7 +146,7 @@ def _finite(value: float | None) -> bool:
 def _memory_finding(pair: Pair, excess: Excess) -> Finding:
     metric = DEVICE_EXCESS
     others = pair.base.excesses if pair.base is not None and not pair.is_baseline else ()
-    too_much = DEVICE_RETAINED.phrase.of_subject(excess.phase, metric.size(excess.size), more=True)
+    too_much = DEVICE_RETAINED.phrase.of_subject(stage_words(excess.phase), metric.size(excess.size), more=True)
     return pair.finding(
         metric=metric.name,
         phase=excess.phase,
@@ -146,8 +157,12 @@ def _memory_finding(pair: Pair, excess: Excess) -> Finding:
         unit=metric.unit,
         significant=True,
         relevant=True,
-        message=f"{too_much} than ZeRO needs: {metric.size(excess.held)}, needed at most {metric.size(excess.ideal)}, "
-        f"rank {excess.rank}",
+        sentence=message(
+            "{excess} than ZeRO needs: {held}, needed at most {needed}",
+            excess=too_much,
+            held=metric.size(excess.held),
+            needed=metric.size(excess.ideal),
+        ),
         rank=excess.rank,
         evidence=("needed: " + ", ".join(f"{name} {metric.size(nbytes)}" for name, nbytes in excess.terms if nbytes),),
     )

@@ -5,20 +5,26 @@ from __future__ import annotations
 import re
 
 from dsregress.compare.metrics import OUTCOME
-from dsregress.compare.pairs import Pair, why_not
-from dsregress.model import Failed, Finding, MachineFault, Outcome, OutOfMemory, Passed, TimedOut, is_measurement
+from dsregress.compare.result_pairs import Pair, why_not
+from dsregress.messages import message
+from dsregress.model import (
+    Failed,
+    Finding,
+    MachineFault,
+    Outcome,
+    OutOfMemory,
+    Passed,
+    Signature,
+    TimedOut,
+    is_measurement,
+    read_signature,
+)
 from dsregress.probe.border.faults import DETAIL_LENGTH
-from dsregress.wording.names import outcome_text
+from dsregress.wording.names import outcome_text, outcome_words
 from dsregress.wording.quantities import shortened
-
-#: The beginning of `outcome_text` for `OutOfMemory`, and its signature.
-_OUT_OF_MEMORY = "out of memory"
 
 #: The beginning of the signature of a cell whose ranks were silent; as a rule they wait for one another.
 HUNG = "no sign of life for"
-
-#: The place at the end of a signature (`dsregress.probe.border.faults.signature_of`): it moves from release to release.
-_PLACE = re.compile(r" \([^()]*:[^()]*\)$")
 
 #: Numbers that are the model's or the batch's, and not the fault's: shapes, what stands after a word for a size or before a
 #: unit, and all of four digits and more. Not 0, which says that a tensor is empty, and not a dimension, an argument or a
@@ -28,7 +34,6 @@ _SIZE = re.compile(
     r"|(?:(?<=\bsize )|(?<=\bsize of )|(?<=\blength )|(?<=\bnumel ))[1-9]\d*\b(?!\.\d)"
     r"|(?<![\w.])(?!0 )\d+(?:\.\d+)?(?= ?(?:[KMGT]i?B|bytes?|elements?|tokens?|parameters?)\b)"
     r"|(?<![\w.#])\d{4,}(?![\w]|\.\d)"
-    rf"|(?<=\b{HUNG} )[\d.]+(?= s\b)"  # how long it was waited for
 )
 
 
@@ -39,40 +44,45 @@ def judge_outcome(pair: Pair) -> Finding | None:
     base_passed = base is not None and isinstance(base.outcome, Passed)
     if passed and (base is None or base_passed or not _broke(base.outcome) or why_not(pair)):
         return None
-    own, text = pair.result.outcome, outcome_text(pair.result.outcome)
-    theirs = outcome_text(base.outcome) if base is not None else None
+    own, text = pair.result.outcome, outcome_words(pair.result.outcome)
+    theirs = outcome_words(base.outcome) if base is not None else ""
     if passed:
-        kind, relevant, message = "improvement", True, f"passes; the baseline {theirs}"
+        kind, relevant, sentence = "improvement", True, message("passes; the baseline {outcome}", outcome=theirs)
     elif pair.is_baseline:
-        kind, relevant, message = "failed", False, f"the baseline itself: {text}"
+        kind, relevant, sentence = "failed", False, message("the baseline itself: {outcome}", outcome=text)
     elif base is None or not _broke(base.outcome):
-        beside = "passed" if base_passed else "has no result for it"
-        kind, relevant, message = "failed", True, f"{text}; the baseline {beside}"
-    elif (stage(own), fault(signature(own))) == (stage(base.outcome), fault(signature(base.outcome))):
-        kind, relevant, message = "failed", False, f"{text}, as the baseline does"
+        kind, relevant = "failed", True
+        if base_passed:
+            sentence = message("{outcome}; the baseline passed", outcome=text)
+        else:
+            sentence = message("{outcome}; the baseline has no result for it", outcome=text)
+    elif _is_same_fault(own, base.outcome):
+        kind, relevant, sentence = "failed", False, message("{outcome}, as the baseline does", outcome=text)
     else:
-        kind, relevant, message = "failed", False, f"{text}; the baseline fails as well: {theirs}"
+        kind, relevant = "failed", False
+        sentence = message("{outcome}; the baseline fails as well: {baseline}", outcome=text, baseline=theirs)
     return pair.finding(
         metric=OUTCOME.name,
-        phase=stage(own) if not passed else stage(base.outcome) if base else "",
+        phase=stage_of(own) if not passed else stage_of(base.outcome) if base else "",
         kind=kind,
-        value=text,
-        baseline_value=theirs,
+        value=outcome_text(own),
+        baseline_value=outcome_text(base.outcome) if base is not None else None,
         ratio=None,
         unit="",
         significant=True,
         relevant=relevant,
-        message=message,
+        sentence=sentence,
+        outcome=own,
         evidence=_evidence(own),
     )
 
 
 def is_out_of_memory(found: Finding) -> bool:
     """Return True if a finding says that a cell ran out of memory."""
-    return found.metric == OUTCOME.name and str(found.value).startswith(_OUT_OF_MEMORY)
+    return isinstance(found.outcome, OutOfMemory)
 
 
-def stage(outcome: Outcome) -> str:
+def stage_of(outcome: Outcome) -> str:
     """Return the stage in which a cell ended; empty if it passed or was skipped."""
     match outcome:
         case Failed(stage=where) | TimedOut(stage=where) | OutOfMemory(phase=where) | MachineFault(stage=where):
@@ -80,28 +90,48 @@ def stage(outcome: Outcome) -> str:
     return ""
 
 
-def signature(outcome: Outcome) -> str:
+def signature_text(outcome: Outcome) -> str:
     """Return one short line that is the same for the same fault; empty if the cell passed or was skipped."""
     match outcome:
         case Failed(signature=text) | MachineFault(signature=text):
             return text
         case OutOfMemory():
-            return _OUT_OF_MEMORY
+            return "out of memory"
         case TimedOut(limit_s=limit_s, working=working):
             return f"not done after {limit_s:g} s of work" if working else f"{HUNG} {limit_s:g} s"
     return ""
 
 
-def fault(text: str) -> str:
-    """Return the part of a signature (or of a text that ends with one) that failures of one fault share: without sizes or
-    place."""
-    return _SIZE.sub("N", _PLACE.sub("", text))
+def signature_of(outcome: Outcome) -> Signature | None:
+    """Return the message and the place of a failure; None for every other outcome."""
+    return read_signature(outcome.signature) if isinstance(outcome, Failed | MachineFault) else None
 
 
-def telling(text: str, most: int) -> str:
-    """Return a part of a signature without sizes, so that all failures of the fault have it: its beginning, or the longest
-    part between its sizes."""
-    return max((part.strip(" ()[]")[:most] for part in _SIZE.split(_PLACE.sub("", text))), key=len)
+def fault_of(outcome: Outcome) -> str:
+    """Return the part of a signature that failures of one fault share: without sizes, place, and how long was waited."""
+    if isinstance(outcome, TimedOut):
+        return "busy" if outcome.working else HUNG
+    signature = signature_of(outcome)
+    return without_sizes(signature.message if signature is not None else signature_text(outcome))
+
+
+def without_sizes(message: str) -> str:
+    """Return the message of an error with ``N`` for each size in it."""
+    return _SIZE.sub("N", message)
+
+
+def telling_part(outcome: Outcome, most: int) -> str:
+    """Return a part of a signature that all failures of the fault have: its beginning, or the longest part between its
+    sizes."""
+    if isinstance(outcome, TimedOut):
+        return fault_of(outcome)[:most] if not outcome.working else signature_text(outcome)[:most]
+    signature = signature_of(outcome)
+    text = signature.message if signature is not None else signature_text(outcome)
+    return max((part.strip(" ()[]")[:most] for part in _SIZE.split(text)), key=len)
+
+
+def _is_same_fault(one: Outcome, other: Outcome) -> bool:
+    return (stage_of(one), fault_of(one)) == (stage_of(other), fault_of(other))
 
 
 def _broke(outcome: Outcome) -> bool:

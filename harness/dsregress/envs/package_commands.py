@@ -1,4 +1,4 @@
-"""Runs uv, and pip if only pip can answer, under the user's own pip configuration.
+"""Runs uv under the user's own pip configuration, and pip for what uv lacks: that configuration, and lists of releases.
 
 All commands run in an empty working folder, since uv would otherwise obey the pyproject.toml of the project it is in.
 """

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from dsregress.compare.comparison import DetailOf
-from dsregress.compare.groups import severity
+from dsregress.compare.finding_groups import severity
 from dsregress.explore import release_faults, space
 from dsregress.explore.follow_up import Followed, ReleaseDifference, change_of, confirmation_of
 from dsregress.explore.release_faults import ChangedDefault, FailedTry, Fault
@@ -28,10 +28,10 @@ from dsregress.explore.space import Row
 from dsregress.explore.suspects import suspects
 from dsregress.explore.value_pairs import TriedPairs
 from dsregress.model import Stack, Verdict, is_measurement
+from dsregress.probe.factors import FACTORS
 from dsregress.probe.scenario import Scenario
 from dsregress.reproduce import cells, reduction, requirements
 from dsregress.reproduce.cells import ReleasePair
-from dsregress.reproduce.factors import FACTORS
 from dsregress.run.session import Session
 from dsregress.store import newest_by_cell
 from dsregress.system import processor_time

@@ -11,16 +11,16 @@ import msgspec
 from dsregress import compare
 from dsregress.bisect.questions import Question
 from dsregress.compare.comparison import Comparison, DetailOf
-from dsregress.compare.groups import severity
+from dsregress.compare.finding_groups import severity
 from dsregress.compare.metrics import BY_NAME, COLLECTIVE_COUNT, CONFIGURATION, FLOPS, OUTCOME, Direction
-from dsregress.compare.outcomes import signature
+from dsregress.compare.outcomes import signature_text
 from dsregress.config.thresholds import Thresholds
 from dsregress.explore import space
 from dsregress.explore.follow_up import Followed
 from dsregress.explore.space import Row
 from dsregress.model import Finding, Result, Stack, is_measurement
+from dsregress.probe.factors import BY_NAME as FACTOR_OF
 from dsregress.reproduce import cells
-from dsregress.reproduce.factors import BY_NAME as FACTOR_OF
 
 #: Findings that count as faults: those that fail a run, and counted work that the training itself determines. Python calls
 #: and time are costs of every change.
@@ -201,7 +201,7 @@ def _question_of_finding(found: Finding, results: Mapping[str, Result]) -> Quest
 
 def _absent(result: Result, row: Row) -> list[Row]:
     """Return the values of a row that call the attribute whose absence ended it."""
-    found = re.search(r"has no attribute '(\w+)'", signature(result.outcome))
+    found = re.search(r"has no attribute '(\w+)'", signature_text(result.outcome))
     changed = space.varied_values(row)
     return [{name: changed[name]} for name in changed if found and FACTOR_OF[name].api == found[1]]
 

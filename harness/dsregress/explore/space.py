@@ -11,7 +11,8 @@ import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from dsregress.reproduce.factors import BY_NAME, FACTORS, Factor, among
+from dsregress.probe.factor import Factor, among
+from dsregress.probe.factors import BY_NAME, FACTORS
 from dsregress.reproduce.requirements import REQUIREMENTS
 
 Row = dict[str, Any]
@@ -33,13 +34,8 @@ EVERYDAY: Row = {
 _MOST_RULES = 30
 
 
-def explored_values(factor: Factor) -> tuple[Any, ...]:
-    """Return all values of a factor that an exploration tries, the simplest first."""
-    return (*factor.values, *factor.further)
-
-
 #: The factors that an exploration varies. Sizes, and names of models that only a cell of its own has, stay the same.
-VARIED = tuple(factor for factor in FACTORS if len(explored_values(factor)) > 1)
+VARIED = tuple(factor for factor in FACTORS if len(factor.explored) > 1)
 
 
 def simplest_row() -> Row:
@@ -57,7 +53,7 @@ def everyday() -> list[Row]:
 def neighbours(bases: Sequence[Row]) -> list[Row]:
     """Return each other value of each factor, by itself, on each of the bases, with the values that it requires. The stage
     stays. First comes each value on one base, each on another one; then on the next."""
-    values = [(f.name, value) for f in VARIED if f.name != "zero_stage" for value in explored_values(f)]
+    values = [(f.name, value) for f in VARIED if f.name != "zero_stage" for value in f.explored]
     rounds: list[list[Row]] = [[] for _ in bases]
     for at, (name, value) in enumerate(values):
         trials = ((base, _with(base, {name: value, "zero_stage": base["zero_stage"]})) for base in bases)
@@ -79,7 +75,7 @@ def _with(row: Row, values: Mapping[str, Any], kept: Collection[str] = ()) -> Ro
         if rule.other not in fixed:
             row = {**row, rule.other: rule.needed[0]}
         elif rule.name not in fixed:
-            others = (value for value in explored_values(BY_NAME[rule.name]) if not among(value, rule.values))
+            others = (value for value in BY_NAME[rule.name].explored if not among(value, rule.values))
             row = {**row, rule.name: next(others)}
         else:
             return None
@@ -126,7 +122,7 @@ def near(bases: Sequence[Row], found: Sequence[Row], drawn: random.Random, forbi
 
 def _notable(factor: Factor) -> tuple[Any, ...]:
     """Return the values that are not in every other row anyway: the simplest one is, unless everyday jobs have another."""
-    values = explored_values(factor)
+    values = factor.explored
     return values if factor.name in EVERYDAY else values[1:]
 
 

@@ -7,23 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dsregress.probe import adapters
+from dsregress.probe.factors import FACTORS
 
 #: Parameters of this project's own adapters: name -> all values that they know.
-CHOICES: Mapping[str, Sequence[Any]] = {
-    "zero_stage": (0, 1, 2, 3),
-    "dtype": ("fp32", "bf16", "fp16"),
-    "gradient_accumulation_dtype": (None, "fp32", "bf16", "fp16"),
-    "communication_dtype": (None, "fp32", "bf16", "fp16"),
-    "gradient_checkpointing": ("none", "reentrant", "non_reentrant"),
-    "model_outputs": ("all", "loss"),
-    "integration": ("transformers", "accelerate", "none"),
-    "optimizer": ("passed", "configured"),
-    "backward_on": ("engine", "loss", "several", "divided"),
-    "schedule": (None, "WarmupDecayLR", "WarmupCosineLR"),
-    "reference": ("", "beside", "destroyed"),
-    "halved_gradients": ("", "full", "local"),
-    "exported": ("", "zero_to_fp32", "16bit"),
-}
+CHOICES: Mapping[str, Sequence[Any]] = {factor.name: factor.known for factor in FACTORS if factor.known}
 
 #: The adapters that take these parameters. A program's parameters of the same names are its own.
 _TRAINING = (adapters.DEEPSPEED, adapters.DEEPSPEED_JOBS, adapters.TRAINER)

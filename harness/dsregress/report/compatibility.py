@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from dsregress.compare import Comparison
-from dsregress.compare.outcomes import stage
-from dsregress.compare.releases import ranges
+from dsregress.compare.outcomes import stage_of
+from dsregress.compare.release_ranges import ranges
 from dsregress.model import Failed, MachineFault, Outcome, OutOfMemory, Passed, Skipped, TimedOut
+from dsregress.report.context import ReportContext
 from dsregress.wording.quantities import listing
 
 #: Every word, from the soundest to the least informative about the release.
@@ -39,21 +39,21 @@ class CompatibilityMatrix(msgspec.Struct, frozen=True, kw_only=True):
     signatures: dict[tuple[str, str], str]  #: (stack id, workload) -> the signature of its failure, if it failed
 
 
-def matrix(comparison: Comparison) -> CompatibilityMatrix:
+def matrix(context: ReportContext) -> CompatibilityMatrix:
     """Return the matrix of a comparison. ``worse``: a relevant finding against the baseline; ``wrong``: one of an oracle."""
-    workloads = tuple(comparison.cells.workloads)
+    workloads = tuple(context.comparison.cells.workloads)
     column = {workload: at for at, workload in enumerate(workloads)}
-    words = {stack.id: [NOT_RUN] * len(workloads) for stack in comparison.stacks}
+    words = {stack.id: [NOT_RUN] * len(workloads) for stack in context.comparison.stacks}
     for workload, at in column.items():
-        for stack in comparison.cells.stacks_of(workload):
+        for stack in context.comparison.cells.stacks_of(workload):
             words[stack][at] = PASSED
     signatures = {}
-    for workload, outcomes in comparison.ended.items():
+    for workload, outcomes in context.comparison.ended.items():
         for stack, outcome in outcomes.items():
             words[stack][column[workload]] = _word(outcome)
             if isinstance(outcome, Failed):
                 signatures[stack, workload] = outcome.signature
-    for group in comparison.groups:
+    for group in context.comparison.groups:
         for finding in (group.headline, *group.related):
             if finding.relevant and finding.kind in _FOUND:
                 row, at = words[finding.stack], column[finding.workload]
@@ -76,7 +76,7 @@ def _word(outcome: Outcome) -> str:
         case TimedOut():
             return HUNG
         case Failed():
-            return {"install": NO_INSTALL, "import": NO_IMPORT, "harness": NOT_RUN}.get(stage(outcome), CRASHED)
+            return {"install": NO_INSTALL, "import": NO_IMPORT, "harness": NOT_RUN}.get(stage_of(outcome), CRASHED)
         case Skipped() | MachineFault():
             return NOT_RUN
 
@@ -92,7 +92,7 @@ def counts(matrix: CompatibilityMatrix, names: Mapping[str, str]) -> tuple[tuple
     return ("stack", *used), rows
 
 
-def patterns(matrix: CompatibilityMatrix, comparison: Comparison) -> list[str]:
+def patterns(matrix: CompatibilityMatrix, context: ReportContext) -> list[str]:
     """Return lines: first the releases that pass no workload and fare the same on all; then, for the other releases, one
     line for each pattern of words over the releases, with the crashes. Patterns of the most workloads come first;
     workloads that pass everywhere are left out."""
@@ -105,7 +105,7 @@ def patterns(matrix: CompatibilityMatrix, comparison: Comparison) -> list[str]:
         whole = set(fate)
         if len(whole) == 1 and not whole & {(PASSED, ""), (NOT_RUN, "")}:
             lost.setdefault(whole.pop(), []).append(stack)
-    lines = [f"every workload: {_where(word, end, stacks, comparison)}" for (word, end), stacks in lost.items()]
+    lines = [f"every workload: {_where(word, end, stacks, context)}" for (word, end), stacks in lost.items()]
     others = [stack for stack in matrix.stacks if not any(stack in stacks for stacks in lost.values())]
     alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for workload, fares in zip(matrix.workloads, zip(*(fates[stack] for stack in others), strict=True), strict=False):
@@ -115,12 +115,12 @@ def patterns(matrix: CompatibilityMatrix, comparison: Comparison) -> list[str]:
         for stack, way in zip(others, fares, strict=True):
             apart.setdefault(way, []).append(stack)
         if {word for word, _ in apart} - {PASSED, NOT_RUN}:
-            ways = "; ".join(_where(word, end, stacks, comparison) for (word, end), stacks in apart.items())
+            ways = "; ".join(_where(word, end, stacks, context) for (word, end), stacks in apart.items())
             lines.append(f"{listing(workloads, _MOST_NAMED)}: {ways}")
     return lines
 
 
-def _where(word: str, end: str, stacks: Sequence[str], comparison: Comparison) -> str:
+def _where(word: str, end: str, stacks: Sequence[str], context: ReportContext) -> str:
     """Return ``crashed in 0.16.4 to 0.16.8 (AssertionError)``."""
-    where = ranges(stacks, comparison.stacks, comparison.names)
+    where = ranges(stacks, context.comparison.stacks, context.comparison.names)
     return f"{word} in {where} ({end})" if end else f"{word} in {where}"

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from dsregress.advice.assessment import Assessment, assess
 from dsregress.advice.card_rooms import CardRooms
-from dsregress.compare import Comparison, ProblemKind
+from dsregress.compare import ProblemKind
 from dsregress.compare.comparison import EVERYTHING
-from dsregress.compare.pairs import LIMIT
+from dsregress.compare.result_pairs import LIMIT
+from dsregress.messages import COMMA, SENTENCE, Message, Text, joined, message, name_list, plural_message
 from dsregress.model import Passed, Skipped, is_measurement, split_workload
-from dsregress.report import problems
-from dsregress.report.plain import plain
-from dsregress.report.problems import ProblemLine, ProblemSection
-from dsregress.wording import commands, workloads
-from dsregress.wording.names import common_text, stored_name, varied_axes, version
-from dsregress.wording.quantities import listing, plural, shortened
+from dsregress.report.context import ReportContext
+from dsregress.report.plain_text import plain
+from dsregress.report.problem_lines import ProblemLine, ProblemSection, counts_text, problem_sections
+from dsregress.wording import commands, workload_words
+from dsregress.wording.names import common_text, stored_name, varied_axes, version_of
+from dsregress.wording.quantities import shortened
 
 #: The word that a problem gives a run.
 _WORDS = {
@@ -36,6 +37,27 @@ _WORDS = {
     ProblemKind.UNTESTABLE: "untested",
 }
 SAME, FITS, NO_FIT, PASSES, NO_VERDICT, NOT_RUN = "same", "fits", "no fit", "passes", "?", "-"
+
+#: The words, as other languages have them too.
+WORDS: Mapping[str, Message] = {
+    one.id: one
+    for one in (
+        message("WRONG"),
+        message("DIFFERS"),
+        message("CRASH"),
+        message("OOM"),
+        message("LEAK"),
+        message("SAVES"),
+        message("larger"),
+        message("slower"),
+        message("more"),
+        message("untested"),
+        message("same"),
+        message("fits"),
+        message("no fit"),
+        message("passes"),
+    )
+}
 
 #: The words, gravest first, for reports that highlight them.
 GRAVE = ("WRONG", "DIFFERS", "CRASH", "OOM")
@@ -57,7 +79,7 @@ _MOST_REASON = 240
 class OverviewRow(msgspec.Struct, frozen=True):
     """Workloads that fare alike."""
 
-    label: str
+    label: Text
     workloads: tuple[str, ...]
     words: tuple[str, ...]  #: one for each column
 
@@ -81,11 +103,21 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
     """The answer."""
 
-    headline: str
-    basis: str
+    headline_text: Text
+    basis_text: Text
     overview: Overview
     sections: tuple[ProblemSection, ...]
     upgrade: str  #: the command that compares a release of the user's with the newest; empty if several packages vary
+
+    @property
+    def headline(self) -> str:
+        """The headline in English."""
+        return plain(str(self.headline_text))
+
+    @property
+    def basis(self) -> str:
+        """The basis in English."""
+        return plain(str(self.basis_text))
 
     @property
     def problems(self) -> tuple[ProblemLine, ...]:
@@ -93,82 +125,114 @@ class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(line for section in self.sections for line in section.problems)
 
 
-def first_screen(comparison: Comparison, verdict: str, rooms: CardRooms, not_measured: str = "") -> FirstScreen:
-    """Return the answer. ``verdict`` is the headline if there is no problem; ``rooms`` are those of the comparison;
-    ``not_measured`` are the stacks that lack results."""
-    assessed = assess(comparison, rooms)
-    sections = problems.sections(comparison, assessed)
-    headline = f"{_compared(comparison)}: {problems.counted(comparison, sections)}" if sections else verdict
+def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "") -> FirstScreen:
+    """Return the answer. ``verdict`` is the headline if there is no problem; ``not_measured`` are the stacks that lack
+    results."""
+    assessed = assess(context.comparison, context.rooms)
+    sections = problem_sections(context, assessed)
+    headline = verdict
+    if sections:
+        headline = message("{compared}: {counts}", compared=_compared(context), counts=counts_text(context, sections))
+    if not_measured:
+        headline = message("{headline}; not measured: {stacks}", headline=headline, stacks=not_measured)
     return FirstScreen(
-        headline=plain(f"{headline}; not measured: {not_measured}" if not_measured else headline),
-        basis=plain(_basis(comparison)),
-        overview=_overview(comparison, assessed, rooms),
+        headline_text=headline,
+        basis_text=_basis(context),
+        overview=_overview(context, assessed),
         sections=sections,
-        upgrade=_upgrade(comparison),
+        upgrade=_upgrade(context),
     )
 
 
-def _compared(comparison: Comparison) -> str:
+def _compared(context: ReportContext) -> Text:
     """Return what was compared: ``deepspeed 0.15.0 to 0.19.8``."""
-    stacks, names = comparison.stacks, comparison.names
-    axes = varied_axes(stacks)
+    stacks, names = context.comparison.stacks, context.comparison.names
     if len(stacks) == 1:
         return names[stacks[0].id]
-    if len(axes) != 1:
-        return f"{plural(len(stacks), 'stack')}, {listing(list(axes), 3)} vary"
-    return f"{axes[0]} {names[stacks[0].id]} to {names[stacks[-1].id]}"
+    if not context.only_axis:
+        packages = name_list(context.axes, 3)
+        return plural_message(
+            "{count:,} stack, {packages} vary", "{count:,} stacks, {packages} vary", len(stacks), packages=packages
+        )
+    return message(
+        "{package} {first} to {last}",
+        package=context.only_axis,
+        first=names[stacks[0].id],
+        last=names[stacks[-1].id],
+    )
 
 
-def _basis(comparison: Comparison) -> str:
-    stacks = comparison.stacks
-    of = f"{plural(len(stacks), 'release')} on {plural(len(comparison.cells.workloads), 'workload')}"
-    baseline = comparison.names.get(comparison.baseline, comparison.baseline)
-    ran = f"{comparison.passed:,} of {plural(comparison.ran, 'run')} passed"
-    ran += f", {comparison.compared:,} compared with {baseline}"
-    said = [", ".join([of, *common_text(stacks)]) + f". {ran}.", *_skipped(comparison), *_programs(comparison)]
-    return " ".join(said)
+def _basis(context: ReportContext) -> Text:
+    comparison = context.comparison
+    size = message(
+        "{releases} on {workloads}",
+        releases=plural_message("{count:,} release", "{count:,} releases", len(comparison.stacks)),
+        workloads=plural_message("{count:,} workload", "{count:,} workloads", len(comparison.cells.workloads)),
+    )
+    ran = message(
+        "{passed:,} of {runs} passed, {compared:,} compared with {baseline}",
+        passed=comparison.passed,
+        runs=plural_message("{count:,} run", "{count:,} runs", comparison.ran),
+        compared=comparison.compared,
+        baseline=context.baseline,
+    )
+    said = (joined(COMMA, (size, *common_text(comparison.stacks))), ran)
+    sentences = [message("{sentence}.", sentence=one) for one in said]
+    return joined(SENTENCE, (*sentences, *_skipped(context), *_programs(context)))
 
 
-def _skipped(comparison: Comparison) -> list[str]:
-    """Return the most frequent reason why runs were not tested, which no problem mentions; empty unless nothing could be
-    compared."""
+def _skipped(context: ReportContext) -> Iterator[Text]:
+    """Yield the most frequent reason why runs were not tested, which no problem mentions, if nothing could be compared."""
     reasons = Counter(
         outcome.reason
-        for by_stack in comparison.ended.values()
+        for by_stack in context.comparison.ended.values()
         for outcome in by_stack.values()
         if isinstance(outcome, Skipped)
     )
-    if not reasons or comparison.compared:
-        return []
-    reason = reasons.most_common(1)[0][0]
-    if reason.startswith(LIMIT):
-        reason = f"it cannot be simulated: {reason.removeprefix(LIMIT)}"
-    others = f", and {len(reasons) - 1} other reasons" if len(reasons) > 1 else ""
-    return [f"{plural(reasons.total(), 'run')} not tested: {shortened(reason, _MOST_REASON)}{others}."]
+    if not reasons or context.comparison.compared:
+        return
+    said = reasons.most_common(1)[0][0]
+    reason: Text = shortened(said, _MOST_REASON)
+    if said.startswith(LIMIT):
+        whole = f"it cannot be simulated: {said.removeprefix(LIMIT)}"
+        reason = shortened(whole, _MOST_REASON)
+    if len(reasons) > 1:
+        reason = message("{reason}, and {others} other reasons", reason=reason, others=len(reasons) - 1)
+    yield plural_message(
+        "{count:,} run not tested: {reason}.", "{count:,} runs not tested: {reason}.", reasons.total(), reason=reason
+    )
 
 
-def _programs(comparison: Comparison) -> list[str]:
-    """Return the launch line of each program. Everything else, also the commands, uses the program's short name."""
+def _programs(context: ReportContext) -> Iterator[Text]:
+    """Yield the launch line of each program. Everything else, also the commands, uses the program's short name."""
+    comparison = context.comparison
     parameters = {split_workload(w).scenario: comparison.parameters[w] for w in comparison.cells.workloads}
     said = [
-        f"{scenario}: {workloads.shortened_launch_line(own['program'], _MOST_LINE)}"
-        + workloads.unstated_ranks(own["program"], own["world_size"])
+        _program(scenario, own["program"], own["world_size"])
         for scenario, own in parameters.items()
-        if "program" in own and workloads.is_given_program(scenario)
+        if "program" in own and workload_words.is_given_program(scenario)
     ]
-    return [f"{listing(said, _MOST_PROGRAMS)}."] if said else []
+    if said:
+        yield message("{sentence}.", sentence=name_list(said, _MOST_PROGRAMS))
 
 
-def _upgrade(comparison: Comparison) -> str:
-    axes = varied_axes(comparison.stacks)
-    if len(axes) != 1 or len(comparison.stacks) < 2:
+def _program(scenario: str, line: str, ranks: int) -> Text:
+    launched = workload_words.shortened_launch_line(line, _MOST_LINE)
+    if workload_words.leaves_ranks_open(line, ranks):
+        return message("{program}: {line} (as 1 rank; --ranks N for more)", program=scenario, line=launched)
+    return message("{program}: {line}", program=scenario, line=launched)
+
+
+def _upgrade(context: ReportContext) -> str:
+    stacks = context.comparison.stacks
+    if not context.only_axis or len(stacks) < 2:
         return ""
-    return commands.compare(YOURS, stored_name(comparison.stacks[-1], axes[0]))
+    return commands.compare(YOURS, stored_name(stacks[-1], context.only_axis))
 
 
-def _overview(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRooms) -> Overview:
+def _overview(context: ReportContext, assessed: Sequence[Assessment]) -> Overview:
     """Return the overview, with equal columns and equal rows merged."""
-    words = _words(comparison, assessed, rooms)
+    comparison, words = context.comparison, _words(context, assessed)
     newest_first = [stack.id for stack in reversed(comparison.stacks)]
     gravity = {word: at for at, word in enumerate(dict.fromkeys(_WORDS.values()))}
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -185,8 +249,8 @@ def _overview(comparison: Comparison, assessed: Sequence[Assessment], rooms: Car
     worst_first = sorted(alike.items(), key=rank)
     shown = worst_first[:MOST_ROWS]
     fares = list(zip(*(row for row, _ in shown), strict=True))
-    headings, runs = _columns(comparison, fares)
-    labels = _labels(comparison, [members for _, members in shown])
+    headings, runs = _columns(context, fares)
+    labels = _labels(context, [members for _, members in shown])
     rows = tuple(
         OverviewRow(label, tuple(members), tuple(row[run[0]] for run in runs))
         for label, (row, members) in zip(labels, shown, strict=True)
@@ -200,18 +264,17 @@ def _overview(comparison: Comparison, assessed: Sequence[Assessment], rooms: Car
 
 
 def _columns(
-    comparison: Comparison, fares: Sequence[tuple[str, ...]]
+    context: ReportContext, fares: Sequence[tuple[str, ...]]
 ) -> tuple[tuple[OverviewHeading, ...], list[list[int]]]:
     """Return the headings, and the indices of each column's stacks, the newest first. ``fares`` are the stacks' words.
 
     If any stack is an interpreter that existed, stacks are named; otherwise each package that varies has a line of
     versions, and the stacks of one column differ in one package at most.
     """
-    newest_first = comparison.stacks[::-1]
-    axes = varied_axes(newest_first)
-    if len(axes) < 2 or any(stack.existed for stack in newest_first):
+    newest_first = context.comparison.stacks[::-1]
+    if len(context.axes) < 2 or any(stack.existed for stack in newest_first):
         runs = [list(run) for _, run in itertools.groupby(range(len(fares)), fares.__getitem__)]
-        names = [comparison.names[stack.id] for stack in newest_first]
+        names = [context.name_of(stack.id) for stack in newest_first]
         return (OverviewHeading("", tuple(_range([names[at] for at in run]) for run in runs)),), runs
     runs = []
     for at, own in enumerate(fares):
@@ -219,7 +282,7 @@ def _columns(
             runs[-1].append(at)
         else:
             runs.append([at])
-    versions = {axis: [version(stack, axis) or NOT_RUN for stack in newest_first] for axis in axes}
+    versions = {axis: [version_of(stack, axis) or NOT_RUN for stack in newest_first] for axis in context.axes}
     return tuple(
         OverviewHeading(axis, tuple(_range([own[at] for at in run]) for run in runs)) for axis, own in versions.items()
     ), runs
@@ -230,8 +293,9 @@ def _range(newest_first: Sequence[str]) -> str:
     return first if first == last else f"{first}-{last}"
 
 
-def _words(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRooms) -> Mapping[tuple[str, str], str]:
+def _words(context: ReportContext, assessed: Sequence[Assessment]) -> Mapping[tuple[str, str], str]:
     """Return stack and workload -> its word, for every run."""
+    comparison, rooms = context.comparison, context.rooms
     words: dict[tuple[str, str], str] = {}
     for one in reversed(assessed):  # the gravest last
         for workload, stacks in one.problem.affected.items():
@@ -239,7 +303,7 @@ def _words(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRo
                 kind = _kind(one, rooms, stack, workload)
                 # Another cost is no word for a run whose card is named: there it counts whether it fits.
                 is_other = kind.is_cost and kind is not ProblemKind.LARGER_CARD
-                if is_other and (fits := _fits(rooms, stack, workload)):
+                if is_other and (fits := _fit_word(rooms, stack, workload)):
                     words[stack, workload] = fits
                 else:
                     words[stack, workload] = _WORDS[kind]
@@ -248,7 +312,7 @@ def _words(comparison: Comparison, assessed: Sequence[Assessment], rooms: CardRo
         for stack in comparison.cells.stacks_of(workload):
             if (stack, workload) not in words:
                 is_judged = (stack, workload) not in unjudged
-                words[stack, workload] = _sound(comparison, rooms, stack, workload, is_judged=is_judged)
+                words[stack, workload] = _sound(context, stack, workload, is_judged=is_judged)
     return words
 
 
@@ -264,12 +328,13 @@ def _kind(assessed: Assessment, rooms: CardRooms, stack: str, workload: str) -> 
     return assessed.kind
 
 
-def _sound(comparison: Comparison, rooms: CardRooms, stack: str, workload: str, *, is_judged: bool) -> str:
+def _sound(context: ReportContext, stack: str, workload: str, *, is_judged: bool) -> str:
     """Return the word of a run without a problem."""
+    comparison = context.comparison
     ended = comparison.ended.get(workload, {})
     if not isinstance(ended.get(stack, Passed()), Passed):
         return NOT_RUN
-    if fits := _fits(rooms, stack, workload):
+    if fits := _fit_word(context.rooms, stack, workload):
         return fits
     if is_judged:
         others = (one for one in comparison.cells.stacks_of(workload) if one != stack)
@@ -278,7 +343,7 @@ def _sound(comparison: Comparison, rooms: CardRooms, stack: str, workload: str, 
     return PASSES if base is not None and is_measurement(base) else NO_VERDICT
 
 
-def _fits(rooms: CardRooms, stack: str, workload: str) -> str:
+def _fit_word(rooms: CardRooms, stack: str, workload: str) -> str:
     """Return the word for whether a simulated run fits the card that its scenario names; empty if it names none. Without a
     run of the baseline, a run that does not fit says nothing about the release."""
     room = rooms.of(stack, workload)
@@ -290,32 +355,34 @@ def _fits(rooms: CardRooms, stack: str, workload: str) -> str:
     return _WORDS[ProblemKind.OUT_OF_MEMORY] if is_the_release else NO_FIT
 
 
-def _labels(comparison: Comparison, rows: Sequence[Sequence[str]]) -> list[str]:
+def _labels(context: ReportContext, rows: Sequence[Sequence[str]]) -> list[Text]:
     """Return a label for each row. Equal labels also get the scenarios and the number of workloads."""
-    labels = [_label(comparison, members) for members in rows]
+    labels = [_label(context, members) for members in rows]
     return [
-        label if labels.count(label) == 1 else plain(f"{_scenarios(members)} ({len(members)}), {label}")
+        label
+        if labels.count(label) == 1
+        else message("{scenarios} ({count}), {label}", scenarios=_scenarios(members), count=len(members), label=label)
         for label, members in zip(labels, rows, strict=True)
     ]
 
 
-def _scenarios(members: Sequence[str]) -> str:
-    return listing(list(dict.fromkeys(split_workload(workload).scenario for workload in members)), 1)
+def _scenarios(members: Sequence[str]) -> Text:
+    return name_list(list(dict.fromkeys(split_workload(workload).scenario for workload in members)), 1)
 
 
-def _label(comparison: Comparison, members: Sequence[str]) -> str:
+def _label(context: ReportContext, members: Sequence[str]) -> Text:
     models, cards = [], []
     for workload in members:
-        parameters = comparison.parameters[workload]
+        parameters = context.comparison.parameters[workload]
         models.append(_job(parameters, split_workload(workload).scenario))
         if split_workload(workload).device == "sim" and parameters.get("gpu"):
-            cards.append(f"on {parameters['gpu']}")
-    text = workloads.label(members, models)
-    return plain(", ".join([text, *(dict.fromkeys(cards) if len(set(cards)) == 1 else ())]))
+            cards.append(str(parameters["gpu"]))
+    text = workload_words.row_label(members, models)
+    return message("{job}, on {card}", job=text, card=cards[0]) if len(set(cards)) == 1 else text
 
 
 def _job(parameters: Mapping[str, Any], scenario: str) -> str:
     """Return the model that is trained; for a given program, its launch line."""
-    if "program" in parameters and workloads.is_given_program(scenario):
-        return workloads.shortened_launch_line(str(parameters["program"]), _MOST_LABEL)
+    if "program" in parameters and workload_words.is_given_program(scenario):
+        return workload_words.shortened_launch_line(str(parameters["program"]), _MOST_LABEL)
     return str(parameters.get("model", scenario))

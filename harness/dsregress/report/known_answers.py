@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dsregress.report.answers import stored as answers
-from dsregress.report.answers.stored import FurtherRuns, StoredAnswers, StoredCondition, StoredReproduction
-from dsregress.reproduce.factors import BY_NAME
+from dsregress.probe.factors import BY_NAME
+from dsregress.report import stored_answers
+from dsregress.report.stored_answers import FurtherRuns, StoredAnswers, StoredCondition, StoredReproduction
 from dsregress.reproduce.patterns import ProblemPattern
 from dsregress.store import contents, files_beside
 from dsregress.store.contents import ProblemHandler, silent, why_unread
@@ -68,7 +68,9 @@ NOTHING_KNOWN = KnownAnswers()
 def known_answers(results: str, reproducers: str, problem: ProblemHandler = silent) -> KnownAnswers:
     """Return the answers in a folder of results and in one of reproducers. Files that cannot be read are reported to
     ``problem``."""
-    stored = answers.read((*files_beside(results, problem), *files_beside(reproducers, problem)), problem)
+    stored = stored_answers.read_answers(
+        (*files_beside(results, problem), *files_beside(reproducers, problem)), problem
+    )
     titles = _table(Path(reproducers) / TITLES, dict[str, Title], problem)
     further = _table(Path(reproducers) / FURTHER_RUNS, dict[str, tuple[FurtherRuns, ...]], problem)
     without = _table(Path(reproducers) / WITHOUT_SCRIPT, dict[str, tuple[WithoutScript, ...]], problem)

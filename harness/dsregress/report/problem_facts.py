@@ -14,20 +14,23 @@ from typing import Any, TypeVar
 import msgspec
 
 from dsregress.bisect.questions import Question
-from dsregress.compare import Comparison, Problem, ProblemKind
+from dsregress.compare import Problem, ProblemKind
 from dsregress.compare.metrics import OUTCOME
-from dsregress.compare.releases import ranges
+from dsregress.compare.release_ranges import ranges
 from dsregress.model import Finding, Verdict, WorkloadParts, split_workload, variant_values
+from dsregress.probe.factor import among
+from dsregress.probe.factors import BY_NAME
 from dsregress.report.answer_matching import UNNAMED, answers_by, has_all, is_alike, meets, question_of
-from dsregress.report.answers.stored import (
+from dsregress.report.context import ReportContext
+from dsregress.report.known_answers import Title, TriedChange
+from dsregress.report.stored_answers import (
     StoredBisection,
     StoredRemedy,
     StoredReproduction,
 )
-from dsregress.report.known_answers import KnownAnswers, Title, TriedChange
 from dsregress.report.upstream_changes import UpstreamChange, change_between, change_of, different, may_be
 from dsregress.reproduce import upstream
-from dsregress.reproduce.factors import BY_NAME, SIMPLEST_OF, among
+from dsregress.reproduce.factors import SIMPLEST_OF
 from dsregress.reproduce.patterns import ProblemPattern
 from dsregress.reproduce.upstream import UpstreamProblem
 from dsregress.versions.releases import parsed_version
@@ -93,17 +96,17 @@ class ProblemFacts(msgspec.Struct, frozen=True, kw_only=True):
         return self.reproduction is not None and self.reproduction.confirmed
 
 
-def problem_facts(comparison: Comparison, known: KnownAnswers) -> dict[tuple[str, ...], ProblemFacts]:
+def problem_facts(context: ReportContext) -> dict[tuple[str, ...], ProblemFacts]:
     """Return the facts about each problem of the comparison, by the key of its worst finding."""
-    joint = _Joint(comparison, known)
-    return {problem.worst.key: joint.facts(problem) for problem in comparison.problems}
+    joint = _Joint(context)
+    return {problem.worst.key: joint.facts(problem) for problem in context.comparison.problems}
 
 
 class _Joint:
-    def __init__(self, comparison: Comparison, known: KnownAnswers) -> None:
-        self._comparison = comparison
-        self._known = known
-        self._stacks = {stack.id: stack for stack in comparison.stacks}
+    def __init__(self, context: ReportContext) -> None:
+        self._context = context
+        self._known = known = context.known
+        self._stacks = context.stacks
         self._problems_of = {one.name: self._problems_shown_by(one) for one in known.stored.reproductions}
 
     def facts(self, problem: Problem) -> ProblemFacts:
@@ -197,15 +200,15 @@ class _Joint:
     def _overlaps(self, problem: Problem, own: StoredReproduction | None) -> Iterator[Overlap]:
         """Yield the overlaps with problems of other scripts whose conditions all of its workloads meet. Only problems that
         train wrong overlap: a crash names its cause, and memory adds up."""
-        values = [{**UNNAMED, **self._comparison.parameters[workload]} for workload in problem.affected]
-        for one in self._comparison.problems:
+        values = [{**UNNAMED, **self._context.comparison.parameters[workload]} for workload in problem.affected]
+        for one in self._context.comparison.problems:
             other = self._reproduction(one)
             title = self._known.titles.get(other.name) if other is not None else None
             shared = [stack for stack in problem.having if stack in one.having]
             if one is problem or other is own or title is None or not shared:
                 continue
             if one.kind is problem.kind is ProblemKind.WRONG and all(self._needs_no_more(one, each) for each in values):
-                releases = ranges(shared, self._comparison.stacks, self._comparison.names)
+                releases = ranges(shared, self._context.comparison.stacks, self._context.comparison.names)
                 yield Overlap(title=title.title, releases=releases)
 
     def _remedies(self, problem: Problem, found: StoredReproduction) -> Iterator[StoredRemedy]:
@@ -217,12 +220,12 @@ class _Joint:
 
     def _is_spoiled(self, problem: Problem, name: str, value: Any) -> bool:
         """Return True if a setting gives one of the problem's workloads another grave problem in one of its releases."""
-        parameters = self._comparison.parameters
+        parameters = self._context.comparison.parameters
         changed = [{**UNNAMED, **parameters[own], name: value} for own in problem.affected]
         having = set(problem.having)
         others = [
             one
-            for one in self._comparison.problems
+            for one in self._context.comparison.problems
             if one is not problem and one.kind <= ProblemKind.OUT_OF_MEMORY and not having.isdisjoint(one.having)
         ]
         return any(
@@ -254,7 +257,9 @@ class _Joint:
             return set()
         ends = (found.package, found.bad, found.good)
         for workload in (found.workload, found.smallest):
-            own = {one.worst.key for one in self._comparison.problems if self._has(one, workload, question, ends)}
+            own = {
+                one.worst.key for one in self._context.comparison.problems if self._has(one, workload, question, ends)
+            }
             if own:
                 return own
         return set()
@@ -262,7 +267,7 @@ class _Joint:
     def _shown(self, found: Finding, patterns: Sequence[tuple[_T, ProblemPattern]]) -> _T | None:
         """Return the value of the first pattern that a finding matches; None if it matches none."""
         question = Question(found.metric, found.phase, str(found.value) if found.metric == OUTCOME.name else "")
-        parameters = {**UNNAMED, **self._comparison.parameters[found.workload]}
+        parameters = {**UNNAMED, **self._context.comparison.parameters[found.workload]}
         versions = self._stacks[found.stack].versions
         for one, pattern in patterns:
             version = versions.get(pattern.package)
@@ -327,7 +332,7 @@ class _Joint:
         older release and the nearest newer one have it, False for one that does not exist."""
         having = set(problem.affected[own])
         measured: dict[str, bool] = {}
-        for stack in self._comparison.cells.stacks_of(own):
+        for stack in self._context.comparison.cells.stacks_of(own):
             own_release = self._stacks[stack].versions.get(package, "")
             measured[own_release] = measured.get(own_release, False) or stack in having
         if release in measured:
@@ -346,10 +351,10 @@ class _Joint:
         if answered == parts:
             return True
         if answered.scenario in SIMPLEST_OF.values():
-            return has_all(self._comparison.parameters[own], answered.variant)
+            return has_all(self._context.comparison.parameters[own], answered.variant)
         if answered.scenario != parts.scenario or not variant_values(parts.variant).items() <= named.items():
             return False
-        values = {**UNNAMED, **self._comparison.parameters[own]}
+        values = {**UNNAMED, **self._context.comparison.parameters[own]}
         return all(meets(values, name, text) for name, text in named.items())
 
 

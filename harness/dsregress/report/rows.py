@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from dsregress.compare import Comparison, Group
-from dsregress.compare.releases import ranges
+from dsregress.compare import Group
+from dsregress.compare.release_ranges import ranges
 from dsregress.model import Finding
+from dsregress.report.context import ReportContext
 from dsregress.wording import commands
 from dsregress.wording.quantities import listing, short_quantity
 
@@ -68,38 +69,38 @@ def section_of(found: Finding) -> str:
     return CHANGED if found.kind == "changed" else ""
 
 
-def by_section(comparison: Comparison) -> dict[str, list[Group]]:
+def by_section(context: ReportContext) -> dict[str, list[Group]]:
     """Return title -> its groups of findings; worst section first, empty ones included."""
     found: dict[str, list[Group]] = {title: [] for title in SECTIONS}
-    for group in comparison.groups:
+    for group in context.comparison.groups:
         if title := section_of(group.headline):
             found[title].append(group)
     return found
 
 
-def sections(comparison: Comparison) -> list[Section]:
+def sections(context: ReportContext) -> list[Section]:
     """Return the sections that have rows, each with its first `MOST_ROWS`."""
     found = []
-    for title, groups in by_section(comparison).items():
+    for title, groups in by_section(context).items():
         together = _together(groups)
         if together:
-            rows = tuple(_row(comparison, title, members) for members in together[:MOST_ROWS])
+            rows = tuple(_finding_row(context, title, members) for members in together[:MOST_ROWS])
             found.append(Section(title, rows, max(0, len(together) - MOST_ROWS)))
     return found
 
 
-def all_rows(comparison: Comparison) -> list[Row]:
+def all_rows(context: ReportContext) -> list[Row]:
     """Return every row of every section, worst first."""
     return [
-        _row(comparison, title, members)
-        for title, groups in by_section(comparison).items()
+        _finding_row(context, title, members)
+        for title, groups in by_section(context).items()
         for members in _together(groups)
     ]
 
 
-def in_version_order(comparison: Comparison, found: Iterable[Finding]) -> list[Finding]:
+def in_version_order(context: ReportContext, found: Iterable[Finding]) -> list[Finding]:
     """Return findings in the order of the comparison's stacks; those of unknown stacks come first."""
-    order = {stack.id: at for at, stack in enumerate(comparison.stacks)}
+    order = context.order
     return sorted(found, key=lambda finding: order.get(finding.stack, -1))
 
 
@@ -117,19 +118,22 @@ def _together(groups: Sequence[Group]) -> list[list[Group]]:
     return list(rows.values())
 
 
-def _row(comparison: Comparison, section: str, members: Sequence[Group]) -> Row:
+def _finding_row(context: ReportContext, section: str, members: Sequence[Group]) -> Row:
     findings = [group.headline for group in members]
-    ordered = in_version_order(comparison, findings)
+    ordered = in_version_order(context, findings)
     worst = findings[0]
-    stack, workload, evidence = comparison.names[worst.stack], worst.workload, worst.evidence
+    stack, workload, evidence = context.name_of(worst.stack), worst.workload, worst.evidence
     if worst.kind == "changed":  # its evidence names the workloads
-        stack, workload = ranges([found.stack for found in ordered], comparison.stacks, comparison.names), ""
+        stack, workload = (
+            ranges([found.stack for found in ordered], context.comparison.stacks, context.comparison.names),
+            "",
+        )
     elif worst.kind == "failed" or len(findings) == 1:
         workload = listing([found.workload for found in findings], 3)
     else:
-        stack = ranges([found.stack for found in ordered], comparison.stacks, comparison.names)
-        evidence = (*_each(comparison, ordered), *evidence)
-    stacks = {stack.id: stack for stack in comparison.stacks}
+        stack = ranges([found.stack for found in ordered], context.comparison.stacks, context.comparison.names)
+        evidence = (*_value_of_each(context, ordered), *evidence)
+    stacks = {stack.id: stack for stack in context.comparison.stacks}
     return Row(
         section=section,
         stack=stack,
@@ -138,20 +142,20 @@ def _row(comparison: Comparison, section: str, members: Sequence[Group]) -> Row:
         message=worst.message,
         evidence=evidence,
         related=tuple(finding.message for finding in members[0].related),
-        reproduce=commands.measure_again(stacks[worst.stack], stacks.get(comparison.baseline), worst),
+        reproduce=commands.measure_again(stacks[worst.stack], stacks.get(context.comparison.baseline), worst),
         groups=tuple(members),
     )
 
 
-def _each(comparison: Comparison, ordered: Sequence[Finding]) -> tuple[str, ...]:
+def _value_of_each(context: ReportContext, ordered: Sequence[Finding]) -> tuple[str, ...]:
     """Return one line with the value of each stack; no line if all values are equal."""
-    if len({_value(found) for found in ordered}) == 1:
+    if len({_value_text(found) for found in ordered}) == 1:
         return ()
-    values = [f"{comparison.names[found.stack]} {_value(found)}" for found in ordered]
+    values = [f"{context.name_of(found.stack)} {_value_text(found)}" for found in ordered]
     return (f"each: {listing(values, 12)}",)
 
 
-def _value(found: Finding) -> str:
+def _value_text(found: Finding) -> str:
     if isinstance(found.value, (int, float)) and not isinstance(found.value, bool):
         return short_quantity(found.value, found.unit)
     return str(found.value)

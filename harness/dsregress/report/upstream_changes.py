@@ -13,7 +13,7 @@ from dsregress.compare.metrics import BY_NAME as BY_METRIC
 from dsregress.compare.metrics import STEP_TIME
 from dsregress.model import Verdict, WorkloadParts, split_workload
 from dsregress.report.answer_matching import has_all, is_alike_asked, question_of
-from dsregress.report.answers.stored import StoredBisection, StoredSearch, StoredTransition
+from dsregress.report.stored_answers import StoredBisection, StoredSearch, StoredTransition
 from dsregress.reproduce.reproduction import Reproduction
 from dsregress.versions.releases import parsed_version
 from dsregress.wording import addresses

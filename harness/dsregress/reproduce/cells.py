@@ -12,13 +12,14 @@ from dsregress.bisect import questions
 from dsregress.bisect.questions import Observation, Question
 from dsregress.compare.comparison import DetailOf
 from dsregress.compare.metrics import BY_NAME, OUTCOME, Direction
-from dsregress.compare.outcomes import signature, telling
+from dsregress.compare.outcomes import telling_part
 from dsregress.config.settings import Settings
 from dsregress.errors import NothingMeasured
 from dsregress.model import Cell, Passed, Result, Stack, Verdict, variant_values
+from dsregress.probe.factors import BY_NAME as FACTORS
+from dsregress.probe.factors import SIZES
 from dsregress.probe.scenario import SHAPE, Scenario, variant_id
-from dsregress.reproduce.factors import BY_NAME as FACTORS
-from dsregress.reproduce.factors import SIMPLEST_OF, SIZES
+from dsregress.reproduce.factors import SIMPLEST_OF
 from dsregress.run.session import Session
 from dsregress.store import newest_by_cell
 
@@ -271,4 +272,4 @@ def with_error(question: Question, result: Result) -> Question:
     """Return the question; if it lacks an error, with the one that ended the result."""
     if not lacks_error(question) or isinstance(result.outcome, Passed):
         return question
-    return Question(question.metric, question.phase, telling(signature(result.outcome), _SIGNATURE))
+    return Question(question.metric, question.phase, telling_part(result.outcome, _SIGNATURE))

@@ -1,4 +1,7 @@
-"""A cell's parameters -> the dictionary for ``deepspeed.initialize``: only what is configured. Pure."""
+"""A cell's parameters -> the dictionary for ``deepspeed.initialize``: only what is configured. Pure.
+
+The factors (`dsregress.probe.factors`) make its entries, as they do for the cell itself.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +11,25 @@ from typing import Any
 
 import msgspec
 
-from dsregress.reproduce.factors import FACTORS, SIZES, Factor, either
+from dsregress.probe.factor import ZERO, Configured, Factor, either
+from dsregress.probe.factors import FACTORS, deepspeed_configuration
 
-#: A cell's parameter -> its key in ``zero_optimization``, if it is configured.
-ZERO_KEYS = {
-    "overlap_comm": "overlap_comm",
-    "contiguous_gradients": "contiguous_gradients",
-    "round_robin_gradients": "round_robin_gradients",
-    "reduce_scatter": "reduce_scatter",
-    "reduce_bucket_size": "reduce_bucket_size",
-    "allgather_bucket_size": "allgather_bucket_size",
-    "sub_group_size": "sub_group_size",
-    "hpz_partition_size": "zero_hpz_partition_size",
-    "allgather_partitions": "allgather_partitions",
-    "multi_rank_bucket_allreduce": "use_multi_rank_bucket_allreduce",
-    "memory_efficient_linear": "memory_efficient_linear",
-    "all_reduce_for_fetch": "stage3_use_all_reduce_for_fetch_params",
-    "prefetch_bucket_size": "stage3_prefetch_bucket_size",
-    "persistence_threshold": "stage3_param_persistence_threshold",
-    "max_live_parameters": "stage3_max_live_parameters",
-    "max_reuse_distance": "stage3_max_reuse_distance",
-}
+#: The order of a script's entries. What is not named comes behind the others, before ``zero_optimization``, the longest.
+_ORDER = (
+    *("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "zero_allow_untested_optimizer", "optimizer"),
+    *("zero_force_ds_cpu_optimizer", "torch_autocast", "bf16", "fp16", "scheduler", "gradient_clipping"),
+    *("communication_data_type", "prescale_gradients", "data_types"),
+)
+_ZERO_ORDER = (
+    *("stage", "overlap_comm", "contiguous_gradients", "round_robin_gradients", "reduce_scatter"),
+    *("reduce_bucket_size", "allgather_bucket_size", "sub_group_size", "zero_hpz_partition_size"),
+    *("allgather_partitions", "use_multi_rank_bucket_allreduce", "memory_efficient_linear"),
+    *("stage3_use_all_reduce_for_fetch_params", "stage3_prefetch_bucket_size"),
+    *("stage3_param_persistence_threshold", "stage3_max_live_parameters", "stage3_max_reuse_distance"),
+)
 
 #: Optimizers of torch that ZeRO accepts without ``zero_allow_untested_optimizer``.
 _TESTED = ("Adam", "AdamW")
-
-#: The learning rate with which a warm-up begins.
-FIRST_RATE = 0.0002
-
 
 #: Keys that accompany another setting: torch's own optimizer with offload, and a loss scale at which no step is skipped.
 _COMPANIONS = ("zero_force_ds_cpu_optimizer", "initial_scale_power")
@@ -48,59 +42,42 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
     learning_rate: float
     options: dict[str, Any] = {}  #: of DeepSpeed, if it makes the optimizer by its name
 
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The entry of DeepSpeed's configuration that names it."""
+        return {"type": self.name, "params": {"lr": self.learning_rate, **self.options}}
+
 
 def settings(p: Mapping[str, Any], optimizer: Optimizer | None, *, sized: bool, samples: int = 8) -> dict[str, Any]:
     """Return the dictionary for ``deepspeed.initialize``: only what is configured. ``optimizer`` is named by the
     configuration or passed to ``initialize``; ``sized``: with sizes for a tiny model; ``samples``: of a micro-batch."""
-    zero: dict[str, Any] = {"stage": p["zero_stage"]}
-    for name, key in ZERO_KEYS.items():
-        is_needless = not sized or p["zero_stage"] == 0  # where nothing is partitioned, nothing is in buckets
-        is_default = p.get(name) in (None, "auto") or (is_needless and p[name] == SIZES.get(name))
-        if not is_default and (p["zero_stage"] == 3 or not key.startswith("stage3_")):
-            zero[key] = p[name]
-    for name in ("offload_optimizer", "offload_param"):
-        if p[name]:
-            zero[name] = {"device": "cpu"}
-    found: dict[str, Any] = {
-        "train_micro_batch_size_per_gpu": samples,
-        **({"gradient_accumulation_steps": p["gradient_accumulation_steps"]} if _engine_accumulates(p) else {}),
-        "zero_optimization": zero,
-    }
+    base: dict[str, Any] = {"train_micro_batch_size_per_gpu": samples}
     if optimizer is not None and optimizer.name not in _TESTED:
-        found["zero_allow_untested_optimizer"] = True
-    if optimizer is not None and p.get("optimizer") == "configured":
-        options = {"lr": optimizer.learning_rate, **optimizer.options}
-        found["optimizer"] = {"type": optimizer.name, "params": options}
-    if p["offload_optimizer"]:
-        found["zero_force_ds_cpu_optimizer"] = False
-    if p["zero_stage"] == 3 and p.get("exported") == "16bit":
-        zero["stage3_gather_16bit_weights_on_model_save"] = True
-    if p.get("torch_autocast"):
-        found["torch_autocast"] = {"enabled": True, "dtype": "float16" if p["dtype"] == "fp16" else "bfloat16"}
-    elif p["dtype"] == "bf16" and not p.get("caller_autocast"):
-        found["bf16"] = {"enabled": True}
-    if p["dtype"] == "fp16" and not p.get("torch_autocast"):
-        scale = {"initial_scale_power": 8} if p.get("loss_scale") is None else {"loss_scale": p["loss_scale"]}
-        found["fp16"] = {"enabled": True, **scale}
-    if p.get("warmup"):
-        warmup = {"warmup_min_lr": FIRST_RATE, "warmup_num_steps": 2, "warmup_type": "linear"}
-        found["scheduler"] = {"type": "WarmupLR", "params": warmup}
-    if p.get("schedule"):
-        rising = {"warmup_num_steps": 2, "warmup_type": "linear", "total_num_steps": 100}
-        if p["schedule"] == "WarmupDecayLR":
-            rate = optimizer.learning_rate if optimizer is not None else 0.001
-            rising |= {"warmup_num_steps": 0, "warmup_max_lr": rate}
-        found["scheduler"] = {"type": p["schedule"], "params": rising}
-    if p["gradient_clipping"] is not None:
-        found["gradient_clipping"] = p["gradient_clipping"]
-    if p.get("communication_dtype") is not None:
-        found["communication_data_type"] = p["communication_dtype"]
-    if p.get("prescale_gradients") is not None:
-        found["prescale_gradients"] = p["prescale_gradients"]
-    if p["gradient_accumulation_dtype"] is not None:
-        found["data_types"] = {"grad_accum_dtype": p["gradient_accumulation_dtype"]}
-    found["zero_optimization"] = found.pop("zero_optimization")  # the longest
+        base["zero_allow_untested_optimizer"] = True
+    job = Configured(
+        values=_configured_values(p, sized=sized),
+        optimizer=None if optimizer is None else optimizer.entry,
+        learning_rate=0.001 if optimizer is None else optimizer.learning_rate,
+    )
+    found = deepspeed_configuration(job, base)
+    zero = found.pop("zero_optimization")
+    return {**_in_order(found, _ORDER), "zero_optimization": _in_order(zero, _ZERO_ORDER)}
+
+
+def _configured_values(p: Mapping[str, Any], *, sized: bool) -> dict[str, Any]:
+    """Return the value of each factor, None where DeepSpeed's default does: for what a library would resolve, and for sizes
+    that nothing needs."""
+    is_needless = not sized or p["zero_stage"] == 0  # where nothing is partitioned, nothing is in buckets
+    found = {}
+    for factor in FACTORS:
+        value = factor.value_in(p)
+        is_default = value == "auto" or (factor.is_size and is_needless and value == factor.simplest)
+        found[factor.name] = None if is_default else value
     return found
+
+
+def _in_order(entries: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
+    return {key: entries[key] for key in (*order, *entries) if key in entries}
 
 
 def of_frozen(p: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,13 +87,9 @@ def of_frozen(p: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, "zero_stage": 3 if p["zero_stage"] == 3 else 0, "gradient_clipping": None}
 
 
-def accumulates_itself(p: Mapping[str, Any]) -> bool:
-    """Return True if the script, not the configuration, determines which micro-batches make a step."""
-    return bool(p.get("no_sync") or p.get("marks_boundary"))
-
-
-def _engine_accumulates(p: Mapping[str, Any]) -> bool:
-    return p["gradient_accumulation_steps"] > 1 and not accumulates_itself(p)
+def size_keys() -> list[str]:
+    """Return the keys of ``zero_optimization`` that have a size for a tiny model."""
+    return [factor.key.removeprefix(ZERO) for factor in FACTORS if factor.is_size]
 
 
 def in_keys(factor: Factor, shown: Sequence[Any], hidden: Collection[Any], p: Mapping[str, Any]) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from dsregress.model import Verdict
-from dsregress.reproduce.factors import Factor, among, values_of
+from dsregress.probe.factor import Factor, among
+from dsregress.reproduce.factors import values_of
 
 Parameters = Mapping[str, Any]
 

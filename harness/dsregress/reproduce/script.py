@@ -6,13 +6,10 @@ nothing behind. A part without a fragment is an error: a script that leaves out 
 
 from __future__ import annotations
 
-import json
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+import collections
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import jinja2
 import msgspec
 
 from dsregress.bisect.questions import Question
@@ -32,15 +29,12 @@ from dsregress.compare.metrics import (
     PARAMETER_ERROR,
 )
 from dsregress.compare.outcomes import HUNG
+from dsregress.probe.adapters import DEEPSPEED
 from dsregress.probe.border.wire import REGULAR_PHASES
-from dsregress.reproduce.configuration import (
-    FIRST_RATE,
-    ZERO_KEYS,
-    Optimizer,
-    accumulates_itself,
-    of_frozen,
-    settings,
-)
+from dsregress.probe.factors import BY_NAME, FACTORS, accumulates_itself, simplest_values
+from dsregress.reproduce.configuration import Optimizer, of_frozen, settings
+from dsregress.reproduce.fragments import TEMPLATES, active_fragments, fragment_names, imported_names
+from dsregress.reproduce.text import literal, packed, tidy
 
 #: The model of a script: a few layers of torch's own, or the cell's model by transformers.
 LAYERS, TRANSFORMERS = "layers", "transformers"
@@ -65,9 +59,6 @@ _ADAM = Optimizer(name="AdamW", learning_rate=0.001, options={"torch_adam": True
 _MARGIN = 1.02
 
 _STEPS = 2
-
-#: Columns of a JSON value, next to a short name.
-_WIDTH = 110
 
 #: Samples of a micro-batch in the fragments of the models.
 _SAMPLES = {LAYERS: 8, TRANSFORMERS: 2}
@@ -115,33 +106,13 @@ HANGS = "hangs: "
 #: Seconds after which ranks that train nothing count as hung: a script trains for seconds.
 _HANG_S = 60
 
-#: Calls around a micro-batch, and what is done with engines, that older results do not name.
-_CALLS = (
-    *("forward_between", "varying_length", "evaluate_within", "no_sync", "uneven_last", "uneven_ranks"),
-    *("identical_micro_batches", "marks_boundary", "gather_weights", "empty_cache", "module_hooks", "leaf_modules"),
-    *("destroyed_engine", "second_engine", "group_learning_rates", "warmup", "exported", "universal", "resume"),
-    *("unwrapped", "zero_grad", "halved_gradients", "grouped_frozen", "reference", "schedule", "caller_autocast"),
-)
-
-#: Further parameters that the fragments cover.
-_SAID = {
-    *("zero_stage", "zero_init", "offload_optimizer", "offload_param", "world_size", "dtype", "model_outputs"),
-    *("gradient_accumulation_steps", "gradient_accumulation_dtype", "gradient_clipping", "gradient_checkpointing"),
-    *("objective", "frozen", "decay_groups", "learning_rate_decay", "lora_rank", "lora_modules_to_save"),
-    *("compile_backend", "infinite_gradient_step", "checkpoint", "evaluate", "empty_groups"),
-    *("communication_dtype", "prescale_gradients", "backward_on", "optimizer", "loss_scale", "torch_autocast"),
-    *_CALLS,
-}
-
 #: Steps of a script; a warm-up begins to rise in the third.
 _MORE_STEPS = 4
 
-#: Parameters that a script leaves out: its own sizes are small, nothing completes its configuration, and adapters have
-#: peft's default dtype.
+#: Parameters that are no factors and that a script leaves out: its own sizes are small.
 _WITHOUT = {
-    *("model", "shape", "layers", "sequence_length", "micro_batch_size"),
-    *("gpu", "expandable_segments", "gather_16bit_weights", "load_on_device", "weight_decay", "learning_rate"),
-    "lora_autocast",
+    *("shape", "layers", "sequence_length", "micro_batch_size", "weight_decay", "learning_rate"),
+    *("gpu", "expandable_segments", "gather_16bit_weights", "load_on_device"),
 }
 
 _OBJECTIVES = ("next_token", "fine_tuning", "two_runs", "two_backwards", "several_outputs", "no_head")
@@ -186,88 +157,19 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
 def compose(subject: Subject) -> Script:
     """Return the script. Raise NoFragment if a part of the subject has no fragment."""
-    p = {**subject.defaults, **subject.parameters}
+    p = all_parameters(subject)
     ending = _ending(subject, p)
-    kind, figure, has_truth = ending.kind, ending.figure, ending.has_truth
-    hangs = kind == _HANG.kind
-    is_seeded = has_truth or kind == _INFINITE.kind  # which print what depends on the batches
     _check(subject, p)
-    uses_transformers = subject.model == TRANSFORMERS
-    lora = lora_arguments(p)
-    imported = ["torch", *(["transformers"] if uses_transformers else []), *(["peft"] if lora else []), "deepspeed"]
-    names = dict.fromkeys([*imported, subject.package])
-    shape = dict(p.get("shape", {}))
-    is_sized = subject.is_sized or p["zero_stage"] == 3 or figure is not None
-    optimizer = _SGD[subject.model] if has_truth and not p.get("universal") else _ADAM  # which has the moments it wants
-    text = TEMPLATES.get_template("script.py.jinja").render(
-        pip_bad=pip(names, subject.bad),
-        pip_good=pip(names, subject.good),
-        good_name=f"{subject.package} {subject.good[subject.package]}",
-        file=subject.file,
-        ranks=p["world_size"],
-        dtype=p["dtype"],
-        steps=_MORE_STEPS if p.get("warmup") or p.get("schedule") else _STEPS,
-        micro_batches=p["gradient_accumulation_steps"],
-        config=literal(settings(p, optimizer, sized=is_sized, samples=_SAMPLES[subject.model])),
-        evaluating=literal(settings(of_frozen(p), None, sized=False, samples=_SAMPLES[subject.model])),
-        is_known=subject.expected is not msgspec.UNSET,
-        expected=subject.expected,
-        model=subject.model,
-        layers=4 if p.get("model") != "llama-many" else 16,
-        shape=packed({**shape, "use_cache": False}),
-        vocabulary=shape.get("vocab_size"),
-        several_outputs=p["model_outputs"] != "loss" or p["objective"] in ("several_outputs", "no_head"),
-        checkpointing=p["gradient_checkpointing"],
-        objective=p["objective"],
-        lora=lora,
-        frozen=_frozen(p, subject.model),
-        zero_init=p["zero_stage"] == 3 and p["zero_init"],
-        decay_groups=p["decay_groups"],
-        empty_groups=p.get("empty_groups", False),
-        some_frozen=bool(p["frozen"] or lora) and not p.get("grouped_frozen"),
-        decay=p["learning_rate_decay"],
-        optimizer=optimizer.name,
-        learning_rate=optimizer.learning_rate,
-        optimizer_is_configured=p.get("optimizer") == "configured",
-        first_rate=FIRST_RATE,
-        accumulates=accumulates_itself(p),
-        clipping=p["gradient_clipping"],
-        compile_backend=p["compile_backend"],
-        infinite_step=p["infinite_gradient_step"],
-        evaluate=p["evaluate"],
-        checkpoint=p["checkpoint"],
-        backward_on=p.get("backward_on", "engine"),
-        **{name: p.get(name, False) for name in _CALLS},
-        kind=kind,
-        is_seeded=is_seeded,
-        has_seeded_batches=is_seeded or p.get("identical_micro_batches", False),
-        has_function=_has_function(p, subject.model, is_seeded=is_seeded),
-        has_class=_has_class(p, subject.model),
-        torch_dtype=_TORCH_DTYPES[p["dtype"]],
-        is_one_call=_is_one_call(p, subject, kind),
-        makes_several=_makes_several(p, has_truth=has_truth),
-        own_rank=_own_rank(p, is_seeded=is_seeded or hangs),
-        limit_s=_HANG_S,
-        starves=hangs and shape.get("model_type") == "mixtral" and p["world_size"] > 1,
-        counting=figure.template if figure is not None else "",
-        figure=figure.name if figure is not None else "",
-        unit=f"{ending.says} {subject.question.phase}",
-        phase=subject.question.phase,
-        has_truth=has_truth,
-        tolerance=(_PARAMETER_TOLERANCES if kind == "parameters" else TOLERANCES)[p["dtype"]],
-        bad_name=f"{subject.package} {subject.bad[subject.package]}",
-        limit=_limit(subject),
-        shown=subject.shown if subject.shown is not msgspec.UNSET else None,
-        setting=subject.question.key,
-        value_of=_setting(subject.question.key),
-        imports=_imports(ending, uses_transformers, bool(lora), p),
-    )
+    training = _training(subject, p, ending)
+    parts = [p, msgspec.structs.asdict(training), msgspec.structs.asdict(_verdict(subject, p, ending))]
+    text = TEMPLATES.get_template("script.py.jinja").render(collections.ChainMap(*reversed(parts)))
+    kind = ending.kind
     return Script(
         text=tidy(text),
         file=subject.file,
         ranks=p["world_size"],
         says=ending.says or f"{subject.question.key} is ",
-        has_truth=has_truth,
+        has_truth=ending.has_truth,
         compares=kind in ("counted", "configuration"),
         counts=kind == "counted",
         needs_expected=kind in ("counted", "configuration") and subject.expected is msgspec.UNSET,
@@ -275,6 +177,138 @@ def compose(subject: Subject) -> Script:
         is_hang=kind == _HANG.kind,
         model=subject.model,
         is_sized=subject.is_sized,
+    )
+
+
+def all_parameters(subject: Subject) -> dict[str, Any]:
+    """Return the parameters of a subject, with the simplest value of each factor that it does not name."""
+    return {**simplest_values(DEEPSPEED), **subject.defaults, **subject.parameters}
+
+
+class _Training(msgspec.Struct, frozen=True, kw_only=True):
+    """The variables of the training's templates, besides the cell's parameters."""
+
+    form: str  #: `LAYERS` or `TRANSFORMERS`
+    ranks: int
+    micro_batches: int
+    steps: int
+    depth: int  #: of the model of layers
+    shape_literal: str
+    vocabulary: int | None
+    torch_dtype: str
+    config: str
+    evaluating: str  #: the configuration of an engine that only evaluates
+    optimizer_name: str
+    rate: float  #: the learning rate
+    has_truth: bool
+    is_seeded: bool  #: it prints what depends on the batches
+    has_seeded_batches: bool
+    has_function: bool
+    has_class: bool
+    makes_several: bool
+    is_one_call: bool
+    several_outputs: bool
+    inits_sharded: bool
+    some_frozen: bool
+    accumulates: bool
+    starves: bool
+    own_rank: str
+    around_forward: str
+    around_backward: str
+    fragments: dict[str, list[str]]
+
+
+def _training(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Training:
+    hangs, form = ending.kind == _HANG.kind, subject.model
+    is_seeded = ending.has_truth or ending.kind == _INFINITE.kind
+    active = active_fragments(p)
+    needs_moments = any(one.needs_moments for one in active)
+    optimizer = _SGD[form] if ending.has_truth and not needs_moments else _ADAM
+    is_sized = subject.is_sized or p["zero_stage"] == 3 or ending.figure is not None
+    shape = dict(p.get("shape", {}))
+    is_mixture = shape.get("model_type") == "mixtral"
+    return _Training(
+        form=form,
+        ranks=p["world_size"],
+        micro_batches=p["gradient_accumulation_steps"],
+        steps=_MORE_STEPS if any(one.needs_more_steps for one in active) else _STEPS,
+        depth=4 if p["model"] != "llama-many" else 16,
+        shape_literal=packed({**shape, "use_cache": False}),
+        vocabulary=shape.get("vocab_size"),
+        torch_dtype=_TORCH_DTYPES[p["dtype"]],
+        config=literal(settings(p, optimizer, sized=is_sized, samples=_SAMPLES[form])),
+        evaluating=literal(settings(of_frozen(p), None, sized=False, samples=_SAMPLES[form])),
+        optimizer_name=optimizer.name,
+        rate=optimizer.learning_rate,
+        has_truth=ending.has_truth,
+        is_seeded=is_seeded,
+        has_seeded_batches=is_seeded or p["identical_micro_batches"],
+        has_function=_has_function(p, form, is_seeded=is_seeded),
+        has_class=_has_class(p, form),
+        makes_several=any(one.makes_models for one in active) or (ending.has_truth and _inits_sharded(p)),
+        is_one_call=_is_one_call(p, subject, ending.kind),
+        several_outputs=p["model_outputs"] != "loss" or p["objective"] in ("several_outputs", "no_head"),
+        inits_sharded=_inits_sharded(p),
+        some_frozen=bool(p["frozen"] or p["lora_rank"]) and not p["grouped_frozen"],
+        accumulates=accumulates_itself(p),
+        starves=hangs and is_mixture and p["world_size"] > 1,
+        own_rank="RANK" if is_seeded or hangs or any(one.names_rank for one in active) else "engine.global_rank",
+        around_forward=", ".join(one.at["around_forward"] for one in active if "around_forward" in one.at),
+        around_backward=", ".join(one.at["around_backward"] for one in active if "around_backward" in one.at),
+        fragments=fragment_names(p),
+    )
+
+
+class _Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The variables of a script's head and of its last part."""
+
+    kind: str
+    pip_bad: str
+    pip_good: str
+    good_name: str
+    bad_name: str
+    file: str
+    imports: str
+    is_known: bool
+    expected: Any
+    shown: Any
+    limit: int
+    counting: str
+    figure: str
+    unit: str
+    phase: str
+    tolerance: float
+    limit_s: int
+    setting: str
+    value_of: str
+
+
+def _verdict(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Verdict:
+    figure, question = ending.figure, subject.question
+    uses_transformers = subject.model == TRANSFORMERS
+    further = ["transformers"] if uses_transformers else []
+    imported = ["torch", *further, *(one.package for one in active_fragments(p) if one.package), "deepspeed"]
+    names = dict.fromkeys([*imported, subject.package])
+    return _Verdict(
+        kind=ending.kind,
+        pip_bad=pip(names, subject.bad),
+        pip_good=pip(names, subject.good),
+        good_name=f"{subject.package} {subject.good[subject.package]}",
+        bad_name=f"{subject.package} {subject.bad[subject.package]}",
+        file=subject.file,
+        imports=_imports(ending, p, transformers=uses_transformers),
+        is_known=subject.expected is not msgspec.UNSET,
+        expected=subject.expected,
+        shown=subject.shown if subject.shown is not msgspec.UNSET else None,
+        limit=_limit(subject),
+        counting=figure.template if figure is not None else "",
+        figure=figure.name if figure is not None else "",
+        unit=f"{ending.says} {question.phase}",
+        phase=question.phase,
+        tolerance=(_PARAMETER_TOLERANCES if ending.kind == "parameters" else TOLERANCES)[p["dtype"]],
+        limit_s=_HANG_S,
+        setting=question.key,
+        value_of=_setting(question.key),
     )
 
 
@@ -290,14 +324,15 @@ def _ending(subject: Subject, p: Mapping[str, Any]) -> _Ending:
 
 
 def _check(subject: Subject, p: Mapping[str, Any]) -> None:
-    known = {*_SAID, *ZERO_KEYS, *_WITHOUT}
-    for name, value in p.items():
-        if name not in known and value != subject.defaults.get(name):
+    for name, value in subject.parameters.items():
+        is_said = BY_NAME[name].is_in_scripts if name in BY_NAME else name in _WITHOUT
+        if not is_said and value != subject.defaults.get(name):
             raise NoFragment(f"{name}={value}")
+    for factor in FACTORS:
+        if subject.model == LAYERS and factor.is_active(p) and factor.script and "made" in factor.script.at:
+            raise NoFragment(f"{factor.noun} on layers of torch's own")
     if p["objective"] not in _OBJECTIVES:
         raise NoFragment(f"objective={p['objective']}")
-    if p["lora_rank"] and subject.model == LAYERS:
-        raise NoFragment("adapters on layers of torch's own")
     if subject.question.phase and subject.question.phase not in REGULAR_PHASES:
         raise NoFragment(f"the phase {subject.question.phase}")
     if subject.question.metric == HOST_CALLS.name and subject.question.phase == "init":
@@ -321,16 +356,16 @@ def _limit(subject: Subject) -> int:
 def _has_function(p: Mapping[str, Any], model: str, *, is_seeded: bool) -> bool:
     """Return True if the script needs a function for the loss: it is computed in several places, or by more than an
     expression."""
+    active = active_fragments(p)
     is_plain = p["objective"] in ("next_token", "fine_tuning", "two_backwards")
-    varies = any(p.get(name) for name in ("varying_length", "uneven_last", "uneven_ranks", "identical_micro_batches"))
-    others = ("forward_between", "evaluate", "evaluate_within", "second_engine", "unwrapped", "reference")
-    is_elsewhere = model == TRANSFORMERS and any(p.get(name) for name in others)
+    varies = any(one.varies_batches for one in active)
+    is_elsewhere = model == TRANSFORMERS and any(one.computes_losses for one in active)
     return is_seeded or varies or is_elsewhere or not is_plain
 
 
 def _has_class(p: Mapping[str, Any], model: str) -> bool:
     """Return True if a model of layers does more than call them one after the other and leave the loss to the caller."""
-    does_more = any(p.get(name) for name in ("torch_autocast", "caller_autocast", "leaf_modules"))
+    does_more = any(one.needs_class for one in active_fragments(p))
     is_plain = p["model_outputs"] == "loss" and p["objective"] not in ("several_outputs", "no_head")
     return model == LAYERS and (does_more or not is_plain or p["gradient_checkpointing"] != "none")
 
@@ -338,25 +373,13 @@ def _has_class(p: Mapping[str, Any], model: str) -> bool:
 def _is_one_call(p: Mapping[str, Any], subject: Subject, kind: str) -> bool:
     """Return True if nothing is done between a forward and its backward, nor around either."""
     is_measured = subject.question.phase in ("forward", "backward") or kind == "loss"
-    around = ("caller_autocast", "forward_between")
-    is_between = p["infinite_gradient_step"] is not None or any(map(p.get, around)) or accumulates_itself(p)
-    is_plain = p.get("backward_on", "engine") == "engine" and p["objective"] != "two_backwards"
+    is_between = any(one.is_between for one in active_fragments(p))
     needs_line = subject.model == TRANSFORMERS and not _has_function(p, subject.model, is_seeded=False)
-    return is_plain and not is_measured and not is_between and not needs_line
+    return p["objective"] != "two_backwards" and not is_measured and not is_between and not needs_line
 
 
-def _makes_several(p: Mapping[str, Any], *, has_truth: bool) -> bool:
-    """Return True if more than one model is made, and not copied."""
-    is_sharded = p["zero_stage"] == 3 and p["zero_init"]
-    others = ("destroyed_engine", "second_engine", "resume", "reference")
-    return any(p.get(name) for name in others) or (has_truth and is_sharded)
-
-
-def _own_rank(p: Mapping[str, Any], *, is_seeded: bool) -> str:
-    """Return the expression for a rank's number. It is a name if it is needed before the engine exists, or often."""
-    others = ("uneven_ranks", "universal", "identical_micro_batches")
-    is_named = is_seeded or p["infinite_gradient_step"] is not None or any(p.get(name) for name in others)
-    return "RANK" if is_named else "engine.global_rank"
+def _inits_sharded(p: Mapping[str, Any]) -> bool:
+    return bool(p["zero_stage"] == 3 and p["zero_init"])
 
 
 def _setting(key: str) -> str:
@@ -367,33 +390,15 @@ def _setting(key: str) -> str:
     return f"engine._config.{path}" if key.startswith("deepspeed.") and path.replace(".", "").isidentifier() else ""
 
 
-def _frozen(p: Mapping[str, Any], model: str) -> str:
-    """Return the part of a parameter's name that marks it as frozen."""
-    return p["frozen"] if model == TRANSFORMERS or not p["frozen"] else "layers.0."
-
-
-def lora_arguments(p: Mapping[str, Any]) -> str:
-    """Return the arguments of peft's LoraConfig; empty if the cell has no adapters."""
-    if not p["lora_rank"]:
-        return ""
-    kept = p["lora_modules_to_save"].split()
-    saved = f", modules_to_save={json.dumps(kept)}" if kept else ""
-    return f'r={p["lora_rank"]}, target_modules="all-linear"{saved}'
-
-
 def pip(names: Iterable[str], versions: Mapping[str, str]) -> str:
     """Return pip's requirements for the packages whose versions are known: ``torch==2.6.0 deepspeed==0.16.3``."""
     return " ".join(f"{name}=={versions[name]}" for name in names if name in versions)
 
 
-def _imports(ending: _Ending, transformers: bool, lora: bool, p: Mapping[str, Any]) -> str:
+def _imports(ending: _Ending, p: Mapping[str, Any], *, transformers: bool) -> str:
     figure = ending.figure
-    plain = ["os"]
-    if p.get("no_sync"):
-        plain.append("contextlib")
-    if p.get("universal"):
-        plain.append("argparse")
-    if ending.has_truth and not (p["zero_stage"] == 3 and p["zero_init"]):
+    plain = ["os", *(name for one in active_fragments(p) for name in one.imports)]
+    if ending.has_truth and not _inits_sharded(p):
         plain.append("copy")
     if figure is not None and figure.template == "storages":
         plain.append("gc")
@@ -408,8 +413,7 @@ def _imports(ending: _Ending, transformers: bool, lora: bool, p: Mapping[str, An
     lines += _counting_imports(figure) if figure is not None else []
     if p["gradient_checkpointing"] != "none" and not transformers:
         lines.append("from torch.utils.checkpoint import checkpoint")
-    if lora:
-        lines.append("from peft import LoraConfig, get_peft_model")
+    lines += imported_names(p)
     if transformers:
         lines.append("from transformers import AutoConfig, AutoModelForCausalLM")
     return "\n".join(lines)
@@ -417,68 +421,3 @@ def _imports(ending: _Ending, transformers: bool, lora: bool, p: Mapping[str, An
 
 def _counting_imports(figure: _Figure) -> list[str]:
     return ["from torch.utils.flop_counter import flop_registry"] if figure.template == "flops" else []
-
-
-def literal(value: Any, margin: str = "") -> str:
-    """Return a JSON value as Python: on one line if that is short, else as many entries to a line as are short together."""
-    if not isinstance(value, Mapping):
-        return json.dumps(value) if isinstance(value, str) else repr(value)
-    entries = [f"{json.dumps(name)}: {literal(member, margin + '    ')}" for name, member in value.items()]
-    line = "{" + ", ".join(entries) + "}"
-    if len(margin) + len(line) <= _WIDTH and "\n" not in line:
-        return line
-    lines = [""]
-    for entry in entries:
-        together = f"{lines[-1]} {entry},".lstrip()
-        if lines[-1] and ("\n" in together or len(margin) + len(together) > _WIDTH):
-            lines.append(f"{entry},")
-        else:
-            lines[-1] = together
-    return "{\n" + "".join(f"{margin}    {line}\n" for line in lines) + margin + "}"
-
-
-def packed(value: Mapping[str, Any]) -> str:
-    """Return a JSON object as Python, as many entries to a line as fit: for one that needs no reading."""
-    entries = [f"{json.dumps(name)}: {literal(member)}," for name, member in value.items()]
-    lines = textwrap.wrap(" ".join(entries), _WIDTH, break_long_words=False, break_on_hyphens=False)
-    return "{\n" + "".join(f"    {line}\n" for line in lines) + "}"
-
-
-def within(text: str, heads: Sequence[str]) -> str:
-    """Return a block nested in the blocks that the heads open, the outermost first."""
-    margins = ["    " * depth for depth in range(len(heads) + 1)]
-    opened = [margin + head for margin, head in zip(margins, heads, strict=False)]
-    return "\n".join([*opened, textwrap.indent(text.strip("\n"), margins[-1]), ""])
-
-
-def tidy(text: str) -> str:
-    """Return the script with the empty lines that a reader expects, whatever absent fragments leave: two around each
-    definition, one before every method but the first, and one behind imports if there was any."""
-    found: list[str] = []
-    defines = has_gap = False
-    for line in map(str.rstrip, text.splitlines()):
-        if not line:
-            has_gap = True
-            continue
-        last, is_definition = found[-1] if found else "", line.startswith(("class ", "def "))
-        if is_definition or (defines and not line.startswith(" ")):
-            found += ["", ""]
-        elif (line.startswith("    def ") and not last.startswith("class ")) or (
-            has_gap and last.startswith(("import ", "from "))
-        ):
-            found.append("")
-        found.append(line)
-        defines = is_definition or (defines and line.startswith(" "))
-        has_gap = False
-    return "\n".join(found) + "\n"
-
-
-TEMPLATES = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-    autoescape=False,  # Python, not HTML
-)
-TEMPLATES.filters.update(literal=literal, within=within)

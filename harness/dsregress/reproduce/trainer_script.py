@@ -8,21 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from dsregress.compare.metrics import GRADIENT_NORM_ERROR, LOSS_ERROR, OUTCOME
+from dsregress.probe.factors import BY_NAME
 from dsregress.reproduce.configuration import settings
-from dsregress.reproduce.script import (
-    TEMPLATES,
-    TOLERANCES,
-    TRANSFORMERS,
-    NoFragment,
-    Script,
-    Subject,
-    literal,
-    lora_arguments,
-    packed,
-    pip,
-    tidy,
-)
+from dsregress.reproduce.fragments import TEMPLATES, active_fragments, fragment_names, imported_names
+from dsregress.reproduce.script import TOLERANCES, TRANSFORMERS, NoFragment, Script, Subject, all_parameters, pip
+from dsregress.reproduce.text import literal, packed, tidy
 
 #: The ending of a script by metric: its template, and text of its line of output.
 _VERDICTS = {
@@ -40,43 +33,51 @@ _WITHOUT = {
     *("zero_init", "learning_rate"),
 }
 
-#: Parameters that the template covers besides the configuration.
-_SAID = {
-    *("zero_stage", "offload_optimizer", "world_size", "dtype", "gradient_accumulation_steps", "gradient_clipping"),
-    *("gradient_accumulation_dtype", "gradient_checkpointing", "frozen", "lora_rank", "communication_dtype"),
-    *("reduce_bucket_size", "persistence_threshold", "max_live_parameters", "max_reuse_distance", "overlap_comm"),
-    *("round_robin_gradients", "contiguous_gradients", "reduce_scatter", "allgather_partitions"),
-}
+
+class _Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """The variables of the template, besides the cell's parameters."""
+
+    kind: str
+    pip_bad: str
+    pip_good: str
+    file: str
+    ranks: int
+    micro_batches: int
+    config: str
+    shape_literal: str
+    vocabulary: int
+    imported: list[str]
+    fragments: dict[str, list[str]]
+    tolerance: float
 
 
 def compose(subject: Subject) -> Script:
     """Return the script. Raise NoFragment if a part of the subject has no fragment."""
-    p = {**subject.defaults, **subject.parameters}
+    p = all_parameters(subject)
     if subject.question.metric not in _VERDICTS:
         raise NoFragment(f"the metric {subject.question.metric} of a job by Trainer")
-    for name, value in p.items():
-        if name not in _SAID | _WITHOUT and value != subject.defaults.get(name):
+    for name, value in subject.parameters.items():
+        is_said = name in _WITHOUT or (name in BY_NAME and BY_NAME[name].of_trainer)
+        if not is_said and value != subject.defaults.get(name):
             raise NoFragment(f"{name}={value}")
     kind, says = _VERDICTS[subject.question.metric]
-    lora = lora_arguments({"lora_modules_to_save": "", **p})
-    names = dict.fromkeys(["torch", "transformers", "accelerate", *(["peft"] if lora else []), "deepspeed"])
-    text = TEMPLATES.get_template("trainer.py.jinja").render(
+    packages = [one.package for one in active_fragments(p) if one.package]
+    names = dict.fromkeys(["torch", "transformers", "accelerate", *packages, "deepspeed"])
+    parts = _Parts(
+        kind=kind,
         pip_bad=pip(names, subject.bad),
         pip_good=pip(names, subject.good),
         file=subject.file,
         ranks=p["world_size"],
-        dtype=p["dtype"],
         micro_batches=p["gradient_accumulation_steps"],
         config=literal(_settings(p, is_sized=subject.is_sized or p["zero_stage"] == 3)),
-        shape=packed({**p["shape"], "use_cache": False}),
+        shape_literal=packed({**p["shape"], "use_cache": False}),
         vocabulary=p["shape"]["vocab_size"],
-        checkpointing=p["gradient_checkpointing"],
-        clipping=p["gradient_clipping"],
-        lora=lora,
-        frozen=p["frozen"],
-        kind=kind,
+        imported=imported_names(p),
+        fragments=fragment_names(p),
         tolerance=TOLERANCES[p["dtype"]],
     )
+    text = TEMPLATES.get_template("trainer.py.jinja").render({**p, **msgspec.structs.asdict(parts)})
     return Script(
         text=tidy(text),
         file=subject.file,
@@ -94,6 +95,5 @@ def compose(subject: Subject) -> Script:
 
 def _settings(p: dict[str, Any], *, is_sized: bool) -> dict[str, Any]:
     """Return the ``deepspeed`` argument of `TrainingArguments`."""
-    unnamed = {"zero_init": False, "offload_param": False}
-    found = settings({**unnamed, **p}, None, sized=is_sized)
+    found = settings(p, None, sized=is_sized)
     return {**found, **dict.fromkeys(_AUTO, "auto"), "bf16": {"enabled": "auto"}}

@@ -1,96 +1,76 @@
-"""Reports in another language: sentences are translated by a catalogue of patterns, as they are printed.
+"""Reports in other languages: a gettext catalogue for each, ``LANGUAGE.po`` beside this module.
 
-A catalogue is a TOML file next to this module. ``{#n}`` in a pattern matches a number, ``{=v}`` a word without spaces,
-``{x}`` any text, which is translated in turn, ``{!x}`` one that is not; ``(s)`` is optional. A text without a matching
-pattern is split where sentences, clauses and lists are joined; remaining parts, such as names and commands, stay.
+Catalogues are read as translators edit them, so none is compiled: `_compiled` hands gettext in memory what msgfmt would
+write. To add a language, see "Common changes" in ``docs/architecture.md``.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
-import re
-from collections.abc import Callable, Sequence
+import gettext
+import io
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-import msgspec
+from dsregress.messages import Text, rendered
 
-#: Translates a text.
-Say = Callable[[str], str]
+#: Renders a text.
+Say = Callable[[Text], str]
 
 ENGLISH = "en"
 LANGUAGES = (ENGLISH, "zh")
 
-_FIELD = re.compile(r"\\\{(?P<kind>\\#|=|!)?(?P<name>\w+)\\\}")
-_TEXTS = {"\\#": r"[+-]?[\d,.]+", "=": r"\S+", "!": r".+", None: r".+?"}
+#: Between the singular and the plural of an id, and between the forms of a translation, in a compiled catalogue.
+_NEXT_FORM = "\0"
+
+_MAGIC = 0x950412DE
+_HEADER_BYTES, _ENTRY_BYTES = 28, 8
 
 
 def saying(language: str) -> Say:
-    """Return the function that translates a text into one of `LANGUAGES`."""
-    return _same if language == ENGLISH else _catalogue(language).say
-
-
-def _same(text: str) -> str:
-    return text
+    """Return the function that renders a text in one of `LANGUAGES`."""
+    return str if language == ENGLISH else functools.partial(rendered, translations=_translations(language))
 
 
 @functools.cache
-def _catalogue(language: str) -> _Catalogue:
-    file = Path(__file__).parent / f"{language}.toml"
-    content = msgspec.toml.decode(file.read_bytes(), type=dict[str, dict[str, str]])
-    return _Catalogue(content["sentences"], list(content["joints"].items()))
+def _translations(language: str) -> gettext.GNUTranslations:
+    text = (Path(__file__).parent / f"{language}.po").read_text(encoding="utf-8")
+    return gettext.GNUTranslations(io.BytesIO(_compiled(dict(catalogue_entries(text)))))
 
 
-class _Catalogue:
-    """The patterns of one language, those with the most words of their own first; and the joints at which texts are split,
-    in order: sentences first."""
-
-    def __init__(self, sentences: dict[str, str], joints: Sequence[tuple[str, str]]) -> None:
-        order = sorted(sentences, key=lambda english: -len(_FIELD.sub("", re.escape(english))))
-        self._patterns = [(english, _pattern(english), sentences[english]) for english in order]
-        self._joints = joints
-
-    def say(self, text: str) -> str:
-        """Return the translated text, line by line; indentation stays."""
-        return "\n".join(self._line(line) for line in text.split("\n"))
-
-    def _line(self, line: str) -> str:
-        words = line.strip(" ")
-        start = line[: len(line) - len(line.lstrip(" "))]
-        return f"{start}{self._said(words)}" if words else line
-
-    def _said(self, text: str) -> str:
-        if text.endswith(".") and not text.endswith("..") and (said := self._said(text[:-1])) != text[:-1]:
-            return said + self._joints[0][1]
-        for english, pattern, other in self._patterns:
-            if found := pattern.fullmatch(text):
-                values = {
-                    name: value if f"{{!{name}}}" in english else self._said(value)
-                    for name, value in found.groupdict().items()
-                }
-                return other.format(**values)
-        for english, other in self._joints:
-            parts = _apart(text, english)
-            if len(parts) > 1:
-                translated = [self._said(part) for part in parts]
-                if translated != parts:
-                    return other.join(translated)
-        return text
+def catalogue_entries(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the id of each message of a catalogue, and its translation. Forms of a plural are joined as in a compiled one;
+    the header is the translation of the empty id."""
+    entry: list[list[str]] = []  # an id, its plural, translations
+    for line in [*text.splitlines(), 'msgid ""']:
+        keyword, _, quoted = line.partition('"')
+        if keyword.strip() == "msgid":
+            if entry:
+                yield _joined_forms(entry, "msgid"), _joined_forms(entry, "msgstr")
+            entry = []
+        if quoted and not line.startswith("#"):
+            if keyword.strip():
+                entry.append([keyword.strip()])
+            entry[-1].append(ast.literal_eval(f'"{quoted}'))
 
 
-def _pattern(english: str) -> re.Pattern[str]:
-    text = re.escape(english).replace(re.escape("(s)"), "s?").replace(re.escape("(es)"), "(?:es)?")
-    return re.compile(_FIELD.sub(lambda field: f"(?P<{field['name']}>{_TEXTS[field['kind']]})", text))
+def _joined_forms(entry: list[list[str]], keyword: str) -> str:
+    return _NEXT_FORM.join("".join(parts) for name, *parts in entry if name.startswith(keyword))
 
 
-def _apart(text: str, joint: str) -> list[str]:
-    """Split a text at the joints outside of brackets."""
-    parts, depth, start, at = [], 0, 0, 0
-    while at < len(text):
-        depth += (text[at] in "([{") - (text[at] in ")]}")
-        if depth == 0 and text.startswith(joint, at):
-            parts.append(text[start:at])
-            at += len(joint)
-            start = at
-        else:
-            at += 1
-    return [*parts, text[start:]]
+def _compiled(entries: Mapping[str, str]) -> bytes:
+    """Return a catalogue in the format of GNU .mo files, which gettext reads: its ids in order, and their translations."""
+    ids, texts = b"", b""
+    places: list[tuple[int, int, int, int]] = []
+    for name in sorted(entries):
+        own, other = name.encode(), entries[name].encode()
+        places.append((len(own), len(ids), len(other), len(texts)))
+        ids, texts = ids + own + b"\0", texts + other + b"\0"
+    at_texts = _HEADER_BYTES + len(places) * _ENTRY_BYTES
+    at_data = at_texts + len(places) * _ENTRY_BYTES
+    header = struct.pack("<7I", _MAGIC, 0, len(places), _HEADER_BYTES, at_texts, 0, at_data)
+    first = b"".join(struct.pack("<2I", size, at_data + at) for size, at, _, _ in places)
+    second = b"".join(struct.pack("<2I", size, at_data + len(ids) + at) for _, _, size, at in places)
+    return header + first + second + ids + texts

@@ -67,12 +67,17 @@ class Reserving:
         self._before = self.smallest_card_bytes
 
     @property
+    def allocated_peak_bytes(self) -> int:
+        """The phase's peak of allocated bytes, as ``torch.cuda.max_memory_allocated``."""
+        return self._unlimited.prompt.usage().allocated_peak_bytes
+
+    @property
     def needed_bytes(self) -> int:
         """The card that the phase needs: the smallest card, if this phase made it larger; else the phase's peak of allocated
         bytes, for which the card of an earlier phase had room."""
         if self.smallest_card_bytes > self._before:
             return self.smallest_card_bytes
-        return self._unlimited.prompt.usage().allocated_peak_bytes
+        return self.allocated_peak_bytes
 
     def follow(self) -> None:
         """Replay the events that were added to the trace since the last call."""

@@ -1,11 +1,10 @@
-"""The facts that a program can query about its card. Standard library only.
-
-The host's catalogue of cards is not importable here, so its facts come as parameters.
-"""
+"""The facts that a program can query about its card. Standard library only."""
 
 from __future__ import annotations
 
 import dataclasses
+
+from vgpu.card_catalogue import Card
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,6 +15,17 @@ class VirtualCard:
     memory_bytes: int = 85_014_872_064
     compute_capability: tuple[int, int] = (9, 0)
     multiprocessors: int = 132
+
+    @classmethod
+    def of(cls, card: Card) -> VirtualCard:
+        """Return a known card as a program finds it."""
+        major, minor = card.compute_capability.split(".")
+        return cls(
+            name=card.cuda_name,
+            memory_bytes=card.usable_bytes,
+            compute_capability=(int(major), int(minor)),
+            multiprocessors=card.multiprocessors,
+        )
 
     @property
     def blas_workspace_bytes(self) -> int:

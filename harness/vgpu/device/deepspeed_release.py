@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from vgpu.device.books import Books
-from vgpu.replacing import Patches, attribute
+from vgpu.replacing import Patches, item
+
+_SHARED_MEMORY = "deepspeed_shm_comm"
 
 
 @contextlib.contextmanager
@@ -31,7 +33,8 @@ def on_cuda(books: Books) -> Iterator[None]:
         def available_memory(self, device_index: Any = None) -> int:
             return books.free()
 
-    with attribute(real_accelerator, "ds_accelerator", None):
+    with Patches("DeepSpeed takes the virtual card") as patches:
+        patches.replace(real_accelerator, "ds_accelerator", None)
         real_accelerator.set_accelerator(VirtualAccelerator())
         yield
 
@@ -49,7 +52,7 @@ def on_cpu() -> Iterator[None]:
     from deepspeed.accelerator.cpu_accelerator import CPU_Accelerator
     from deepspeed.accelerator.cuda_accelerator import CUDA_Accelerator
 
-    with Patches() as patches:
+    with Patches("DeepSpeed's CPU accelerator is incomplete") as patches:
         for name, constructor in vars(CUDA_Accelerator).items():
             if name.endswith("Tensor"):
                 patches.replace(CPU_Accelerator, name, constructor)
@@ -57,4 +60,16 @@ def on_cpu() -> Iterator[None]:
         patches.replace(CPU_Accelerator, "current_device", lambda _: torch.cuda.current_device())
         patches.replace(CPU_Accelerator, "is_fp16_supported", lambda _: True)
         patches.replace(CPU_Accelerator, "supported_dtypes", lambda _: [torch.float, torch.half, torch.bfloat16])
+        yield
+
+
+@contextlib.contextmanager
+def without_shared_memory() -> Iterator[None]:
+    """Keep ``init_distributed`` within the block from compiling an all-reduce in shared memory, if DeepSpeed was
+    imported before. DeepSpeed 0.14.3 and later compile it for 40 s, and no training step uses it."""
+    deepspeed = sys.modules.get("deepspeed")
+    if deepspeed is None:
+        yield
+        return
+    with item(deepspeed.ops.__compatible_ops__, _SHARED_MEMORY, False):
         yield

@@ -175,6 +175,7 @@ class Questions:
     LIMIT_S = 300.0
 
     def __init__(self) -> None:
+        self.assumed_floats = 0  #: unknown floats that were read, ever
         self._asked: dict[tuple[int, int], _Asked] = {}
 
     def begin(self) -> None:

@@ -57,7 +57,10 @@ class ByValue:
             return func(tensor)  # the host's, as it is
         self._mode.waits_for_device()
         self._mode.questions.ask(self._mode.flops)
-        return answers.scalar(tensor) if contents is None else func(contents)
+        if contents is not None:
+            return func(contents)
+        self._mode.questions.assumed_floats += tensor.is_floating_point()
+        return answers.scalar(tensor)
 
     def value(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator whose result is a value: ``torch.equal``."""

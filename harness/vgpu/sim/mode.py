@@ -99,14 +99,18 @@ class SimulationMode(TorchMeter):
     def end(self) -> PhaseReading:
         """Return the phase's reading, with the reserved peaks and the smallest card in bytes."""
         reading = super().end()
-        if self.program is not None and self.program.allocator != self.reserving.settings:
-            assert self.ledger.trace is not None
-            self.reserving = Reserving(self.ledger.trace, self.program.allocator)  # known by its first phase's end
-        self.reserving.follow()
+        self.follow_allocator()
         reading.reserved_peak_bytes = self.reserving.reserved_peak_bytes
         reading.late_reserved_peak_bytes = self.reserving.late_reserved_peak_bytes
         reading.smallest_card_bytes = self.reserving.needed_bytes
         return reading
+
+    def follow_allocator(self) -> None:
+        """Bring `reserving` up to date. The options of a program's allocator are known by its first phase's end."""
+        if self.program is not None and self.program.allocator != self.reserving.settings:
+            assert self.ledger.trace is not None
+            self.reserving = Reserving(self.ledger.trace, self.program.allocator)
+        self.reserving.follow()
 
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:

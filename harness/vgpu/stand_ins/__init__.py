@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from vgpu.stand_ins import caches, finder, flash_release, triton_installed
+from vgpu.stand_ins import caches, finder, flash_release, registered, triton_installed
 from vgpu.stand_ins.finder import Package
 
 PACKAGES = (
@@ -114,6 +114,7 @@ def provided(target: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         missing = stack.enter_context(finder.found((*PACKAGES, TRITON) if simulated else PACKAGES))
         stack.enter_context(caches.refreshed(missing))
+        stack.enter_context(registered.provided())
         if simulated and TRITON not in missing:
             stack.enter_context(triton_installed.launching())
         yield

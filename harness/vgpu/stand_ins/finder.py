@@ -117,11 +117,18 @@ def _normalized(name: str) -> str:
 def found(packages: Sequence[Package]) -> Iterator[tuple[Package, ...]]:
     """Provide stand-ins for those of the packages that are not installed within the block, and yield them."""
     missing = tuple(package for package in packages if importlib.util.find_spec(package.name) is None)
-    finder = Finder(missing)
+    with found_beside(missing):
+        yield missing
+
+
+@contextlib.contextmanager
+def found_beside(packages: Sequence[Package]) -> Iterator[None]:
+    """Provide the modules of these packages within the block, beside those that are installed."""
+    finder = Finder(packages)
     sys.meta_path.append(finder)
     try:
         with no_stand_in.refused(_not_imported):
-            yield missing
+            yield
     finally:
         sys.meta_path.remove(finder)
         for name, _, names in loaded_modules():

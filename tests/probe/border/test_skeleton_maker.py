@@ -11,7 +11,7 @@ import pytest
 
 from dsregress.probe.border import skeleton_maker
 from dsregress.probe.border.skeleton_maker import MakerFailed
-from skeletons.answers import SkeletonFile, SkeletonRefused, answer_line
+from skeletons.maker_answer import SkeletonFile, SkeletonRefused, answer_line
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, stdout: str, stderr: str = "") -> tuple[SkeletonFile, ...]:

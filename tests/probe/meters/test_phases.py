@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from dsregress.probe.border.wire import Clocks
-from dsregress.probe.meters.phases import HostStopwatch, MeteredPhases, TimedPhases, walk
+from dsregress.probe.meters.phases import HostStopwatch, TimedPhases, walk
 from vgpu.figures import PhaseReading
+from vgpu.watching.metered_phases import MeteredPhases
 
 
 class PretendedJob:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import msgspec
+import dataclasses
+
 import pytest
 
 from dsregress.advice import gpus
@@ -10,7 +11,7 @@ from dsregress.advice.gpus import estimate
 from vgpu.figures import PhaseReading
 
 #: Peaks of 100 Tflop/s, 1 TB/s and 100 GB/s.
-CARD = msgspec.structs.replace(
+CARD = dataclasses.replace(
     gpus.card("A100-80G"), tflops={"bf16": 100.0}, memory_gbs=1000.0, link_gbs=100.0, matmul_share=0.5
 )
 
@@ -55,7 +56,7 @@ def test_no_estimate_where(phase: PhaseReading) -> None:
 
 def test_the_factor_is_that_of_the_cards_architecture_and_of_all_jobs_elsewhere() -> None:
     found = estimate.rooflines({"forward": reading(moved=900e9)}, CARD, "bf16", 8)
-    other = msgspec.structs.replace(CARD, compute_capability="10.0")
+    other = dataclasses.replace(CARD, compute_capability="10.0")
     assert estimate.seconds(found, CARD) == pytest.approx(estimate.FACTORS["8.0"])
     assert estimate.seconds(found, other) == pytest.approx(estimate.FACTOR_ELSEWHERE)
     assert estimate.largest_error(other) == estimate.LARGEST_ERROR_ELSEWHERE

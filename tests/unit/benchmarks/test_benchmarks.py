@@ -16,7 +16,7 @@ from tests.benchmarks import stored, sweep, watching
 from tests.benchmarks.__main__ import main
 from tests.benchmarks.environments import _added_bytes
 from tests.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, measured
-from tests.paths import ROOT
+from tests.paths import ROOT, SOURCE
 
 MACHINE = MachineDescription(date="2026-01-01", cpu="a processor", cores=2, memory_gib=24, python="3.11.7", load=0.5)
 
@@ -71,6 +71,7 @@ def test_memory_of_what_ran_before_is_not_seen(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_many_stored_results_are_reported_and_measured() -> None:
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    environment["PYTHONPATH"] = str(SOURCE)
     figures = list(stored.run(environment, str(ROOT), 1, counts=(120, 240)))
     assert [figure.unit for figure in figures] == ["s", "s", "GiB", "kB", "s", "GiB", "s", "s", "s", "GiB", "kB", "x"]
     assert all(figure.value > 0 for figure in figures)

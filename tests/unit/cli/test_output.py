@@ -29,7 +29,6 @@ PRINTS = {
     "lines.py": "it is its job",
     "progress.py": "a log on stderr, through `plain`",
     "env.py": "a path for $(...), which nothing may change",
-    "matrix.py": "JSON for a CI system",
     "update_pins.py": "for maintainers",
 }
 

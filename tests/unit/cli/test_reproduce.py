@@ -12,7 +12,7 @@ from dsregress.config.settings import Settings
 from dsregress.errors import UsageError
 from dsregress.model import Cell, Stack
 from dsregress.probe import scenario
-from dsregress.report.answers.stored import StoredReproduction
+from dsregress.report.stored_answers import StoredReproduction
 from dsregress.reproduce.factors import SIMPLEST
 from dsregress.versions.commits import stack_of
 from dsregress.versions.stack_plans import of_id

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsregress.compare.metrics import BY_NAME, METRICS, PHASE_METRICS, Metric, Phrase
-from dsregress.compare.readings import exact_values, worst_values
+from dsregress.compare.metrics import BY_NAME, HOST_RETAINED, METRICS, OP_LAUNCHES, PHASE_METRICS, Metric
+from dsregress.compare.worst_readings import exact_values, worst_values
 from dsregress.config.thresholds import Thresholds
 from dsregress.wording.quantities import quantity, share
 from tests.builders import synthetic
@@ -46,12 +46,10 @@ def test_every_metric_that_is_measured_per_phase_has_both_limits(metric: Metric)
 
 
 def test_a_phrase_says_what_a_phase_does_more_or_less() -> None:
-    held = Phrase(verb="hold", noun="host memory", after=True)
-    assert held.of_subject("init", "2 MiB", more=True) == "init holds 2 MiB more host memory after it ends"
-    launched = Phrase(verb="launch", noun="operations", less="fewer")
-    assert launched.of_subject("step", "5", more=False) == "step launches 5 fewer operations"
-    card = Phrase(verb="need a card with", noun="memory")
-    assert card.of_subject("a step", "1 GiB", more=True) == "a step needs a card with 1 GiB more memory"
+    held = HOST_RETAINED.phrase.of_subject("init", "2 MiB", more=True)
+    assert str(held) == "init holds 2 MiB more host memory after it ends"
+    launched = OP_LAUNCHES.phrase.of_subject("step", "5", more=False)
+    assert str(launched) == "step launches 5 fewer operations"
 
 
 def strings(tree: ast.AST) -> Iterator[ast.Constant]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dsregress.compare.outcomes import fault, telling
+from dsregress.compare.outcomes import fault_of, signature_text, telling_part
+from dsregress.model import Failed, Outcome, TimedOut
 
 EXCEEDS = (
     "RuntimeError: start (125184) + length (4096) exceeds dimension size (125216). (deepspeed/checkpoint/x.py:dump)"
@@ -25,7 +26,7 @@ EXCEEDS = (
     ],
 )  # fmt: skip
 def test_sizes_and_places_do_not_tell_faults_apart(one: str, other: str) -> None:
-    assert fault(one) == fault(other)
+    assert fault_of(Failed("step", one)) == fault_of(Failed("step", other))
 
 
 @pytest.mark.parametrize(
@@ -42,18 +43,27 @@ def test_sizes_and_places_do_not_tell_faults_apart(one: str, other: str) -> None
     ],
 )
 def test_other_numbers_do(one: str, other: str) -> None:
-    assert fault(one) != fault(other)
+    assert fault_of(Failed("step", one)) != fault_of(Failed("step", other))
 
 
 @pytest.mark.parametrize(
-    ("text", "part"),
+    ("outcome", "part"),
     [
-        (EXCEEDS, "exceeds dimension size"),
-        ("TypeError: 'NoneType' object is not iterable (deepspeed/x.py:f)", "TypeError: 'NoneType' object is not iter"),
-        ("ValueError: 5", "ValueError: 5"),
-        ("no sign of life for 60 s", "no sign of life for"),
+        (Failed("step", EXCEEDS), "exceeds dimension size"),
+        (
+            Failed("step", "TypeError: 'NoneType' object is not iterable (deepspeed/x.py:f)"),
+            "TypeError: 'NoneType' object is not iter",
+        ),
+        (Failed("step", "ValueError: 5"), "ValueError: 5"),
+        (TimedOut(stage="step", limit_s=60), "no sign of life for"),
     ],
 )
-def test_what_a_fault_is_known_by_has_no_size_in_it(text: str, part: str) -> None:
-    assert telling(text, 40) == part
-    assert part in text
+def test_what_a_fault_is_known_by_has_no_size_in_it(outcome: Outcome, part: str) -> None:
+    assert telling_part(outcome, 40) == part
+    assert part in signature_text(outcome)
+
+
+def test_how_long_a_cell_was_silent_does_not_tell_faults_apart() -> None:
+    silent, longer = (TimedOut(stage="step", limit_s=limit_s) for limit_s in (60, 180))
+    assert fault_of(silent) == fault_of(longer)
+    assert fault_of(silent) != fault_of(TimedOut(stage="step", limit_s=60, working=True))

@@ -18,11 +18,12 @@ from dsregress.cli import options
 from dsregress.cli.stored_results import most_common, stack_id
 from dsregress.compare import Comparison, ProblemKind
 from dsregress.model import Verdict
-from dsregress.report.plain import markdown, markdown_table
+from dsregress.report.context import report_context
+from dsregress.report.plain_text import markdown, markdown_table
 from dsregress.report.problem_facts import ProblemFacts, problem_facts
-from dsregress.report.problems import TITLES, ProblemLine
+from dsregress.report.problem_lines import TITLES, ProblemLine
+from dsregress.report.report_view import View, report_view
 from dsregress.report.upstream_changes import UpstreamChange, is_of
-from dsregress.report.view import View, view
 from dsregress.run import pipeline, targets
 from dsregress.store import Store
 from dsregress.wording.addresses import thread_name
@@ -212,12 +213,12 @@ def _compared(bundle: str, baseline: str) -> Comparison:
 
 @functools.cache
 def _view(bundle: str, baseline: str) -> View:
-    return view(_compared(bundle, baseline))
+    return report_view(report_context(_compared(bundle, baseline)))
 
 
 def problems(bundle: str, baseline: str, scenario: str = "") -> list[PublishedProblem]:
     """All of a comparison, or those of one scenario."""
-    facts = problem_facts(_compared(bundle, baseline), reproducer_page.known())
+    facts = problem_facts(report_context(_compared(bundle, baseline), known=reproducer_page.known()))
     lines = _view(bundle, baseline).screen.problems
     own = [line for line in lines if scenario in ("", line.worst.scenario)]
     return [PublishedProblem(line, facts[line.worst.key]) for line in own]

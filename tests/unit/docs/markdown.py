@@ -83,7 +83,7 @@ def table(page: Path, first: str) -> list[dict[str, str]]:
     """Rows of the tables whose first column is called ``first``, cells without their backticks."""
     rows: list[dict[str, str]] = []
     header: list[str] = []
-    for line in page.read_text(encoding="utf-8").splitlines():
+    for line in map(str.strip, page.read_text(encoding="utf-8").splitlines()):
         cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")] if line.startswith("|") else []
         if not cells:
             header = []

@@ -11,8 +11,8 @@ import pytest
 
 from dsregress.probe import scenario
 from dsregress.probe.scenario import SHAPE
-from dsregress.report.answers.stored import FurtherRuns, StoredReproduction
 from dsregress.report.known_answers import KnownAnswers, Title, known_answers
+from dsregress.report.stored_answers import FurtherRuns, StoredReproduction
 from dsregress.reproduce.cells import base_parameters
 from dsregress.reproduce.composers import composer
 from dsregress.reproduce.factors import SIMPLEST_OF

@@ -13,7 +13,8 @@ from dsregress.cli.stored_results import most_common, stack_id
 from dsregress.compare import Comparison
 from dsregress.errors import UsageError
 from dsregress.model import Passed
-from dsregress.report.view import view
+from dsregress.report.context import report_context
+from dsregress.report.report_view import report_view
 from dsregress.run import pipeline, targets
 from dsregress.store import Store
 from tests.paths import ROOT
@@ -59,7 +60,7 @@ def speaks_against(comparison: Comparison, stack: str, workload: str) -> list[st
 @pytest.mark.parametrize("bundle", BUNDLES, ids=[bundle.name for bundle in BUNDLES])
 def test_no_advice_names_a_release_that_is_wrong_or_fails_or_does_not_fit(bundle: Path) -> None:
     comparison = compared(bundle)
-    lines = [line for section in view(comparison).screen.sections for line in section.problems]
+    lines = [line for section in report_view(report_context(comparison)).screen.sections for line in section.problems]
     advised = [(line, line.release_to_use) for line in lines if line.release_to_use]
     for line, release in advised:
         assert release in line.free
@@ -74,7 +75,7 @@ def test_no_advice_names_a_release_that_is_wrong_or_fails_or_does_not_fit(bundle
 
 def test_there_is_advice_to_check() -> None:
     comparison = compared(ROOT / "results" / "2026-11-26.jsonl.gz")
-    lines = [line for section in view(comparison).screen.sections for line in section.problems]
+    lines = [line for section in report_view(report_context(comparison)).screen.sections for line in section.problems]
     large = "llama3_70b_zero3/gradient_checkpointing=non_reentrant/sim"
     (memory,) = [line for line in lines if line.release_to_use and large in line.workloads]
     assert comparison.names[memory.release_to_use] == "0.16.8"

@@ -16,7 +16,7 @@ from tests.unit.docs import markdown
 from tests.unit.docs.commands import check, printed, sessions
 from tests.unit.docs.markdown import PAGES
 
-_OURS = re.compile(r"(?:dsregress|dsregress) (?P<rest>[^)`|]*)")
+_OURS = re.compile(r"dsregress (?P<rest>[^)`|]*)")
 _NOX = re.compile(r"nox -s (?P<rest>[^)`|]*)")
 
 
@@ -66,6 +66,22 @@ def test_what_is_explained_and_shown_of_published_results_is_there() -> None:
     assert found
     for command in found:
         assert printed(command, 120)
+
+
+def examples(command: click.Command) -> list[str]:
+    """The lines below "Examples:" in a command's help."""
+    block = (command.help or "").partition("Examples:\n")[2].partition("\n\n")[0]
+    return [line.strip() for line in block.replace("\\\n", "").strip().splitlines()]
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_examples_in_help_are_command_lines_as_they_are_typed(name: str) -> None:
+    command = cli.cli.get_command(click.Context(cli.cli), name)
+    assert command is not None
+    for line in examples(command):
+        assert "dsregress " in line or line.startswith("git "), line
+        for found in _OURS.finditer(line):
+            check(words(found["rest"]))
 
 
 def test_every_command_has_a_heading_of_its_own() -> None:

@@ -12,6 +12,7 @@ import pytest
 from dsregress.config import settings
 from dsregress.model import Hardware, Stack
 from dsregress.probe import framework, scenario
+from dsregress.probe.factors import BY_NAME
 from dsregress.probe.process.adapter_loading import protocol_names
 from dsregress.run.cell_matrix import Selection, build_matrix
 from tests.paths import ROOT, SOURCE
@@ -64,7 +65,7 @@ def test_every_parameter_that_a_shown_scenario_sets_is_one_that_the_adapter_read
         for file in ("workloads/workload.py", "frameworks/deepspeed_config.py")
     )
     for parameter in namespace["SCENARIO"].parameters:
-        assert f"    {parameter}: " in read, parameter
+        assert parameter in BY_NAME or f"    {parameter}: " in read, parameter
 
 
 def test_a_shown_adapter_has_all_that_the_protocols_ask_for(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsregress.model import Verdict
-from dsregress.report.answers.stored import StoredReproduction
+from dsregress.report.stored_answers import StoredReproduction
 from tests.golden_files import Golden
 from tests.paths import ROOT
 from tests.unit.docs import reproducer_page

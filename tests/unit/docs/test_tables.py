@@ -12,8 +12,10 @@ from dsregress.config import settings
 from dsregress.config.settings import Settings
 from dsregress.model import Result
 from dsregress.probe import scenario
+from dsregress.probe.factors import FACTORS
 from tests.paths import ROOT, SOURCE
 from tests.unit.docs import markdown
+from tests.unit.docs.factor_table import factor_table
 
 DOCS = ROOT / "docs"
 
@@ -35,6 +37,10 @@ def test_the_glossary_has_every_metric_as_the_table_of_metrics_has_it() -> None:
         for metric in METRICS
     ]
     assert all(row["how it is measured"] for row in told)
+
+
+def test_the_page_about_exploring_lists_every_factor() -> None:
+    assert markdown.table(DOCS / "explore.md", "of") == factor_table(FACTORS)
 
 
 def test_every_variant_of_the_generic_families_is_explained() -> None:

@@ -25,7 +25,7 @@ CRASH = Question("outcome", "", "TypeError: wait() got")
 def fault(question: Question, change: Change | None = None, **needs: Any) -> Fault:
     finding = Finding(
         stack="", scenario="", variant="", device="cpu", metric=question.metric, phase=question.phase,
-        kind="regression", value=2, baseline_value=1, ratio=2.0, unit="", significant=True, relevant=True, message="",
+        kind="regression", value=2, baseline_value=1, ratio=2.0, unit="", significant=True, relevant=True, sentence="",
     )  # fmt: skip
     return Fault(
         stack=stack("0.18.3"),

@@ -6,7 +6,7 @@ import itertools
 import random
 
 from dsregress.explore import space
-from dsregress.explore.space import REQUIREMENTS, VARIED, explored_values
+from dsregress.explore.space import REQUIREMENTS, VARIED
 from dsregress.reproduce import requirements
 
 EVERYDAY = space.everyday()
@@ -23,7 +23,7 @@ def test_each_value_is_tried_beside_a_job_with_what_it_needs_and_its_stage_stays
     rows = space.neighbours(EVERYDAY)
     assert all(requirements.is_valid(row) for row in rows)
     tried = {(name, repr(value)) for row in [*rows, *EVERYDAY] for name, value in row.items()}
-    assert {(f.name, repr(value)) for f in VARIED for value in explored_values(f)} == tried
+    assert {(f.name, repr(value)) for f in VARIED for value in f.explored} == tried
     for base in EVERYDAY:
         own = [row for row in rows if row["zero_stage"] == base["zero_stage"]]
         assert {**base, "dtype": "fp32"} in own
@@ -31,7 +31,7 @@ def test_each_value_is_tried_beside_a_job_with_what_it_needs_and_its_stage_stays
 
 
 def test_rules_are_about_values_that_are_tried() -> None:
-    tried = {factor.name: explored_values(factor) for factor in VARIED}
+    tried = {factor.name: factor.explored for factor in VARIED}
     for rule in REQUIREMENTS:
         assert set(map(repr, rule.values)) <= set(map(repr, tried[rule.name])), rule
         assert set(map(repr, rule.needed)) < set(map(repr, tried[rule.other])), rule

@@ -8,8 +8,8 @@ import pytest
 
 from dsregress.explore import space
 from dsregress.explore.value_pairs import TriedPairs
+from dsregress.probe.factors import BY_NAME
 from dsregress.reproduce import requirements
-from dsregress.reproduce.factors import BY_NAME
 
 EVERYDAY = space.everyday()
 

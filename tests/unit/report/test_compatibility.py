@@ -7,8 +7,9 @@ from dsregress.model import Failed, OutOfMemory, Result, Skipped, TimedOut
 from dsregress.probe.border.wire import RunRecord
 from dsregress.report import compatibility
 from dsregress.report.comparison import markdown
+from dsregress.report.context import report_context
+from dsregress.report.report_view import report_view
 from dsregress.report.tables import MOST_TABLES
-from dsregress.report.view import view
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 
@@ -49,7 +50,7 @@ def compared(results: list[Result]) -> Comparison:
 
 
 def test_each_release_has_one_word_for_each_workload() -> None:
-    seen = compatibility.matrix(compared(sweep()))
+    seen = compatibility.matrix(report_context(compared(sweep())))
     assert [name.split("/")[1] for name in seen.workloads] == [f"v{at}" for at in range(8)]
     assert list(seen.words.values()) == [
         ("passed",) * 8,
@@ -65,7 +66,7 @@ def test_what_was_skipped_or_broken_by_the_harness_says_nothing_about_the_releas
         result("0.16.4", outcome=Skipped("needs a GPU")),
         result("0.16.8", outcome=Failed("harness", "no record was left")),
     ]
-    assert [words for (words,) in compatibility.matrix(compared(results)).words.values()] == [
+    assert [words for (words,) in compatibility.matrix(report_context(compared(results))).words.values()] == [
         "passed",
         "not run",
         "not run",
@@ -75,19 +76,21 @@ def test_what_was_skipped_or_broken_by_the_harness_says_nothing_about_the_releas
 def test_a_release_that_the_harness_failed_on_everywhere_is_one_line() -> None:
     broken = [result("0.16.4", variant=f"v{at}", outcome=Failed("harness", "no record was left")) for at in range(8)]
     comparison = compared([result("0.15.0", variant=f"v{at}") for at in range(8)] + broken)
-    assert view(comparison).patterns == ("every workload: not run in 0.16.4 (no record was left)",)
+    assert report_view(report_context(comparison)).patterns == (
+        "every workload: not run in 0.16.4 (no record was left)",
+    )
 
 
 def test_counts_leave_out_the_words_that_nobody_comes_to() -> None:
     comparison = compared(sweep()[:12])
-    headings, rows = compatibility.counts(compatibility.matrix(comparison), comparison.names)
+    headings, rows = compatibility.counts(compatibility.matrix(report_context(comparison)), comparison.names)
     assert headings == ("stack", "passed", "not run")
     assert rows == [("0.15.0", "8", ""), ("0.16.4", "4", "4")]
 
 
 def test_a_sweep_is_reported_release_by_release_and_by_what_is_alike() -> None:
     comparison = compared(sweep())
-    seen = view(comparison)
+    seen = report_view(report_context(comparison))
     assert seen.compatibility[0].rows == (
         ("0.15.0", "8", "", "", "", "", "", "", ""),
         ("0.16.4", "4", "1", "1", "1", "1", "", "", ""),
@@ -101,10 +104,13 @@ def test_a_sweep_is_reported_release_by_release_and_by_what_is_alike() -> None:
         "llama_zero3_backward/v6/cpu: passed in 0.15.0; crashed in 0.16.4 (AssertionError); hung in 0.17.0",
         "llama_zero3_backward/v7/cpu: passed in 0.15.0; out of memory in 0.16.4; hung in 0.17.0",
     )
-    text = markdown.as_markdown(comparison)
+    text = markdown.comparison_markdown(report_context(comparison))
     assert "**Compatibility: outcomes of 8 workloads**\n\n| stack | passed | worse | wrong | crashed |" in text
 
 
 def test_a_few_workloads_have_their_tables_and_no_matrix() -> None:
     few = [result("0.15.0", variant=f"v{at}") for at in range(MOST_TABLES)]
-    assert (view(compared(few)).compatibility, view(compared(few)).patterns) == ((), ())
+    assert (
+        report_view(report_context(compared(few))).compatibility,
+        report_view(report_context(compared(few))).patterns,
+    ) == ((), ())

@@ -11,6 +11,7 @@ import pytest
 
 from dsregress.compare import Comparison, Thresholds, compare
 from dsregress.model import Failed, Result
+from dsregress.report.context import report_context
 from dsregress.report.known_answers import KnownAnswers, Title, known_answers
 from dsregress.report.problem_facts import ProblemFacts, problem_facts
 from tests.builders import answers
@@ -48,7 +49,9 @@ def searched(subject: str = "engine.py: hook (6 of 7)", **changes: Any) -> dict[
 def facts(*found: dict[str, Any], known: KnownAnswers | None = None) -> ProblemFacts:
     """Of the leak."""
     comparison = compared()
-    joined = problem_facts(comparison, msgspec.structs.replace(known or KnownAnswers(), stored=answers.read(*found)))
+    joined = problem_facts(
+        report_context(comparison, known=msgspec.structs.replace(known or KnownAnswers(), stored=answers.read(*found)))
+    )
     assert joined.keys() == {problem.worst.key for problem in comparison.problems}
     (leak,) = [p for p in comparison.problems if p.worst.metric == "device_retained_bytes"]
     return joined[leak.worst.key]
@@ -99,7 +102,9 @@ def test_an_answer_about_a_problems_cell_is_not_joined_with_another_by_its_small
     comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
     assert len([one for one in comparison.problems if one.worst.metric == "device_retained_bytes"]) == 2
     known = KnownAnswers(stored=answers.read(answered()))
-    joined = [one for one in problem_facts(comparison, known).values() if one.reproduction is not None]
+    joined = [
+        one for one in problem_facts(report_context(comparison, known=known)).values() if one.reproduction is not None
+    ]
     assert len(joined) == 1
 
 
@@ -210,7 +215,7 @@ def with_remedy(*others: Result, more: tuple[dict[str, Any], ...] = ()) -> tuple
     comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
     read = answers.read(answered(needs=needs, remedies=[run]), *more)
     (leak,) = [one for one in comparison.problems if one.worst.metric == "device_retained_bytes"]
-    found = problem_facts(comparison, KnownAnswers(stored=read))[leak.worst.key]
+    found = problem_facts(report_context(comparison, known=KnownAnswers(stored=read)))[leak.worst.key]
     return tuple(one.text for one in found.remedies)
 
 
@@ -257,7 +262,7 @@ def test_what_trains_wrong_says_where_its_workloads_have_all_that_another_proble
     cell = "a-stack/llama_zero3_backward/dtype=2/cpu"
     script = answered(cell=cell, metric="gradient_norm_error", bad="0.16.7", good="0.16.0", needs=needs)
     known = KnownAnswers(stored=answers.read(script), titles={"leak0": Title(title="It is divided")})
-    found = problem_facts(comparison, known)
+    found = problem_facts(report_context(comparison, known=known))
     of_workload = {one.worst.workload: found[one.worst.key] for one in comparison.problems}
     expected = (("in 0.16.7 also", "all that another problem needs: It is divided"),)
     assert of_workload["llama_zero3_backward/dtype=1/cpu"].conditions() == expected
@@ -323,7 +328,9 @@ def test_a_change_that_was_tried_with_the_script_is_the_cause(tmp_path: Path) ->
     """
     shown = '[[leak0]]\nreleases = ["0.16.0"]\nexit_code = 1\nline = "ratio 0.5"\n'
     known = known_by_hand(tmp_path, answered(), titles=title, runs=shown)
-    (leak,) = [one for one in problem_facts(compared(), known).values() if one.reproduction is not None]
+    (leak,) = [
+        one for one in problem_facts(report_context(compared(), known=known)).values() if one.reproduction is not None
+    ]
     ((change,), (end,)) = leak.began, leak.ended
     assert (change.where, change.tried) == ("Keep the hook (#6726)", "0.16.0 without it passes")
     assert change.pull_url.endswith("/DeepSpeed/pull/6726")
@@ -338,13 +345,13 @@ def test_what_the_script_shows_no_more_is_another_cause_of_workloads_that_stay_w
     results = wrong_on("dtype=1", {"0.15.4": 0.1, "0.16.0": 9.0, "0.16.7": 9.0, "0.16.8": 0.1})
     comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
     script = answered(cell="a-stack/llama_zero3_backward/dtype=1/cpu", metric="gradient_norm_error")
-    (found,) = problem_facts(comparison, known_by_hand(tmp_path, script, runs=BY_HAND)).values()
+    (found,) = problem_facts(report_context(comparison, known=known_by_hand(tmp_path, script, runs=BY_HAND))).values()
     assert found.own_end is not None
     assert (found.own_end.last, found.own_end.after) == ("0.16.0", "0.16.7")
     assert found.own_end.first is not None
     assert found.own_end.first.stack.endswith("0.16.0")
     assert [(one.before, one.after) for one in found.ended] == [("0.16.0", "0.16.7")]
-    (without,) = problem_facts(comparison, known_by_hand(tmp_path, script)).values()
+    (without,) = problem_facts(report_context(comparison, known=known_by_hand(tmp_path, script))).values()
     assert without.own_end is None
     assert [(one.before, one.after) for one in without.ended] == [("0.16.7", "0.16.8")]
 
@@ -354,7 +361,9 @@ def test_values_of_which_a_script_by_hand_shows_it_are_conditions(tmp_path: Path
     title = '[leak0]\ntitle = "Layers stay"\nshown_with = { zero_stage = [2] }\n'
     assert ("not known", "ZeRO stage 0 or 2") in facts(answered(needs=needs)).conditions()
     known = known_by_hand(tmp_path, answered(needs=needs), titles=title)
-    (leak,) = [one for one in problem_facts(compared(), known).values() if one.reproduction is not None]
+    (leak,) = [
+        one for one in problem_facts(report_context(compared(), known=known)).values() if one.reproduction is not None
+    ]
     assert leak.conditions() == (("needs", "ZeRO stage 2 or 3"), ("not known", "ZeRO stage 0"))
 
 
@@ -368,7 +377,7 @@ def costs(tmp_path: Path, **changes: Any) -> str:
     ran = [{"version": "0.16.7", "answer": "bad", "exit_code": 1, "line": ""}]
     ran.append({"version": changes.get("good", "0.16.0"), "answer": "good", "exit_code": 0, "line": ""})
     script = answered(**{"metric": "backward.host_calls", "bad": "0.16.7", "good": "0.16.0", "runs": ran, **changes})
-    found = problem_facts(comparison, known_by_hand(tmp_path, script))
+    found = problem_facts(report_context(comparison, known=known_by_hand(tmp_path, script)))
     (more,) = [one for one in comparison.problems if one.worst.metric == "host_calls"]
     return found[more.worst.key].in_part
 
@@ -384,7 +393,7 @@ def test_what_upstream_knows_to_have_begun_before_is_another_problem() -> None:
         errors = {version: 9.0 if version >= first else 0.1 for version in ("0.17.5", "0.17.6", "0.18.2", "0.18.5")}
         results = wrong_on("dtype=1", errors, zero_stage=0, dtype="bf16")
         comparison = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
-        (found,) = problem_facts(comparison, KnownAnswers()).values()
+        (found,) = problem_facts(report_context(comparison, known=KnownAnswers())).values()
         return found.upstream is not None
 
     assert known_upstream("0.17.6")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from dsregress.advice import gpus
-from dsregress.compare.summary import summarize
-from dsregress.report.tables import fits
+from dsregress.compare.result_summary import summarize
+from dsregress.report.tables import fit_text
 from tests.builders import synthetic
 from tests.builders.synthetic import result
 
@@ -18,6 +18,6 @@ def test_what_a_generation_engine_keeps_of_the_card_is_not_there_for_the_job() -
             rank.phases["backward"].device_peak_bytes = 30 << 30
         one = result(device="sim", run=run)
         cell = msgspec.structs.replace(one.cell, parameters={"gpu_memory_utilization": share})
-        return fits(summarize(msgspec.structs.replace(one, cell=cell)), gpus.card("A100-80G"))
+        return fit_text(summarize(msgspec.structs.replace(one, cell=cell)), gpus.card("A100-80G"))
 
     assert (verdict(0.0), verdict(0.5), verdict(0.7)) == ("fits", "fits", "OUT OF MEMORY in backward")

@@ -6,8 +6,9 @@ import json
 
 from dsregress.compare import Comparison, Thresholds, compare
 from dsregress.model import Result
-from dsregress.report.comparison.json import as_json
-from dsregress.report.view import view
+from dsregress.report.comparison.json import comparison_json
+from dsregress.report.context import report_context
+from dsregress.report.report_view import report_view
 from tests.builders.synthetic import noisy_record, result
 
 
@@ -18,7 +19,7 @@ def test_the_command_measures_problem_1_again_and_not_an_older_one_that_is_large
         for at, version in enumerate(("0.15.0", "0.16.0", "0.17.0"))
         for scenario in ("a", "b")
     ]
-    seen = view(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None))
+    seen = report_view(report_context(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)))
     first, second, *_ = [line for section in seen.screen.sections for line in section.problems]
     assert (first.releases, second.releases) == ("0.17.0", "0.16.0")
     assert seen.reproduce == (
@@ -30,7 +31,7 @@ def test_the_command_measures_problem_1_again_and_not_an_older_one_that_is_large
 def test_releases_without_a_verdict_for_one_reason_are_one_line() -> None:
     alone = [result(version, session="another") for version in ("0.16.0", "0.16.4", "0.16.8", "0.17.0")]
     results = [result("0.15.0"), *alone[:3], result("0.16.9"), alone[3]]
-    seen = view(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None))
+    seen = report_view(report_context(compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)))
     (line,) = seen.not_compared
     assert seen.without_verdict == 4
     assert line == (
@@ -64,12 +65,12 @@ def test_cells_that_an_oracle_says_nothing_of_are_one_line_for_each_reason() -> 
     comparison = compared(*cells)
     variant = "gradient_checkpointing=non_reentrant/cpu"
     on = f"(a/{variant}, b/{variant} and 1 more)"
-    assert view(comparison).notes[-3:] == (
+    assert report_view(report_context(comparison)).notes[-3:] == (
         f"not judged by the memory oracle: of one engine {on}",
         f"0.16.4: not judged by the numerics oracle: dropout is random {on}",
         f"0.15.0, 0.16.0: not judged by the numerics oracle: its trained values were not compared {on}",
     )
-    missing = json.loads(as_json(comparison))["not_judged"]
+    missing = json.loads(comparison_json(report_context(comparison)))["not_judged"]
     assert [(one["oracle"], one["reason"], len(one["cells"])) for one in missing] == [
         ("memory", "of one engine", 9),
         ("numerics", "dropout is random", 3),
@@ -81,7 +82,7 @@ def test_cells_that_an_oracle_says_nothing_of_are_one_line_for_each_reason() -> 
 def test_of_a_simulation_the_numerics_oracle_says_nothing_whatever_the_record_has() -> None:
     (line,) = [
         note
-        for note in view(compared(judged_by_no_oracle("0.15.0", "x", "", device="sim"))).notes
+        for note in report_view(report_context(compared(judged_by_no_oracle("0.15.0", "x", "", device="sim")))).notes
         if "numerics" in note
     ]
     assert line.startswith("not judged by the numerics oracle: a simulation computes no values (")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from dsregress.probe.factors import BY_NAME
 from dsregress.reproduce.configuration import in_keys
-from dsregress.reproduce.factors import BY_NAME
 
 
 @pytest.mark.parametrize(

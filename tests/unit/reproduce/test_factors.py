@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dsregress.probe import scenario
-from dsregress.reproduce.factors import BY_NAME, FACTORS, SIMPLEST, values_of
+from dsregress.probe.factors import BY_NAME, FACTORS
+from dsregress.reproduce.factors import SIMPLEST, values_of
 from tests.paths import ROOT
 
 MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dsregress.model import Verdict
-from dsregress.reproduce.factors import Factor
+from dsregress.probe.factor import Factor
 from dsregress.reproduce.reduction import Parameters, Reduced, reduce
 
 FACTORS = (

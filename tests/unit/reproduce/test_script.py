@@ -14,7 +14,8 @@ import pytest
 from dsregress.bisect.questions import parse_question
 from dsregress.probe import scenario
 from dsregress.reproduce.factors import SIMPLEST
-from dsregress.reproduce.script import LAYERS, TRANSFORMERS, NoFragment, Script, Subject, compose, literal
+from dsregress.reproduce.script import LAYERS, TRANSFORMERS, NoFragment, Script, Subject, compose
+from dsregress.reproduce.text import literal
 from tests.paths import ROOT
 
 MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")

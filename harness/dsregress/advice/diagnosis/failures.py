@@ -7,7 +7,6 @@ runs that hold more than they need in the same phase.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cache
@@ -21,15 +20,12 @@ from dsregress.advice.card_rooms import CardRooms
 from dsregress.advice.diagnosis.crash import Crash
 from dsregress.compare import Comparison, ProblemKind, Thresholds, compare
 from dsregress.compare.metrics import OUTCOME
-from dsregress.compare.outcomes import fault, signature, stage
+from dsregress.compare.outcomes import fault_of, signature_of, stage_of, without_sizes
 from dsregress.compare.problems import unaffected
-from dsregress.compare.releases import in_version_order
-from dsregress.model import Failed, OutOfMemory, Passed, Result, Stack, TimedOut
+from dsregress.compare.release_ranges import in_version_order
+from dsregress.model import Failed, OutOfMemory, Passed, Result, Stack, TimedOut, read_signature
 from dsregress.store import newest_by_cell
-from dsregress.wording.names import version
-
-#: The place at the end of a signature: ``(deepspeed/runtime/zero/linear.py:backward)``.
-_PLACE = re.compile(r" \(([^()]*):([^()]*)\)$")
+from dsregress.wording.names import version_of
 
 #: A shorter message is shared by many faults.
 _TELLING = 36
@@ -74,7 +70,7 @@ def known_failures() -> tuple[KnownFailure, ...]:
     return msgspec.toml.decode(content, type=dict[str, tuple[KnownFailure, ...]])["failure"]
 
 
-def known(crash: Crash) -> tuple[KnownFailure, ...]:
+def matching_known_failures(crash: Crash) -> tuple[KnownFailure, ...]:
     """Return the known failures that match a crash. A version that the text mentions must be an affected one."""
     return tuple(
         one
@@ -88,12 +84,12 @@ def known(crash: Crash) -> tuple[KnownFailure, ...]:
 def failures(results: Sequence[Result]) -> set[tuple[str, str]]:
     """Return the distinct failures of releases, each by stage and error."""
     broken = (one.outcome for one in results if isinstance(one.outcome, (Failed, OutOfMemory, TimedOut)))
-    return {(stage(outcome), fault(signature(outcome))) for outcome in broken}
+    return {(stage_of(outcome), fault_of(outcome)) for outcome in broken}
 
 
 def matching(crash: Crash, results: Sequence[Result]) -> list[Result]:
     """Return the results that failed as ``crash`` did."""
-    return [one for one in results if isinstance(one.outcome, Failed) and _is_failure(crash, one.outcome.signature)]
+    return [one for one in results if isinstance(one.outcome, Failed) and _is_failure(crash, one.outcome)]
 
 
 def of_crash(
@@ -169,17 +165,18 @@ def _matched(crash: Crash, source: str, comparison: Comparison, one: Assessment,
     mentioned = crash.versions.get(package, "")
 
     def with_version(ids: Sequence[str]) -> list[Stack]:
-        return [by_id[name] for name in ids if version(by_id[name], package) == mentioned]
+        return [by_id[name] for name in ids if version_of(by_id[name], package) == mentioned]
 
     having = with_version(problem.having)
     stack = having[-1] if having else by_id[problem.worst.stack]
     beside = one.release or problem.after or problem.before
-    places = [found for found in map(_PLACE.search, (str(f.value) for f in problem.findings)) if found]
+    failed = (signature_of(found.outcome) for found in problem.findings if found.outcome is not None)
+    files = {signature.file for signature in failed if signature is not None}
     return MatchedProblem(
         source=source,
         comparison=comparison,
         assessment=one,
-        is_same_place=any(_goes_through(crash, place[1]) for place in places),
+        is_same_place=any(_goes_through(crash, file) for file in files),
         stack=stack,
         beside=by_id.get(beside),
         has_version=True
@@ -192,25 +189,24 @@ def _between(mentioned: str, before: Stack | None, after: Stack | None, package:
     """Return False for a version that is not between the neighbors without a problem, else None: it may have the problem."""
     try:
         own = Version(mentioned)
-        if before is not None and own <= Version(version(before, package)):
+        if before is not None and own <= Version(version_of(before, package)):
             return False
-        return False if after is not None and own >= Version(version(after, package)) else None
+        return False if after is not None and own >= Version(version_of(after, package)) else None
     except InvalidVersion:
         return None
 
 
-def _is_failure(crash: Crash, stored: str) -> bool:
-    place = _PLACE.search(stored)
-    kind, _, message = _PLACE.sub("", stored).partition(": ")
-    if not _is_message(crash, kind, message):
+def _is_failure(crash: Crash, stored: Failed) -> bool:
+    signature = read_signature(stored.signature)
+    if not _is_message(crash, signature.error, signature.words):
         return False
-    return len(message) >= _TELLING or (place is not None and _goes_through(crash, place[1]))
+    return len(signature.words) >= _TELLING or _goes_through(crash, signature.file)
 
 
 def _is_message(crash: Crash, error: str, message: str) -> bool:
     """Return True if the classes agree, and one message begins the other or contains its beginning: either may be cut, and
     some lack torch's own prefix. Sizes in them may differ."""
-    mine, message = fault(crash.message), fault(message)
+    mine, message = without_sizes(crash.message), without_sizes(message)
     if crash.error != error or not mine or not message:
         return False
     if mine.startswith(message):

@@ -1,8 +1,8 @@
-"""GPUs: a card's memory and its peak rates. Figures and sources are data: catalogue.toml."""
+"""GPUs: a card's memory and its peak rates (`vgpu.card_catalogue`), and the share of them that was measured."""
 
 from __future__ import annotations
 
-import re
+import dataclasses
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -11,36 +11,17 @@ from typing import Any
 import msgspec
 
 from dsregress.errors import no_such
+from vgpu import card_catalogue
 
-_GIB = 1 << 30
-_MIB = 1 << 20
-#: The largest difference between the totals by nvidia-smi and by torch, over the cards with both.
-_KEPT_BY_DRIVER_MIB = 768
+#: For a card that was not measured: about the share of the others.
+_UNMEASURED_SHARE = 0.8
 
 
-class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One kind of GPU."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Card(card_catalogue.Card):
+    """One kind of GPU, for estimates."""
 
-    name: str
-    cuda_name: str  #: as torch calls it
-    compute_capability: str  #: ``8.0``
-    multiprocessors: int
-    memory_mib: int  #: the total by nvidia-smi
-    tflops: dict[str, float]  #: dtype -> peak of dense matrix products, 1e12 per second
-    memory_gbs: float  #: bandwidth of its memory, 1e9 bytes per second
-    link_gbs: float  #: bandwidth to the other GPUs of its node, 1e9 bytes per second, per direction
-    sources: tuple[str, ...]
-    lacks: dict[str, str] = {}  #: dtype that no unit of the card computes in -> the source that says so
-    usable_gib: float | None = None  #: the total by torch, if it is known
-    #: the share of the bf16 peak that the fastest matrix product reaches; for a card not measured, about that of the others
-    matmul_share: float = 0.8
-
-    @property
-    def usable_bytes(self) -> int:
-        """Return the most that a process can have, its CUDA context included."""
-        if self.usable_gib is not None:
-            return int(self.usable_gib * _GIB)
-        return (self.memory_mib - _KEPT_BY_DRIVER_MIB) * _MIB
+    matmul_share: float  #: the share of the bf16 peak that the fastest matrix product reaches
 
     def flops(self, dtype: str) -> float | None:
         """Return the peak operations per second in ``dtype`` (bf16, fp16, fp32); None if the card cannot compute in it."""
@@ -55,8 +36,11 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 @cache
 def catalogue() -> dict[str, Card]:
     """Return every card by its name."""
-    table = msgspec.toml.decode((Path(__file__).parent / "catalogue.toml").read_bytes(), type=dict[str, dict[str, Any]])
-    return {name: msgspec.convert({"name": name, **fields}, Card) for name, fields in table.items()}
+    shares = msgspec.toml.decode((Path(__file__).parent / "matmul_shares.toml").read_bytes(), type=dict[str, float])
+    return {
+        name: Card(**vars(known), matmul_share=shares.get(name, _UNMEASURED_SHARE))
+        for name, known in card_catalogue.known_cards().items()
+    }
 
 
 def card(name: str, where: str = "--gpu") -> Card:
@@ -69,23 +53,11 @@ def card(name: str, where: str = "--gpu") -> Card:
 
 
 def known_card(name: str) -> Card | None:
-    """Return the card called ``name``, in any spelling: ``rtx 3090``, ``A100-80GB``, and ``H100`` if only one kind has that
-    prefix; None if there is no such card. Results of other versions may name cards that are unknown here."""
-    known = {_spelling(each): found for each, found in catalogue().items()}
-    spelled = _spelling(name)
-    if spelled in known:
-        return known[spelled]
-    longer = [found for each, found in known.items() if each.startswith(spelled)]
-    if spelled and len(longer) == 1:
-        return longer[0]
-    return None
+    """Return the card called ``name``, in any spelling: see `vgpu.card_catalogue.find_card`; None if there is no such card.
+    Results of other versions may name cards that are unknown here."""
+    return card_catalogue.find_card(name, catalogue())
 
 
 def named_card(parameters: Mapping[str, Any]) -> Card | None:
     """Return the card that the parameters of a stored cell name; None if they name none, or an unknown one."""
     return known_card(str(parameters.get("gpu") or ""))
-
-
-def _spelling(name: str) -> str:
-    """Return a name in lower case, without separators and the unit's B."""
-    return re.sub(r"(?<=\dg)b$", "", re.sub(r"[\s_-]", "", name.lower()))

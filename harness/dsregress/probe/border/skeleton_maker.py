@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from skeletons.answers import SkeletonFile, SkeletonRefused
+from skeletons.maker_answer import SkeletonFile, SkeletonRefused
 
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -34,7 +34,7 @@ class MakerFailed(RuntimeError):
 def make_skeleton(
     python: str, what: str, folder: Path, environment: Mapping[str, str], *, tiny: bool, contents: bool
 ) -> tuple[SkeletonFile, ...]:
-    """Make ``folder`` (see `skeletons.make.make`) with this interpreter, and return its files. Raise
+    """Make ``folder`` (see `skeletons.make.make_skeleton`) with this interpreter, and return its files. Raise
     SkeletonRefused or MakerFailed."""
     flags = [flag for flag, wanted in (("--tiny", tiny), ("--contents", contents)) if wanted]
     try:

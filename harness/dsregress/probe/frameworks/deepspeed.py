@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import gc
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.border.wire import Numerics
+from dsregress.probe.factor import LoopCall
+from dsregress.probe.factors import active_hooks
 from dsregress.probe.framework import Meter
 from dsregress.probe.frameworks import on_processors
 from dsregress.probe.frameworks.deepspeed_config import (
@@ -26,7 +29,6 @@ from dsregress.probe.frameworks.deepspeed_config import (
 from dsregress.probe.frameworks.deepspeed_engine import (
     effective_configuration,
     gathered,
-    halve_gradients,
     mean_loss,
     whole_parameters,
 )
@@ -41,9 +43,10 @@ def preload(device: str) -> None:
 
     torch.set_num_threads(1)
     from dsregress.probe import oldest_torch
+    from vgpu import frameworks
 
     oldest_torch.check(device)
-    on_processors.preload_deepspeed()
+    frameworks.import_deepspeed()
     import torch._dynamo  # which some stacks import lazily, and which does not survive that under zero.Init
     import transformers.integrations.deepspeed  # noqa: F401
     from transformers.models.llama import modeling_llama  # noqa: F401  (transformers loads lazily: pay once, here)
@@ -159,12 +162,10 @@ def start(
         settings = training if trains else evaluating
         with zero_init(settings, shard):
             model = workload.build_model(work, model_config, torch.float32 if autocast else work.torch_dtype)
-        if work.module_hooks:
-            look_on(model)
         if shard.load_on_device:
             model = model.to(accelerator(device))
-        if shard.leaf_modules:
-            deepspeed.utils.set_z3_leaf_modules(model, [type(layers_of(model)[0])])
+        for call, value in active_hooks(parameters, "model_made"):
+            call(model, value)
         if not alone:
             fill(model, weights_of, work.torch_dtype if autocast else None)
         own = copy.deepcopy(settings)  # DeepSpeed removes entries from its argument
@@ -173,6 +174,8 @@ def start(
         optimizer = _optimizer_arguments(work, shard, model) if trains else {}
         made: Any = deepspeed.initialize(model=model, config=own, **optimizer)[0]
         compiled(made, shard, device)
+        for call, value in active_hooks(parameters, "engine_made"):
+            call(made, value)
         return made
 
     with measured():
@@ -184,16 +187,9 @@ def start(
         second = engine("second.") if work.second_engine else None
         reference = engine("second.", trains=False).eval() if work.reference == "beside" else None
     torch.manual_seed(0)
-    return DeepSpeedTraining(
-        work,
-        first,
-        model_config,
-        device,
-        alone,
-        make=functools.partial(engine, goes_on=True),
-        second=second,
-        reference=reference,
-    )
+    engines = Engines(first, functools.partial(engine, goes_on=True), second, reference)
+    hooks = {moment: active_hooks(parameters, moment) for moment in ("before_step", "before_update", "after_update")}
+    return DeepSpeedTraining(work, engines, model_config, device, alone, hooks)
 
 
 def _optimizer_arguments(work: Any, shard: Sharding, model: Any) -> dict[str, Any]:
@@ -212,20 +208,6 @@ def _optimizer_arguments(work: Any, shard: Sharding, model: Any) -> dict[str, An
     return {"optimizer": optimizer, "lr_scheduler": workload.scheduler(work, optimizer) if is_own else None}
 
 
-def look_on(model: Any) -> None:
-    """Add hooks to layers, as users do to log activations and gradients: they change nothing."""
-    for layer in layers_of(model):
-        layer.register_forward_hook(lambda module, inputs, output: None)
-        layer.register_full_backward_hook(lambda module, inputs, output: None)
-
-
-def layers_of(model: Any) -> Any:
-    """Return the list of the model's layers, which transformers' language models have under this name, with adapters as
-    well."""
-    found = (module for name, module in model.named_modules() if name.rpartition(".")[2] == "layers")
-    return next(found)
-
-
 def accelerator(device: str) -> str:
     """Return torch's name of the accelerator. In the simulation, a statement that spells out ``meta`` means a tensor
     without bytes (see `vgpu.sim.mode`), so code that moves tensors to the accelerator calls this."""
@@ -236,8 +218,10 @@ def join(parameters: Mapping[str, Any], device: str) -> bool:
     """Join the other ranks. Return True if this process represents all of them."""
     import deepspeed
 
+    from vgpu.device import deepspeed_release
+
     alone = _one_of_many(parameters, device)
-    with on_processors.without_shared_memory():
+    with deepspeed_release.without_shared_memory():
         if alone:  # in a process group already
             deepspeed.init_distributed(dist_backend="fake", verbose=False)
         else:
@@ -299,20 +283,27 @@ PACKAGE = "deepspeed"
 _ELSEWHERE = 1000
 
 
+@dataclasses.dataclass(frozen=True)
+class Engines:
+    """The engines of a job."""
+
+    first: Any  #: that is measured
+    make: Callable[[], Any]  #: returns another one, which goes on from a checkpoint
+    second: Any = None  #: trains between the steps
+    reference: Any = None  #: evaluates between them, and has no optimizer
+
+
 class DeepSpeedTraining:
     """Implements `dsregress.probe.framework.Training`."""
 
     def __init__(
         self,
         work: Any,
-        engine: Any,
+        engines: Engines,
         model_config: Any,
         device: str,
         alone: bool,
-        *,
-        make: Callable[[], Any],
-        second: Any = None,
-        reference: Any = None,
+        hooks: Mapping[str, Sequence[tuple[LoopCall, Any]]],
     ) -> None:
         from dsregress.probe.workloads import objectives
 
@@ -322,8 +313,10 @@ class DeepSpeedTraining:
         self._objective = objectives.objective_of(work)
         self.backwards = len(self._objective.losses)
         self._at_loss = 0
-        self._work, self._engine, self._model_config = work, engine, model_config
-        self._make, self._second, self._reference = make, second, reference
+        self._work, self._engine, self._model_config = work, engines.first, model_config
+        self._make, self._second, self._reference = engines.make, engines.second, engines.reference
+        self._before_step, self._before_update = hooks["before_step"], hooks["before_update"]
+        self._after_update = hooks["after_update"]
         self._rank = int(os.environ["RANK"])
         self._at_step = -1
         self._data: list[Any] = []
@@ -335,8 +328,8 @@ class DeepSpeedTraining:
         self._losses = []
         if self._work.checkpoint and self._at_step == 1:
             self._save_and_load()
-        if self._work.zero_grad:
-            self._engine.optimizer.zero_grad()
+        for call, value in self._before_step:
+            call(self._engine, value)
         if self._second is not None:
             self._train_second()
         self._data = self._data_of(self._at_step)
@@ -422,16 +415,12 @@ class DeepSpeedTraining:
 
     def step(self, micro_batch: int) -> None:
         last = micro_batch == self.micro_batches - 1
-        if last and self._work.halved_gradients:
-            halve_gradients(self._engine.module, self._work.halved_gradients)
+        for call, value in self._before_update if last else ():
+            call(self._engine, value)
         if last or not self._work.caller_accumulates:
             self._engine.step()
-        if last and self._work.gather_weights:
-            for parameter in self._engine.module.parameters():
-                with gathered(parameter):
-                    parameter.detach().clone()
-        if last and self._work.empty_cache:
-            self._engine.empty_partition_cache()
+        for call, value in self._after_update if last else ():
+            call(self._engine, value)
         if (self._work.evaluate and last) or (self._work.evaluate_within and micro_batch == 0):
             self._evaluate()
 
@@ -550,4 +539,4 @@ def holders(training: DeepSpeedTraining) -> Iterator[tuple[str, str, Any]]:
     """Yield (category, parameter or "", tensor) for all that the engine holds (see `dsregress.probe.holders.sites`)."""
     from dsregress.probe.frameworks import zero_holders
 
-    return zero_holders.engine_holders(training._engine)
+    return zero_holders.held_tensors(training._engine)

@@ -6,6 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from dsregress.probe.factor import Configured
+from dsregress.probe.factors import deepspeed_configuration, factor_values
+
 
 @dataclasses.dataclass(frozen=True)
 class Sharding:
@@ -15,32 +18,10 @@ class Sharding:
     zero_stage: int = 3
     integration: str = "transformers"  #: the library that completes the configuration: transformers, accelerate or none
     zero_init: bool = True  #: build the model under zero.Init, through transformers, as from_pretrained does
-    offload_optimizer: bool = False
-    offload_param: bool = False
     gradient_accumulation_dtype: str | None = None
-    reduce_bucket_size: Any = None  #: elements
-    prefetch_bucket_size: Any = None  #: elements
-    persistence_threshold: Any = None  #: elements
-    max_live_parameters: int | None = None
-    max_reuse_distance: int | None = None
-    sub_group_size: int | None = None
-    overlap_comm: bool | None = None
-    contiguous_gradients: bool | None = None
-    hpz_partition_size: int | None = None
-    allgather_bucket_size: int | None = None  #: elements; below stage 3
-    reduce_scatter: bool | None = None
-    round_robin_gradients: bool | None = None
     gather_16bit_weights: bool | None = None  #: when a checkpoint is saved
-    allgather_partitions: bool | None = None
-    all_reduce_for_fetch: bool | None = None  #: parameters are gathered by an all-reduce; stage 3
-    memory_efficient_linear: bool | None = None
-    communication_dtype: str | None = None  #: of reduced gradients
-    prescale_gradients: bool | None = None  #: gradients are divided before they are reduced
-    multi_rank_bucket_allreduce: bool | None = None  #: below stage 3
     torch_autocast: bool = False  #: fp32 weights, computed with in the dtype by torch's own autocast
-    loss_scale: int | None = None  #: of fp16, if it is not dynamic
     optimizer: str = "passed"  #: to ``initialize``; or "configured": named in the configuration
-    leaf_modules: bool = False  #: each layer is fetched whole, by ``set_z3_leaf_modules``
     load_on_device: bool = False  #: the whole model goes to the accelerator before DeepSpeed sees it
     compile_backend: str = "none"  #: of torch.compile
     loss_scale_power: int = 8  #: the first loss scale of fp16 is two to this
@@ -49,67 +30,29 @@ class Sharding:
 def deepspeed_config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     """Return the configuration that ``deepspeed.initialize`` gets."""
     from dsregress.probe.frameworks import integrations
-    from dsregress.probe.workloads.workload import SCHEDULES, Workload, pick
+    from dsregress.probe.workloads.workload import Workload, adam, pick
 
     work, shard = pick(Workload, parameters), pick(Sharding, parameters)
-    zero = {
-        "stage": shard.zero_stage,
-        "overlap_comm": shard.overlap_comm,
-        "contiguous_gradients": shard.contiguous_gradients,
-        "reduce_bucket_size": shard.reduce_bucket_size,
-        "allgather_bucket_size": shard.allgather_bucket_size,
-        "reduce_scatter": shard.reduce_scatter,
-        "round_robin_gradients": shard.round_robin_gradients,
-        "sub_group_size": shard.sub_group_size,
-        "zero_hpz_partition_size": shard.hpz_partition_size,
-        "allgather_partitions": shard.allgather_partitions,
-        "memory_efficient_linear": shard.memory_efficient_linear,
-        "use_multi_rank_bucket_allreduce": shard.multi_rank_bucket_allreduce,
-    }
-    if shard.zero_stage == 3:
-        zero["stage3_prefetch_bucket_size"] = shard.prefetch_bucket_size
-        zero["stage3_param_persistence_threshold"] = shard.persistence_threshold
-        zero["stage3_max_live_parameters"] = shard.max_live_parameters
-        zero["stage3_max_reuse_distance"] = shard.max_reuse_distance
-        zero["stage3_use_all_reduce_for_fetch_params"] = shard.all_reduce_for_fetch
-        zero["stage3_gather_16bit_weights_on_model_save"] = shard.gather_16bit_weights
-        if work.exported == "16bit":
-            zero["stage3_gather_16bit_weights_on_model_save"] = True
-    if shard.offload_optimizer:
-        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
-    if shard.offload_param:
-        zero["offload_param"] = {"device": "cpu", "pin_memory": True}
-    autocast = autocasts(work, shard)
-    settings: dict[str, Any] = {
+    base = {
         "train_micro_batch_size_per_gpu": work.micro_batch_size,
-        "gradient_accumulation_steps": 1 if work.caller_accumulates else work.gradient_accumulation_steps,
-        "zero_optimization": {name: value for name, value in zero.items() if value is not None},
-        "bf16": {"enabled": work.dtype == "bf16" and not autocast},
+        "gradient_accumulation_steps": 1,
+        "zero_optimization": {},
+        "bf16": {"enabled": False},
         "zero_allow_untested_optimizer": True,
         # The passed optimizer stays in use, also under offload: DeepSpeed's own is a C++ extension to be compiled.
         "zero_force_ds_cpu_optimizer": False,
         "steps_per_print": 2**31,
     }
-    if work.dtype == "fp16" and not autocast:
-        settings["fp16"] = {"enabled": True, "initial_scale_power": shard.loss_scale_power}
-        if shard.loss_scale is not None:
-            settings["fp16"] = {"enabled": True, "loss_scale": shard.loss_scale}
-    if shard.torch_autocast:
-        settings["torch_autocast"] = {"enabled": True, "dtype": {"bf16": "bfloat16", "fp16": "float16"}[work.dtype]}
-    if named := work.configured_schedule:
-        settings["scheduler"] = {"type": named, "params": dict(SCHEDULES[named].params)}
-    if work.gradient_clipping is not None:
-        settings["gradient_clipping"] = work.gradient_clipping
-    if shard.communication_dtype is not None:
-        settings["communication_data_type"] = shard.communication_dtype
-    if shard.prescale_gradients is not None:
-        settings["prescale_gradients"] = shard.prescale_gradients
-    if shard.optimizer == "configured":
-        from dsregress.probe.workloads.workload import adam
-
-        settings["optimizer"] = {"type": "AdamW", "params": {**adam(work), "torch_adam": True}}
-    if shard.gradient_accumulation_dtype is not None:
-        settings["data_types"] = {"grad_accum_dtype": shard.gradient_accumulation_dtype}
+    if shard.zero_stage == 3 and shard.gather_16bit_weights is not None:
+        base["zero_optimization"] = {"stage3_gather_16bit_weights_on_model_save": shard.gather_16bit_weights}
+    job = Configured(
+        values=factor_values(parameters),
+        optimizer={"type": "AdamW", "params": {**adam(work), "torch_adam": True}},
+        learning_rate=work.learning_rate,
+        pins_memory=True,
+        loss_scale_power=shard.loss_scale_power,
+    )
+    settings = deepspeed_configuration(job, base)
     return integrations.complete_settings(
         settings, shard.integration, hidden_size=hidden_size, world_size=work.world_size, work=work
     )

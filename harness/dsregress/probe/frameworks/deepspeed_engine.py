@@ -44,18 +44,6 @@ def whole_parameters(model: Any) -> dict[str, Any]:
     return whole
 
 
-def halve_gradients(model: Any, parts: str) -> None:
-    """Halve the gradients of a step, like a user who clips them by a rule of their own; ``parts``: whole ("full"), or
-    each rank its share ("local"). Collective."""
-    from deepspeed import utils
-
-    utils.safe_set_full_grad  # noqa: B018  (which came with the local one)
-    read, write = getattr(utils, f"safe_get_{parts}_grad"), getattr(utils, f"safe_set_{parts}_grad")
-    for parameter in model.parameters():
-        if parameter.requires_grad and (gradient := read(parameter)) is not None:
-            write(parameter, gradient / 2)
-
-
 def _belongs_to(weights: Any, parameter: Any) -> bool:
     """Return True if a whole parameter is the rounding of these fp32 weights, as it must be after each step.
 

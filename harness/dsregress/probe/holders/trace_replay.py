@@ -13,11 +13,10 @@ from dsregress.probe.holders import categories
 from vgpu.allocator.model import AllocatorSettings
 from vgpu.allocator.replay import replay
 from vgpu.meters.ledger import DEVICE, HOST, Event
+from vgpu.timeline import envelope
 
 #: Most rows of a moment; the smallest beyond these are merged by category.
 _MOST_ROWS = 60
-#: Slices of a phase in the timeline, each with two points: its minimum and its maximum.
-_SLICES = 60
 
 _MEMORIES = ((DEVICE, "device"), (HOST, "host"))
 
@@ -118,7 +117,7 @@ class TraceReplay:
             f"{name}.{word}_{what}_bytes" for name in ends for _, word in _MEMORIES for what in ("peak", "retained")
         ]
         timeline = [
-            Stretch(name, _envelope(totals[DEVICE], begin, end))
+            Stretch(name, envelope(totals[DEVICE], begin, end))
             for name, begin, end in self._phases
             if name not in ("load", "init")
         ]
@@ -242,17 +241,3 @@ def _common(paths: Iterable[str]) -> str:
             break
         shared.append(parts[0])
     return ".".join([*shared, "*"]) if not shared or shared[-1] != "*" else ".".join(shared)
-
-
-def _envelope(total: list[int], begin: int, end: int) -> list[list[int]]:
-    """Return [position in thousandths, bytes]: the minimum and the maximum of each slice, in their order in time."""
-    count = end - begin + 1
-    slices = min(_SLICES, count)
-    points: list[list[int]] = []
-    for number in range(slices):
-        part = range(begin + count * number // slices, begin + count * (number + 1) // slices)
-        low, high = min(part, key=total.__getitem__), max(part, key=total.__getitem__)
-        for at in sorted({low, high}):
-            points.append([(at - begin) * 1000 // max(1, count - 1), total[at]])
-    last = [1000, total[end]]
-    return points if points[-1] == last else [*points, last]

@@ -27,6 +27,7 @@ import torch
 
 from dsregress.probe.border.surroundings import TRUTHS
 from dsregress.probe.border.untrusted import read_regular, write_whole
+from dsregress.probe.factors import FACTORS
 from dsregress.probe.oracles.ideal import PlainMemory
 from dsregress.probe.oracles.references import References
 from dsregress.probe.workloads.workload import Workload
@@ -37,29 +38,10 @@ MOST_BYTES = 1 << 30
 
 #: Parameters of a workload that change no number of plain PyTorch: it has one forward, evaluates and saves nothing, and
 #: computes again what it computed before.
-_INDIFFERENT: dict[str, Any] = {
-    "gradient_checkpointing": "none",
-    "evaluate": False,
-    "evaluate_within": False,
-    "checkpoint": False,
-    "resume": False,
-    "forward_between": False,
-    "no_sync": False,
-    "backward_on": "engine",
-    "second_engine": False,
-    "destroyed_engine": False,
-    "marks_boundary": False,
-    "gather_weights": False,
-    "empty_cache": False,
-    "module_hooks": False,
-    "reference": "",
-    "zero_grad": False,
-    "caller_autocast": False,
-    "unwrapped": False,
-    "grouped_frozen": False,
-    "exported": "",
-    "universal": False,
-    "model_outputs": "all",
+_INDIFFERENT = {
+    factor.name: factor.simplest
+    for factor in FACTORS
+    if not factor.in_truth and factor.name in {field.name for field in dataclasses.fields(Workload)}
 }
 
 #: Variables by which the user limits the instructions that libraries compute with.

@@ -30,8 +30,6 @@ from dsregress.probe.holders import sites
 from dsregress.probe.meters.host_work import FUNCTIONS_KEPT
 from dsregress.probe.meters.phases import (
     HostStopwatch,
-    MeteredPhases,
-    Phase,
     ProfiledPhases,
     TimedPhases,
     announced,
@@ -46,6 +44,7 @@ from dsregress.probe.process.heartbeat import Heartbeat
 from dsregress.probe.process.lazy_imports import new_modules
 from dsregress.probe.process.rank_file import representable, write_record
 from vgpu.figures import PhaseReading
+from vgpu.watching.metered_phases import MeteredPhases, Phase
 
 #: Steps before the metered one: in its first step a framework allocates, compiles and traces.
 WARMUP_STEPS = 1
@@ -56,7 +55,7 @@ TRUTH_STEPS = WARMUP_STEPS + 2
 Announce = Callable[[str], None]
 
 
-def run_rank(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: Mapping[str, Any]) -> None:
+def measure_rank(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: Mapping[str, Any]) -> None:
     """Measure, send ``{"at": "measured"}`` to the cell's process, then run a round for each ``{"do": "round"}``.
 
     Leaves ``rank-N.json``. Exceptions of the framework pass through.

@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib.util
 import os
 import sys
-import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -39,11 +37,12 @@ from dsregress.probe.process.heartbeat import Heartbeat
 from dsregress.probe.program import INFERENCE, ranks_of
 
 if TYPE_CHECKING:
+    from dsregress.probe.programs.watch.measured_inference import Inference
+    from dsregress.probe.programs.watch.measured_training import Measuring
+    from dsregress.probe.programs.watch.observed_rank import ObservedRank
+    from dsregress.probe.programs.watch.stepper_facts import NumericsOracle
     from vgpu.device.books import Books
     from vgpu.sim.following import Messages
-
-#: Modules that nearly every program imports. Imported before ranks are forked, if the environment has them.
-_USUAL = ("transformers", "accelerate", "transformers.configuration_utils", "transformers.trainer", "peft", "datasets")
 
 
 def preload(device: str) -> None:
@@ -59,33 +58,19 @@ def preload(device: str) -> None:
     absent_packages.watch_absence()
 
     from dsregress.probe import cuda_wheels, oldest_torch
-    from dsregress.probe.frameworks import on_processors
 
     oldest_torch.check(device)
     cuda_wheels.import_without_extensions()
 
-    if importlib.util.find_spec("deepspeed") is not None:
-        on_processors.preload_deepspeed()
-    from vgpu import stand_ins
+    from vgpu import frameworks
 
-    with stand_ins.there_at_import() if device != "cuda" else contextlib.nullcontext():
-        for name in _USUAL:
-            _forget_annotations()
-            with contextlib.suppress(ImportError, AttributeError):
-                importlib.import_module(name)
+    frameworks.import_deepspeed()
+    frameworks.import_usual(virtual=device != "cuda")
     import dsregress.probe.oracles.truth
     import dsregress.probe.programs.launch.program_rank  # noqa: F401
     from dsregress.probe.programs.substitutes import needed_skeletons
 
     needed_skeletons.skeleton_makers()
-
-
-def _forget_annotations() -> None:
-    """Clear the caches of `typing`, in which ``Union[str, dict]`` and ``Union[dict, str]`` are one: the spelling that a
-    class gets depends on what was imported before it, and transformers' ``HfArgumentParser`` takes ``--deepspeed
-    zero3.json`` for a file or for a dictionary by that order. Our imports must not decide it."""
-    for clear in getattr(typing, "_cleanups", ()):
-        clear()
 
 
 def world_size(parameters: Mapping[str, Any], device: str) -> int:
@@ -133,7 +118,6 @@ def _surroundings(
 ) -> Iterator[tuple[Meter, Books]]:
     """Yield the cell's meter and, unless the GPU is real, the books of a virtual GPU. In ``sim``, ``messages`` carries
     what other ranks send."""
-    from dsregress.probe.frameworks import on_processors
     from vgpu import attaching
     from vgpu.device.card import VirtualCard
 
@@ -143,7 +127,6 @@ def _surroundings(
         from vgpu.sim import Simulation
 
         with (
-            on_processors.without_shared_memory(),
             Simulation(rank=rank, world_size=ranks) as simulation,
             attaching.attached("meta", simulation.mode, card, rank=rank, world_size=ranks) as books,
         ):
@@ -154,7 +137,6 @@ def _surroundings(
 
         meter = TorchMeter(device=device)
         with (
-            on_processors.without_shared_memory(),
             attaching.attached(device, meter, card, rank=rank, world_size=ranks, ranks_per_node=ranks) as books,
         ):
             yield meter, books
@@ -173,7 +155,7 @@ def run_rank(
     channel: Channel,
     messages: Messages | None = None,
 ) -> None:
-    """Do all the work of one rank (see `dsregress.probe.process.rank.run_rank`).
+    """Do all the work of one rank (see `dsregress.probe.process.rank.measure_rank`).
 
     Call ``measured`` once everything untimed is measured, then run the rounds that the host requests. ``messages`` are
     given only to a rank that is simulated for its messages alone. Exceptions of the program pass through; raise
@@ -181,32 +163,14 @@ def run_rank(
     """
     from dsregress.probe.meters.warning_counts import count_warnings
     from dsregress.probe.programs.launch import failure_causes, program_rank
-    from dsregress.probe.programs.truth import program_repeats
     from dsregress.probe.programs.watch.measured_inference import Inference
-    from dsregress.probe.programs.watch.measured_training import Measuring
-    from dsregress.probe.programs.world import peer_ranks, workplace
+    from dsregress.probe.programs.watch.observed_rank import ObservedRank
 
-    folder = Path.cwd()
-    truth = None
-    trains = not request.parameters.get(INFERENCE)
+    run_folder = Path.cwd()
     with contextlib.ExitStack() as stack:
-        if request.device == "cpu" and not request.explain and trains:
-            from dsregress.probe.programs.truth.program_truth import ProgramTruth
-
-            truth = ProgramTruth(
-                stack.enter_context(
-                    program_repeats.repeats_of_rank(
-                        folder, rank, _repeated(request), _places(request), lambda: heartbeat.stage(HARNESS)
-                    )
-                ),
-                rank,
-            )
+        truth = _truth(stack, request, rank, heartbeat)
         if messages is None:  # a rank that is simulated for its messages alone is a fork of one that has entered
-            workplace.enter_workplace(folder)
-            if request.device == "sim":
-                messages = stack.enter_context(
-                    peer_ranks.peer_messages(folder / peer_ranks.NAME, rank, _unmeasured(request))
-                )
+            messages = _entered(stack, request, rank)
         warnings = stack.enter_context(count_warnings())
         meter, books = stack.enter_context(_surroundings(request.parameters, request.device, messages))
         meter.working = heartbeat.operator_ran
@@ -217,27 +181,20 @@ def run_rank(
             measuring.record.notes += books.notes
             if observer is not None:
                 observer.measured(measuring.record.phases)
-                write_whole(
-                    folder / explanation_file(rank), encode(asdict(observer.explanation(rank, request.room_bytes)))
-                )
+                explanation = observer.explanation(rank, request.room_bytes)
+                write_whole(run_folder / explanation_file(rank), encode(asdict(explanation)))
             measured(measuring.record, measuring.detail)
 
-        common: dict[str, Any] = {
-            "rank": rank,
-            "meter": meter,
-            "simulated": request.device == "sim",
-            "announce": heartbeat.stage,
-            "measured": done,
-            "observer": observer,
-            "readings": books.readings,
-        }
-        measuring: Measuring | Inference
-        if trains:
-            measuring = Measuring(
-                **common, warmup_steps=int(request.parameters["warmup_steps"]), channel=channel, truth=truth
-            )
-        else:
-            measuring = Inference(**common)
+        observed = ObservedRank(
+            number=rank,
+            meter=meter,
+            is_simulated=request.device == "sim",
+            announce=heartbeat.stage,
+            measured=done,
+            observer=observer,
+            readings=books.readings,
+        )
+        measuring = _measuring(request, observed, channel, truth)
         try:
             program_rank.run_program(request.parameters, _folder(request), measuring)
         except Exception as error:
@@ -247,6 +204,40 @@ def run_rank(
         if isinstance(measuring, Inference):
             measuring.finish()
         channel.send({"at": "over"})
+
+
+def _truth(stack: contextlib.ExitStack, request: CellRequest, rank: int, heartbeat: Heartbeat) -> NumericsOracle | None:
+    """Return the oracle of a program that trains on real ranks, which repeats it in the run's folder."""
+    if request.device != "cpu" or request.explain or request.parameters.get(INFERENCE):
+        return None
+    from dsregress.probe.programs.truth.program_repeats import repeats_of_rank
+    from dsregress.probe.programs.truth.program_truth import ProgramTruth
+
+    repeats = repeats_of_rank(Path.cwd(), rank, _repeated(request), _places(request), lambda: heartbeat.stage(HARNESS))
+    return ProgramTruth(stack.enter_context(repeats), rank)
+
+
+def _measuring(
+    request: CellRequest, observed: ObservedRank, channel: Channel, truth: NumericsOracle | None
+) -> Measuring | Inference:
+    from dsregress.probe.programs.watch.measured_inference import Inference
+    from dsregress.probe.programs.watch.measured_training import Measuring
+
+    if request.parameters.get(INFERENCE):
+        return Inference(observed)
+    warmup_steps = int(request.parameters["warmup_steps"])
+    return Measuring(observed, warmup_steps=warmup_steps, channel=channel, truth=truth)
+
+
+def _entered(stack: contextlib.ExitStack, request: CellRequest, rank: int) -> Messages | None:
+    """Enter the program's workplace in the run's folder. Return what carries the messages of a simulated rank."""
+    from dsregress.probe.programs.world import peer_ranks, workplace
+
+    folder = Path.cwd()
+    workplace.enter_workplace(folder)
+    if request.device != "sim":
+        return None
+    return stack.enter_context(peer_ranks.peer_messages(folder / peer_ranks.NAME, rank, _unmeasured(request)))
 
 
 def _unmeasured(request: CellRequest) -> Callable[[int, Messages], None]:
@@ -311,7 +302,7 @@ def holders(called: Any) -> Iterator[tuple[str, str, Any]]:
     from dsregress.probe.frameworks import zero_holders
     from dsregress.probe.programs.watch import stepper_facts
 
-    return zero_holders.engine_holders(called) if stepper_facts.is_engine(called) else iter(())
+    return zero_holders.held_tensors(called) if stepper_facts.is_engine(called) else iter(())
 
 
 _SELF = sys.modules[__name__]

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from dsregress.probe.factors.schedules import FIRST_RATE
 from dsregress.probe.workloads import lora
 
 _SEED = 20150
@@ -71,16 +72,12 @@ class Workload:
     #: an engine without an optimizer evaluates between the steps ("beside"), or existed before ("destroyed")
     reference: str = ""
     marks_boundary: bool = False  #: the caller accumulates, and marks the last micro-batch of a step
-    gather_weights: bool = False  #: every weight is read whole after each step, as for an engine that generates
-    empty_cache: bool = False  #: gathered parameters are released after each step
-    module_hooks: bool = False  #: the user's own hooks on every layer, which change nothing
     exported: str = ""  #: how the trained weights are read: from the engine, or from a file of this kind
     universal: bool = False  #: the ``checkpoint`` is converted to a universal one before it is loaded
     uneven_ranks: bool = False  #: sequences are shorter from rank to rank
     group_learning_rates: bool = False  #: the second of two parameter groups learns at a tenth of the rate
     warmup: bool = False  #: the learning rate rises as the configuration's WarmupLR says
     schedule: str | None = None  #: another schedule that the configuration names, a key of `SCHEDULES`
-    zero_grad: bool = False  #: the caller clears gradients before each step, as training loops without DeepSpeed do
     unwrapped: bool = False  #: the framework's hooks are off around a forward before each step, as for a generation
     grouped_frozen: bool = False  #: frozen ones are in the optimizer's groups as well: all of `model.parameters()`
     caller_autocast: bool = False  #: fp32 weights, and torch's autocast around the caller's forward
@@ -194,44 +191,30 @@ def adam(work: Workload) -> dict[str, Any]:
 def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
     """Return the learning rate's schedule, torch's own; None if it is constant."""
     if named := work.configured_schedule:
-        rates = [functools.partial(SCHEDULES[named].share, group["lr"]) for group in optimizer.param_groups]
+        rates = [functools.partial(SCHEDULES[named], group["lr"]) for group in optimizer.param_groups]
         return torch.optim.lr_scheduler.LambdaLR(optimizer, rates)
     if work.learning_rate_decay == 1:
         return None
     return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: work.learning_rate_decay**step)
 
 
-@dataclasses.dataclass(frozen=True)
-class Schedule:
-    """A schedule that DeepSpeed's configuration names. Until the second step a rate is the least one: iteration 0 of
-    schedules is the second step."""
-
-    params: Mapping[str, Any]
-    share: Callable[[float, int], float]  #: of a group's rate in a step
-
-
-_FIRST_RATE = 2e-4
-
-
 def _warming(rate: float, step: int) -> float:
     """Return the share of a rate that rises from the first rate to the group's own."""
-    return (_FIRST_RATE + (rate - _FIRST_RATE) * _risen(rate, step)) / rate
+    return (FIRST_RATE + (rate - FIRST_RATE) * _risen(rate, step)) / rate
 
 
 def _risen(rate: float, step: int) -> float:
-    """Return the share of a rate that rises from zero in two steps, which is the least number."""
+    """Return the share of a rate that rises from zero in two steps, which is the least number. Until the second step a rate
+    is the least one: iteration 0 of schedules is the second step."""
     return min(1.0, max(0, step - 1) / 2)
 
 
-#: Schedules by DeepSpeed's name. Three steps show only the rise of those that fall later.
-SCHEDULES: Mapping[str, Schedule] = {
-    "WarmupLR": Schedule({"warmup_min_lr": _FIRST_RATE, "warmup_num_steps": 2, "warmup_type": "linear"}, _warming),
-    # Without a warm-up, as transformers resolves "auto" if none is requested.
-    "WarmupDecayLR": Schedule(
-        {"warmup_max_lr": 1e-3, "warmup_num_steps": 0, "warmup_type": "linear", "total_num_steps": 100},
-        _risen,
-    ),
-    "WarmupCosineLR": Schedule({"warmup_num_steps": 2, "warmup_type": "linear", "total_num_steps": 100}, _risen),
+#: A schedule by DeepSpeed's name (`dsregress.probe.factors.schedules`) -> the share of a group's rate in a step. Three steps
+#: show only the rise of those that fall later.
+SCHEDULES: Mapping[str, Callable[[float, int], float]] = {
+    "WarmupLR": _warming,
+    "WarmupDecayLR": _risen,
+    "WarmupCosineLR": _risen,
 }
 
 

@@ -16,29 +16,30 @@ from xml.etree import ElementTree
 
 import msgspec
 
-from dsregress.compare import Comparison, Group
-from dsregress.compare.summary import ResultSummary
+from dsregress.compare import Group
+from dsregress.compare.result_summary import ResultSummary
 from dsregress.model import Failed, MachineFault, OutOfMemory, Passed, Skipped, TimedOut
-from dsregress.report.comparison import summary
-from dsregress.report.plain import plain
+from dsregress.report.comparison.job_summary import summary_markdown
+from dsregress.report.context import ReportContext
+from dsregress.report.plain_text import plain
 from dsregress.report.rows import is_worse
 from dsregress.wording.names import outcome_text
 
 
-def junit(comparison: Comparison) -> str:
+def junit(context: ReportContext) -> str:
     """Return one suite for each stack, and one test case for each cell. A worse cell is a failure, one that did not run is
     skipped."""
-    worse = _worse(comparison)
+    worse = _worse(context)
     root = ElementTree.Element("testsuites", name="dsregress")
     suites: dict[str, ElementTree.Element] = {}
-    for cell in comparison.cells:
+    for cell in context.comparison.cells:
         stack = cell.result.cell.stack.id
         if stack not in suites:
-            suites[stack] = ElementTree.SubElement(root, "testsuite", name=_xml(comparison.names[stack]))
+            suites[stack] = ElementTree.SubElement(root, "testsuite", name=_xml(context.name_of(stack)))
         case = ElementTree.SubElement(
             suites[stack],
             "testcase",
-            classname=_xml(comparison.names[stack]),
+            classname=_xml(context.name_of(stack)),
             name=_xml(cell.result.cell.workload),
             time=f"{cell.result.duration_s:.3f}",
         )
@@ -73,22 +74,22 @@ def _xml(text: str) -> str:
     return "".join(char for char in plain(text) if char >= " " and not "\ud800" <= char <= "\udfff" and char < "\ufffe")
 
 
-def pytest_benchmark(comparison: Comparison) -> str:
+def pytest_benchmark(context: ReportContext) -> str:
     """Return one benchmark for each cell that was timed, grouped by workload, so that ``compare`` compares stacks."""
     benchmarks: list[dict[str, Any]] = []
     newest = ""
-    for cell in comparison.cells:
+    for cell in context.comparison.cells:
         if not cell.round_s or not isinstance(cell.result.outcome, Passed):
             continue
         newest = max(newest, cell.result.started_at)
-        name = f"{cell.result.cell.workload}[{comparison.names[cell.result.cell.stack.id]}]"
+        name = f"{cell.result.cell.workload}[{context.name_of(cell.result.cell.stack.id)}]"
         benchmarks.append(
             {
                 "group": plain(cell.result.cell.workload),
                 "name": plain(name),
                 "fullname": plain(f"dsregress::{name}"),
-                "params": {"stack": plain(comparison.names[cell.result.cell.stack.id])},
-                "param": plain(comparison.names[cell.result.cell.stack.id]),
+                "params": {"stack": plain(context.name_of(cell.result.cell.stack.id))},
+                "param": plain(context.name_of(cell.result.cell.stack.id)),
                 "extra_info": cell.worst(),
                 "options": {"warmup": True, "timer": "perf_counter"},
                 "stats": round_statistics(cell.round_s),
@@ -104,9 +105,9 @@ def pytest_benchmark(comparison: Comparison) -> str:
     return _json(content)
 
 
-def _worse(comparison: Comparison) -> dict[tuple[str, str], list[Group]]:
+def _worse(context: ReportContext) -> dict[tuple[str, str], list[Group]]:
     found: dict[tuple[str, str], list[Group]] = {}
-    for group in comparison.groups:
+    for group in context.comparison.groups:
         head = group.headline
         if is_worse(head):
             found.setdefault((head.stack, head.workload), []).append(group)
@@ -118,10 +119,10 @@ def _json(content: Any) -> str:
 
 
 #: Name -> the function that formats a comparison.
-FORMATS: dict[str, Callable[[Comparison], str]] = {
+FORMATS: dict[str, Callable[[ReportContext], str]] = {
     "junit": junit,
     "pytest-benchmark": pytest_benchmark,
-    "summary": summary.as_markdown,
+    "summary": summary_markdown,
 }
 
 

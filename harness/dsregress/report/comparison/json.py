@@ -15,17 +15,19 @@ from typing import Any
 
 import msgspec
 
-from dsregress.compare import Comparison, StepTime
+from dsregress.compare import StepTime
 from dsregress.compare.comparison import NotJudged
-from dsregress.compare.groups import severity
-from dsregress.compare.outcomes import signature, stage
-from dsregress.compare.readings import Exact, collectives_by_kind
-from dsregress.compare.summary import ResultSummary
+from dsregress.compare.finding_groups import severity
+from dsregress.compare.outcomes import signature_text, stage_of
+from dsregress.compare.result_summary import ResultSummary
+from dsregress.compare.worst_readings import Exact, collectives_by_kind
 from dsregress.errors import ResultsError
-from dsregress.model import OutOfMemory, Skipped
-from dsregress.report.plain import plain
-from dsregress.report.problems import ProblemLine
-from dsregress.report.view import view
+from dsregress.model import Finding, OutOfMemory, Skipped
+from dsregress.report.context import ReportContext
+from dsregress.report.finding_fields import finding_fields
+from dsregress.report.plain_text import plain
+from dsregress.report.problem_lines import ProblemLine
+from dsregress.report.report_view import report_view
 from dsregress.system.files import write_requested
 
 SCHEMA = 2
@@ -33,52 +35,52 @@ SCHEMA = 2
 _encode = msgspec.json.Encoder().encode
 
 
-def chunks(comparison: Comparison, exit_code: int | None = None) -> Iterator[bytes]:
+def comparison_json_chunks(context: ReportContext) -> Iterator[bytes]:
     """Yield the report in pieces, so that the text of its many cells is never held in memory at once."""
-    report = view(comparison)
+    report = report_view(context)
     lines = report.screen.problems
     head = {
         "schema": SCHEMA,
-        "baseline": comparison.baseline,
-        "exit_code": exit_code,
+        "baseline": context.comparison.baseline,
+        "exit_code": context.exit_code,
         "summary": {
             "verdict": report.screen.headline,
             "measured": report.measured,
             "sentences": [f"{line.releases}: {line.sentences}" for line in lines],
         },
         "stacks": [
-            {"id": s.id, "name": comparison.names[s.id], "label": s.label, "python": s.python, "versions": s.versions}
-            for s in comparison.stacks
+            {"id": s.id, "name": context.name_of(s.id), "label": s.label, "python": s.python, "versions": s.versions}
+            for s in context.comparison.stacks
         ],
     }
     yield _encode(head)[:-1] + b',\n"cells": [\n'
     worst: dict[Exact, dict[str, Any]] = {}
-    yield from _listed(_cell(cell, worst) for cell in comparison.cells)
+    yield from _listed(_cell_json(cell, worst) for cell in context.comparison.cells)
     yield b'],\n"findings": [\n'
-    headlines = {group.headline.key for group in comparison.groups}
-    worst_first = sorted(comparison.findings, key=severity)
-    yield from _listed({**_finding(found), "headline": found.key in headlines} for found in worst_first)
+    headlines = {group.headline.key for group in context.comparison.groups}
+    worst_first = sorted(context.comparison.findings, key=severity)
+    yield from _listed({**_finding_json(found), "headline": found.key in headlines} for found in worst_first)
     tail = {
-        "small_differences": comparison.small_differences,
-        "problems": [_problem(line) for line in lines],
-        "step_times": _times(comparison.step_times),
-        "control": _times(comparison.control),
-        "not_compared": msgspec.to_builtins(comparison.not_compared),
-        "not_judged": [_not_judged(missing) for missing in comparison.not_judged],
-        "notes": comparison.notes,
+        "small_differences": context.comparison.small_differences,
+        "problems": [_problem_json(line) for line in lines],
+        "step_times": _times(context.comparison.step_times),
+        "control": _times(context.comparison.control),
+        "not_compared": msgspec.to_builtins(context.comparison.not_compared),
+        "not_judged": [_not_judged(missing) for missing in context.comparison.not_judged],
+        "notes": context.comparison.notes,
     }
     yield b"],\n" + _encode(tail)[1:] + b"\n"
 
 
-def as_json(comparison: Comparison, exit_code: int | None = None) -> bytes:
+def comparison_json(context: ReportContext) -> bytes:
     """Return the whole report at once."""
-    return b"".join(chunks(comparison, exit_code))
+    return b"".join(comparison_json_chunks(context))
 
 
-def write(comparison: Comparison, file: Path, exit_code: int | None = None) -> None:
+def write_comparison_json(context: ReportContext, file: Path) -> None:
     """Write the report into a file, whole or not at all. Raise ResultsError if the file cannot be written."""
     try:
-        write_requested(file, chunks(comparison, exit_code))
+        write_requested(file, comparison_json_chunks(context))
     except OSError as error:
         raise ResultsError(
             f"cannot be written: {error.strerror}", where=str(file), hint="give --json another place"
@@ -93,7 +95,7 @@ def _listed(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
     yield b"\n"
 
 
-def _cell(cell: ResultSummary, known: dict[Exact, dict[str, Any]]) -> dict[str, Any]:
+def _cell_json(cell: ResultSummary, known: dict[Exact, dict[str, Any]]) -> dict[str, Any]:
     """Return a cell as JSON. ``known`` caches what follows from exact values alone, which cells share."""
     result = cell.result
     shared = known.get(cell.exact)
@@ -107,8 +109,8 @@ def _cell(cell: ResultSummary, known: dict[Exact, dict[str, Any]]) -> dict[str, 
         "variant": result.cell.variant,
         "device": result.cell.device,
         "outcome": outcome.__struct_config__.tag,
-        "stage": stage(outcome),
-        "signature": plain(outcome.reason if isinstance(outcome, Skipped) else signature(outcome)),
+        "stage": stage_of(outcome),
+        "signature": plain(outcome.reason if isinstance(outcome, Skipped) else signature_text(outcome)),
         "metrics": {**shared["metrics"], **{name: _finite(value) for name, value in cell.noisy().items()}},
         "scenario_version": result.cell.scenario_version,
         "collectives": shared["collectives"],
@@ -133,11 +135,10 @@ def _collectives(cell: ResultSummary) -> dict[str, dict[str, dict[str, int]]]:
     }
 
 
-def _finding(found: Any) -> dict[str, Any]:
-    fields = {name: getattr(found, name) for name in found.__struct_fields__}
+def _finding_json(found: Finding) -> dict[str, Any]:
     return {
         "cell": found.cell,
-        **fields,
+        **finding_fields(found),
         "value": _finite(found.value),
         "baseline_value": _finite(found.baseline_value),
         "message": plain(found.message),
@@ -145,7 +146,7 @@ def _finding(found: Any) -> dict[str, Any]:
     }
 
 
-def _problem(line: ProblemLine) -> dict[str, Any]:
+def _problem_json(line: ProblemLine) -> dict[str, Any]:
     return {
         "kind": line.kind.name.lower(),
         "releases": line.releases,

@@ -14,17 +14,16 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from dsregress.compare import Comparison, ProblemKind
-from dsregress.compare.saved import SAVES_OTHERWISE
-from dsregress.compare.training import TRAINS_OTHERWISE
-from dsregress.report.first_screen import GRAVE, SERIOUS, FirstScreen
-from dsregress.report.plain import plain
-from dsregress.report.problems import ProblemLine
+from dsregress.compare import ProblemKind
+from dsregress.messages import COMMA, SENTENCE, Message, joined, message, plural_message
+from dsregress.report.context import ReportContext
+from dsregress.report.first_screen import GRAVE, SERIOUS, WORDS, FirstScreen
+from dsregress.report.plain_text import plain
+from dsregress.report.problem_lines import ProblemLine
+from dsregress.report.report_view import View, report_view
 from dsregress.report.rows import Row
 from dsregress.report.tables import Table
-from dsregress.report.view import View, view
 from dsregress.wording.language import ENGLISH, Say, saying
-from dsregress.wording.quantities import plural
 
 #: Lines of the first screen: those of the smallest terminal.
 MOST_LINES = 25
@@ -46,12 +45,12 @@ _MOST_BLOCK, _CUT_BLOCK = 8, 3
 
 _ERRORS = (ProblemKind.CRASH, ProblemKind.OUT_OF_MEMORY, ProblemKind.UNTESTABLE)
 
-_SEE_MORE = "tables, evidence, commands: --details, or --html DIR"
 
-
-def show(comparison: Comparison, console: Console, *, details: bool = False, language: str = ENGLISH) -> None:
+def show_comparison(
+    context: ReportContext, console: Console, *, details: bool = False, language: str = ENGLISH
+) -> None:
     """Print the answer in a language; with ``details``, also its details."""
-    report = view(comparison)
+    report = report_view(context)
     for line in first_lines(report.screen, console.width, saying(language)):
         console.print(line, no_wrap=True, overflow=line.overflow or "crop", crop=line.overflow != "ignore")
     if details:
@@ -61,30 +60,37 @@ def show(comparison: Comparison, console: Console, *, details: bool = False, lan
 def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
     """Return the first screen, of at most `MOST_LINES` lines."""
     lines = [
-        *_wrapped(say(screen.headline), width, style="bold"),
-        *_wrapped(say(screen.basis), width),
+        *_wrapped(say(screen.headline_text), width, style="bold"),
+        *_wrapped(say(screen.basis_text), width),
         *_overview(screen, width, say),
     ]
     # A line break within the command would be pasted with it: the terminal breaks the line.
-    upgrade = [Text(say(f"Your upgrade: {screen.upgrade}"), overflow="ignore")] if screen.upgrade else []
+    asked = message("Your upgrade: {command}", command=screen.upgrade)
+    upgrade = [Text(say(asked), overflow="ignore")] if screen.upgrade else []
     rows = sum(-(-line.cell_len // width) for line in upgrade)
-    releases = [say(line.releases) for line in screen.problems]
+    releases = [say(line.words.releases) for line in screen.problems]
     column = min(_MOST_RELEASES, max(map(cell_len, releases), default=0))
     room = MOST_LINES - len(lines) - rows - len(_wrapped(say(_see_more(len(releases))), width)) - 1  # empty above
     for most in (_MOST_BLOCK, _CUT_BLOCK):
-        blocks = {line.number: list(_problem(line, column, width, most, say)) for line in screen.problems}
+        blocks = {line.number: list(_problem_block(line, column, width, most, say)) for line in screen.problems}
         shown = _shown(screen, blocks, room)
         if _size(screen, blocks) <= room:
             break
     lines.append(Text())
     for section in screen.sections:
         own = [text for line in section.problems if line.number in shown for text in blocks[line.number]]
-        lines += [Text(say(section.title), style="bold"), *own] if own else []
+        lines += [Text(say(section.heading), style="bold"), *own] if own else []
     return [*lines, *upgrade, *_wrapped(say(_see_more(len(releases) - len(shown))), width)]
 
 
-def _see_more(left: int) -> str:
-    return f"{plural(left, 'more problem')}, {_SEE_MORE}" if left else f"{_SEE_MORE[0].upper()}{_SEE_MORE[1:]}"
+def _see_more(left: int) -> Message:
+    if not left:
+        return message("Tables, evidence, commands: --details, or --html DIR")
+    return plural_message(
+        "{count:,} more problem, tables, evidence, commands: --details, or --html DIR",
+        "{count:,} more problems, tables, evidence, commands: --details, or --html DIR",
+        left,
+    )
 
 
 def _shown(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]], room: int) -> set[int]:
@@ -110,10 +116,10 @@ def _size(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]]) -> int:
     return len(screen.sections) + sum(map(len, blocks.values()))
 
 
-def _problem(line: ProblemLine, column: int, width: int, most: int, say: Say) -> Iterator[Text]:
+def _problem_block(line: ProblemLine, column: int, width: int, most: int, say: Say) -> Iterator[Text]:
     """Yield the lines of a problem, at most ``most``: ``2 0.16.0 to 0.16.7  backward holds ...``."""
     number = f"{line.number:>2} "
-    names = _cut_lines(say(line.releases), "", column, _CUT_BLOCK) or [""]
+    names = _cut_lines(say(line.words.releases), "", column, _CUT_BLOCK) or [""]
     words = _sentences(line, max(20, width - len(number) - column - 2), most, say) or [""]
     for at in range(max(len(names), len(words))):
         left = f"{number if at == 0 else ' ' * len(number)}{_padded(names[at] if at < len(names) else '', column)}"
@@ -123,26 +129,36 @@ def _problem(line: ProblemLine, column: int, width: int, most: int, say: Say) ->
 def _sentences(line: ProblemLine, width: int, most: int, say: Say) -> list[str]:
     """Return at most ``most`` lines, without what the section's title says. If the text is too long, the affected workloads
     are cut before the symptom; an error is cut at its own end, which is least informative."""
-    whole = line.text
-    if line.kind.has_no_right_side:
-        whole = whole.replace(TRAINS_OTHERWISE, "", 1).replace(SAVES_OTHERWISE, "", 1)
-    text, end, who = whole, say(line.consequence), line.who.split()
-    if line.kind not in _ERRORS and text.startswith(f"{line.who}: "):
-        while len(who) > 1 and len(_lines(f"{say(text)} {end}", width)) > most:
-            who.pop()
-            text = f"{' '.join(who).rstrip(',')}...{whole[len(line.who) :]}"
-    return _cut_lines(say(text), end, width, most)
+    words = line.words
+    end, who = say(joined(SENTENCE, words.consequences)), say(words.who)
+    text = say(words.sentence(words.who, below_its_title=line.kind.has_no_right_side))
+    if line.kind not in _ERRORS and who:
+        while (shorter := _shorter(who)) and len(_lines(f"{text}{_apart(text, end)}", width)) > most:
+            who = shorter
+            cut = f"{who.rstrip(',')}..."
+            text = say(words.sentence(cut, below_its_title=line.kind.has_no_right_side))
+    return _cut_lines(text, end, width, most)
+
+
+def _shorter(text: str) -> str:
+    """Return a text without its last word, or its last character that fills two columns; empty if nothing is before it."""
+    return " ".join("".join(_Wrapper.wordsep_simple_re.split(_widened(text))[:-1]).split()).replace(_FILLER, "")
+
+
+def _apart(text: str, end: str) -> str:
+    """Return the sentences after a text with a space before them, unless the text ends with a full stop that has its own."""
+    return end if text.endswith("。") else f" {end}"
 
 
 def _cut_lines(text: str, end: str, width: int, most: int) -> list[str]:
     """Return at most ``most`` lines: the text, shortened if it is too long, followed by ``end``."""
-    end = end if text.endswith("。") else f" {end}"
-    lines, words = _lines(f"{text}{end}", width), text.split()
-    while len(lines) > most and words:
-        words.pop()
-        while words and words[-1][-1].isdigit():  # a figure without its unit
-            words.pop()
-        lines = _lines(f"{' '.join(words).rstrip('.,:;')}...{end}", width)
+    end = _apart(text, end)
+    lines = _lines(f"{text}{end}", width)
+    while len(lines) > most and text:
+        text = _shorter(text)
+        while text and text[-1].isdigit():  # a figure without its unit
+            text = _shorter(text)
+        lines = _lines(f"{text.rstrip('.,:;，：；')}...{end}", width)
     return lines[:most]
 
 
@@ -152,7 +168,10 @@ def _overview(screen: FirstScreen, width: int, say: Say) -> list[Text]:
     headings = [(plain(one.label), [plain(text) for text in one.texts]) for one in overview.headings]
     labels = [plain(say(row.label)) for row in overview.rows]
     widths = [
-        max(*(len(texts[at]) for _, texts in headings), *(cell_len(say(row.words[at])) for row in overview.rows))
+        max(
+            *(len(texts[at]) for _, texts in headings),
+            *(cell_len(_word(row.words[at], say)) for row in overview.rows),
+        )
         for at in range(len(overview.sizes))
     ]
     longest = max(map(cell_len, [*labels, *(label for label, _ in headings)]), default=0)
@@ -165,14 +184,22 @@ def _overview(screen: FirstScreen, width: int, say: Say) -> list[Text]:
     for label, texts in headings:
         lines.append(_cells(_cut(label, column), column, [(texts[at], widths[at], "") for at in fitting]))
     for label, row in zip(_cut_apart(labels, column), overview.rows, strict=True):
-        words = [(say(row.words[at]), widths[at], _WORD_STYLES.get(row.words[at], "")) for at in fitting]
+        words = [(_word(row.words[at], say), widths[at], _WORD_STYLES.get(row.words[at], "")) for at in fitting]
         lines.append(_cells(label, column, words))
     older = sum(overview.sizes[len(fitting) :])
     counts = [
-        *([plural(overview.more, "more workload")] if overview.more else []),
-        *([plural(older, "older release")] if older else []),
+        *(
+            [plural_message("{count:,} more workload", "{count:,} more workloads", overview.more)]
+            if overview.more
+            else []
+        ),
+        *([plural_message("{count:,} older release", "{count:,} older releases", older)] if older else []),
     ]
-    return [*lines, *([Text(say(f"and {', '.join(counts)}"))] if counts else [])]
+    return [*lines, *([Text(say(message("and {counts}", counts=joined(COMMA, counts))))] if counts else [])]
+
+
+def _word(word: str, say: Say) -> str:
+    return say(WORDS.get(word, word))
 
 
 def _cells(label: str, column: int, cells: Sequence[tuple[str, int, str]]) -> Text:
@@ -223,8 +250,12 @@ class _Wrapper(textwrap.TextWrapper):
 
 
 def _lines(text: str, width: int) -> list[str]:
-    wide = "".join(f"{c}{_FILLER}" if unicodedata.east_asian_width(c) in "WF" else c for c in plain(text))
-    return [line.replace(_FILLER, "") for line in _Wrapper(width, break_on_hyphens=False).wrap(wide)]
+    wrapper = _Wrapper(width, break_on_hyphens=False)
+    return [line.replace(_FILLER, "") for line in wrapper.wrap(_widened(plain(text)))]
+
+
+def _widened(text: str) -> str:
+    return "".join(f"{c}{_FILLER}" if unicodedata.east_asian_width(c) in "WF" else c for c in text)
 
 
 def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
@@ -233,7 +264,7 @@ def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
 
 def render(report: View) -> Group:
     """Return the details as one renderable. Measured text is never parsed as markup."""
-    parts: list[RenderableType] = [Text(), _line(report.measured)]
+    parts: list[RenderableType] = [Text(), _plain_line(report.measured)]
     for kind in report.screen.sections:
         parts += _section(kind.title, [_problem_in_full(line) for line in kind.problems])
     for table in report.compatibility:
@@ -246,7 +277,7 @@ def render(report: View) -> Group:
         parts += _section(table.title, [_grid(table)])
     parts += _section("Notes", _bullets([*([report.below] if report.below else []), *report.notes]))
     if report.reproduce:
-        parts += _section("To reproduce problem 1", [Padding(_line(report.reproduce), (0, 0, 0, 2))])
+        parts += _section("To reproduce problem 1", [Padding(_plain_line(report.reproduce), (0, 0, 0, 2))])
     return Group(*parts)
 
 
@@ -261,7 +292,7 @@ def _problem_in_full(line: ProblemLine) -> RenderableType:
 
 
 def _section(title: str, body: Sequence[RenderableType]) -> list[RenderableType]:
-    return [Text(), _line(title, "bold underline"), *body] if body else []
+    return [Text(), _plain_line(title, "bold underline"), *body] if body else []
 
 
 def _rows(rows: Sequence[Row], more: int) -> list[RenderableType]:
@@ -280,7 +311,7 @@ def _rows(rows: Sequence[Row], more: int) -> list[RenderableType]:
         if len(row.related) > 4:
             text.append(f"\n  and {len(row.related) - 4} more that moved with it", "dim")
         grid.add_row(Text(plain(row.stack)), text)
-    return [grid, *([_line(f"and {more:,} more; --json FILE has all")] if more else [])]
+    return [grid, *([_plain_line(f"and {more:,} more; --json FILE has all")] if more else [])]
 
 
 def _grid(table: Table) -> Grid:
@@ -300,9 +331,9 @@ def _hanging(line: str, style: str) -> Grid:
     grid = Grid.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=1)
     grid.add_column(overflow="fold")
-    grid.add_row(Text("-"), _line(line, style))
+    grid.add_row(Text("-"), _plain_line(line, style))
     return grid
 
 
-def _line(text: str, style: str = "") -> Text:
+def _plain_line(text: str, style: str = "") -> Text:
     return Text(plain(text), style=style, overflow="fold")

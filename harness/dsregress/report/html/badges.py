@@ -8,12 +8,12 @@ from typing import ClassVar
 import msgspec
 
 from dsregress.advice.soundness import Soundness
-from dsregress.compare import Comparison
 from dsregress.compare.metrics import BY_NAME
 from dsregress.model import split_workload
 from dsregress.report import urls
+from dsregress.report.context import ReportContext
 from dsregress.report.html.page import Page
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.wording.quantities import plural
 
 _COLOURS = {"red": "#c0362c", "yellow": "#8a6100", "brightgreen": "#1a7f37", "lightgrey": "#6a737d"}
@@ -40,12 +40,12 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     colour: str  #: a name that shields.io knows
 
 
-def standings(comparison: Comparison, sound: Soundness) -> Iterator[Standing]:
+def standings(context: ReportContext, sound: Soundness) -> Iterator[Standing]:
     """Yield the standing of every stack on every scenario that it was measured on. ``sound`` is the rule that a release
     without any finding is sound."""
     measured: dict[tuple[str, str], list[str]] = {}
-    for workload in comparison.cells.workloads:
-        for stack in comparison.cells.stacks_of(workload):
+    for workload in context.comparison.cells.workloads:
+        for stack in context.comparison.cells.stacks_of(workload):
             measured.setdefault((split_workload(workload).scenario, stack), []).append(workload)
     for (scenario, stack), workloads in measured.items():
         words = {BY_NAME[found.metric].fails or "worse" for w in workloads for found in sound.findings(stack, w)}
@@ -60,7 +60,7 @@ def standings(comparison: Comparison, sound: Soundness) -> Iterator[Standing]:
             colour, message = "lightgrey", f"ok on {ok} of {plural(count, 'workload')}"
         else:
             colour, message = "brightgreen", f"ok on {plural(count, 'workload')}"
-        label = f"{plain(scenario)} on {plain(comparison.names[stack])}"
+        label = f"{plain(scenario)} on {plain(context.name_of(stack))}"
         yield Standing(scenario=scenario, stack=stack, label=label, message=message, colour=colour)
 
 

@@ -7,19 +7,20 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from dsregress.compare import Comparison, Group, StepTime
+from dsregress.compare import Group, StepTime
 from dsregress.compare.metrics import BY_NAME, DEVICE_PEAK, DEVICE_RETAINED, STEP_TIME
-from dsregress.compare.readings import worst_rank
+from dsregress.compare.worst_readings import worst_rank
 from dsregress.model import Finding
 from dsregress.probe.border.wire import PHASES, REGULAR_PHASES
 from dsregress.report import urls
-from dsregress.report.html.configuration import configuration
+from dsregress.report.context import ReportContext
 from dsregress.report.html.history import History, history
 from dsregress.report.html.holders import ExplanationOf, Holders, holders_of
+from dsregress.report.html.job_words import job_words
 from dsregress.report.html.next_steps import next_steps
 from dsregress.report.html.page import Page
 from dsregress.report.html.workload_facts import WorkloadFacts
-from dsregress.report.problems import ProblemLine
+from dsregress.report.problem_lines import ProblemLine
 from dsregress.report.rows import IMPROVED, WORSE, Row
 from dsregress.wording.quantities import quantity
 
@@ -93,39 +94,39 @@ class FindingPage(Page, frozen=True, kw_only=True):
 
 
 def finding_page(
-    comparison: Comparison,
+    context: ReportContext,
     row: Row,
     facts: WorkloadFacts,
     beside: Sequence[Row],
-    times: Mapping[str, StepTime],
     explained: ExplanationOf,
     problem: ProblemLine | None,
     problem_pages: Mapping[int, str],
 ) -> FindingPage:
     """Return the page of a row of findings. ``problem`` is the one that it belongs to, with its page in ``problem_pages``;
-    ``beside`` are the rows of the same workload, ``times`` the step times by stack."""
+    ``beside`` are the rows of the same workload."""
+    times = context.times_of(row.headline.workload)
     found = row.headline
     with_it = {group.headline.stack for group in row.groups}
-    having = [stack for stack in comparison.names if stack in with_it]
-    measured = [s for s in comparison.names if s in with_it or _has_verdict(s, found, facts, times)]
-    over_releases = history(found, having, measured, comparison.names, problem)
-    holders = holders_of(comparison, row.groups, explained)
-    words, rest = configuration(facts.parameters, facts.device)
+    having = [stack for stack in context.comparison.names if stack in with_it]
+    measured = [s for s in context.comparison.names if s in with_it or _has_verdict(s, found, facts, times)]
+    over_releases = history(found, having, measured, context.comparison.names, problem)
+    holders = holders_of(context, row.groups, explained)
+    words, rest = job_words(facts.parameters, facts.device)
     workloads = list(dict.fromkeys(group.headline.workload for group in row.groups))
     return FindingPage(
         title=f"{row.stack}: {found.message}",
         kind=found.kind,
         message=found.message,
         stacks=row.stack,
-        worst=comparison.names[found.stack],
+        worst=context.name_of(found.stack),
         section=_KIND.get(found.kind) or _SECTION.get(row.section, row.section.lower()),
         relevant=found.relevant,
         problem=problem_pages[problem.number] if problem is not None else "",
         history=over_releases,
         metric=BY_NAME[found.metric].title,
         phase=found.phase,
-        figures=tuple(_figure(comparison, group.headline) for group in _in_order(comparison, row.groups)[:_MOST]),
-        memory=_memory(comparison, found),
+        figures=tuple(_figure(context, group.headline) for group in _in_version_order(context, row.groups)[:_MOST]),
+        memory=_memory_marks(context, found),
         holders=holders,
         configuration=words,
         parameters=tuple(rest),
@@ -133,16 +134,16 @@ def finding_page(
         more_workloads=max(0, len(workloads) - _MOST),
         evidence=tuple(line for line in row.evidence if holders is None or line not in holders.lines),
         related=row.related[:_MOST],
-        detail=_detail(comparison, found),
-        versions=tuple(_versions(comparison, found)),
+        detail=_log_end(context, found),
+        versions=tuple(_changed_versions(context, found)),
         defaults=tuple(_defaults(found, beside)[:_MOST]),
         reproduce=row.reproduce,
-        next_steps=tuple(next_steps(comparison, row.groups, over_releases, facts.parameters)),
+        next_steps=tuple(next_steps(context, row.groups, over_releases, facts.parameters)),
     )
 
 
-def _in_order(comparison: Comparison, groups: Sequence[Group]) -> list[Group]:
-    order = {stack: at for at, stack in enumerate(comparison.names)}
+def _in_version_order(context: ReportContext, groups: Sequence[Group]) -> list[Group]:
+    order = {stack: at for at, stack in enumerate(context.comparison.names)}
     return sorted(groups, key=lambda group: order[group.headline.stack])
 
 
@@ -154,9 +155,9 @@ def _has_verdict(stack: str, found: Finding, facts: WorkloadFacts, times: Mappin
     return stack not in times or times[stack].verdict != "unknown"
 
 
-def _figure(comparison: Comparison, found: Finding) -> FigureRow:
+def _figure(context: ReportContext, found: Finding) -> FigureRow:
     return FigureRow(
-        stack=comparison.names[found.stack],
+        stack=context.name_of(found.stack),
         page=urls.release_page(found.stack),
         value=_text(found.value, found.unit),
         baseline=_text(found.baseline_value, found.unit),
@@ -175,14 +176,14 @@ def _text(value: Any, unit: str) -> str:
     return text if len(text) <= 300 else f"{text[:300]} ..."
 
 
-def _memory(comparison: Comparison, found: Finding) -> MemoryMarks | None:
+def _memory_marks(context: ReportContext, found: Finding) -> MemoryMarks | None:
     """Return the memory of both stacks; None if the finding is not about memory, or nothing was recorded."""
     if BY_NAME[found.metric].fails != "memory":
         return None
     cells = {
         stack: cell
-        for stack in dict.fromkeys((comparison.baseline, found.stack))
-        if (cell := comparison.cells.of(stack, found.workload)) is not None and cell.recorded
+        for stack in dict.fromkeys((context.comparison.baseline, found.stack))
+        if (cell := context.comparison.cells.of(stack, found.workload)) is not None and cell.recorded
     }
     had = {row.phase for cell in cells.values() for row in cell.exact}
     phases = [phase for phase in PHASES if phase in REGULAR_PHASES or phase in had]
@@ -190,7 +191,7 @@ def _memory(comparison: Comparison, found: Finding) -> MemoryMarks | None:
     for stack, cell in cells.items():
         readings = [worst_rank(cell.exact, metric, phase) for phase in phases for metric in _MARKS]
         points = tuple(reading.value if reading else None for reading in readings)
-        lines.append(MemoryLine(name=comparison.names[stack], points=points))
+        lines.append(MemoryLine(name=context.name_of(stack), points=points))
     marks = [f"{metric.heading} {_SHORT.get(phase, phase)}" for phase in phases for metric in _MARKS]
     return MemoryMarks(marks=tuple(marks), lines=tuple(lines)) if lines else None
 
@@ -206,9 +207,9 @@ def _defaults(found: Finding, beside: Sequence[Row]) -> list[str]:
     ]
 
 
-def _versions(comparison: Comparison, found: Finding) -> list[tuple[str, str, str]]:
-    by_id = dict(zip(comparison.names, comparison.stacks, strict=True))
-    base, own = by_id.get(comparison.baseline), by_id[found.stack]
+def _changed_versions(context: ReportContext, found: Finding) -> list[tuple[str, str, str]]:
+    by_id = context.stacks
+    base, own = by_id.get(context.comparison.baseline), by_id[found.stack]
     if base is None:
         return []
     return [
@@ -218,9 +219,9 @@ def _versions(comparison: Comparison, found: Finding) -> list[tuple[str, str, st
     ]
 
 
-def _detail(comparison: Comparison, found: Finding) -> str:
+def _log_end(context: ReportContext, found: Finding) -> str:
     if found.kind != "failed":
         return ""
-    cell = comparison.cells.of(found.stack, found.workload)
+    cell = context.comparison.cells.of(found.stack, found.workload)
     detail = getattr(cell.result.outcome, "detail", "") if cell is not None else ""
     return str(detail)[-4000:]

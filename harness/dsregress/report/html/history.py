@@ -8,7 +8,7 @@ import msgspec
 
 from dsregress.compare import ProblemKind
 from dsregress.model import Finding
-from dsregress.report.problems import ProblemLine
+from dsregress.report.problem_lines import ProblemLine
 from dsregress.wording.quantities import listing
 
 

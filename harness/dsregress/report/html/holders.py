@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from dsregress.advice import attribution
-from dsregress.compare import Comparison, Group
+from dsregress.compare import Group
 from dsregress.compare.metrics import BY_NAME
 from dsregress.model import Finding, Result
 from dsregress.probe.border.wire import Explanation, Stretch
+from dsregress.report.context import ReportContext
 from dsregress.wording.addresses import place_url
 from dsregress.wording.quantities import short_quantity
 
@@ -52,31 +53,31 @@ def nothing_explained(result: Result) -> Explanation | None:
     return None
 
 
-def holders_of(comparison: Comparison, groups: Sequence[Group], explained: ExplanationOf) -> Holders | None:
+def holders_of(context: ReportContext, groups: Sequence[Group], explained: ExplanationOf) -> Holders | None:
     """Return the holders for the first of these findings (the worst first) whose cell was explained; None if the finding is
     not about memory, or the cells were not explained."""
     if BY_NAME[groups[0].headline.metric].fails != "memory":
         return None
-    theirs = _of(comparison, comparison.baseline, groups[0].headline, explained)
+    theirs = _of(context, context.comparison.baseline, groups[0].headline, explained)
     if theirs is None:
         return None
     for group in groups:
         found = group.headline
-        if found.stack != comparison.baseline and (mine := _of(comparison, found.stack, found, explained)):
-            return _holders(comparison, found, mine, theirs)
+        if found.stack != context.comparison.baseline and (mine := _of(context, found.stack, found, explained)):
+            return _holders(context, found, mine, theirs)
     return None
 
 
-def _of(comparison: Comparison, stack: str, found: Finding, explained: ExplanationOf) -> Explanation | None:
-    cell = comparison.cells.of(stack, found.workload)
+def _of(context: ReportContext, stack: str, found: Finding, explained: ExplanationOf) -> Explanation | None:
+    cell = context.comparison.cells.of(stack, found.workload)
     explanation = None if cell is None or not cell.recorded else explained(cell.result)
     # An explanation that failed is stored too, and has neither.
     return explanation if explanation is not None and (explanation.moments or explanation.timeline) else None
 
 
-def _holders(comparison: Comparison, found: Finding, mine: Explanation, theirs: Explanation) -> Holders:
-    name, baseline = comparison.names[found.stack], comparison.names[comparison.baseline]
-    versions = next(stack.versions for stack in comparison.stacks if stack.id == found.stack)
+def _holders(context: ReportContext, found: Finding, mine: Explanation, theirs: Explanation) -> Holders:
+    name, baseline = context.name_of(found.stack), context.name_of(context.comparison.baseline)
+    versions = context.stacks[found.stack].versions
     drawn = {baseline: theirs.timeline, name: mine.timeline}
     key = attribution.moment_of(found.metric, found.phase)
     moment, other = mine.moments.get(key), theirs.moments.get(key)

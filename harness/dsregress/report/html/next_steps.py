@@ -7,10 +7,11 @@ from typing import Any
 
 from dsregress.advice import attribution, gpus
 from dsregress.bisect import questions
-from dsregress.compare import Comparison, Group
+from dsregress.compare import Group
 from dsregress.compare.metrics import BY_NAME
 from dsregress.errors import UsageError
 from dsregress.model import Finding, Stack
+from dsregress.report.context import ReportContext
 from dsregress.report.html.history import History
 from dsregress.report.rows import is_worse
 from dsregress.wording import commands
@@ -18,20 +19,20 @@ from dsregress.wording.names import varied_axes
 
 
 def next_steps(
-    comparison: Comparison, groups: Sequence[Group], history: History, parameters: Mapping[str, Any]
+    context: ReportContext, groups: Sequence[Group], history: History, parameters: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
     """Return ``(purpose, command)`` of each step; none for a finding that needs no action. ``parameters`` are those of the
     workload."""
     found = groups[0].headline
     if not is_worse(found):
         return []
-    stacks = dict(zip(comparison.names, comparison.stacks, strict=True))  # an id takes a while to make from a stack
+    stacks = context.stacks  # an id takes a while to make from a stack
     own = stacks[found.stack]
     known = gpus.named_card(parameters) if found.device == "sim" else None  # only a simulation is of the real size
     card = known.name if known is not None else ""
     steps = []
-    if attribution.moment_of(found.metric, found.phase) and found.stack != comparison.baseline:
-        baseline = f"{comparison.baseline}/{found.workload}"
+    if attribution.moment_of(found.metric, found.phase) and found.stack != context.comparison.baseline:
+        baseline = f"{context.comparison.baseline}/{found.workload}"
         command = commands.explain(f"{found.stack}/{found.workload}", baseline, svg="step.svg")
         steps.append(("Which places in the code hold it", command))
     for what, ends, fixed in (

@@ -6,14 +6,14 @@ from typing import ClassVar
 
 import msgspec
 
-from dsregress.compare import Comparison
 from dsregress.model import Stack
 from dsregress.report import urls
+from dsregress.report.context import ReportContext
 from dsregress.report.first_screen import FirstScreen
+from dsregress.report.report_view import View
 from dsregress.report.rows import Row
 from dsregress.report.tables import Table
-from dsregress.report.view import View
-from dsregress.wording.names import varied_axes, version
+from dsregress.wording.names import version_of
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,24 +44,23 @@ class PageFrame(msgspec.Struct, frozen=True, kw_only=True):
     releases: tuple[ReleaseColumn, ...]  #: in version order
 
     @classmethod
-    def of(cls, comparison: Comparison, view: View) -> PageFrame:
+    def of(cls, context: ReportContext, view: View) -> PageFrame:
         """Return the frame of a comparison's pages."""
-        axes = varied_axes(comparison.stacks)
         return cls(
             measured=view.measured,
-            baseline=comparison.names.get(comparison.baseline, comparison.baseline),
-            axes=axes,
-            releases=tuple(_column(comparison, stack, axes) for stack in comparison.stacks),
+            baseline=context.baseline,
+            axes=context.axes,
+            releases=tuple(_column(context, stack) for stack in context.comparison.stacks),
         )
 
 
-def _column(comparison: Comparison, stack: Stack, axes: tuple[str, ...]) -> ReleaseColumn:
+def _column(context: ReportContext, stack: Stack) -> ReleaseColumn:
     return ReleaseColumn(
         id=stack.id,
-        name=comparison.names[stack.id],
+        name=context.name_of(stack.id),
         page=urls.release_page(stack.id),
-        baseline=stack.id == comparison.baseline,
-        axes={axis: version(stack, axis) for axis in axes},
+        baseline=stack.id == context.comparison.baseline,
+        axes={axis: version_of(stack, axis) for axis in context.axes},
         versions={"python": stack.python, **stack.versions},
     )
 

@@ -8,18 +8,18 @@ from typing import ClassVar
 import msgspec
 
 from dsregress.bisect import questions
-from dsregress.compare import Comparison, Problem
+from dsregress.compare import Problem
 from dsregress.compare.metrics import BY_NAME
 from dsregress.errors import UsageError
 from dsregress.probe.adapters import DEEPSPEED
 from dsregress.report import urls
+from dsregress.report.context import ReportContext
 from dsregress.report.html.page import FindingLine, Page
 from dsregress.report.problem_facts import ProblemFacts
-from dsregress.report.problems import TITLES, ProblemLine
+from dsregress.report.problem_lines import TITLES, ProblemLine
 from dsregress.report.upstream_changes import UpstreamChange
 from dsregress.reproduce.upstream import UpstreamProblem
 from dsregress.wording import addresses, commands
-from dsregress.wording.names import varied_axes
 
 #: Entries of each list of a page.
 _MOST = 30
@@ -67,7 +67,7 @@ class ProblemPage(Page, frozen=True, kw_only=True):
 
 
 def problem_page(
-    comparison: Comparison,
+    context: ReportContext,
     problem: Problem,
     line: ProblemLine,
     facts: ProblemFacts,
@@ -91,9 +91,9 @@ def problem_page(
         in_part=facts.in_part,
         why_no_script=facts.why_no_script,
         by_hand=facts.by_hand,
-        make_script="" if facts.why_no_script or facts.reproduction is not None else _make_script(comparison, problem),
+        make_script="" if facts.why_no_script or facts.reproduction is not None else _make_script(context, problem),
         upstream=facts.upstream,
-        use_url=_release_url(comparison, line.release_to_use),
+        use_url=_release_url(context, line.release_to_use),
         findings=tuple(findings[:_MOST]),
         more_findings=max(0, len(findings) - _MOST),
     )
@@ -121,11 +121,11 @@ def _script(facts: ProblemFacts) -> ScriptText | None:
     )
 
 
-def _make_script(comparison: Comparison, problem: Problem) -> str:
+def _make_script(context: ReportContext, problem: Problem) -> str:
     """Return the command that writes a script; empty if `reproduce` cannot write one: it needs a small size, CPU ranks and
     DeepSpeed's own engine."""
     found = problem.worst
-    cell = comparison.cells.of(found.stack, found.workload)
+    cell = context.comparison.cells.of(found.stack, found.workload)
     metric = BY_NAME[found.metric].flat_name(found.phase)
     if cell is None or cell.result.cell.framework != DEEPSPEED or found.device != "cpu":
         return ""
@@ -136,10 +136,9 @@ def _make_script(comparison: Comparison, problem: Problem) -> str:
     return commands.reproduce(found.cell, metric)
 
 
-def _release_url(comparison: Comparison, stack: str) -> str:
+def _release_url(context: ReportContext, stack: str) -> str:
     """Return the address of a stack's release at the index; empty unless the stacks differ in one package only."""
-    axes = varied_axes(comparison.stacks)
-    if not stack or len(axes) != 1 or axes[0] == "python":
+    axis = context.only_axis
+    if not stack or axis in ("", "python"):
         return ""
-    own = next(one for one in comparison.stacks if one.id == stack)
-    return addresses.release_url(axes[0], own.versions[axes[0]])
+    return addresses.release_url(axis, context.stacks[stack].versions[axis])

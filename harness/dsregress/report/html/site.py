@@ -12,14 +12,14 @@ from typing import ClassVar, Protocol, TypeVar
 
 import msgspec
 
-from dsregress.advice.card_rooms import CardRooms
-from dsregress.compare import Comparison, Group, StepTime, Thresholds
+from dsregress.compare import Group
 from dsregress.compare.comparison import EVERYTHING, DetailOf
 from dsregress.errors import ResultsError
 from dsregress.model import Result
 from dsregress.report import urls
-from dsregress.report.comparison import json
-from dsregress.report.html import badges, overview, releases, upgrade
+from dsregress.report.comparison.json import comparison_json_chunks
+from dsregress.report.context import ReportContext
+from dsregress.report.html import badges, overview, release_pages, upgrade_form
 from dsregress.report.html.finding import finding_page
 from dsregress.report.html.holders import ExplanationOf, nothing_explained
 from dsregress.report.html.overview import WorkloadRow
@@ -27,12 +27,11 @@ from dsregress.report.html.page import Conclusions, FindingLine, PageFrame
 from dsregress.report.html.problem import ProblemPage, problem_page
 from dsregress.report.html.rendering import Renderer
 from dsregress.report.html.site_files import SiteFiles
-from dsregress.report.html.workload import WITHOUT_FINDING, soundness_by_pin, trend_page, workload_page
 from dsregress.report.html.workload_facts import MatrixCell, WorkloadSummary, matrix_cell, workload_facts
-from dsregress.report.known_answers import NOTHING_KNOWN, KnownAnswers
+from dsregress.report.html.workload_pages import WITHOUT_FINDING, soundness_by_pin, trend_page, workload_page
 from dsregress.report.problem_facts import problem_facts
+from dsregress.report.report_view import report_view
 from dsregress.report.rows import Row, all_rows, section_of
-from dsregress.report.view import view
 
 _T = TypeVar("_T")
 
@@ -69,22 +68,19 @@ def one_after_another(work: Callable[[list[str]], _T], families: Iterable[Sequen
         yield work(list(family))
 
 
-def build(
-    comparison: Comparison,
+def build_site(
+    context: ReportContext,
     folder: Path,
-    thresholds: Thresholds,
     *,
-    exit_code: int,
     spread: Spread = one_after_another,
     explained: ExplanationOf = nothing_explained,
-    known: KnownAnswers = NOTHING_KNOWN,
     detail_of: DetailOf = no_detail,
 ) -> Built:
-    """Write the site into ``folder``. Other files in it stay. ``known`` are answers to join with its problems; ``detail_of``
-    reads the details of programs. Raise ResultsError if the site cannot be written."""
+    """Write the site into ``folder``. Other files in it stay. ``detail_of`` reads the details of programs. Raise
+    ResultsError if the site cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return _SiteBuilder(comparison, folder, thresholds, explained, known, detail_of).run(exit_code, spread)
+        return _SiteBuilder(context, folder, explained, detail_of).run(spread)
     except OSError as error:
         raise ResultsError(
             f"cannot be written: {error.strerror}",
@@ -96,35 +92,25 @@ def build(
 class _SiteBuilder:
     """One build: first every workload's own pages, then the pages about all of them."""
 
-    def __init__(
-        self,
-        comparison: Comparison,
-        folder: Path,
-        thresholds: Thresholds,
-        explained: ExplanationOf,
-        known: KnownAnswers,
-        detail_of: DetailOf,
-    ) -> None:
-        self._comparison = comparison
+    def __init__(self, context: ReportContext, folder: Path, explained: ExplanationOf, detail_of: DetailOf) -> None:
+        self._context = context
         self._explained = explained
-        self._thresholds = thresholds
-        self._rooms = rooms = CardRooms(comparison)
-        report = view(comparison, rooms)
+        comparison, report = context.comparison, report_view(context)
         self._conclusions = Conclusions.of(report)
         self._lines = report.screen.problems
         self._problems = {key: line for line in self._lines for key in line.keys}
-        self._facts = problem_facts(comparison, known)
-        self._kinds = upgrade.kinds_of_training(comparison, detail_of)
+        self._facts = problem_facts(context)
+        self._kinds = upgrade_form.kinds_of_training(context, detail_of)
         by_key = {problem.worst.key: problem for problem in comparison.problems}
         self._numbered = {line.number: by_key[line.worst.key] for line in self._lines}
         self._problem_pages = {
             number: urls.problem_page(one.worst, one.since, one.after) for number, one in self._numbered.items()
         }
-        self._sound = soundness_by_pin(comparison, rooms)
-        self._frame = PageFrame.of(comparison, report)
+        self._sound = soundness_by_pin(context)
+        self._frame = PageFrame.of(context, report)
         self._files = SiteFiles(folder, Renderer(self._frame))
         self._general: dict[str, Callable[[SiteFiles], None]] = {}
-        self._rows = all_rows(comparison)
+        self._rows = all_rows(context)
         self._rows_of: dict[str, list[Row]] = defaultdict(list)  #: by workload
         self._rows_headed: dict[str, list[Row]] = defaultdict(list)  #: by the workload of the worst finding
         for row in self._rows:
@@ -134,12 +120,9 @@ class _SiteBuilder:
         self._groups: dict[tuple[str, str], list[Group]] = defaultdict(list)  #: by stack and workload
         for group in comparison.groups:
             self._groups[group.headline.stack, group.headline.workload].append(group)
-        self._times: dict[str, dict[str, StepTime]] = defaultdict(dict)  #: by workload and stack
-        for time in comparison.step_times:
-            self._times[time.workload][time.stack] = time
         self._unjudged = {(left.stack, left.workload) for left in comparison.not_compared if left.what == EVERYTHING}
 
-    def run(self, exit_code: int, spread: Spread) -> Built:
+    def run(self, spread: Spread) -> Built:
         """Write all files, and remove those that only an earlier build had."""
         self._files.begin()
         with _Inherited(self) as inherited:
@@ -150,8 +133,8 @@ class _SiteBuilder:
             self._general = dict(self._general_files(summaries))
             for part in spread(partial(_general_files, inherited), [[path] for path in self._general]):
                 self._files.add(*part)
-        if len(self._comparison.cells) <= _MOST_IN_JSON:
-            self._files.file("report.json", json.chunks(self._comparison, exit_code))
+        if len(self._context.comparison.cells) <= _MOST_IN_JSON:
+            self._files.file("report.json", comparison_json_chunks(self._context))
         self._files.static()
         removed = self._files.finish()
         return Built(pages=len(self._files.digests), removed=removed, written=self._files.written)
@@ -159,18 +142,18 @@ class _SiteBuilder:
     def write_workload(self, workload: str) -> WorkloadSummary:
         """Write every page about one workload alone; return what the other pages need of it."""
         files = self._files.part()
-        comparison, times, rows = self._comparison, self._times.get(workload, {}), self._rows_of.get(workload, [])
-        ratios = {stack: time.ratio for stack, time in times.items()}
+        context, rows = self._context, self._rows_of.get(workload, [])
+        ratios = {stack: time.ratio for stack, time in context.times_of(workload).items()}
         if ratios:
-            ratios[comparison.baseline] = 1.0
-        facts = workload_facts(comparison, workload, self._thresholds, ratios)
+            ratios[context.comparison.baseline] = 1.0
+        facts = workload_facts(context, workload, ratios)
         cells = self._matrix_cells(workload)
-        files.page(urls.workload_page(workload), workload_page(comparison, facts, cells, rows, times, self._sound))
-        files.page(urls.trend_page(workload), trend_page(comparison, facts))
+        files.page(urls.workload_page(workload), workload_page(context, facts, cells, rows, self._sound))
+        files.page(urls.trend_page(workload), trend_page(context, facts))
         for row in self._rows_headed.get(workload, []):
             problem = self._problems.get(row.headline.key)
             pages = self._problem_pages
-            page = finding_page(comparison, row, facts, rows, times, self._explained, problem, pages)
+            page = finding_page(context, row, facts, rows, self._explained, problem, pages)
             files.page(urls.finding_page(row.headline), page)
         return WorkloadSummary(
             workload=workload,
@@ -190,26 +173,26 @@ class _SiteBuilder:
 
     def _general_files(self, summaries: Sequence[WorkloadSummary]) -> Iterator[tuple[str, Callable[[SiteFiles], None]]]:
         """Yield ``(path, the function that writes it)``."""
-        comparison, frame, conclusions, rows = self._comparison, self._frame, self._conclusions, self._rows
+        context, frame, conclusions, rows = self._context, self._frame, self._conclusions, self._rows
         paged = overview.matrix_rows(frame, summaries)
         lines = [FindingLine.of(row) for row in rows]
         for path, page in (
             *overview.matrix_pages(
-                paged, conclusions, lines, self._problem_pages, upgrade.form(comparison, self._kinds)
+                paged, conclusions, lines, self._problem_pages, upgrade_form.upgrade_form(context, self._kinds)
             ),
             *overview.findings_pages(conclusions, lines),
             *self._pages_of_problems(lines),
-            *releases.release_pages(comparison, frame, rows, summaries),
-            ("trend.html", releases.trends_page(comparison, summaries)),
-            ("compare.html", overview.compare_page(frame, self._thresholds)),
+            *release_pages.release_pages(context, frame, rows, summaries),
+            ("trend.html", release_pages.trends_page(context, summaries)),
+            ("compare.html", overview.compare_page(frame, context.thresholds)),
             ("method.html", overview.method_page(conclusions)),
         ):
             yield path, partial(SiteFiles.page, path=path, page=page)
         yield urls.UPGRADE_DATA, self._write_upgrade
         yield urls.SEARCH_DATA, partial(_write_search, paged=paged, lines=lines)
-        for stack in comparison.stacks:
+        for stack in context.comparison.stacks:
             yield urls.stack_data(stack.id), partial(_write_stack, stack=stack.id, summaries=summaries)
-        for standing in badges.standings(comparison, self._sound[WITHOUT_FINDING]):
+        for standing in badges.standings(context, self._sound[WITHOUT_FINDING]):
             svg, endpoint = f"{badges.path(standing)}.svg", f"{badges.path(standing)}.json"
             yield svg, partial(SiteFiles.page, path=svg, page=badges.picture(standing))
             yield endpoint, partial(SiteFiles.file, path=endpoint, content=badges.endpoint(standing))
@@ -222,31 +205,31 @@ class _SiteBuilder:
         for line in self._lines:
             own = [lines[place] for place in sorted({places[key] for key in line.keys if key in places})]
             problem, facts = self._numbered[line.number], self._facts[line.worst.key]
-            yield self._problem_pages[line.number], problem_page(self._comparison, problem, line, facts, own)
+            yield self._problem_pages[line.number], problem_page(self._context, problem, line, facts, own)
 
     def _write_upgrade(self, files: SiteFiles) -> None:
-        data = upgrade.data(self._comparison, self._kinds, self._lines, self._problem_pages, self._rooms)
+        data = upgrade_form.upgrade_data(self._context, self._kinds, self._lines, self._problem_pages)
         files.file(urls.UPGRADE_DATA, data)
 
     def _matrix_cells(self, workload: str) -> dict[str, MatrixCell]:
         """Return the matrix cells of a workload, by stack."""
         found = {}
-        for stack, cell in self._comparison.cells.of_workload(workload).items():
+        for stack, cell in self._context.comparison.cells.of_workload(workload).items():
             groups = self._groups.get((stack, workload), [])
             has_page = bool(groups) and section_of(groups[0].headline) != ""
             found[stack] = matrix_cell(
                 cell,
                 groups,
                 urls.finding_page(groups[0].headline) if has_page else urls.workload_page(workload),
-                baseline=stack == self._comparison.baseline,
+                baseline=stack == self._context.comparison.baseline,
                 judged=(stack, workload) not in self._unjudged,
             )
         return found
 
     def _order(self) -> list[str]:
         """Return all workloads: those with findings first, the worst first."""
-        relevant = [group.headline for group in self._comparison.groups if group.headline.relevant]
-        return list(dict.fromkeys([*(found.workload for found in relevant), *self._comparison.cells.workloads]))
+        relevant = [group.headline for group in self._context.comparison.groups if group.headline.relevant]
+        return list(dict.fromkeys([*(found.workload for found in relevant), *self._context.comparison.cells.workloads]))
 
 
 def _write_stack(files: SiteFiles, stack: str, summaries: Sequence[WorkloadSummary]) -> None:

@@ -10,15 +10,16 @@ import msgspec
 
 from dsregress.advice import gpus
 from dsregress.advice.gpus import Card
-from dsregress.compare import Comparison, Group, Thresholds
+from dsregress.compare import Group, Thresholds
 from dsregress.compare.metrics import DEVICE_EXCESS, DEVICE_PEAK, PHASE_METRICS, STEP_TIME, Metric
-from dsregress.compare.readings import Exact
-from dsregress.compare.summary import ResultSummary
+from dsregress.compare.result_summary import ResultSummary
+from dsregress.compare.worst_readings import Exact
 from dsregress.model import Failed, MachineFault, Passed, Skipped
 from dsregress.probe.border.wire import PHASES, REGULAR_PHASES
+from dsregress.report.context import ReportContext
 from dsregress.report.html.change_points import change_points
 from dsregress.report.rows import is_worse
-from dsregress.report.tables import fits
+from dsregress.report.tables import fit_text
 from dsregress.wording.names import outcome_text
 from dsregress.wording.quantities import quantity, share
 
@@ -112,12 +113,10 @@ def reading(value: float, unit: str) -> str:
     return f"{value:.2f}" if unit == "ratio" else quantity(value, unit)
 
 
-def workload_facts(
-    comparison: Comparison, workload: str, thresholds: Thresholds, ratios: Mapping[str, float]
-) -> WorkloadFacts:
+def workload_facts(context: ReportContext, workload: str, ratios: Mapping[str, float]) -> WorkloadFacts:
     """Read every cell of one workload and return its facts. ``ratios``: stack -> its step time over the baseline's, if it
     was measured."""
-    cells = comparison.cells.of_workload(workload)
+    cells = context.comparison.cells.of_workload(workload)
     first = next(iter(cells.values())).result.cell
     flat: dict[str, dict[str, float]] = {}
     by_stack: dict[str, tuple[int, bytes]] = {}
@@ -130,8 +129,8 @@ def workload_facts(
         flat[stack] = {**exact, **noisy}
         own = {"noisy": _judged(noisy), "outcome": outcome_text(cell.result.outcome)}
         by_stack[stack] = place, msgspec.json.encode(own)
-    order = list(comparison.names)  # ids, in version order; made from a stack they take a while
-    series, changes = _series(workload, order, flat, ratios, thresholds)
+    order = list(context.comparison.names)  # ids, in version order; made from a stack they take a while
+    series, changes = _series(workload, order, flat, ratios, context.thresholds)
     moved = sorted((s for s in series if s.changes), key=lambda s: (not s.exact, -_largest(s)))
     return WorkloadFacts(
         workload=workload,
@@ -280,4 +279,4 @@ def _cards(order: Sequence[str], cells: dict[str, ResultSummary]) -> tuple[tuple
 def _on(cell: ResultSummary | None, card: Card) -> str:
     if cell is None or not cell.recorded or not isinstance(cell.result.outcome, Passed):
         return "-"
-    return fits(cell, card)
+    return fit_text(cell, card)

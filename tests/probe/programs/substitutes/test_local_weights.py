@@ -43,7 +43,7 @@ def test_a_known_model_is_loaded_small_with_weights_of_their_names(small: LocalW
     assert model.lm_head.weight is model.get_input_embeddings().weight
     for name in ("model.layers.1.mlp.up_proj.weight", "model.norm.weight"):
         held = model.get_parameter(name)
-        wanted = parameters.value(name, tuple(held.shape)).bfloat16().float()
+        wanted = parameters.parameter_value(name, tuple(held.shape)).bfloat16().float()
         torch.testing.assert_close(held.float(), wanted, rtol=0, atol=0)
     assert small.known(NAME) is not None
 

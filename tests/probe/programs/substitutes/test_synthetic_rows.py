@@ -44,7 +44,7 @@ def test_a_known_data_set_has_its_columns(name: str, configuration: str | None, 
 
 
 def test_every_known_column_can_be_made() -> None:
-    for known in (*known_datasets.TABLE.values(), known_datasets.ANY):
+    for known in (*known_datasets.known_datasets().values(), known_datasets.ANY):
         made = synthetic_rows.make_table(known.columns, "name", "train", rows=3)
         assert {len(values) for values in made.values()} == {3}
 

@@ -11,11 +11,12 @@ import junitparser
 import pytest
 
 from dsregress.report.comparison import exports
+from dsregress.report.context import report_context
 from tests.builders.comparisons import comparison
 
 
 def test_junit_is_read_by_a_junit_parser_with_what_is_worse_as_failures() -> None:
-    read = junitparser.JUnitXml.fromstring(exports.junit(comparison()).encode())
+    read = junitparser.JUnitXml.fromstring(exports.junit(report_context(comparison())).encode())
     assert {suite.name: (suite.tests, suite.failures, suite.errors, suite.skipped) for suite in read} == {
         "0.15.0": (1, 0, 0, 0),
         "0.15.4": (1, 0, 0, 0),
@@ -33,7 +34,7 @@ def test_junit_is_read_by_a_junit_parser_with_what_is_worse_as_failures() -> Non
 @pytest.mark.slow
 def test_pytest_benchmark_compares_the_step_times(tmp_path: Path) -> None:
     file = tmp_path / "times.json"
-    file.write_text(exports.pytest_benchmark(comparison()), encoding="utf-8")
+    file.write_text(exports.pytest_benchmark(report_context(comparison())), encoding="utf-8")
     tool = shutil.which("pytest-benchmark", path=str(Path(sys.executable).parent))
     assert tool is not None
     seen = subprocess.run([tool, "compare", str(file), "--columns=median,rounds"], capture_output=True, text=True)

@@ -13,8 +13,9 @@ from dsregress.compare import Comparison, Thresholds, compare
 from dsregress.model import Failed, stack_label
 from dsregress.probe.border.wire import Numerics, RunRecord, SavedTensors
 from dsregress.report.comparison import terminal
+from dsregress.report.context import report_context
 from dsregress.report.first_screen import FirstScreen, Overview, OverviewHeading, OverviewRow
-from dsregress.report.view import view
+from dsregress.report.report_view import report_view
 from tests.builders.comparisons import comparison
 from tests.builders.synthetic import noisy_record, record, result
 from tests.golden_files import Golden
@@ -22,7 +23,11 @@ from tests.golden_files import Golden
 
 def on_terminal(seen: Comparison, width: int, *, details: bool = True) -> str:
     stream = io.StringIO()
-    terminal.show(seen, Console(file=stream, width=width, force_terminal=False, color_system=None), details=details)
+    terminal.show_comparison(
+        report_context(seen),
+        Console(file=stream, width=width, force_terminal=False, color_system=None),
+        details=details,
+    )
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
@@ -76,7 +81,7 @@ def test_below_its_title_a_problem_does_not_say_again_that_it_trains_otherwise()
 
 
 def test_every_section_shows_its_first_problem_before_any_second() -> None:
-    screen = view(comparison()).screen
+    screen = report_view(report_context(comparison())).screen
     blocks = {line.number: [Text("line")] * 3 for one in screen.sections for line in one.problems}
     firsts = {section.problems[0].number for section in screen.sections}
     assert len(blocks) > len(firsts)
@@ -85,7 +90,7 @@ def test_every_section_shows_its_first_problem_before_any_second() -> None:
 
 
 def test_no_section_is_shown_where_a_graver_one_has_no_room() -> None:
-    screen = view(comparison()).screen
+    screen = report_view(report_context(comparison())).screen
     first, second, third = (section.problems[0].number for section in screen.sections[:3])
     lines = {first: 1, second: 5, third: 1}
     blocks = {at.number: [Text("line")] * lines.get(at.number, 9) for one in screen.sections for at in one.problems}
@@ -101,7 +106,7 @@ def test_columns_that_do_not_fit_are_counted_and_an_overview_without_any_is_not_
         rows=(OverviewRow("a label that is long enough to fill forty columns", ("w",), ("CRASH",) * 12),),
         more=0,
     )
-    screen = FirstScreen(headline="h", basis="b", overview=overview, sections=(), upgrade="")
+    screen = FirstScreen(headline_text="h", basis_text="b", overview=overview, sections=(), upgrade="")
     lines = terminal.first_lines(screen, width)
     text = "\n".join(line.plain for line in lines)
     if width == 40:

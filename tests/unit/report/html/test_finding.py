@@ -17,8 +17,9 @@ from dsregress.cli import cli
 from dsregress.compare import Group, Thresholds, compare
 from dsregress.model import Result
 from dsregress.probe.border.wire import Explanation, Held, Moment, Stretch
+from dsregress.report.context import report_context
 from dsregress.report.html.holders import ExplanationOf
-from dsregress.report.html.site import build
+from dsregress.report.html.site import build_site
 from dsregress.store import Explanations, explained_in, key_of
 from tests.builders.comparisons import comparison
 from tests.builders.explanations import CALLER, KEY, SITE, explained_as_measured, explanation
@@ -32,7 +33,7 @@ def page(
     folder: Path, start: str = "regression-device_retained_bytes", *, explained: ExplanationOf | None = None
 ) -> str:
     more = {} if explained is None else {"explained": explained}
-    build(comparison(), folder, Thresholds(), exit_code=1, **more)
+    build_site(report_context(comparison(), exit_code=1), folder, **more)
     (file,) = (folder / "finding").glob(f"{start}*")
     return file.read_text(encoding="utf-8")
 
@@ -86,7 +87,7 @@ def test_what_the_finding_says_already_of_the_places_is_not_said_twice(tmp_path:
         Group(msgspec.structs.replace(group.headline, evidence=(line, "kept")), group.related) for group in seen.groups
     ]
     with_lines = msgspec.structs.replace(seen, groups=tuple(groups))
-    build(with_lines, tmp_path, Thresholds(), exit_code=1, explained=explained_as_measured)
+    build_site(report_context(with_lines, exit_code=1), tmp_path, explained=explained_as_measured)
     (file,) = (tmp_path / "finding").glob("regression-device_retained_bytes*")
     text = file.read_text(encoding="utf-8")
     assert line not in text
@@ -151,9 +152,9 @@ def test_what_an_explanation_says_never_becomes_markup(tmp_path: Path) -> None:
 
 def test_a_page_is_made_anew_when_its_cells_are_explained(tmp_path: Path) -> None:
     page(tmp_path)
-    built = build(comparison(), tmp_path, Thresholds(), exit_code=1, explained=explained_as_measured)
+    built = build_site(report_context(comparison(), exit_code=1), tmp_path, explained=explained_as_measured)
     assert 0 < built.written < 5
-    assert build(comparison(), tmp_path, Thresholds(), exit_code=1, explained=explained_as_measured).written == 0
+    assert build_site(report_context(comparison(), exit_code=1), tmp_path, explained=explained_as_measured).written == 0
 
 
 def test_explanations_are_found_by_the_content_of_a_result_in_any_of_the_folders(tmp_path: Path) -> None:
@@ -190,7 +191,9 @@ def test_what_is_simulated_at_full_size_is_asked_for_remedies_on_its_card(tmp_pa
     old, new = (result(v, device="sim", run=noisy_record(1, held_mib=m)) for v, m in (("0.15.0", 1), ("0.16.0", 9)))
     for one in (old, new):
         one.cell.parameters.update(gpu="A800-80G")
-    build(compare([old, new], old.cell.stack.id, Thresholds(), lambda r: None), tmp_path, Thresholds(), exit_code=1)
+    build_site(
+        report_context(compare([old, new], old.cell.stack.id, Thresholds(), lambda r: None), exit_code=1), tmp_path
+    )
     (file,) = (tmp_path / "finding").glob("regression-device_retained_bytes*")
     assert commands(file.read_text(encoding="utf-8"))[-2:] == [
         "dsregress remedies llama_zero3_backward --variant gradient_checkpointing=non_reentrant --device sim "
@@ -200,7 +203,7 @@ def test_what_is_simulated_at_full_size_is_asked_for_remedies_on_its_card(tmp_pa
 
 
 def test_the_command_line_understands_every_command_of_the_site(tmp_path: Path) -> None:
-    build(comparison(), tmp_path, Thresholds(), exit_code=1)
+    build_site(report_context(comparison(), exit_code=1), tmp_path)
     printed = [one for file in (tmp_path / "finding").iterdir() for one in commands(file.read_text(encoding="utf-8"))]
     assert len(printed) > 8
     for line in printed:
@@ -215,7 +218,7 @@ def test_the_command_line_understands_every_command_of_the_site(tmp_path: Path) 
 def test_nothing_is_to_be_run_about_what_got_better(tmp_path: Path) -> None:
     results = [result("0.15.0", run=noisy_record(1, held_mib=9)), result("0.16.0", run=noisy_record(1, held_mib=1))]
     seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
-    build(seen, tmp_path, Thresholds(), exit_code=0)
+    build_site(report_context(seen, exit_code=0), tmp_path)
     pages = list((tmp_path / "finding").glob("improvement-*"))
     assert pages
     assert all(commands(file.read_text(encoding="utf-8")) == [] for file in pages)

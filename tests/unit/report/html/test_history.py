@@ -9,7 +9,7 @@ from dsregress.report.html.history import history
 def finding(kind: str = "regression", metric: str = "device_peak_bytes") -> Finding:
     return Finding(
         stack="b", scenario="", variant="", device="cpu", metric=metric, phase="", kind=kind, value=1,
-        baseline_value=1, ratio=1, unit="", significant=True, relevant=True, message="",
+        baseline_value=1, ratio=1, unit="", significant=True, relevant=True, sentence="",
     )  # fmt: skip
 
 

@@ -6,21 +6,22 @@ import html
 from pathlib import Path
 
 from dsregress.compare import Comparison, Thresholds, compare
-from dsregress.report.html.site import build
-from dsregress.report.view import view
+from dsregress.report.context import report_context
+from dsregress.report.html.site import build_site
+from dsregress.report.report_view import report_view
 from tests.builders import comparisons
 from tests.builders.synthetic import noisy_record, result
 
 
 def first_page(comparison: Comparison, folder: Path) -> str:
-    build(comparison, folder, Thresholds(), exit_code=1)
+    build_site(report_context(comparison, exit_code=1), folder)
     return html.unescape((folder / "index.html").read_text(encoding="utf-8"))
 
 
 def test_the_first_page_says_all_of_each_problem_as_every_format_does(tmp_path: Path) -> None:
     comparison = comparisons.comparison()
     page = first_page(comparison, tmp_path)
-    lines = [line for section in view(comparison).screen.sections for line in section.problems]
+    lines = [line for section in report_view(report_context(comparison)).screen.sections for line in section.problems]
     assert any(line.sentences.endswith("Use 0.16.8.") for line in lines)
     assert [line.sentences for line in lines if f": {line.sentences}\n" not in page] == []
 

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 from dsregress.compare import Thresholds, compare
-from dsregress.report.html.site import build
+from dsregress.report.context import report_context
+from dsregress.report.html.site import build_site
 from dsregress.report.known_answers import KnownAnswers, Title
 from tests.builders import answers
 from tests.builders.comparisons import HOSTILE, comparison
@@ -42,7 +43,7 @@ BISECTION = answers.bisection(
 
 def page(folder: Path, known: KnownAnswers | None = None) -> str:
     """Of the leak."""
-    build(comparison(), folder, Thresholds(), exit_code=1, known=known or KnownAnswers())
+    build_site(report_context(comparison(), known=known or KnownAnswers(), exit_code=1), folder)
     (file,) = (folder / "problem").glob("regression-device_retained_bytes*")
     return file.read_text(encoding="utf-8")
 
@@ -100,14 +101,14 @@ def test_two_problems_that_begin_together_on_one_workload_have_a_page_each(tmp_p
     levels = {"0.15.0": 0, "0.16.0": 9, "0.16.4": 9, "0.17.0": 3, "0.18.0": 3}  # a part of it ends earlier
     results = [result(version, run=noisy_record(1, held_mib=mib)) for version, mib in levels.items()]
     seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
-    build(seen, tmp_path, Thresholds(), exit_code=1)
+    build_site(report_context(seen, exit_code=1), tmp_path)
     assert len(seen.problems) > 1
     assert len(list((tmp_path / "problem").iterdir())) == len(seen.problems)
 
 
 def test_only_what_is_joined_is_rendered_again(tmp_path: Path) -> None:
     page(tmp_path)
-    built = build(
-        comparison(), tmp_path, Thresholds(), exit_code=1, known=KnownAnswers(stored=answers.read(REPRODUCTION))
+    built = build_site(
+        report_context(comparison(), known=KnownAnswers(stored=answers.read(REPRODUCTION)), exit_code=1), tmp_path
     )
     assert built.written == 1

@@ -11,7 +11,8 @@ import pytest
 
 from dsregress.compare import Comparison, Thresholds, compare
 from dsregress.model import Failed, Result
-from dsregress.report.html.site import Built, build
+from dsregress.report.context import report_context
+from dsregress.report.html.site import Built, build_site
 from dsregress.report.html.site_files import MANIFEST, SiteFiles
 from tests.builders import synthetic
 from tests.builders.comparisons import HOSTILE, comparison
@@ -42,7 +43,7 @@ class Page(HTMLParser):
 
 
 def made(seen: Comparison, folder: Path) -> Built:
-    return build(seen, folder, Thresholds(), exit_code=1)
+    return build_site(report_context(seen, exit_code=1), folder)
 
 
 def pages(folder: Path) -> dict[str, Page]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dsregress.probe.programs.world import workplace
 from dsregress.probe.programs.world.resource_errors import LIBRARIES, place_of
-from skeletons import hub_names
+from skeletons.hub_names import known_model_name
 from vgpu.error_chain import behind_one_another
 
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/", "/etc/", "/bin/", "/sbin/", "/lib/", "/lib64/")
@@ -126,7 +126,7 @@ def _said(path: str, whole: str, advice: str) -> str:
 def _of_a_model(path: str) -> str:
     """Return the remedy if a program opens the files of a known model itself, in a folder of that model's name; else ""."""
     name = "/".join(path.split(os.sep)[:2])
-    known = hub_names.known(name) if path != name else None
+    known = known_model_name(name) if path != name else None
     return (
         f"the program reads {name} as a folder, so make one, `skeleton {known} --out DIR`, and name DIR"
         if known

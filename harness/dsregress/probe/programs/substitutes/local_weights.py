@@ -29,7 +29,8 @@ from dsregress.probe.programs.substitutes.unread_weights import unread_weights
 from dsregress.probe.programs.substitutes.unwritten_weights import unwritten_weights
 from dsregress.probe.programs.world import offline
 from dsregress.probe.programs.world.resource_errors import NotHere
-from skeletons import hub_names, pipelines
+from skeletons.hub_names import known_model_name
+from skeletons.pipelines import known_pipeline_name
 from vgpu.error_chain import behind
 from vgpu.replacing import Patches
 
@@ -41,7 +42,7 @@ def local_weights(folder: str | os.PathLike[str], tiny: bool = False, contents: 
     """Load models within the block as the module describes. ``folder`` may be shared by ranks and runs: its entries are
     named by their content."""
     weights = LocalWeights(Skeletons(Path(folder), tiny=tiny, contents=contents))
-    with Patches() as patches:
+    with Patches("models without a download") as patches:
         patches.enter_context(offline.no_network())
         _answer_hub(patches, weights)
         _pass_errors_on(patches)
@@ -78,7 +79,7 @@ class LocalWeights:
                 real = Path(config).parent
                 whole = any(file.suffix in _WEIGHTS for file in real.iterdir())
                 self._folders[key] = None if whole and not self.skeletons.tiny else self.skeletons.of(str(real), name)
-            elif (known := hub_names.known(name) or pipelines.known(name)) is not None:
+            elif (known := known_model_name(name) or known_pipeline_name(name)) is not None:
                 self._folders[key] = self.skeletons.of(known, known)
             else:
                 raise NotHere(
@@ -123,7 +124,7 @@ def _pass_errors_on(patches: Patches) -> None:
                 raise absence from None
             raise
 
-    patches.set(kind, "get_config_dict", classmethod(get_config_dict))
+    patches.replace(kind, "get_config_dict", classmethod(get_config_dict))
 
 
 def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
@@ -180,10 +181,8 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
     for original, made in ((download, hf_hub_download), (load, try_to_load_from_cache), (snapshot, snapshot_download)):
         patches.everywhere(original, made, original.__name__)
     for name, made_of in _descriptions(hf_api, weights, ours).items():
-        made = made_of(getattr(hf_api.HfApi, name, None))
-        patches.method(
-            hf_api.HfApi, name, made, **({"since": "huggingface_hub 2"} if name == "resolve_revision" else {})
-        )
+        if patches.has(hf_api.HfApi, name, since="huggingface_hub 2" if name == "resolve_revision" else ""):
+            patches.definition(hf_api.HfApi, name, made_of(getattr(hf_api.HfApi, name)))
 
 
 def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, Any]:

@@ -21,9 +21,10 @@ from typing import Any
 from dsregress.probe.border import skeleton_maker
 from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.programs.world.resource_errors import NotHere
-from skeletons import models, pipelines
-from skeletons.answers import SkeletonRefused
-from skeletons.make import companions
+from skeletons.known_models import known_models
+from skeletons.make import configuration_companions
+from skeletons.maker_answer import SkeletonRefused
+from skeletons.pipelines import known_pipelines
 
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -73,11 +74,15 @@ class Skeletons:
     @staticmethod
     def _content(what: str) -> list[Any]:
         """Return what decides the content of a skeleton. Files next to a configuration are copied unchanged."""
-        if what in models.MODELS:
-            return [models.MODELS[what]]
-        if what in pipelines.PIPELINES:
-            return [dataclasses.asdict(pipelines.PIPELINES[what])]
-        return [what, (Path(what) / "config.json").read_text(encoding="utf-8"), *_states(companions(what))]
+        if (model := known_models().get(what)) is not None:
+            return [dataclasses.asdict(model)]
+        if (pipeline := known_pipelines().get(what)) is not None:
+            return [dataclasses.asdict(pipeline)]
+        return [
+            what,
+            (Path(what) / "config.json").read_text(encoding="utf-8"),
+            *_states(configuration_companions(what)),
+        ]
 
 
 def _digest(content: Any) -> str:
@@ -88,7 +93,7 @@ def _digest(content: Any) -> str:
 def skeleton_makers() -> list[Any]:
     """Return what decides how a skeleton is made: torch, transformers, diffusers, and `skeletons`. A commit
     of transformers, and an edited installation, can have the version of another, so its files count."""
-    maker = sorted((_ROOT / "skeletons").glob("*.py"))
+    maker = sorted(file for suffix in ("py", "json") for file in (_ROOT / "skeletons").rglob(f"*.{suffix}"))
     code = hashlib.sha1(b"".join(file.read_bytes() for file in maker)).hexdigest()
     return [_version("torch"), _version("transformers"), _version("diffusers"), code, *_states(_transformers_code())]
 

@@ -38,7 +38,7 @@ _PACKAGE = "torchvision"
 @contextlib.contextmanager
 def made_up_images(wanted: bool) -> Iterator[None]:
     """Synthesize missing images within the block, as the module describes. Import nothing for it."""
-    with Patches() as patches:
+    with Patches("images and pretrained weights without a download") as patches:
         patches.enter_context(_when_imported(_PACKAGE, lambda: _answer(patches, wanted)))
         patches.enter_context(_when_imported("timm.models._builder", lambda: _keep_first_weights_of_timm(patches)))
         yield
@@ -99,13 +99,13 @@ def _answer(patches: Patches, wanted: bool) -> None:
             continue
         methods = vars(kind)
         if "__init__" in methods and kind is not datasets.VisionDataset:
-            patches.set(kind, "__init__", _begun(methods["__init__"], datasets, wanted))
+            patches.replace(kind, "__init__", _begun(methods["__init__"], datasets, wanted))
         if "__getitem__" in methods and "__len__" in methods:
-            patches.set(kind, "__getitem__", _read(methods["__getitem__"]))
-            patches.set(kind, "__len__", _counted(methods["__len__"]))
+            patches.replace(kind, "__getitem__", _read(methods["__getitem__"]))
+            patches.replace(kind, "__len__", _counted(methods["__len__"]))
     enum = getattr(models, "WeightsEnum", None)
     if enum is not None:
-        patches.set(enum, "get_state_dict", _first_weights(enum.get_state_dict, models))
+        patches.replace(enum, "get_state_dict", _first_weights(enum.get_state_dict, models))
 
 
 # -- data sets ---------------------------------------------------------------------------------------------------------
@@ -148,9 +148,9 @@ def _make_up(dataset: Any, datasets: Any, given: dict[str, Any], wanted: bool, e
     what = f"the data set {name} is not in {root or 'its folder'}"
     if not wanted:
         raise NotHere(what, "give --synthetic-data for made-up images, or put its files there") from error
-    if name not in known_images.TABLE:
+    if name not in known_images.known_image_sets():
         raise NotHere(what, "put its files there, as no made-up images are known for it") from error
-    known = known_images.images_of_folder(root) if name == "ImageFolder" else known_images.TABLE[name]
+    known = known_images.images_of_folder(root) if name == "ImageFolder" else known_images.known_image_sets()[name]
     transforms = {way: given.get(way) for way in ("transforms", "transform", "target_transform")}
     datasets.VisionDataset.__init__(dataset, root, **transforms)
     rows = _rows(known, given, root)
@@ -264,4 +264,4 @@ def _keep_first_weights_of_timm(patches: Patches) -> None:
                 raise
             return  # raised by what fetches them, before the model is touched
 
-    patches.set(builder, "load_pretrained", load_pretrained)
+    patches.replace(builder, "load_pretrained", load_pretrained)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import json
 import os
 import traceback
@@ -50,7 +51,7 @@ def shrunk_models(substitute: Callable[[Any], Any], seen: set[str]) -> Iterator[
 
     def small(value: Any) -> Any:
         if isinstance(value, configuration):
-            tiny.shrink(value)
+            tiny.shrink_config(value)
             seen.add(type(value).__name__)
         return value
 
@@ -79,20 +80,20 @@ def shrunk_models(substitute: Callable[[Any], Any], seen: set[str]) -> Iterator[
 
         return wrapped
 
-    with Patches() as patches:
+    with Patches("models are shrunk") as patches:
 
         def wrap(owner: Any, name: str, wrapper: Any) -> None:
-            held = vars(owner).get(name)
+            held = inspect.getattr_static(owner, name, None)
             if isinstance(held, classmethod):
-                patches.set(owner, name, classmethod(wrapper(held.__func__)))
-            elif held is not None:
-                patches.set(owner, name, wrapper(held))
+                patches.replace(owner, name, classmethod(wrapper(held.__func__)))
+            else:
+                patches.replace(owner, name, wrapper(held))
 
         wrap(configuration, "from_dict", small_result)
         wrap(configuration, "get_config_dict", small_inputs)
-        for owner in (model, auto):
-            for name in ("from_pretrained", "from_config", "_from_config"):
-                wrap(owner, name, small_inputs)
+        for owner, name in ((model, "_from_config"), (auto, "from_config")):
+            wrap(owner, name, small_inputs)
+            wrap(owner, "from_pretrained", small_inputs)
         wrap(model, "__init__", small_inputs)
         yield
 
@@ -109,7 +110,7 @@ def is_larger(folder: Any) -> bool:
         return False  # the program's own class, shrunk when it is built
     untouched = getattr(config, "__wrapped__", None)
     held = config.__func__.__wrapped__(config.__self__, fields) if untouched is not None else config(fields)
-    return tiny.shrink(held)
+    return tiny.shrink_config(held)
 
 
 def base_configuration(configuration_utils: Any) -> Any:

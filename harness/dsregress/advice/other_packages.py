@@ -1,0 +1,52 @@
+"""The other packages to try if a program fails alike in every measured release: it may be written for packages of another
+time. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+import msgspec
+
+from dsregress.compare import Problem, ProblemKind
+from dsregress.compare.outcomes import signature_of
+from dsregress.model import AXES, Signature, Stack
+
+#: Python's words for a failed import. A module without a dot, and a name from a file without a folder, may be the program's
+#: own: only the others say that an installed package is of a release that lacks them.
+_NO_MODULE = re.compile(r"No module named '(?P<package>\w+)(?P<is_installed>\.)?")
+_NO_NAME = re.compile(r"cannot import name '[^']+' from '(?P<package>\w+)[^']*'(?P<is_installed> \((?P=package)/)?")
+
+#: The packages that programs depend on most, if nothing names one.
+_USUAL = ("transformers", "accelerate", "torch")
+
+
+class FailedImport(msgspec.Struct, frozen=True):
+    """The package that lacks an imported part."""
+
+    package: str
+    is_installed: bool  #: it is, in a release that lacks the part
+
+
+def failed_import(signature: Signature | None) -> FailedImport | None:
+    """Return what an error says of an import that failed; None for any other error."""
+    said = signature.message if signature is not None else ""
+    found = _NO_NAME.search(said) or _NO_MODULE.search(said)
+    return FailedImport(found["package"], bool(found["is_installed"])) if found is not None else None
+
+
+def other_packages(problem: Problem, stack: Stack, varied: Collection[str]) -> list[str]:
+    """Return the packages of which other releases may pass, the likeliest first. A failed import names them; else the
+    package whose code failed comes first, and those that ``varied`` are left out. Empty if a release does not import here
+    for any other reason."""
+    signature = signature_of(problem.worst.outcome) if problem.worst.outcome is not None else None
+    missing = failed_import(signature)
+    is_known = missing is not None and (missing.package in AXES or missing.is_installed)
+    if problem.kind is ProblemKind.UNTESTABLE and not is_known:
+        return []
+    raised = [signature.package] if signature is not None and signature.package in stack.versions else []
+    if missing is not None and missing.package in stack.versions:
+        return list(dict.fromkeys((missing.package, *raised)))  # either may be the one of another day
+    if missing is not None and missing.is_installed:
+        return [missing.package.replace("_", "-")]
+    return [one for one in dict.fromkeys((*raised, *_USUAL)) if one not in varied]

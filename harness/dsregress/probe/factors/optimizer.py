@@ -1,0 +1,142 @@
+"""The optimizer, its groups, and what becomes of gradients before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dsregress.probe.factor import IN_EVERY_SCRIPT, Configured, Factor, Fragment, Hooks, explored_switch, need, switch
+
+CLIPPING = Factor(
+    name="gradient_clipping",
+    title="gradient clipping",
+    group="the optimizer",
+    place=50,
+    named_at=180,
+    values=(0.0, 1.0, None),
+    unnamed=None,
+    words={0.0: "clipping configured as off", 1.0: "clipping at 1.0", None: "clipping not configured"},
+    configured=True,
+    of_trainer=True,
+    key="gradient_clipping",
+    script=IN_EVERY_SCRIPT,
+)
+
+
+def _named(value: str, job: Configured) -> Mapping[str, Any]:
+    return {"optimizer": job.optimizer} if value == "configured" and job.optimizer is not None else {}
+
+
+OPTIMIZER = Factor(
+    name="optimizer",
+    title="the optimizer",
+    group="the optimizer",
+    place=450,
+    named_at=730,
+    values=("passed", "configured"),
+    known=("passed", "configured"),
+    words={"passed": "an optimizer that is passed", "configured": "an optimizer named in the configuration"},
+    needs=(need("offload_optimizer", False), need("integration", "none")),
+    configured=True,
+    configure=_named,
+    script=IN_EVERY_SCRIPT,
+)
+
+_GROUPS = """
+def groups_of(model):
+{% set grouped = "named" if grouped_frozen else "trained" %}
+    {{ grouped }} = [(name, p) for name, p in model.named_parameters(){{ " if p.requires_grad" if not grouped_frozen }}]
+    weights = [p for name, p in {{ grouped }} if name.endswith("weight")]
+    others = [p for name, p in {{ grouped }} if not name.endswith("weight")]
+{% set own_rate = ', "lr": %s' % (rate / 10) if group_learning_rates else "" %}
+    groups = [{"params": weights, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0{{ own_rate }}}]
+    return {% if empty_groups %}groups{% else %}[group for group in groups if group["params"]]{% endif %}
+"""
+
+DECAY_GROUPS = switch(
+    "decay_groups",
+    "two parameter groups",
+    group="the optimizer",
+    place=170,
+    named_at=190,
+    off="one parameter group",
+    script=Fragment(at={"functions": _GROUPS}),
+)
+
+EMPTY_GROUPS = switch(
+    "empty_groups",
+    "a group without parameters",
+    group="the optimizer",
+    place=180,
+    named_at=110,
+    values=(False,),
+    off="no group without parameters",
+    script=IN_EVERY_SCRIPT,
+)
+
+GROUP_RATES = explored_switch(
+    "group_learning_rates",
+    "parameter groups of different learning rates",
+    group="the optimizer",
+    place=200,
+    named_at=520,
+    off="one learning rate",
+    needs=(need("decay_groups", True), need("frozen", ""), need("lora_rank", 0)),
+    script=IN_EVERY_SCRIPT,
+)
+
+GROUPED_FROZEN = explored_switch(
+    "grouped_frozen",
+    "frozen parameters in the optimizer's groups",
+    group="the optimizer",
+    place=670,
+    named_at=590,
+    off="trained parameters alone in the optimizer's groups",
+    in_truth=False,
+    needs=(need("frozen", "layers.0", "embed_tokens"),),
+    script=IN_EVERY_SCRIPT,
+)
+
+_HALVED = """
+{% set trained = "filter(lambda p: p.requires_grad, model.parameters())" %}
+for parameter in {{ trained if frozen or lora_rank else "model.parameters()" }}:
+    gradient = deepspeed.utils.safe_get_{{ halved_gradients }}_grad(parameter)
+    deepspeed.utils.safe_set_{{ halved_gradients }}_grad(parameter, gradient / 2)
+"""
+
+
+def _halve(engine: Any, parts: str) -> None:
+    """Halve the gradients of a step, like a user who clips them by a rule of their own; ``parts``: whole ("full"), or
+    each rank its share ("local"). Collective."""
+    from deepspeed import utils
+
+    utils.safe_set_full_grad  # noqa: B018  (which came with the local one)
+    read, write = getattr(utils, f"safe_get_{parts}_grad"), getattr(utils, f"safe_set_{parts}_grad")
+    for parameter in engine.module.parameters():
+        if parameter.requires_grad and (gradient := read(parameter)) is not None:
+            write(parameter, gradient / 2)
+
+
+HALVED_GRADIENTS = Factor(
+    name="halved_gradients",
+    title="gradients that the user halves",
+    group="the optimizer",
+    place=660,
+    named_at=620,
+    values=("",),
+    further=("full", "local"),
+    known=("", "full", "local"),
+    api="safe_set_full_grad",
+    words={
+        "": "gradients that the user leaves",
+        "full": "gradients that the user halves by safe_set_full_grad",
+        "local": "gradients that the user halves by safe_set_local_grad",
+    },
+    needs=(
+        need("zero_stage", 1, 2, 3, by=("full",)),
+        need("zero_stage", 3, by=("local",)),
+        need("infinite_gradient_step", None),
+    ),
+    hooks=Hooks(before_update=_halve),
+    script=Fragment(at={"before_update": _HALVED}),
+)

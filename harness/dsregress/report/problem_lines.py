@@ -1,0 +1,377 @@
+"""Problems in words, the same for every format: what, where, since and until, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from dsregress.advice.assessment import Assessment
+from dsregress.advice.other_packages import other_packages
+from dsregress.compare import Problem, ProblemKind
+from dsregress.compare.release_ranges import axis_range_text, range_text
+from dsregress.messages import (
+    COLON,
+    COMMA,
+    SEMICOLON,
+    SENTENCE,
+    Message,
+    Text,
+    joined,
+    message,
+    name_list,
+    plural_message,
+)
+from dsregress.model import AXES, Finding, split_workload
+from dsregress.report.card_room_text import room_text
+from dsregress.report.context import ReportContext
+from dsregress.report.plain_text import plain
+from dsregress.report.symptoms import Symptom, symptom_of
+from dsregress.wording import workload_words
+from dsregress.wording.names import varied_axes, version_of
+from dsregress.wording.workload_words import DistinguishingParameters, conditions_text
+
+#: The title of each kind's section. Kinds may share a section.
+SECTIONS = {
+    ProblemKind.WRONG: message("TRAINS WRONG"),
+    ProblemKind.DIFFERENT: message("TRAINS DIFFERENTLY"),
+    ProblemKind.CRASH: message("CRASHES"),
+    ProblemKind.OUT_OF_MEMORY: message("OUT OF MEMORY"),
+    ProblemKind.LEAK: message("HOLDS MORE MEMORY"),
+    ProblemKind.SAVES: message("SAVES DIFFERENTLY"),
+    ProblemKind.LARGER_CARD: message("NEEDS A LARGER CARD"),
+    ProblemKind.SLOWER: message("COSTS MORE"),
+    ProblemKind.MORE: message("COSTS MORE"),
+    ProblemKind.UNTESTABLE: message("CANNOT BE TESTED HERE"),
+}
+TITLES = {kind: str(title) for kind, title in SECTIONS.items()}
+
+#: Workloads that are listed if nothing distinguishes them from the others.
+_MOST_WORKLOADS = 2
+
+#: If more defaults changed, it is another interface, and no single default explains anything.
+_MOST_MOVED = 4
+
+
+class ProblemEnd(msgspec.Struct, frozen=True):
+    """The first or the last release with a problem."""
+
+    release: Text
+    beside: Text  #: its neighbor that was measured without the problem, or why there is none
+
+    @property
+    def text(self) -> Text:
+        """Both: ``0.16.0; not in 0.15.4``."""
+        return joined(SEMICOLON, (self.release, self.beside))
+
+
+class ProblemWords(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem in words, in parts."""
+
+    releases: Text  #: ``0.16.0 to 0.16.7``
+    who: Text  #: the affected workloads; empty if the symptom is of all, or of none
+    symptom: Symptom | None  #: None if the setting is all there is to say
+    setting: Text  #: the changed default that explains it; empty if none does
+    consequences: tuple[Text, ...]  #: the effect on the named card, and what to do
+    since: ProblemEnd
+    until: ProblemEnd
+
+    @property
+    def text(self) -> Text:
+        """The affected workloads and the symptom, as a sentence."""
+        return self.sentence(self.who)
+
+    def sentence(self, who: Text, *, below_its_title: bool = False) -> Text:
+        """Return the sentence about ``who``; without what the title of its section says, if it is below that."""
+        what: Text = ""
+        if self.symptom is not None:
+            what = self.symptom.below_title if below_its_title else self.symptom.text
+        return message("{sentence}.", sentence=joined(COLON, (who, joined(SEMICOLON, (what, self.setting)))))
+
+
+class ProblemLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One problem."""
+
+    number: int
+    kind: ProblemKind
+    words: ProblemWords
+    having: tuple[str, ...]  #: stack ids, here and below
+    free: tuple[str, ...]
+    unknown: tuple[str, ...]
+    workloads: tuple[str, ...]
+    release_to_use: str  #: a stack id; empty if none is known, or none is needed
+    setting: str  #: the changed default that explains it; empty if none does
+    keys: tuple[tuple[str, ...], ...]  #: of its findings
+    evidence: tuple[str, ...]  #: of the worst run
+    related: tuple[str, ...]  #: findings that appeared and disappeared with it
+    worst: Finding
+
+    @property
+    def releases(self) -> str:
+        """The affected releases in English, as every text below."""
+        return str(self.words.releases)
+
+    @property
+    def text(self) -> str:
+        """The affected workloads, and the symptom."""
+        return plain(str(self.words.text))
+
+    @property
+    def consequence(self) -> str:
+        """The effect on the named card, and what to do; empty if nothing is known, or needed."""
+        return plain(str(joined(SENTENCE, self.words.consequences)))
+
+    @property
+    def since(self) -> str:
+        """The first release, with the neighbor that was measured without it."""
+        return str(self.words.since.text)
+
+    @property
+    def until(self) -> str:
+        """The last release, with the neighbor that was measured without it."""
+        return str(self.words.until.text)
+
+    @property
+    def sentences(self) -> str:
+        """Return the text and the consequence."""
+        return f"{self.text} {self.consequence}".rstrip()
+
+
+class ProblemSection(msgspec.Struct, frozen=True):
+    """The problems under one title."""
+
+    heading: Message
+    problems: tuple[ProblemLine, ...]
+
+    @property
+    def title(self) -> str:
+        """The heading in English."""
+        return str(self.heading)
+
+
+def problem_sections(context: ReportContext, assessed: Sequence[Assessment]) -> tuple[ProblemSection, ...]:
+    """Return all problems by title, the gravest first, numbered throughout."""
+    lines = problem_lines(context, assessed)
+    headings = dict.fromkeys(SECTIONS[line.kind] for line in lines)
+    return tuple(
+        ProblemSection(heading, tuple(line for line in lines if SECTIONS[line.kind] == heading)) for heading in headings
+    )
+
+
+def problem_lines(context: ReportContext, assessed: Sequence[Assessment]) -> list[ProblemLine]:
+    """Return a line for each problem, numbered."""
+    distinguishing = DistinguishingParameters(context.comparison.parameters)
+    return [
+        _problem_line(context, one, affected_text(one.problem, distinguishing), number)
+        for number, one in enumerate(assessed, 1)
+    ]
+
+
+def counts_text(context: ReportContext, sections: Sequence[ProblemSection]) -> Text:
+    """Return the number of problems by title: ``1 silent change of training, 5 that cost more; fixed since 0.16.8: 2
+    crashes``. Problems of the baseline alone are counted apart: they are no cost of an upgrade."""
+
+    def counted(is_fixed: bool) -> Text:
+        counts = ((one, sum(_is_fixed(context, line) == is_fixed for line in one.problems)) for one in sections)
+        return joined(COMMA, (_count(one.problems[0].kind, number) for one, number in counts if number))
+
+    if not (fixed := counted(True)):
+        return counted(False)
+    worse = counted(False) or message("nothing is worse")
+    return message("{worse}; fixed since {release}: {fixed}", worse=worse, release=context.baseline, fixed=fixed)
+
+
+def _count(kind: ProblemKind, number: int) -> Message:
+    """Return the number of the problems in a kind's section."""
+    match kind:
+        case ProblemKind.WRONG:
+            return plural_message("{count:,} fault in training", "{count:,} faults in training", number)
+        case ProblemKind.DIFFERENT:
+            return plural_message("{count:,} silent change of training", "{count:,} silent changes of training", number)
+        case ProblemKind.CRASH:
+            return plural_message("{count:,} crash", "{count:,} crashes", number)
+        case ProblemKind.OUT_OF_MEMORY:
+            return plural_message("{count:,} out of memory", "{count:,} out of memory", number)
+        case ProblemKind.LEAK:
+            return plural_message("{count:,} memory leak", "{count:,} memory leaks", number)
+        case ProblemKind.SAVES:
+            return plural_message("{count:,} changed checkpoint", "{count:,} changed checkpoints", number)
+        case ProblemKind.LARGER_CARD:
+            return plural_message("{count:,} that needs a larger card", "{count:,} that need a larger card", number)
+        case ProblemKind.SLOWER | ProblemKind.MORE:
+            return plural_message("{count:,} that costs more", "{count:,} that cost more", number)
+        case ProblemKind.UNTESTABLE:
+            return plural_message(
+                "{count:,} that cannot be tested here", "{count:,} that cannot be tested here", number
+            )
+
+
+def _is_fixed(context: ReportContext, line: ProblemLine) -> bool:
+    """Return True if the baseline alone has a problem, and a later release was measured without it."""
+    baseline, order = context.comparison.baseline, context.order
+    return line.having == (baseline,) and any(order[stack] > order[baseline] for stack in line.free)
+
+
+def _problem_line(context: ReportContext, assessed: Assessment, affected: Text, number: int) -> ProblemLine:
+    problem = assessed.problem
+    return ProblemLine(
+        number=number,
+        kind=assessed.kind,
+        words=_problem_words(context, assessed, affected),
+        having=problem.having,
+        free=problem.free,
+        unknown=problem.unknown,
+        workloads=tuple(problem.affected),
+        release_to_use=assessed.release,
+        setting=problem.setting.key if problem.setting is not None else "",
+        keys=tuple(found.key for found in (*problem.findings, *problem.related)),
+        evidence=(problem.worst.message, *problem.worst.evidence),
+        related=tuple(dict.fromkeys(found.message for found in problem.related)),
+        worst=problem.worst,
+    )
+
+
+def _problem_words(context: ReportContext, assessed: Assessment, affected: Text) -> ProblemWords:
+    problem, setting = assessed.problem, assessed.problem.setting
+    since, until = _ends(context, problem)
+    changed: Text = ""
+    if setting is not None:
+        changed = message(
+            "{key} is {now} where it is not set, was {before}",
+            key=_short_key(setting.key),
+            now=setting.value,
+            before=setting.baseline,
+        )
+    is_setting_alone = setting is not None and assessed.kind is ProblemKind.DIFFERENT
+    return ProblemWords(
+        releases=_releases(context, problem),
+        who="" if is_setting_alone or assessed.kind is ProblemKind.UNTESTABLE else affected,
+        symptom=None if is_setting_alone else symptom_of(context, problem),
+        setting=changed,
+        consequences=tuple(_consequences(context, assessed)),
+        since=since,
+        until=until,
+    )
+
+
+def _short_key(setting: str) -> str:
+    return setting.partition(".")[2] or setting
+
+
+def _ends(context: ReportContext, problem: Problem) -> tuple[ProblemEnd, ProblemEnd]:
+    """Return since when and until when, with the neighbors that do not have the problem. No release is known to be without
+    an intermittent problem."""
+    if problem.worst.intermittent:
+        others = message("others, which ran once, may go wrong now and then as well")
+        return _end(context, problem.since, "", others), _end(context, problem.until, "", others)
+    after = message("no later release was measured without it")
+    if problem.until == context.comparison.stacks[-1].id:
+        after = message("still in the newest measured")
+    return (
+        _end(context, problem.since, problem.before, message("no earlier release was measured without it")),
+        _end(context, problem.until, problem.after, after),
+    )
+
+
+def _end(context: ReportContext, stack: str, neighbor: str, otherwise: Text) -> ProblemEnd:
+    """Return a release with its neighbor, or with ``otherwise`` if no neighbor was measured without the problem."""
+    if not neighbor:
+        return ProblemEnd(context.name_of(stack), otherwise)
+    beside = message("not in {release}", release=context.name_beside(neighbor, stack))
+    return ProblemEnd(context.name_beside(stack, neighbor), beside)
+
+
+def _releases(context: ReportContext, problem: Problem) -> Text:
+    """Return the affected releases as ranges, each of which ends at a release without a verdict. If several packages vary,
+    name the package that varies among the affected stacks, or one of which every unaffected stack has another release; else
+    return the number of stacks."""
+    stacks, names = context.comparison.stacks, context.comparison.names
+    having = [stack for stack in stacks if stack.id in problem.having]
+    if len(context.axes) < 2 or any(stack.existed for stack in having):
+        return range_text(problem.having, stacks, names)
+    axes = varied_axes(having)
+    if len(axes) == 1:
+        alike = [one for one in stacks if set(varied_axes([one, having[0]])) <= set(axes)]
+        return axis_range_text(axes[0], having, alike)
+    free = [stack for stack in stacks if stack.id in problem.free]
+    beside = [stack for stack in stacks if stack.id in (problem.before, problem.after)]
+    for axis in (*varied_axes([having[0], *beside]), *context.axes):
+        with_it, without = ({version_of(stack, axis) for stack in some} for some in (having, free))
+        if free and "" not in with_it and with_it.isdisjoint(without):
+            return axis_range_text(axis, having, stacks)
+    if len(having) == 1:
+        return names[having[0].id]
+    return plural_message(
+        "{having} of {count:,} stack", "{having} of {count:,} stacks", len(stacks), having=len(having)
+    )
+
+
+def _consequences(context: ReportContext, assessed: Assessment) -> Iterator[Text]:
+    problem = assessed.problem
+    if problem.setting is not None:
+        yield message("Set it; {value} keeps the old behaviour.", value=problem.setting.baseline)
+        if assessed.room is not None:
+            yield room_text(context, problem.worst.stack, assessed.room)
+        return
+    if assessed.kind is ProblemKind.UNTESTABLE:
+        yield from _other_packages(context, problem)
+        return
+    if assessed.kind.has_no_right_side:
+        yield message("This comparison cannot tell which release is right.")
+    if assessed.kind is not ProblemKind.CRASH and 1 <= len(problem.moved) <= _MOST_MOVED:
+        moved = [
+            message("{key} ({before}, now {now})", key=one.key.partition(".")[2], before=one.baseline, now=one.value)
+            for one in problem.moved
+        ]
+        yield message("Defaults that changed with it, and may be why: {settings}.", settings=name_list(moved))
+    if assessed.room is not None:
+        yield room_text(context, problem.worst.stack, assessed.room)
+    if assessed.release:
+        release = context.name_beside(assessed.release, problem.worst.stack)
+        is_older = context.order[assessed.release] < context.order[problem.since]
+        if not is_older or assessed.kind < ProblemKind.LEAK:
+            yield message("Use {release}.", release=release)
+        elif assessed.release == problem.before:
+            yield message("The last release without it is {release}.", release=release)
+        else:
+            yield message("The last sound release is {release}.", release=release)
+    is_everywhere = len(problem.having) == len(context.stacks)
+    if assessed.kind is ProblemKind.CRASH and is_everywhere and workload_words.is_given_program(problem.worst.scenario):
+        yield from _other_packages(context, problem)
+
+
+def _other_packages(context: ReportContext, problem: Problem) -> Iterator[Text]:
+    """Yield the options with which other releases of packages can be tried."""
+    packages = other_packages(problem, context.stacks[problem.worst.stack], context.axes)
+    options = [f"--{package}" if package in AXES else f"--with {package}=RELEASE" for package in packages]
+    if options:
+        yield message("Other packages may pass: {options}.", options=name_list(options))
+
+
+def affected_text(problem: Problem, distinguishing: DistinguishingParameters) -> Text:
+    """Return the affected workloads in words: their scenario if all of its workloads are affected, or the parameters that no
+    unaffected workload has, with their number; else a list of workloads."""
+    affected = list(problem.affected)
+    scenarios = {split_workload(workload).scenario for workload in affected}
+    beside = [other for other in problem.unaffected if split_workload(other).scenario in scenarios]
+    if len(scenarios) == 1 and not beside:
+        return _with_count(scenarios.pop(), affected)
+    if not problem.unaffected:
+        return plural_message("all {count:,} workload", "all {count:,} workloads", len(affected))
+    conditions = distinguishing.of(affected, problem.unaffected)
+    found = [conditions_text(conditions)]
+    if len(scenarios) == 1 and (inside := distinguishing.of(affected, beside)):
+        found.append(joined(COMMA, (scenarios.pop(), conditions_text(inside))))
+    # A parameter by its own name says nothing without its scenario, nor with values of several.
+    named = [one for one in conditions if one.has_own_name]
+    if (len(found) > 1 and named) or (len(scenarios) > 1 and any(len(one.values) > 1 for one in named)):
+        del found[0]
+    if said := [text for text in found if text]:
+        return _with_count(min(said, key=lambda text: len(str(text))), affected)
+    return name_list([workload.rpartition("/")[0] for workload in affected], _MOST_WORKLOADS)
+
+
+def _with_count(who: Text, affected: Sequence[str]) -> Text:
+    if len(affected) == 1:
+        return who
+    return plural_message("{who} ({count:,} workload)", "{who} ({count:,} workloads)", len(affected), who=who)

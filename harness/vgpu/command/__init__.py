@@ -1,0 +1,128 @@
+"""The command ``vgpu``: ``vgpu run`` runs a launch line on a virtual card, ``vgpu cards`` lists the known ones.
+
+Exit codes: 0 the program ran, 1 it failed, 2 usage, 3 it needs what is not modelled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from vgpu import card_catalogue
+from vgpu.command.launch_words import UsageError
+
+RAN, FAILED, USAGE, NOT_MODELLED = 0, 1, 2, 3
+
+_EPILOG = """\
+LINE is how the job is launched, unchanged: torchrun train.py ARGS, deepspeed train.py ARGS, python train.py ARGS,
+python -m MODULE ARGS, or train.py ARGS. The program runs in this process as one of the ranks.
+
+examples:
+  vgpu run --card H100-80G --ranks 8 -- torchrun train.py --config small.yaml
+  vgpu run --card A100-40G --ranks 32 --rank 31 --timeline memory.html -- deepspeed train.py --deepspeed zero3.json
+
+exit codes: 0 the program ran, 1 it failed, 2 usage, 3 it needs what is not modelled"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command with these words, by default those of this process. Return its exit code."""
+    parser = _parser()
+    options = parser.parse_args(words)
+    if options.command == "cards":
+        print(_card_table())
+        return RAN
+    if importlib.util.find_spec("torch") is None:
+        return _refused("torch is not installed here: pip install torch")
+    from vgpu.command.running import run_line
+
+    line = options.line[1:] if options.line[:1] == ["--"] else options.line
+    try:
+        return run_line(
+            line,
+            card=options.card,
+            ranks=options.ranks,
+            rank=options.rank,
+            ranks_per_node=options.ranks_per_node,
+            steps=options.steps,
+            timeline=options.timeline,
+        )
+    except (UsageError, card_catalogue.UnknownCard) as error:
+        return _refused(str(error))
+
+
+def _refused(why: str) -> int:
+    print(f"vgpu: {why}", file=sys.stderr)
+    return USAGE
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"{self.prog}: {message}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="vgpu", description="Run a CUDA training script without a GPU, and see what the card would hold."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("cards", help="list the known cards", description="List the known cards.")
+    run = commands.add_parser(
+        "run",
+        help="run a launch line on a virtual card",
+        usage="%(prog)s [options] -- LINE",
+        description="Run an unmodified training script as one rank of many, without a GPU, and print what its card\n"
+        "would hold by phase, its collectives, and what was not modelled.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run.add_argument("--card", default="H100-80G", help="the card, see 'vgpu cards' (default: %(default)s)")
+    run.add_argument("--ranks", type=_positive, metavar="N", help="number of ranks (default: the launcher's, or 1)")
+    run.add_argument("--rank", type=int, default=0, metavar="R", help="the rank that runs here (default: %(default)s)")
+    run.add_argument(
+        "--ranks-per-node", type=_positive, metavar="N", help="ranks of a node (default: the launcher's, or 8)"
+    )
+    run.add_argument(
+        "--steps",
+        type=_steps,
+        default=2,
+        metavar="N",
+        help="end the program after N optimizer steps, or 'all' to let it end by itself (default: %(default)s)",
+    )
+    run.add_argument("--timeline", metavar="FILE.html", help="write the live bytes over time as one page")
+    run.add_argument("line", nargs=argparse.REMAINDER, metavar="-- LINE", help="the launch line")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
+def _steps(text: str) -> int | None:
+    return None if text == "all" else _positive(text)
+
+
+def _card_table() -> str:
+    rows = [("card", "memory", "usable", "capability", "SMs", "as torch calls it")]
+    rows += [
+        (
+            card.name,
+            f"{card.memory_mib:,} MiB",
+            f"{card.usable_bytes:,} bytes",
+            card.compute_capability,
+            str(card.multiprocessors),
+            card.cuda_name,
+        )
+        for card in card_catalogue.known_cards().values()
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:5], widths[1:])), row[5]])
+        for row in rows
+    )

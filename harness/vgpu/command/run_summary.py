@@ -1,0 +1,81 @@
+"""Renders as text what a run's card held."""
+
+from __future__ import annotations
+
+from vgpu.figures import PhaseMemory
+from vgpu.virtual_gpu import Memory, VirtualGpu
+
+_GIB = 1 << 30
+_COLUMNS = ("peak", "at end", "peak", "at end", "peak")
+
+
+def summary_text(gpu: VirtualGpu) -> str:
+    """Return the memory by phase in bytes, the collectives, whether the card is large enough, and what is not in the
+    figures."""
+    return "\n\n".join(
+        "\n".join(part) for part in (_table(gpu), _collectives(gpu), _room(gpu), _unsupported(gpu)) if part
+    )
+
+
+def _table(gpu: VirtualGpu) -> list[str]:
+    steps = f"{gpu.steps} optimizer step{'s' if gpu.steps != 1 else ''}"
+    of = f"; phases of step {gpu.steps}" if gpu.steps else ""
+    memory = gpu.memory
+    rows: list[tuple[str, Memory | PhaseMemory]] = [*memory.phases.items(), ("whole run", memory)]
+    cells = [(name, *(f"{figure:,}" for figure in _figures(one))) for name, one in rows]
+    widths = [max(len(row[at]) for row in (("phase", *_COLUMNS), *cells)) for at in range(len(_COLUMNS) + 1)]
+    groups = (
+        "allocated".rjust(widths[1] + 2 + widths[2]), "reserved".rjust(widths[3] + 2 + widths[4]), "host".rjust(widths[5])
+    )  # fmt: skip
+    return [
+        f"rank {gpu.rank} of {gpu.world_size} on {gpu.card.name} ({gpu.card.cuda_name}): {steps}{of}, in bytes",
+        "",
+        "  ".join(("".ljust(widths[0]), *groups)),
+        *(_line(row, widths) for row in (("phase", *_COLUMNS), *cells)),
+    ]
+
+
+def _figures(memory: Memory | PhaseMemory) -> tuple[int, ...]:
+    return (
+        memory.allocated_peak_bytes, memory.allocated_bytes, memory.reserved_peak_bytes, memory.reserved_bytes,
+        memory.host_peak_bytes,
+    )  # fmt: skip
+
+
+def _line(row: tuple[str, ...], widths: list[int]) -> str:
+    return "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))])
+
+
+def _collectives(gpu: VirtualGpu) -> list[str]:
+    found = [
+        (phase, kind, f"{count:,}", f"{nbytes:,}")
+        for phase, reading in gpu.phases.items()
+        for kind, (count, nbytes) in reading.collectives.items()
+    ]
+    if not found:
+        return ["no collectives"] if gpu.world_size > 1 else []
+    rows = [("phase", "collective", "calls", "bytes"), *found]
+    widths = [max(len(row[at]) for row in rows) for at in range(4)]
+    return [
+        "  ".join((row[0].ljust(widths[0]), row[1].ljust(widths[1]), row[2].rjust(widths[2]), row[3].rjust(widths[3])))
+        for row in rows
+    ]
+
+
+def _room(gpu: VirtualGpu) -> list[str]:
+    """Return the comparison of what the allocator needs with what the card has."""
+    needed, has = gpu.memory.smallest_card_bytes, gpu.card.usable_bytes
+    if needed > has:
+        verdict = f"does not fit: the allocator needs {needed / _GIB:.2f} GiB, and {gpu.card.name} has {has / _GIB:.2f}"
+    else:
+        verdict = (
+            f"the allocator needs {needed / _GIB:.2f} GiB of the {has / _GIB:.2f} of {gpu.card.name}; the CUDA context, "
+            "NCCL and other libraries take more"
+        )
+    return [verdict]
+
+
+def _unsupported(gpu: VirtualGpu) -> list[str]:
+    if not gpu.unsupported:
+        return []
+    return ["not modelled:", *(f"  {text}" for text in gpu.unsupported)]

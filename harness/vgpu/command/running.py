@@ -1,0 +1,115 @@
+"""Runs a launch line's program on a virtual card, in this process, and prints what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from vgpu.card_catalogue import named_card
+from vgpu.command import FAILED, NOT_MODELLED, RAN
+from vgpu.command.launch_words import LaunchedScript, UsageError, read_launch_words
+from vgpu.command.run_summary import summary_text
+from vgpu.command.timeline_page import timeline_page
+from vgpu.error_chain import behind
+from vgpu.fault import BrokenPart
+from vgpu.no_stand_in import NoStandInError
+from vgpu.replacing import variables
+from vgpu.sim.errors import SimulationError
+from vgpu.virtual_gpu import attach
+
+#: Variables that `attach` sets and that a program without a launcher does not find.
+_OF_A_RANK = (
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "MASTER_ADDR",
+    "MASTER_PORT",
+)  # fmt: skip
+
+
+def run_line(
+    words: Sequence[str],
+    *,
+    card: str,
+    ranks: int | None,
+    rank: int,
+    ranks_per_node: int | None,
+    steps: int | None,
+    timeline: str | None,
+) -> int:
+    """Run the program of a launch line, print its memory, and return the command's exit code. Raise UsageError or
+    UnknownCard before anything runs."""
+    named_card(card)
+    script = read_launch_words(words)
+    if not script.is_module and not os.path.isfile(script.program):
+        raise UsageError(f"{script.program}: no such file")
+    if timeline is not None and not Path(timeline).absolute().parent.is_dir():
+        raise UsageError(f"--timeline: {Path(timeline).parent}: no such folder")
+    ranks = ranks or script.ranks or 1
+    if not 0 <= rank < ranks:
+        raise UsageError(f"--rank {rank}: there are {ranks} ranks, counted from 0")
+    ended = RAN
+    page = Path(timeline).absolute() if timeline is not None else None  # a program may change the folder
+    with (
+        attach(card, rank, ranks, ranks_per_node=ranks_per_node or script.ranks_per_node or 8, steps=steps) as gpu,
+        _started(script, ranks),
+    ):
+        ended = _run(script)
+    sys.stderr.flush()
+    print(summary_text(gpu), flush=True)
+    if page is not None:
+        page.write_text(timeline_page(gpu), encoding="utf-8")
+        print(f"\ntimeline  {timeline}")
+    return ended
+
+
+def _run(script: LaunchedScript) -> int:
+    """Run the program to its end. Print what it failed with, and return the exit code."""
+    try:
+        if script.is_module:
+            runpy.run_module(script.program, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(script.program, run_name="__main__")
+    except SystemExit as error:
+        if error.code in (None, 0):
+            return RAN
+        print(f"vgpu: {script.program} exits with {error.code}", file=sys.stderr)
+        return FAILED
+    except BrokenPart as error:
+        print(f"vgpu: not modelled: {error}", file=sys.stderr)
+        return NOT_MODELLED
+    except Exception as error:
+        refused = behind(error, SimulationError) or behind(error, NoStandInError)
+        if refused is not None:
+            print(f"vgpu: not modelled: {refused}", file=sys.stderr)
+            return NOT_MODELLED
+        _print_traceback(error)
+        return FAILED
+    return RAN
+
+
+def _print_traceback(error: Exception) -> None:
+    """Print a program's traceback, which begins at its own first frame."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
+        frame = frame.tb_next
+    traceback.print_exception(type(error), error, frame)
+
+
+@contextlib.contextmanager
+def _started(script: LaunchedScript, ranks: int) -> Iterator[None]:
+    """Set the environment, ``sys.argv`` and ``sys.path`` within the block as the launcher and Python do."""
+    argv, path = sys.argv, list(sys.path)
+    own = [f"--local_rank={os.environ['LOCAL_RANK']}"] if script.takes_local_rank else []
+    sys.argv = [script.program, *own, *script.arguments]
+    sys.path.insert(0, os.getcwd() if script.is_module else os.path.dirname(os.path.abspath(script.program)))
+    with variables(script.variables):
+        if not script.takes_rank and ranks == 1:  # accelerate would make it DDP
+            for name in _OF_A_RANK:
+                os.environ.pop(name, None)
+        try:
+            yield
+        finally:
+            sys.argv, sys.path[:] = argv, path

@@ -1,0 +1,1 @@
+"""Watches a training program: its optimizer steps, and the phases between them."""

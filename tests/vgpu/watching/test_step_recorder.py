@@ -1,0 +1,108 @@
+"""The phases of a program's steps, recorded with a made-up meter, and the end of the program after the wanted ones."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from vgpu.figures import PhaseMemory, PhaseReading  # noqa: E402
+from vgpu.watching.step_recorder import StepRecorder, StepsDone  # noqa: E402
+
+
+class PretendedMeter:
+    def __enter__(self) -> PretendedMeter:
+        return self
+
+    def __exit__(self, *exc: object) -> None: ...
+
+    def begin(self) -> None: ...
+
+    def end(self) -> PhaseReading:
+        return PhaseReading()
+
+
+def recorder(steps: int | None) -> StepRecorder:
+    """Return a recorder whose phases hold 1, 2, 3, ... bytes."""
+    numbers = itertools.count(1)
+
+    def memory(reading: PhaseReading) -> tuple[PhaseMemory, int]:
+        number = next(numbers)
+        return PhaseMemory(
+            allocated_bytes=number, allocated_peak_bytes=number, reserved_bytes=0, reserved_peak_bytes=0,
+            smallest_card_bytes=0, host_bytes=0, host_peak_bytes=0,
+        ), 10 * number  # fmt: skip
+
+    return StepRecorder(PretendedMeter(), memory, steps)
+
+
+def train(recording: StepRecorder, steps: int, micro_batches: int = 1) -> int:
+    """Train on the CPU; return the steps that were begun."""
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    begun = 0
+    recording.begin()
+    try:
+        with recording.watch:
+            model.eval()
+            with torch.no_grad():
+                model(torch.ones(2))
+            model.train()
+            for _ in range(steps):
+                begun += 1
+                for _ in range(micro_batches):
+                    model(torch.ones(2)).sum().backward()
+                optimizer.step()
+    except StepsDone:
+        pass
+    finally:
+        recording.end()
+    return begun
+
+
+def test_each_phase_lasts_until_the_next_one_begins() -> None:
+    recording = recorder(steps=2)
+    assert train(recording, steps=5, micro_batches=2) == recording.steps == 2
+    assert [(span.step, span.name) for span in recording.spans] == [
+        (1, "init"),
+        (1, "evaluate"),
+        (1, "forward"),
+        (1, "backward"),
+        (1, "forward"),
+        (1, "backward"),
+        (1, "step"),
+        (2, "forward"),
+        (2, "backward"),
+        (2, "forward"),
+        (2, "backward"),
+        (2, "step"),
+    ]
+    assert [span.event for span in recording.spans] == [10 * number for number in range(1, 13)]
+
+
+def test_the_last_whole_step_counts_and_what_came_before_training() -> None:
+    recording = recorder(steps=None)
+    assert train(recording, steps=3) == recording.steps == 3
+    found = {name: [span.memory.allocated_bytes for span in spans] for name, spans in recording.phases().items()}
+    assert found == {"init": [1], "evaluate": [2], "forward": [9], "backward": [10], "step": [11]}
+
+
+def test_a_program_without_a_step_has_the_phases_that_it_had() -> None:
+    recording = recorder(steps=2)
+    train(recording, steps=0)
+    assert list(recording.phases()) == ["init", "evaluate"]
+
+
+def test_only_the_optimizer_that_stepped_first_counts() -> None:
+    recording = recorder(steps=2)
+    first, second = (torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1) for _ in range(2))
+    recording.begin()
+    with recording.watch:
+        for optimizer in (first, second, second):
+            optimizer.step()
+        with pytest.raises(StepsDone):
+            first.step()
+    recording.end()
+    assert recording.steps == 2
