@@ -38,7 +38,7 @@ class KnownModel:
 
 @dataclasses.dataclass(frozen=True)
 class ConfigurationSource:
-    """Where configurations were read."""
+    """A source that configurations were read from."""
 
     kind: str  #: ``repository``, ``copy``, ``code`` (of another project) or ``card`` (of papers and model cards)
     text: str

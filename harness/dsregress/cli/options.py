@@ -41,6 +41,7 @@ class Number(click.FloatRange):
     """A number within a range, which NaN and infinity are not."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number. Raise click.BadParameter if it is not finite or not in the range."""
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
@@ -56,6 +57,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in some re
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the duration in seconds. Raise click.BadParameter."""
         if isinstance(value, float):
             return value
         found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smh])", str(value))
@@ -109,7 +111,7 @@ class SearchedPackage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a run measures; None: as configured."""
+    """Limits of a run in time and rounds; None: as configured."""
 
     budget_s: float | None = None
     rounds: int | None = None
@@ -117,7 +119,7 @@ class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where cells run; None: as configured."""
+    """The executor and its settings; None: as configured."""
 
     executor: str | None = None
     ray_address: str | None = None

@@ -134,6 +134,7 @@ class Progress:
             self._live.stop()
 
     def building(self, stack: Stack, state: str, environment: Environment | None) -> None:
+        """Report the state of an environment that is built."""
         name = stack.label or stack.id
         if environment is None:
             self._building[name] = time.monotonic()
@@ -147,6 +148,7 @@ class Progress:
             self.note(f"environment {name}: built in {environment.build_s:.0f} s")
 
     def measuring(self, cells: Sequence[Cell], reused: int, expected_s: Mapping[str, float]) -> None:
+        """Report how many cells are to run, and how long they take."""
         self._total = self._done + len(cells)  # `fit` measures in several goes
         self._estimate = Estimate(cells, expected_s)
         if self._brief:
@@ -160,6 +162,7 @@ class Progress:
         )
 
     def event(self, event: Event) -> None:
+        """Report an event of a cell."""
         cell = event.cell
         if isinstance(event, Started):
             self._estimate.started(cell)
@@ -181,6 +184,7 @@ class Progress:
                 self.note(f"[{self._done}/{self._total}{about}] {_cell_name(cell)}: {text}")
 
     def note(self, line: str) -> None:
+        """Report a line for the user."""
         self._said, self._silence_s = time.monotonic(), _SILENCE_S
         self._print(line)
 
@@ -229,13 +233,17 @@ class Progress:
 class QuietWatch:
     """A watch that prints notes and nothing else."""
 
-    def building(self, stack: Stack, state: str, environment: Environment | None) -> None: ...
+    def building(self, stack: Stack, state: str, environment: Environment | None) -> None:
+        """Report nothing."""
 
-    def measuring(self, cells: Sequence[Cell], reused: int, expected_s: Mapping[str, float]) -> None: ...
+    def measuring(self, cells: Sequence[Cell], reused: int, expected_s: Mapping[str, float]) -> None:
+        """Report nothing."""
 
-    def event(self, event: Event) -> None: ...
+    def event(self, event: Event) -> None:
+        """Report nothing."""
 
     def note(self, line: str) -> None:
+        """Print a line to stderr."""
         print(plain(line), file=sys.stderr)
 
 

@@ -39,15 +39,19 @@ class Output(io.RawIOBase):
         return None if self._error is None or self._error.errno in _READER_IS_GONE else self._error
 
     def fileno(self) -> int:
+        """Return the file descriptor."""
         return self._descriptor
 
     def isatty(self) -> bool:
+        """Return True if it is a terminal."""
         return os.isatty(self._descriptor)
 
     def writable(self) -> bool:
+        """Return True."""
         return True
 
     def write(self, data: ReadableBuffer, /) -> int:
+        """Write the data. After a failure, drop everything."""
         if self._error is None:
             try:
                 return self._written(data)

@@ -25,7 +25,7 @@ from dsregress.run import available_workloads, pipeline, targets
 from dsregress.run.available_workloads import Program
 from dsregress.store import Store
 from dsregress.versions import installed, stack_plans
-from dsregress.versions.installed import Installed
+from dsregress.versions.installed import InstalledPackages
 from dsregress.versions.specs import UnknownVersion
 from dsregress.wording import commands
 from dsregress.wording.quantities import listing, plural
@@ -117,13 +117,13 @@ def exit_code_of_upgrades(upgrades: Iterable[Upgrade]) -> int:
     return EXIT_NOTHING_MEASURED if UpgradeVerdict.UNKNOWN in verdicts else EXIT_OK
 
 
-def _read_packages(source: str) -> Installed:
+def _read_packages(source: str) -> InstalledPackages:
     """Read the packages of a file. Raise UsageError."""
     data = read_named(source, hint="name a requirements file or uv.lock, or - for stdin")
     return installed.read_packages(data, STDIN if source == "-" else source)
 
 
-def _nothing_known(source: str, packages: Sequence[str], found: Installed) -> NothingMeasured:
+def _nothing_known(source: str, packages: Sequence[str], found: InstalledPackages) -> NothingMeasured:
     unknown = [f"{package} ({found.unknown[package]})" for package in packages if package in found.unknown]
     what = (
         f"does not pin the installed release of {listing(unknown)}" if unknown else f"has none of {', '.join(packages)}"
@@ -194,7 +194,7 @@ def _measuring_command(one: Upgrade, under_test: str, scenario: str | None) -> s
     )
 
 
-def _unchecked(upgrades: Sequence[Upgrade], packages: Sequence[str], found: Installed) -> list[str]:
+def _unchecked(upgrades: Sequence[Upgrade], packages: Sequence[str], found: InstalledPackages) -> list[str]:
     parts = []
     if sum(one.target != one.installed for one in upgrades) > 1:
         parts.append("several upgrades at once")

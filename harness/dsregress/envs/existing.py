@@ -66,7 +66,7 @@ class _Description(msgspec.Struct, frozen=True):
 
 
 class ProbeNeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """What an interpreter needs to be measured."""
+    """Packages without which an interpreter cannot be measured."""
 
     package: str  #: that it must have itself; empty: none
     tools: Sequence[str]  #: the requirements of the probe, which can lie beside it

@@ -90,12 +90,15 @@ class DockerExecutor:
         self._workers: list[ServerWorker] = []
 
     def probe_sha256(self) -> str:
+        """Return the hash of the probe's code."""
         return self._probe_sha256
 
     def cluster(self, hardware: Hardware) -> OneMachine:
+        """Return the machines that cells run on."""
         return OneMachine(self, hardware)
 
     def worker(self, environment: Environment, device: str, framework: str) -> ServerWorker:
+        """Return a worker of the environment, which is not open yet."""
         client = self._connected()
         with container_engine.engine_errors():
             user = container_engine.user_in(client)
@@ -136,6 +139,7 @@ class DockerExecutor:
         return sum(1 for _ in _removed(client, str(self._folder)))
 
     def close(self) -> None:
+        """Close every worker."""
         for worker in self._workers:
             worker.interrupt()
         if self._client is not None:
@@ -208,10 +212,12 @@ class ServerContainer:
         return self._lines.wait(self._fill, timeout_s)
 
     def interrupt(self) -> None:
+        """Kill the container without waiting for its end."""
         with ignore_missing_containers():
             self._api.kill(self._id)
 
     def kill(self, grace_s: float = 0.0) -> str:
+        """End the container, and return how it ended."""
         if self._how is None:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_WR)  # the end of its stdin
@@ -220,6 +226,7 @@ class ServerContainer:
         return self._how.how
 
     def close(self) -> None:
+        """End the container."""
         self.kill(_GRACE_S)
 
     @property

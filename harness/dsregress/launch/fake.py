@@ -40,15 +40,19 @@ class FakeExecutor:
         self.closed = False
 
     def probe_sha256(self) -> str:
+        """Return the hash of the probe's code."""
         return "fake"
 
     def cluster(self, hardware: Hardware) -> Cluster:
+        """Return the machines that cells run on."""
         return OneMachine(self, hardware, busy_cores=lambda: 0.0)
 
     def worker(self, environment: Environment, device: str, framework: str) -> FakeWorker:
+        """Return a worker of the environment, which is not open yet."""
         return FakeWorker(self, f"{environment.stack.label or environment.stack.id}:{device}")
 
     def close(self) -> None:
+        """Close every worker."""
         self.closed = True
         self.log.append("close executor")
 
@@ -67,24 +71,30 @@ class FakeCluster(FakeExecutor):
     shares_environments = True
 
     def cluster(self, hardware: Hardware) -> Cluster:
+        """Return the machines that cells run on."""
         return self
 
     def workers_at_once(self) -> int:
+        """Return the number of slots for untimed cells."""
         return self.machines
 
     def slots(self, cell: Cell) -> int:
+        """Return the number of slots that an untimed cell takes."""
         return 1
 
     def worker_for(self, environment: Environment, cell: Cell) -> FakeWorker:
+        """Return a worker for untimed cells like this one."""
         return self.worker(environment, cell.device, cell.framework)
 
     def keep_workers_for(self, cells: Sequence[Cell]) -> None:
-        pass
+        """Close workers that none of these cells needs."""
 
     def machines_at_once(self, cell: Cell) -> int:
+        """Return the number of machines that can be held at once for cells like this one."""
         return self.machines
 
     def hold(self, cell: Cell) -> FakeMachine:
+        """Wait for a machine for timed sessions, and return it."""
         return FakeMachine(self, self.free.get())
 
 
@@ -99,12 +109,15 @@ class FakeMachine:
         self._workers = Workers(self._worker)
 
     def busy_cores(self) -> float:
+        """Return the number of cores that other work keeps busy."""
         return 0.0
 
     def fits(self, cell: Cell) -> bool:
+        """Return True if the cell can run on the machine."""
         return True
 
     def worker(self, environment: Environment, cell: Cell) -> Worker:
+        """Return the worker for cells like this one."""
         return self._workers.worker(environment, cell)
 
     def _worker(self, environment: Environment, device: str, framework: str) -> FakeWorker:
@@ -112,6 +125,7 @@ class FakeMachine:
         return FakeWorker(self._cluster, name)
 
     def release(self) -> None:
+        """Give the machine back."""
         self._workers.close()
         self._cluster.free.put(self._number)
 
@@ -126,23 +140,27 @@ class FakeWorker:
         self._cell: Cell | None = None
 
     def open(self) -> None:
+        """Start importing the framework; return at once."""
         self._log("open")
 
     def wait_until_open(self) -> None:
-        pass
+        """Wait until the framework is imported or cannot be."""
 
     def start(self, cell: Cell, plan: RunPlan) -> Waiting | Ended:
+        """Run the untimed part of a cell."""
         self._log(f"start {cell.scenario}/{cell.variant}")
         self._cell, self._rounds_left, self._rounds = cell, plan.warmup_rounds + plan.rounds, 0
         return self._advance()
 
     def round(self) -> Waiting | Ended:
+        """Run one timed round of the waiting cell."""
         self._log("round")
         self._rounds_left -= 1
         self._rounds += 1
         return self._advance()
 
     def stop(self) -> Ended:
+        """End the waiting cell, which keeps its rounds."""
         self._log("stop")
         self._rounds_left = 0
         ended = self._advance()
@@ -150,6 +168,7 @@ class FakeWorker:
         return ended
 
     def close(self) -> None:
+        """End everything that the worker started."""
         self._log("close")
 
     def _advance(self) -> Waiting | Ended:

@@ -21,12 +21,15 @@ class Lasting:
         self._cluster.close()
 
     def workers_at_once(self) -> int:
+        """Return the number of slots for untimed cells."""
         return self._cluster.workers_at_once()
 
     def slots(self, cell: Cell) -> int:
+        """Return the number of slots that an untimed cell takes."""
         return self._cluster.slots(cell)
 
     def worker_for(self, environment: Environment, cell: Cell) -> Worker:
+        """Return a worker for untimed cells like this one."""
         return _StaysOpen(self._cluster.worker_for(environment, cell))
 
     def keep_workers_for(self, cells: Sequence[Cell]) -> None:
@@ -36,9 +39,11 @@ class Lasting:
         """Keep everything open for the next run."""
 
     def machines_at_once(self, cell: Cell) -> int:
+        """Return the number of machines that can be held at once for cells like this one."""
         return self._cluster.machines_at_once(cell)
 
     def hold(self, cell: Cell) -> Machine:
+        """Wait for a machine for timed sessions, and return it."""
         return self._cluster.hold(cell)
 
 
@@ -50,20 +55,25 @@ class _StaysOpen:
         self._is_unusable = False
 
     def open(self) -> None:
+        """Start importing the framework; return at once."""
         self._worker.open()
 
     def wait_until_open(self) -> None:
+        """Wait until the framework is imported or cannot be."""
         self._worker.wait_until_open()
 
     def start(self, cell: Cell, plan: RunPlan) -> Waiting | Ended:
+        """Run the untimed part of a cell."""
         begun = self._worker.start(cell, plan)
         self._is_unusable = isinstance(begun, Ended) and _ended_in_import(begun.outcome)
         return begun
 
     def round(self) -> Waiting | Ended:
+        """Run one timed round of the waiting cell."""
         return self._worker.round()
 
     def stop(self) -> Ended:
+        """End the waiting cell, which keeps its rounds."""
         return self._worker.stop()
 
     def close(self) -> None:

@@ -79,12 +79,15 @@ class LocalExecutor:
         self._is_removal_noted = False  #: it concerns all servers at once
 
     def probe_sha256(self) -> str:
+        """Return the hash of the probe's code."""
         return self._probe_sha256
 
     def cluster(self, hardware: Hardware) -> OneMachine:
+        """Return the machines that cells run on."""
         return OneMachine(self, hardware)
 
     def worker(self, environment: Environment, device: str, framework: str) -> ServerWorker:
+        """Return a worker of the environment, which is not open yet."""
         caches = caches_of(environment, self._folder)
         variables = {
             **self._variables,
@@ -140,5 +143,6 @@ class LocalExecutor:
         self._is_removal_noted = True
 
     def close(self) -> None:
+        """Close every worker."""
         for worker in self._workers:
             worker.interrupt()

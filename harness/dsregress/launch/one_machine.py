@@ -25,25 +25,32 @@ class OneMachine:
         self._workers = Workers(executor.worker)
 
     def machines_at_once(self, cell: Cell) -> int:
+        """Return the number of machines that can be held at once for cells like this one."""
         return 1
 
     def hold(self, cell: Cell) -> ThisMachine:
+        """Wait for a machine for timed sessions, and return it."""
         return ThisMachine(self)
 
     def workers_at_once(self) -> int:
+        """Return the number of slots for untimed cells."""
         free_bytes = self.hardware.memory_bytes - len(self._workers) * IDLE_SERVER_BYTES
         return max(1, min(self.hardware.cores, free_bytes // SIM_BYTES))
 
     def slots(self, cell: Cell) -> int:
+        """Return the number of slots that an untimed cell takes."""
         return cores(cell)
 
     def worker_for(self, environment: Environment, cell: Cell) -> Worker:
+        """Return a worker for untimed cells like this one."""
         return self._workers.worker(environment, cell)
 
     def keep_workers_for(self, cells: Sequence[Cell]) -> None:
+        """Close workers that none of these cells needs."""
         self._workers.close(keep={worker_key(cell) for cell in cells})
 
     def close(self) -> None:
+        """End nothing: workers are closed by those who opened them."""
         self._executor.close()  # first: a server that was killed need not be waited for
         self._workers.close()
 
@@ -56,15 +63,19 @@ class ThisMachine:
 
     @property
     def hardware(self) -> Hardware:
+        """Return the hardware of the machine."""
         return self._cluster.hardware
 
     def busy_cores(self) -> float:
+        """Return the number of cores that other work keeps busy."""
         return self._cluster.busy_cores()
 
     def fits(self, cell: Cell) -> bool:
+        """Return True if the cell can run on the machine."""
         return True
 
     def worker(self, environment: Environment, cell: Cell) -> Worker:
+        """Return the worker for cells like this one."""
         return self._cluster.worker_for(environment, cell)
 
     def release(self) -> None:

@@ -112,12 +112,15 @@ class AllRounds:
     """All rounds of the plan: a `Pace`, and the `Turns` of its sessions."""
 
     def session(self) -> Turns:
+        """Return the turns of one session: all rounds of each cell."""
         return self
 
     def enough(self, baseline: str, rounds: Mapping[str, Sequence[float]]) -> Collection[str]:
+        """Return no cell: each runs all its rounds."""
         return ()
 
-    def end(self) -> None: ...
+    def end(self) -> None:
+        """Do nothing."""
 
 
 ALL_ROUNDS = AllRounds()

@@ -110,6 +110,7 @@ class ServerWorker:
         self._run: _CellRun | None = None
 
     def open(self) -> None:
+        """Start importing the framework; return at once."""
         if self._server is not None or self._unusable is not None:
             return
         self._home = _new_folder(self._runs, "server-", self._owner)
@@ -122,6 +123,7 @@ class ServerWorker:
             _LOG.debug("%s: does not start: %s", self._home.name, error)
 
     def wait_until_open(self) -> None:
+        """Wait until the framework is imported or cannot be."""
         self.open()
         if self._ready or self._server is None:
             return
@@ -180,13 +182,16 @@ class ServerWorker:
         return self._advance({"do": "start", "folder": str(run.folder)})
 
     def round(self) -> Waiting | Ended:
+        """Run one timed round of the waiting cell."""
         return self._advance({"do": "round"})
 
     def stop(self) -> Ended:
+        """End the waiting cell, which keeps its rounds."""
         ended = self._advance({"do": "stop"})
         return ended if isinstance(ended, Ended) else self._lost(Failed(stage="harness", signature="did not stop"))
 
     def close(self) -> None:
+        """End everything that the worker started."""
         self._shut()
         self._unusable = None  # opened again, it imports again
 

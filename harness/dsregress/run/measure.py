@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__package__)
 
 @dataclass(frozen=True, kw_only=True)
 class MeasureContext:
-    """Where cells are measured, and where their results go."""
+    """The executor, the store and the settings that cells are measured with."""
 
     settings: Settings
     executor: Executor

@@ -66,6 +66,7 @@ class BudgetedTurns:
         self._began = time.monotonic()
 
     def enough(self, baseline: str, rounds: Mapping[str, Sequence[float]]) -> Collection[str]:
+        """Return the cells that need no more rounds."""
         count = max(map(len, rounds.values()))
         if count < LOOKS[0]:
             return ()
@@ -81,4 +82,5 @@ class BudgetedTurns:
         return tuple(rounds) if len(enough) == len(others) else enough
 
     def end(self) -> None:
+        """Give unused time back to the budget."""
         self._budget.give_back(self.share_s - (time.monotonic() - self._began))

@@ -205,15 +205,19 @@ class _RayNodeSide:
     offline: bool
 
     def folder(self) -> Path:
+        """Return the folder for environments and runs on the node."""
         return folder_on_node(self.configured)
 
     def variables(self) -> dict[str, str]:
+        """Return the environment variables of measured processes."""
         return child_environment()
 
     def hardware(self) -> Hardware:
+        """Return the hardware of the node."""
         return hardware.detect()
 
     def build(self, locked: LockedStack) -> Environment:
+        """Build a stack on the node."""
         return venv.build_venv(
             locked,
             folder=self.folder(),

@@ -41,7 +41,7 @@ _PLACE = re.compile(r"\.{0,2}/|[a-z+]+://|\S+(?:/|\.whl$|\.zip$|\.tar\.gz$)")
 _ACCELERATOR = re.compile(r"(?:cpu|cu\d|rocm|xpu)")
 
 
-class Installed(msgspec.Struct, frozen=True, kw_only=True):
+class InstalledPackages(msgspec.Struct, frozen=True, kw_only=True):
     """Packages by their normalised names."""
 
     versions: dict[str, str]  #: of those whose release is known
@@ -49,7 +49,7 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...]  #: lines that name another file
 
 
-def read_packages(data: bytes, file: str) -> Installed:
+def read_packages(data: bytes, file: str) -> InstalledPackages:
     """Return the packages in ``file`` with this content. Raise UsageError, which names the line."""
     try:
         # PowerShell's `pip freeze > FILE` writes UTF-16.
@@ -87,15 +87,15 @@ class _Found:
         """Add a package whose release is not known."""
         self._unknown.setdefault(canonicalize_name(name), why)
 
-    def finished(self) -> Installed:
+    def finished(self) -> InstalledPackages:
         """Return all packages. A lock may have several releases of a package, for different machines."""
         versions = {name: next(iter(found)) for name, found in self._versions.items() if len(found) == 1}
         several = {name: " or ".join(found) for name, found in self._versions.items() if len(found) > 1}
         unknown = {name: why for name, why in {**self._unknown, **several}.items() if name not in versions}
-        return Installed(versions=versions, unknown=unknown, unread=tuple(self.unread))
+        return InstalledPackages(versions=versions, unknown=unknown, unread=tuple(self.unread))
 
 
-def _requirements(text: str, file: str) -> Installed:
+def _requirements(text: str, file: str) -> InstalledPackages:
     found = _Found()
     for number, line in _requirement_lines(text):
         where = f"{file}:{number}"
@@ -182,7 +182,7 @@ def _applies(marker: Marker) -> bool:
         return False
 
 
-def _packages_in_lock(text: str, file: str) -> Installed:
+def _packages_in_lock(text: str, file: str) -> InstalledPackages:
     try:
         packages = parsed_toml(text).get("package", [])
     except ValueError as error:

@@ -6,10 +6,10 @@ import pytest
 
 from dsregress.errors import UsageError
 from dsregress.versions import installed
-from dsregress.versions.installed import Installed
+from dsregress.versions.installed import InstalledPackages
 
 
-def read(text: str, file: str = "requirements.txt") -> Installed:
+def read(text: str, file: str = "requirements.txt") -> InstalledPackages:
     return installed.read_packages(text.encode(), file)
 
 
@@ -27,7 +27,7 @@ def read(text: str, file: str = "requirements.txt") -> Installed:
     ],
 )
 def test_an_exact_pin_is_a_release(line: str, version: str) -> None:
-    assert read(line) == Installed(versions={"deepspeed": version}, unknown={}, unread=())
+    assert read(line) == InstalledPackages(versions={"deepspeed": version}, unknown={}, unread=())
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_an_exact_pin_is_a_release(line: str, version: str) -> None:
     ],
 )
 def test_anything_else_says_of_no_release_that_it_is_installed(line: str, why: str) -> None:
-    assert read(line) == Installed(versions={}, unknown={"deepspeed": why}, unread=())
+    assert read(line) == InstalledPackages(versions={}, unknown={"deepspeed": why}, unread=())
 
 
 def test_markers_are_of_this_machine_and_other_files_are_named() -> None:
     found = read(
         "torch==2.4.0; sys_platform == 'win32'\ntorch==2.5.1; sys_platform != 'win32'\n\n-r base.txt\n-c more.txt"
     )
-    assert found == Installed(
+    assert found == InstalledPackages(
         versions={"torch": "2.5.1"}, unknown={}, unread=("-r base.txt (line 4)", "-c more.txt (line 5)")
     )
 

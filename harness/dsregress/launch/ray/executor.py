@@ -72,6 +72,7 @@ class RayExecutor:
         self._lock = threading.Lock()
 
     def probe_sha256(self) -> str:
+        """Return the hash of the probe's code."""
         return staging.probe_sha256(self._files)
 
     def build(
@@ -116,6 +117,7 @@ class RayExecutor:
             return found
 
     def worker(self, environment: Environment, device: str, framework: str) -> RayWorker:
+        """Return a worker of the environment, which is not open yet."""
         return RayWorker(self, self._locked[environment.lock_sha256], device, framework)
 
     def worker_inside(
@@ -127,26 +129,32 @@ class RayExecutor:
     shares_environments = True
 
     def cluster(self, hardware: Hardware) -> RayExecutor:
+        """Return the machines that cells run on."""
         return self
 
     def slots(self, cell: Cell) -> int:
+        """Return the number of slots that an untimed cell takes."""
         return 1  # Ray finds the place for its ranks
 
     def worker_for(self, environment: Environment, cell: Cell) -> RayWorker:
+        """Return a worker for untimed cells like this one."""
         return self.worker(environment, cell.device, cell.framework)
 
     def keep_workers_for(self, cells: Sequence[Cell]) -> None:
         """Do nothing: workers of timed sessions were closed with their machines."""
 
     def workers_at_once(self) -> int:
+        """Return the number of slots for untimed cells."""
         return int(sum(node.has.get("CPU", 0) for node in self.nodes()))
 
     def machines_at_once(self, cell: Cell) -> int:
+        """Return the number of machines that can be held at once for cells like this one."""
         nodes = self.nodes()
         needed = needs_of_cell(cell, nodes, self.settings)
         return sum(len(kind) // needed.nodes for kind in alike(needed, nodes))
 
     def hold(self, cell: Cell) -> HeldNodes:
+        """Wait for a machine for timed sessions, and return it."""
         since = time.monotonic()
         while True:
             nodes = self.nodes()
@@ -234,6 +242,7 @@ class RayExecutor:
         return bool(alike(needed, self.nodes()))
 
     def close(self) -> None:
+        """Close every worker."""
         with self._lock:
             actors, groups = list(self._actors), list(self._groups)
         for actor in actors:
@@ -273,21 +282,26 @@ class HeldNodes:
 
     @property
     def hardware(self) -> Hardware:
+        """Return the hardware of the machine."""
         return self._hardware
 
     def busy_cores(self) -> float:
+        """Return the number of cores that other work keeps busy."""
         return float(_on_first_node(self._group, busy_cores))
 
     def fits(self, cell: Cell) -> bool:
+        """Return True if the cell can run on the machine."""
         return self._executor.needs(cell) == self._needed
 
     def worker(self, environment: Environment, cell: Cell) -> Worker:
+        """Return the worker for cells like this one."""
         return self._workers.worker(environment, cell)
 
     def _worker(self, environment: Environment, device: str, framework: str) -> RayWorker:
         return self._executor.worker_inside(self._group, self._needed, environment, device, framework)
 
     def release(self) -> None:
+        """Give the machine back."""
         self._workers.close()
         if self._group is not None:
             self._executor.release(self._group, self._kind)
@@ -318,6 +332,7 @@ class RayWorker:
         self._opened: list[Opened] = []
 
     def open(self) -> None:
+        """Start importing the framework; return at once."""
         if self._actors or self._needed is None:  # where it goes, its first cell decides
             return
         for index in range(self._needed.nodes):
@@ -331,6 +346,8 @@ class RayWorker:
         self._opening = [actor.open.remote() for actor in self._actors]
 
     def wait_until_open(self) -> None:
+        """Wait until the framework is imported or cannot be."""
+
         import ray
 
         self.open()
@@ -345,6 +362,7 @@ class RayWorker:
         self._opened = [_reply_value(reply) for reply in self._opening]
 
     def start(self, cell: Cell, plan: RunPlan) -> Waiting | Ended:
+        """Run the untimed part of a cell."""
         if not self._is_held:
             self._request(self._executor.needs(cell))
         self.wait_until_open()
@@ -362,14 +380,18 @@ class RayWorker:
         )
 
     def round(self) -> Waiting | Ended:
+        """Run one timed round of the waiting cell."""
         return self._together([actor.round.remote() for actor in self._actors])
 
     def stop(self) -> Ended:
+        """End the waiting cell, which keeps its rounds."""
         ended = self._together([actor.stop.remote() for actor in self._actors])
         assert isinstance(ended, Ended)
         return ended
 
     def close(self) -> None:
+        """End everything that the worker started."""
+
         import ray
 
         actors, self._actors, self._opening, self._opened = self._actors, [], [], []

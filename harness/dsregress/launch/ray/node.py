@@ -39,7 +39,8 @@ class NodeSide(Protocol):
         """Return the allow-listed environment of measured processes."""
         ...
 
-    def hardware(self) -> Hardware: ...
+    def hardware(self) -> Hardware:
+        """Return the hardware of the node."""
 
     def build(self, locked: LockedStack) -> Environment:
         """Return the stack's environment: the existing one if it is complete, else built now. Raise
@@ -109,16 +110,19 @@ class NodeWorker:
         return f"tcp://{address}:{self._port.enter_context(held_port(address))}"
 
     def start(self, cell: Cell, plan: RunPlan, share: RankShare | None) -> Waiting | Ended:
+        """Run the untimed part of a cell."""
         if self._failed is not None:
             return self._failed
         assert self._worker is not None, "has not been opened"
         return self._worker.start(cell, plan, share)
 
     def round(self) -> Waiting | Ended:
+        """Run one timed round of the waiting cell."""
         assert self._worker is not None
         return self._worker.round()
 
     def stop(self) -> Ended:
+        """End the waiting cell, which keeps its rounds."""
         assert self._worker is not None
         return self._worker.stop()
 
@@ -128,6 +132,7 @@ class NodeWorker:
             self._worker.interrupt()
 
     def close(self) -> None:
+        """End everything that the worker started."""
         if self._worker is not None:
             self._worker.close()
         if self._runs is not None:
@@ -154,6 +159,7 @@ class _RunsFolder:
                 _remove_unless_held(other)
 
     def close(self) -> None:
+        """Remove the folder."""
         remove_tree(self.folder)
         if self._lock is not None:
             self._lock.release()

@@ -38,6 +38,7 @@ from dsregress.probe.process import meeting
 
 
 def preload(device: str) -> None:
+    """Import the modules that every cell needs."""
     os.environ["DS_ACCELERATOR"] = {"cpu": "cpu", "sim": "cpu", "cuda": "cuda"}[device]
     import torch
 
@@ -92,6 +93,7 @@ def _one_of_many(parameters: Mapping[str, Any], device: str) -> bool:
 
 @contextlib.contextmanager
 def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
+    """Enter what training on the device needs, and yield the meter."""
     if device == "sim":
         from dsregress.probe.workloads.workload import pick
         from vgpu.allocator.model import AllocatorSettings
@@ -141,6 +143,8 @@ def start(
     shape: Mapping[str, Any],
     measured: Callable[[], AbstractContextManager[None]],
 ) -> DeepSpeedTraining:
+    """Build the model and its engine, metered as init; see `dsregress.probe.framework`."""
+
     import deepspeed
     import torch
 
@@ -324,6 +328,7 @@ class DeepSpeedTraining:
         self._loss: Any = None
 
     def next_batch(self) -> None:
+        """Move on to the fixed data of the next step."""
         self._at_step += 1
         self._losses = []
         if self._work.checkpoint and self._at_step == 1:
@@ -378,6 +383,8 @@ class DeepSpeedTraining:
             remove_tree(folder)
 
     def forward(self, micro_batch: int) -> None:
+        """Compute the loss of a micro-batch."""
+
         from dsregress.probe.workloads.objectives import with_infinite_gradient
 
         with self._autocast():
@@ -388,6 +395,7 @@ class DeepSpeedTraining:
             self._without_gradients(self._engine, self._data[micro_batch])
 
     def backward(self, micro_batch: int) -> None:
+        """Compute the gradients of a micro-batch."""
         last = micro_batch == self.micro_batches - 1
         if self._work.marks_boundary:
             self._engine.set_gradient_accumulation_boundary(last and self._at_loss == self.backwards - 1)
@@ -414,6 +422,7 @@ class DeepSpeedTraining:
             raise ValueError(f"no such backward_on: {self._work.backward_on} (known: divided, engine, loss, several)")
 
     def step(self, micro_batch: int) -> None:
+        """Take the step of a micro-batch, which updates the weights after the last one."""
         last = micro_batch == self.micro_batches - 1
         for call, value in self._before_update if last else ():
             call(self._engine, value)
@@ -453,17 +462,20 @@ class DeepSpeedTraining:
         return torch.autocast(self._device, self._work.torch_dtype)
 
     def loss(self) -> float | None:
+        """Return the mean loss of the last step; None if values mean nothing."""
         if self._alone:
             return None
         return mean_loss(self._losses, self.micro_batches)
 
     def gradient_norm(self) -> float | None:
+        """Return the global gradient norm of the last step; None if the framework does not report it."""
         if self._alone:
             return None
         norm = self._engine.get_global_grad_norm()
         return None if norm is None else float(norm)
 
     def parameters(self) -> Mapping[str, Any] | None:
+        """Return whole parameters by name; None if values mean nothing."""
         if self._alone or not self._work.judged:
             return None
         if self._work.exported:
@@ -471,6 +483,7 @@ class DeepSpeedTraining:
         return whole_parameters(self._engine.module)
 
     def configuration(self) -> dict[str, Any]:
+        """Return the configuration in force, as dotted keys."""
         return effective_configuration(self._engine, self._model_config)
 
 
@@ -482,6 +495,8 @@ def judge(
     trained: Mapping[str, Any],
     numerics: Numerics,
 ) -> None:
+    """Judge the trained parameters by plain PyTorch's; see `dsregress.probe.framework`."""
+
     from dsregress.probe.oracles import truth
     from dsregress.probe.workloads.workload import Workload, pick
 

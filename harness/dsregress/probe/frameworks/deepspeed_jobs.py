@@ -23,6 +23,7 @@ __all__ = ["PACKAGE", "judge", "preload", "start", "stopwatch", "surroundings", 
 
 
 def preload(device: str) -> None:
+    """Import the modules that every cell needs."""
     one_engine.preload(device)
     import dsregress.probe.oracles.job_truth  # noqa: F401
 
@@ -33,6 +34,8 @@ def start(
     shape: Mapping[str, Any],
     measured: Callable[[], AbstractContextManager[None]],
 ) -> JobTraining:
+    """Build the model and its engine, metered as init; see `dsregress.probe.framework`."""
+
     from dsregress.probe.workloads import jobs
 
     job = jobs.job_of(parameters, shape["vocab_size"])
@@ -96,6 +99,7 @@ class JobTraining:
         self._loss: Any = None
 
     def next_batch(self) -> None:
+        """Move on to the fixed data of the next step."""
         self._at_step += 1
         self._losses = []
         self._data = [
@@ -108,6 +112,7 @@ class JobTraining:
         return micro_batch, self._job.trained[role]
 
     def forward(self, micro_batch: int) -> None:
+        """Compute the loss of a micro-batch."""
         at, role = self._whose(micro_batch)
         if role == self._job.trained[0]:
             self._score(at)
@@ -125,12 +130,14 @@ class JobTraining:
             engine.train()
 
     def backward(self, micro_batch: int) -> None:
+        """Compute the gradients of a micro-batch."""
         _, role = self._whose(micro_batch)
         self._engines[role].backward(self._loss)
         self._losses.append(self._loss.detach())
         self._loss = None
 
     def step(self, micro_batch: int) -> None:
+        """Take the step of a micro-batch, which updates the weights after the last one."""
         _, role = self._whose(micro_batch)
         self._engines[role].step()
 
@@ -148,6 +155,7 @@ class JobTraining:
         return None if None in norms else math.sqrt(sum(float(norm) ** 2 for norm in norms))
 
     def parameters(self) -> Mapping[str, Any] | None:
+        """Return whole parameters by name; None if values mean nothing."""
         if self._alone:
             return None
         return {
@@ -157,6 +165,7 @@ class JobTraining:
         }
 
     def configuration(self) -> dict[str, Any]:
+        """Return the configuration in force, as dotted keys."""
         found: dict[str, Any] = {}
         for role, engine in self._engines.items():
             found.update(flatten(f"{role}.deepspeed", vars(engine._config)))
@@ -173,6 +182,8 @@ def judge(
     trained: Mapping[str, Any],
     numerics: Numerics,
 ) -> None:
+    """Judge the trained parameters by plain PyTorch's; see `dsregress.probe.framework`."""
+
     from dsregress.probe.oracles import job_truth
     from dsregress.probe.workloads import jobs
 

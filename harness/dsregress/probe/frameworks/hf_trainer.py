@@ -34,12 +34,14 @@ PACKAGE = "deepspeed"
 
 
 def preload(device: str) -> None:
+    """Import the modules that every cell needs."""
     raw.preload(device)
     import transformers.trainer  # noqa: F401
 
 
 @contextlib.contextmanager
 def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
+    """Enter what training on the device needs, and yield the meter."""
     with (
         raw.surroundings(parameters, device) as meter,
         on_processors.accelerated() if device == "cpu" else contextlib.nullcontext(),
@@ -222,12 +224,15 @@ class TrainerTraining:
         """Do nothing: the loop has drawn the batch already."""
 
     def forward(self, micro_batch: int) -> None:
+        """Compute the loss of a micro-batch."""
         self._stepped.do("forward")
 
     def backward(self, micro_batch: int) -> None:
+        """Compute the gradients of a micro-batch."""
         self._stepped.do("backward")
 
     def step(self, micro_batch: int) -> None:
+        """Take the step of a micro-batch, which updates the weights after the last one."""
         if self._stepped.next == "step":
             self._stepped.do("step")
 
@@ -236,13 +241,17 @@ class TrainerTraining:
         return float(self._stepped.logged["loss"])
 
     def gradient_norm(self) -> float | None:
+        """Return the global gradient norm of the last step; None if the framework does not report it."""
         norm = self._stepped.engine.get_global_grad_norm()
         return None if norm is None else float(norm)
 
     def parameters(self) -> Mapping[str, Any]:
+        """Return whole parameters by name; None if values mean nothing."""
         return deepspeed_engine.whole_parameters(self._stepped.engine.module)
 
     def configuration(self) -> dict[str, Any]:
+        """Return the configuration in force, as dotted keys."""
+
         from dsregress.probe.workloads.flatten import flatten
 
         trainer = self._stepped.trainer
@@ -256,11 +265,13 @@ class TrainerTraining:
 
 
 def judge(*arguments: Any) -> None:
+    """Judge the trained parameters by plain PyTorch's; see `dsregress.probe.framework`."""
     with _plain_models():
         raw.judge(*arguments)
 
 
 def ideal(*arguments: Any) -> dict[str, dict[str, int]]:
+    """Return what the ranks of the job must hold, as the raw adapter does."""
     with _plain_models():
         return raw.ideal(*arguments)
 

@@ -87,11 +87,13 @@ class CudaMeter(TorchMeter):
         super().__init__("cuda")
 
     def begin(self) -> None:
+        """Begin a phase, and reset the allocator's peak."""
         super().begin()
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
 
     def end(self) -> PhaseReading:
+        """End the phase and return its reading."""
         torch.cuda.synchronize()
         peak, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
         reading = super().end()  # collects garbage
@@ -123,21 +125,26 @@ class CudaStopwatch:
         self._clocks: Clocks | None = None
 
     def start(self) -> None:
+        """Start the stopwatch."""
         torch.cuda.synchronize()
 
     def mark(self) -> Any:
+        """Return a mark of this moment."""
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
     def stop(self) -> None:
+        """Stop the stopwatch."""
         self._clocks = self._board.clocks() if self._board else None  # while the GPU still has work of this round
         torch.cuda.synchronize()
 
     def seconds(self, begin: Any, end: Any) -> float:
+        """Return the seconds between two marks."""
         return float(begin.elapsed_time(end)) / 1000
 
     def clocks(self) -> Clocks | None:
+        """Return the clocks of the device during the rounds; None if unknown."""
         return self._clocks
 
 

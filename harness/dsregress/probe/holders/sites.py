@@ -72,16 +72,21 @@ class NullObserver:
 
     @contextlib.contextmanager
     def phase(self, name: str, metered: Callable[[str], AbstractContextManager[None]]) -> Iterator[None]:
+        """Meter a phase and observe nothing."""
         with metered(name):
             yield
 
-    def built(self, training: Any) -> None: ...
+    def built(self, training: Any) -> None:
+        """Observe nothing."""
 
-    def new_step(self) -> None: ...
+    def new_step(self) -> None:
+        """Observe nothing."""
 
-    def measured(self, readings: Mapping[str, PhaseReading]) -> None: ...
+    def measured(self, readings: Mapping[str, PhaseReading]) -> None:
+        """Observe nothing."""
 
     def explanation(self, rank: int, room_bytes: int = 0) -> Explanation:
+        """Return an explanation that says why it has no holders."""
         return Explanation(note="the adapter's meter keeps no ledger of storages, so their holders are unknown")
 
 

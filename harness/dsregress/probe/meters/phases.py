@@ -43,17 +43,22 @@ class ProfiledPhases:
 class HostStopwatch:
     """A stopwatch for devices that have finished their work when a call returns."""
 
-    def start(self) -> None: ...
+    def start(self) -> None:
+        """Do nothing: the host's clock needs no start."""
 
     def mark(self) -> float:
+        """Return a mark of this moment."""
         return time.perf_counter()
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Do nothing: the host's clock needs no stop."""
 
     def seconds(self, begin: float, end: float) -> float:
+        """Return the seconds between two marks."""
         return end - begin
 
     def clocks(self) -> Clocks | None:
+        """Return None: the host does not report its clocks."""
         return None
 
 

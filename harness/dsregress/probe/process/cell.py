@@ -58,11 +58,14 @@ class Gate(Protocol):
 class OpenGate:
     """The gate of a cell without a host."""
 
-    def pass_through(self, last_s: float | None) -> None: ...
+    def pass_through(self, last_s: float | None) -> None:
+        """Let each round begin at once."""
 
-    def beat(self, stage: str) -> None: ...
+    def beat(self, stage: str) -> None:
+        """Report nothing."""
 
     def imported(self, modules: list[str]) -> None:
+        """Report nothing."""
         import_all(modules)
 
 

@@ -29,6 +29,7 @@ class Channel:
         return self._end.fileno()
 
     def close(self) -> None:
+        """Close the channel."""
         self._end.close()
 
     def send(self, message: Message) -> None:

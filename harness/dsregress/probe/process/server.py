@@ -299,6 +299,7 @@ class _CellPlugin:
             os.unlink(self.folder / "benchmark.json")
 
     def pass_through(self, last_s: float | None) -> None:
+        """Wait until the host starts the next round. Raise EnoughRounds if it stops the cell."""
         self._server.send({"event": "waiting", "round_s": last_s})
         command = self._server.receive()
         if command is not None and command["do"] == "stop":
@@ -309,9 +310,11 @@ class _CellPlugin:
             raise RuntimeError(f"expected a round, got {command}")
 
     def beat(self, stage: str) -> None:
+        """Report that the stage began."""
         self._server.send({"event": "beat", "stage": stage})
 
     def imported(self, modules: list[str]) -> None:
+        """Report modules that a rank imported itself."""
         self._server.send({"event": "beat", "imported": modules})
 
 

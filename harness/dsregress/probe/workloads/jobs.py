@@ -73,6 +73,7 @@ class ActorCritic(Job):
     policy and of the reference, the critic's values and the reward of each whole sample make the experience."""
 
     def data(self, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu") -> Data:
+        """Return samples with fixed rewards and values."""
         data = alignment.samples(self.work, self.vocabulary, step, rank, micro_batch, device)
         count, predicted = data["answers"].shape
         if self.work.identical_micro_batches:
@@ -82,6 +83,7 @@ class ActorCritic(Job):
         return {**data, "reward": reward.to(device), "values": values.to(device)}
 
     def scored(self, models: Mapping[str, Any], data: Data) -> Data:
+        """Return the data with log-probabilities, returns and advantages by the models."""
         found = dict(data)
         found["old"] = alignment.log_probabilities(models[POLICY], data)
         if REFERENCE in models:
@@ -99,6 +101,7 @@ class ActorCritic(Job):
         return found
 
     def loss(self, role: str, models: Mapping[str, Any], data: Data) -> torch.Tensor:
+        """Return the value loss of the critic, the PPO loss of any other role."""
         answers = data["answers"]
         if role == CRITIC:
             new = alignment.token_values(models[role], data)[:, :-1]
@@ -116,9 +119,11 @@ class Preference(Job):
     possible = (POLICY, REFERENCE)
 
     def data(self, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu") -> Data:
+        """Return pairs of a chosen and a rejected answer."""
         return alignment.pairs(self.work, self.vocabulary, step, rank, micro_batch, device)
 
     def loss(self, role: str, models: Mapping[str, Any], data: Data) -> torch.Tensor:
+        """Return the DPO loss of the policy."""
         return alignment.preference(models[role], data, models.get(REFERENCE))
 
 

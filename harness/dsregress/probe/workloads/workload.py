@@ -98,6 +98,7 @@ class Workload:
 
     @property
     def torch_dtype(self) -> torch.dtype:
+        """Return the dtype of the weights."""
         return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self.dtype]
 
 
