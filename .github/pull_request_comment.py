@@ -25,7 +25,7 @@ _MOST_BYTES = 1 << 18
 #: HTML that folds our reports, and breaks lines in their tables.
 _TAGS = ("<details>", "</details>", "<summary>", "</summary>", "<br>")
 
-#: Entities that our reports spell out, none of which makes anything but text; see `dsregress.report.plain`.
+#: Entities that our reports spell out, none of which makes anything but text; see `dsregress.report.plain_text`.
 _ENTITIES = re.compile(r"&(?!(?:amp|lt|gt|#124|#96|#42|#91|#93|#126|#92|#35|#36|#33|#58|#46|#95);)")
 
 #: What GitHub acts on anywhere in a text -> what stands for it.

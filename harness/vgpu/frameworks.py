@@ -26,7 +26,7 @@ def _forget_annotations() -> None:
     """Clear the caches of `typing`, in which ``Union[str, dict]`` and ``Union[dict, str]`` are one: the spelling that a
     class gets depends on what was imported before it, and transformers' ``HfArgumentParser`` takes ``--deepspeed
     zero3.json`` for a file or for a dictionary by that order. Our imports must not decide it."""
-    for clear in getattr(typing, "_cleanups", ()):
+    for clear in vars(typing)["_cleanups"]:
         clear()
 
 

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -28,40 +29,79 @@ class MissingTarget(BrokenPart):
     """A name that the harness replaces in a package does not exist."""
 
     def __init__(self, owner: Any, name: str) -> None:
-        where = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", repr(owner))
-        module = getattr(owner, "__module__", None)
-        super().__init__(f"{f'{module}.' if module else ''}{where} has no {name!r}, which the harness replaces")
+        super().__init__(f"{_name_of(owner)} has no {name!r}, which the harness replaces")
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """A name of a package that this process has replaced, or that may be missing in its release and is."""
+
+    owner: str
+    name: str
+    since: str
+    until: str
+    why: str
+    is_gone: bool
+
+
+#: All that was replaced in this process, by owner and name.
+LEDGER: dict[tuple[str, str], LedgerRow] = {}
 
 
 class Patches(contextlib.ExitStack):
-    """Many replacements, which end with one block."""
+    """Many replacements, which end with one block. ``why`` is their reason, for the ledger."""
 
-    def set(self, owner: Any, name: str, value: Any) -> None:
-        """Set an attribute as `attribute` does, whether or not it exists."""
-        self.enter_context(attribute(owner, name, value))
+    def __init__(self, why: str = "") -> None:
+        super().__init__()
+        self._why = why
 
-    def replace(self, owner: Any, name: str, value: Any, *, since: str = "", until: str = "", absent: str = "") -> None:
-        """Replace an attribute that must exist. Raise MissingTarget if it does not: a release has renamed it, and the
-        function to replace would go on unreplaced.
+    def has(self, owner: Any, name: str, *, since: str = "", until: str = "", absent: str = "") -> bool:
+        """Return True if an attribute exists, and enter it in the ledger. Raise MissingTarget if it must exist and does not:
+        a release has renamed it, and the function to replace would go on unreplaced.
 
         ``since`` and ``until`` name the releases that have it, as ``torch 2.6``: earlier ones than the first, and later ones
         than the second, may lack it. ``absent`` gives the reason why any release may.
         """
-        if hasattr(owner, name):
-            self.set(owner, name, value)
-        elif not (absent or _is_before(since) or _is_after(until)):
+        exists = hasattr(owner, name)
+        if not (exists or absent or _is_before(since) or _is_after(until)):
             raise MissingTarget(owner, name)
+        self._enter(_name_of(owner), name, since, until, absent, is_gone=not exists)
+        return exists
+
+    def replace(self, owner: Any, name: str, value: Any, **may_lack_it: str) -> None:
+        """Replace an attribute that must exist, unless ``may_lack_it`` says of a release that it may not: see `has`."""
+        if self.has(owner, name, **may_lack_it):
+            self.enter_context(attribute(owner, name, value))
+
+    def add(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute that not every build or object has."""
+        self._enter(_name_of(owner), name, "", "", "", is_gone=False)
+        self.enter_context(attribute(owner, name, value))
 
     def everywhere(self, original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> None:
         """Replace a function as `everywhere` does."""
+        self._enter(str(getattr(original, "__module__", "")), name, "", "", "", is_gone=False)
         self.enter_context(everywhere(original, replacement, name))
 
-    def method(self, owner: type, name: str, replacement: Callable[..., Any], **may_lack_it: str) -> None:
-        """Replace a method in its class, and `everywhere` that it is held under its name. The rest is as in `replace`."""
+    def definition(self, owner: Any, name: str, replacement: Callable[..., Any], **may_lack_it: str) -> None:
+        """Replace a method in its class, or a function in its module, and `everywhere` that it is held under its name. The
+        rest is as in `replace`."""
         original = getattr(owner, name, None)
         self.replace(owner, name, replacement, **may_lack_it)
         if original is not None:
-            self.everywhere(original, replacement, name)
+            self.enter_context(everywhere(original, replacement, name))
+
+    def _enter(self, owner: str, name: str, since: str, until: str, absent: str, *, is_gone: bool) -> None:
+        if (owner, name) in LEDGER and not (since or until or absent):
+            return  # its releases are known
+        why = "; ".join(filter(None, (self._why, absent)))
+        LEDGER[owner, name] = LedgerRow(owner, name, since, until, why, is_gone)
+
+
+def _name_of(owner: Any) -> str:
+    name = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", None) or type(owner).__qualname__
+    module = getattr(owner, "__module__", None)
+    return f"{module}.{name}" if isinstance(module, str) else str(name)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ def set_builtin(patches: Patches, owner: Any, name: str, replacement: Callable[.
     """Replace an attribute as ``patches.set`` does. If it is a function of torch's own, scripts still take the replacement
     for that one."""
     operator = _builtins._find_builtin(getattr(owner, name))
-    patches.set(owner, name, replacement)
+    patches.replace(owner, name, replacement)
     if operator is not None:
         _builtins._register_builtin(replacement, operator)
         patches.callback(_builtins._get_builtin_table().pop, id(replacement), None)

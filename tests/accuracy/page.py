@@ -10,7 +10,7 @@ import msgspec
 
 from dsregress.advice.gpus import estimate
 from dsregress.model import Passed
-from dsregress.report.plain import aligned, markdown, markdown_table, plain
+from dsregress.report.plain_text import aligned, markdown, markdown_table, plain
 from dsregress.wording.names import outcome_text
 from dsregress.wording.quantities import listing, plural
 from tests.accuracy.points import (

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.advice import upgrade
+from dsregress.advice import upgrade_judgement
 from dsregress.compare import Comparison, Thresholds, compare
 from dsregress.config.settings import load
 from dsregress.model import Failed
@@ -222,7 +222,7 @@ def test_the_first_page_says_whether_to_upgrade_as_the_command_does(
         for to, stack in enumerate(comparison.stacks[at + 1 :], at + 1):
             choice = {"from": at, "to": to, "card": "", "factors": {}}
             answer = browser.execute_script("return window.dsregressAnswer(arguments[0])", choice)
-            judged = upgrade.judge(comparison, "deepspeed", stack.id)
+            judged = upgrade_judgement.judge_upgrade(comparison, "deepspeed", stack.id)
             assert answer["verdict"].replace("if", "if set") == judged.verdict.value, (installed, releases[to])
             assert answer["settings"] == [key.partition(".")[2] for key in judged.judgement.settings]
 

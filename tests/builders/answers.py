@@ -45,4 +45,4 @@ def bisection(workload: str, *searches: dict[str, Any]) -> dict[str, Any]:
 
 def read(*answers: dict[str, Any]) -> StoredAnswers:
     """From files that are called ``leak0.json``, ``leak1.json``, ..."""
-    return stored_answers.read([(f"leak{at}.json", json.dumps(one).encode()) for at, one in enumerate(answers)])
+    return stored_answers.read_answers([(f"leak{at}.json", json.dumps(one).encode()) for at, one in enumerate(answers)])

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from dsregress.model import Cell, Stack, differing_parameters, split_workload, variant_values
+import pytest
+
+from dsregress.model import (
+    Cell,
+    Signature,
+    Stack,
+    differing_parameters,
+    read_signature,
+    split_workload,
+    variant_values,
+)
 
 SMALL = {"model": "small", "shape": {"hidden_size": 8}}
 
@@ -67,3 +77,26 @@ def test_the_id_of_a_stack_with_many_packages_names_a_folder() -> None:
     assert len(own) < 80
     assert own == Stack(python="3.11", versions=dict(reversed(many.items()))).id
     assert own != Stack(python="3.11", versions={**many, "package3": "1.0.1"}).id
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "file", "function"),
+    [
+        ("ValueError: got 0 (deepspeed/a.py:step)", "ValueError: got 0", "deepspeed/a.py", "step"),
+        ("ImportError: no 'X' (numpy/__init__.py) (trl/x.py:<module>)", "ImportError: no 'X' (numpy/__init__.py)",
+         "trl/x.py", "<module>"),
+        ("ImportError: no 'X' (numpy/__init__.py)", "ImportError: no 'X' (numpy/__init__.py)", "", ""),
+        ("build of deepspeed: no output", "build of deepspeed: no output", "", ""),
+        ("AssertionError (engine.py:backward)", "AssertionError", "engine.py", "backward"),
+        ("RuntimeError: size (4) (at: least", "RuntimeError: size (4) (at: least", "", ""),
+        ("", "", "", ""),
+    ],
+)  # fmt: skip
+def test_a_stored_signature_has_a_message_and_a_place(text: str, message: str, file: str, function: str) -> None:
+    assert read_signature(text) == Signature(message, file, function)
+
+
+def test_a_signature_names_its_error_and_the_package_that_raised_it() -> None:
+    found = read_signature("ValueError: got: 0 (deepspeed/runtime/a.py:step)")
+    assert (found.error, found.words, found.package) == ("ValueError", "got: 0", "deepspeed")
+    assert read_signature("ValueError: got 0 (train.py:main)").package == ""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from vgpu.replacing import MissingTarget, Patches, attribute, everywhere, item, variables, working_folder
+from vgpu.patch_ledger import ledger_text
+from vgpu.replacing import LEDGER, MissingTarget, Patches, attribute, everywhere, item, variables, working_folder
 
 
 class Base:
@@ -105,11 +107,11 @@ def test_a_method_is_replaced_in_its_class_and_where_it_is_held_if_there_is_one(
     module = imported(types.ModuleType("holds_a_method"))
     module.call = Interface().call  # type: ignore[attr-defined]
     with Patches() as patches:
-        patches.method(Interface, "call", lambda self: "new")
-        patches.method(Interface, "absent", lambda self: "new", absent="only some have it")
+        patches.definition(Interface, "call", lambda self: "new")
+        patches.definition(Interface, "absent", lambda self: "new", absent="only some have it")
         assert (Interface().call(), module.call(), hasattr(Interface, "absent")) == ("new", "new", False)
         with pytest.raises(MissingTarget):
-            patches.method(Interface, "absent", lambda self: "new")
+            patches.definition(Interface, "absent", lambda self: "new")
     assert (Interface().call(), module.call()) == ("original", "original")
 
 
@@ -139,8 +141,8 @@ def test_patches_end_with_their_block_or_when_closed() -> None:
     module = imported(types.ModuleType("patched"))
     module.taken = original  # type: ignore[attr-defined]
     with Patches() as patches:
-        patches.set(Derived, "name", "first")
-        patches.set(Derived, "name", "second")
+        patches.replace(Derived, "name", "first")
+        patches.replace(Derived, "name", "second")
         patches.replace(Derived, "absent", 1, absent="only some have it")
         patches.everywhere(original, replacement, "taken")
         assert (Derived.name, hasattr(Derived, "absent"), module.taken) == ("second", False, replacement)
@@ -202,3 +204,41 @@ def test_an_entry_of_a_mapping_is_as_before_afterwards() -> None:
     with item(found, "there", 2), item(found, "new", 3):
         assert found == {"there": 2, "new": 3}
     assert found == {"there": 1}
+
+
+@pytest.fixture
+def ledger() -> Iterator[None]:
+    """An empty ledger, of this test alone."""
+    before = dict(LEDGER)
+    LEDGER.clear()
+    yield
+    LEDGER.clear()
+    LEDGER.update(before)
+
+
+def test_the_ledger_says_what_is_replaced_why_and_what_is_not_here(ledger: None) -> None:
+    package = imported(types.ModuleType("package"))
+    package.__version__ = "2.5"  # type: ignore[attr-defined]
+    package.call = original  # type: ignore[attr-defined]
+    with Patches("phases") as patches:
+        patches.replace(package, "call", replacement)
+        patches.replace(package, "newer", replacement, since="package 2.6")
+        patches.replace(package, "rare", replacement, absent="some builds leave it out")
+        patches.add(package, "added", replacement)
+        patches.everywhere(original, replacement, "taken")
+    assert [line.split("  ") for line in re.sub(" {2,}", "  ", ledger_text()).splitlines()] == [
+        ["owner", "name", "since", "until", "here", "why"],
+        ["package", "added", "phases"],
+        ["package", "call", "phases"],
+        ["package", "newer", "package 2.6", "no", "phases"],
+        ["package", "rare", "no", "phases; some builds leave it out"],
+        [__name__, "taken", "phases"],
+    ]
+
+
+def test_what_is_missing_and_must_not_be_is_an_error_before_it_is_replaced() -> None:
+    with Patches("phases") as patches:
+        assert patches.has(Derived, "name")
+        assert not patches.has(Derived, "renamed", absent="some have none")
+        with pytest.raises(MissingTarget):
+            patches.has(Derived, "renamed")

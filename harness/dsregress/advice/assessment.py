@@ -10,7 +10,7 @@ import msgspec
 from dsregress.advice.card_rooms import CardRoom, CardRooms
 from dsregress.advice.soundness import Soundness
 from dsregress.compare import Comparison, Problem, ProblemKind
-from dsregress.compare.groups import gravity, kind_of
+from dsregress.compare.finding_groups import gravity, kind_of
 from dsregress.compare.metrics import BY_NAME
 from dsregress.model import Finding
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from dsregress.compare.summary import noted
+from dsregress.compare.result_summary import noted
 from dsregress.model import Cell, Result
 
 #: Returns the newest result of each cell; measures those that are missing.
@@ -49,7 +49,7 @@ def measured_by(results: Iterable[Result]) -> tuple[MeasuredBy, ...]:
     return tuple(sorted(found, key=lambda one: (-len(one.cells), one.measuring_version, one.hardware)))
 
 
-def notes(results: Iterable[Result]) -> tuple[str, ...]:
+def provenance_notes(results: Iterable[Result]) -> tuple[str, ...]:
     """Return the notes that a reader of the figures must know, each once."""
     return tuple(dict.fromkeys(note for result in results if result.record for note in noted(result.record)))
 

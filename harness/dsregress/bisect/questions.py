@@ -26,8 +26,8 @@ from dsregress.compare.metrics import (
     Metric,
 )
 from dsregress.compare.outcomes import signature_text, stage_of
-from dsregress.compare.pairs import as_compared
-from dsregress.compare.summary import summarize
+from dsregress.compare.result_pairs import as_compared
+from dsregress.compare.result_summary import summarize
 from dsregress.config.thresholds import Thresholds
 from dsregress.errors import UsageError, no_such
 from dsregress.model import Finding, OutOfMemory, Passed, Result, Verdict, is_measurement

@@ -19,7 +19,7 @@ from dsregress.cli import debug_log, signals, streams
 from dsregress.cli.lines import note
 from dsregress.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError, UsageError
 from dsregress.probe.border import machine, processes
-from dsregress.report.plain import plain_lines
+from dsregress.report.plain_text import plain_lines
 
 #: Command -> its one-line help. A command's module is imported when it is called, so that listing them is instant.
 COMMANDS = {

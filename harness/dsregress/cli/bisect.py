@@ -15,7 +15,7 @@ from dsregress.compare.metrics import CONFIGURATION, DEVICE_RETAINED, HOST_CALLS
 from dsregress.config.settings import MOST_ROUNDS
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.model import Verdict
-from dsregress.report.answers import bisect
+from dsregress.report.answers import bisect_answer
 from dsregress.run import pipeline, targets
 from dsregress.run.session import session
 from dsregress.run.workloads import Program
@@ -110,7 +110,9 @@ def command(
     with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
         found = bisection.bisect(request, listed, VersionRunner(opened, cell))
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
-    write_answer(lambda: bisect.as_text(found), (json_file, lambda: bisect.as_json(found, code)))
+    write_answer(
+        lambda: bisect_answer.bisection_text(found), (json_file, lambda: bisect_answer.bisection_json(found, code))
+    )
     return code
 
 

@@ -10,7 +10,7 @@ from typing import final
 
 import click
 
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 
 _ALL = logging.getLogger(__name__.partition(".")[0])
 

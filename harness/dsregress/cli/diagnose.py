@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from dsregress.advice.diagnosis import crash as crashes
-from dsregress.advice.diagnosis import failures, sizes
+from dsregress.advice.diagnosis import failures, tensor_sizes
 from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advice.diagnosis.diagnosis import Diagnosis, card_of, likeliest
 from dsregress.advice.diagnosis.failures import MatchedProblem
-from dsregress.advice.diagnosis.sizes import ModelShape
+from dsregress.advice.diagnosis.tensor_sizes import ModelShape
 from dsregress.advice.gpus import Card
 from dsregress.cli import options
 from dsregress.cli.named_files import STDIN, read_end
@@ -22,7 +22,7 @@ from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.model import Result
 from dsregress.probe.scenario import BASE_VARIANT, SHAPE, Scenario
-from dsregress.report.answers import diagnose as diagnose_report
+from dsregress.report.answers import diagnose_answer as diagnose_report
 from dsregress.run import targets, workloads
 from dsregress.run.workloads import Program
 from dsregress.store import Store
@@ -71,7 +71,7 @@ def command(
       srun ... 2>&1 | tee log; dsregress diagnose log --gpu A800-80G
     """
     text = _read(file)
-    crash = crashes.read(text)
+    crash = crashes.read_crash(text)
     if crash is None:
         hint = "paste the lines from `Traceback` or `CUDA out of memory` on"
         raise UsageError("no out-of-memory message and no error of Python is in it", where=_named(file), hint=hint)
@@ -88,15 +88,15 @@ def command(
         package=package,
         card=card or card_of(crash),
         model=model,
-        sizes=sizes.matches(requested, model, sequence) if requested is not None else (),
+        sizes=tensor_sizes.matches(requested, model, sequence) if requested is not None else (),
         problems=likeliest(problems),
-        known=failures.known(crash),
+        known=failures.matching_known_failures(crash),
         failures=stored,
         scenario=scenario or "",
     )
     write_answer(
-        lambda: diagnose_report.as_text(answer, say),
-        (json_file, lambda: diagnose_report.as_json(answer)),
+        lambda: diagnose_report.diagnosis_text(answer, say),
+        (json_file, lambda: diagnose_report.diagnosis_json(answer)),
     )
     return EXIT_OK if answer.is_known else EXIT_NOTHING_MEASURED
 
@@ -138,11 +138,11 @@ def _stored(folder: str) -> Iterator[tuple[str, tuple[Result, ...]]]:
 
 def _model(text: str, scenario: Scenario | None) -> tuple[ModelShape | None, int | None]:
     """Return the model and the sequence length: those of the text, else of the scenario."""
-    model, sequence = sizes.model_in(text), sizes.sequence_in(text)
+    model, sequence = tensor_sizes.model_in(text), tensor_sizes.sequence_in(text)
     if scenario is not None:
         device = "sim" if "sim" in scenario.devices else next(iter(scenario.devices))
         parameters = scenario.resolve(BASE_VARIANT, device)
         model = model or ModelShape.of(str(parameters.get("model", "")), parameters.get(SHAPE, {}))
-        model = model or sizes.model_in(str(parameters.get("program", "")))  # the launch line of one
+        model = model or tensor_sizes.model_in(str(parameters.get("program", "")))  # the launch line of one
         sequence = sequence or parameters.get("sequence_length")
     return model, sequence

@@ -18,8 +18,8 @@ from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_OK, NothingMeasured, UsageError
 from dsregress.model import Cell, Environment, Stack, split_workload
 from dsregress.probe.border.wire import Explanation
-from dsregress.report import timeline
-from dsregress.report.answers import explain as explain_report
+from dsregress.report import memory_timeline
+from dsregress.report.answers import explain_answer as explain_report
 from dsregress.run import pipeline
 from dsregress.run.existing import environments_of
 from dsregress.run.session import session
@@ -112,11 +112,11 @@ def command(
     other_id = other.id if other is not None else ""
     write_answer(
         lambda: (
-            explain_report.as_text(cell.id, mine, keys)
+            explain_report.explanation_text(cell.id, mine, keys)
             if theirs is None
             else explain_report.difference_as_text(cell.id, mine, other_id, theirs, keys)
         ),
-        (json_file, lambda: explain_report.as_json(cell.id, mine, keys, other_id, theirs)),
+        (json_file, lambda: explain_report.explanation_json(cell.id, mine, keys, other_id, theirs)),
         (svg_file, lambda: _drawn(cell, mine, other, theirs)),
     )
     return EXIT_OK
@@ -182,4 +182,4 @@ def _drawn(cell: Cell, mine: Explanation, other: Cell | None, theirs: Explanatio
             }
         else:
             lines[other.id] = theirs.timeline
-    return timeline.as_svg(lines, cell.workload)
+    return memory_timeline.as_svg(lines, cell.workload)

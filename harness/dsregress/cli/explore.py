@@ -13,7 +13,7 @@ from dsregress.cli.progress import Progress
 from dsregress.cli.workload import declared_scenario
 from dsregress.errors import EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.explore.exploring import ExploreQuery, explore
-from dsregress.report.answers import explore as report
+from dsregress.report.answers import explore_answer as report
 from dsregress.reproduce.factors import SIMPLEST
 from dsregress.run import pipeline, targets
 from dsregress.run.session import session
@@ -85,7 +85,7 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
     simplest = declared_scenario(settings, SIMPLEST)
     with Progress(brief=True) as progress, session(settings, (), progress, installer, planned.existing) as opened:
         found = explore(request, simplest, opened, progress.note)
-    write_answer(lambda: report.as_text(found), (json_file, lambda: report.as_json(found)))
+    write_answer(lambda: report.exploration_text(found), (json_file, lambda: report.exploration_json(found)))
     if found.interruption is not None:
         raise found.interruption
     if not found.tries:

@@ -7,7 +7,7 @@ import functools
 import click
 import msgspec
 
-from dsregress.advice import fit
+from dsregress.advice import card_fit
 from dsregress.advice.gpus import Card, step_time
 from dsregress.cli import options
 from dsregress.cli.output import exit_code_of, write_answer
@@ -16,7 +16,7 @@ from dsregress.cli.stored import published_results, stored_stacks
 from dsregress.cli.workload import declared_scenario
 from dsregress.errors import NothingMeasured, UsageError
 from dsregress.probe.scenario import LAYERS, Scenario
-from dsregress.report.answers import fit as fit_report
+from dsregress.report.answers import fit_answer as fit_report
 from dsregress.report.answers import fit_curve
 from dsregress.run import pipeline, targets, workloads
 from dsregress.run.published import answering
@@ -40,7 +40,7 @@ def _numbers(option: str, text: str, most: int) -> tuple[int, ...]:
 
 
 def _world_sizes(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
-    return _numbers(option.opts[0], text, fit.MOST_RANKS) if text is not None else ()
+    return _numbers(option.opts[0], text, card_fit.MOST_RANKS) if text is not None else ()
 
 
 def _values(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
@@ -109,7 +109,7 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
 @options.overhead_option
 @click.option(
     "--gpus-per-node",
-    type=click.IntRange(1, fit.MOST_RANKS),
+    type=click.IntRange(1, card_fit.MOST_RANKS),
     default=step_time.GPUS_PER_NODE,
     show_default=True,
     metavar="N",
@@ -173,7 +173,7 @@ def command(
         program = msgspec.structs.replace(program, gpu=cards[0].name)
     scenario = workloads.chosen(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
-    question = fit.FitQuery(
+    question = card_fit.FitQuery(
         scenario=scenario,
         variant=variants[0] if variants else "base",
         others=variants[1:],
@@ -184,24 +184,24 @@ def command(
         gpus_per_node=gpus_per_node,
         network_gbits_per_gpu=network_gbits,
     )
-    fit.check(question, declared)
+    card_fit.check_fit_query(question, declared)
     installer = pipeline.new_installer(settings)
     choice = stacks.measured_choice(targets.varied_package(settings), installer.published)
     planned = pipeline.plan_stacks(settings, choice, installer)
     compared = planned.stacks
     published, settings = published_results(results, settings, scenario, fresh=fresh)
     if not stacks.names_releases:
-        cells_of = functools.partial(fit.first_cells, question, declared)
+        cells_of = functools.partial(card_fit.first_cells, question, declared)
         compared = stored_stacks(published, compared, cells_of, targets.varied_package(settings))
     with (
         Progress() as progress,
         answering(settings, compared, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
     ):
-        found = fit.answer(question, declared, compared, run)
+        found = card_fit.answer_fit(question, declared, compared, run)
     write_answer(
-        lambda: fit_report.as_text(found),
-        (json_file, lambda: fit_report.as_json(found)),
-        (markdown_file, lambda: fit_report.as_markdown(found)),
+        lambda: fit_report.fits_text(found),
+        (json_file, lambda: fit_report.fits_json(found)),
+        (markdown_file, lambda: fit_report.fits_markdown(found)),
         (svg_file, lambda: fit_curve.as_svg(found)),
     )
     if all(line.peak_bytes is None for line in found.lines):
@@ -215,9 +215,9 @@ def _declared_ranks(scenario: Scenario) -> int:
 
 def _sweep(
     layers: tuple[int, ...], sequence_lengths: tuple[int, ...], micro_batch_sizes: tuple[int, ...]
-) -> fit.Sweep | None:
+) -> card_fit.Sweep | None:
     values = {LAYERS: layers, "sequence_length": sequence_lengths, "micro_batch_size": micro_batch_sizes}
-    sweeps = [fit.Sweep(parameter, given) for parameter, given in values.items() if given]
+    sweeps = [card_fit.Sweep(parameter, given) for parameter, given in values.items() if given]
     if len(sweeps) > 1:
         raise UsageError(
             "one sweep at a time", where="fit", hint="fix the others with --variant, e.g. sequence_length=4096"

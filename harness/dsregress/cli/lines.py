@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dsregress.report.plain import plain, plain_lines
+from dsregress.report.plain_text import plain, plain_lines
 
 
 def say(text: str, *, end: str = "\n") -> None:

@@ -23,7 +23,7 @@ from dsregress.report.comparison.markdown import comparison_markdown
 from dsregress.report.comparison.terminal import show_comparison
 from dsregress.report.context import ReportContext, report_context
 from dsregress.report.known_answers import NOTHING_KNOWN, known_answers
-from dsregress.report.view import not_measured_text
+from dsregress.report.report_view import not_measured_text
 from dsregress.store import Store, explained_in
 from dsregress.store.bulk import in_order
 from dsregress.system.files import write_requested

@@ -18,7 +18,7 @@ from rich.text import Text
 from dsregress.cli import output
 from dsregress.launch.schedule import Event, Finished, Rerun, RoundStarted, Started
 from dsregress.model import Cell, Environment, Passed, Stack
-from dsregress.report.plain import plain, plain_lines
+from dsregress.report.plain_text import plain, plain_lines
 from dsregress.run.decide import is_timed
 from dsregress.run.eta import GUESSED_IMPORT_S
 from dsregress.wording.names import outcome_text

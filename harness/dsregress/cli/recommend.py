@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from dsregress.advice import gpus, recommend
+from dsregress.advice import gpus, release_advice
 from dsregress.advice.gpus import Card
-from dsregress.advice.recommend import Advice
+from dsregress.advice.release_advice import Advice
 from dsregress.cli import options
 from dsregress.cli.output import note_problems, write_answer
 from dsregress.cli.stored import most_common, series, stack_id
@@ -17,7 +17,7 @@ from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import Stack
 from dsregress.probe.scenario import Scenario, ScenarioError
-from dsregress.report.answers import recommend as recommend_report
+from dsregress.report.answers import recommend_answer as recommend_report
 from dsregress.run import pipeline, targets, workloads
 from dsregress.run.workloads import Program
 from dsregress.store import Store
@@ -75,7 +75,7 @@ def command(
     _check_variant(declared, variant)
     if card is None and (name := declared.parameters.get("gpu")) is not None:
         card = gpus.card(name, where=f"{scenario}: gpu")
-    question = recommend.RecommendQuery(scenario=scenario, variant=variant, card=card, fail_on=settings.fail_on)
+    question = release_advice.RecommendQuery(scenario=scenario, variant=variant, card=card, fail_on=settings.fail_on)
     requested = _requested(settings, stacks)
     package = targets.varied_package(settings)
     versions = [stack.versions[package] for stack in requested]
@@ -107,11 +107,11 @@ def command(
             f"no result of {scenario} can be read for the baseline", where=settings.results, hint=hint
         )
     missing = [stack.versions[package] for stack in requested if stack.id not in known]
-    advice = recommend.advise(question, declared, comparison, package, compared, missing)
+    advice = release_advice.advise(question, declared, comparison, package, compared, missing)
     lines = again.commands(advice)
     write_answer(
-        lambda: recommend_report.as_text(advice, lines, say),
-        (json_file, lambda: recommend_report.as_json(advice, lines)),
+        lambda: recommend_report.advice_text(advice, lines, say),
+        (json_file, lambda: recommend_report.advice_json(advice, lines)),
     )
     return exit_code(advice)
 
@@ -144,7 +144,7 @@ class Remeasure:
 
     def __init__(
         self,
-        question: recommend.RecommendQuery,
+        question: release_advice.RecommendQuery,
         scenario: Scenario,
         package: str,
         baseline: str,
@@ -170,10 +170,11 @@ class Remeasure:
     def command(self, versions: Sequence[str], variants: Sequence[str] = ()) -> str:
         """Return the command that measures these versions and the baseline."""
         return commands.regress(
-            package=self._package,
-            versions=[self.baseline, *versions] if versions else (),
+            releases={
+                self._package: [self.baseline, *versions] if versions else (),
+                **{package: [spec] for package, spec in self._others.items()},
+            },
             baseline=self.baseline if versions else "",
-            others=self._others,
             scenario=self._question.scenario,
             variants=variants or (self._question.variant,),
             device="sim" if "sim" in self._scenario.devices else "",

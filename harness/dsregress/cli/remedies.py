@@ -6,7 +6,7 @@ import click
 import msgspec
 from packaging.version import Version
 
-from dsregress.advice import fit, gpus, remedies
+from dsregress.advice import card_fit, gpus, remedy_cases
 from dsregress.advice.gpus import Card
 from dsregress.cli import options
 from dsregress.cli.output import exit_code_of, write_answer
@@ -16,7 +16,7 @@ from dsregress.cli.workload import declared_scenario
 from dsregress.envs import hardware
 from dsregress.errors import NothingMeasured, UsageError
 from dsregress.probe.scenario import DEVICES, Scenario
-from dsregress.report.answers import remedies as remedies_report
+from dsregress.report.answers import remedies_answer as remedies_report
 from dsregress.run import pipeline, targets, workloads
 from dsregress.run.published import answering
 from dsregress.run.workloads import Program
@@ -31,7 +31,7 @@ from dsregress.run.workloads import Program
 )
 @click.option(
     "--ranks",
-    type=click.IntRange(1, fit.MOST_RANKS),
+    type=click.IntRange(1, card_fit.MOST_RANKS),
     metavar="N",
     help="Number of ranks, e.g. 64. Default: the scenario's.",
 )
@@ -81,10 +81,10 @@ def command(
     mode = _device(declared, device)
     if card is None and mode == "sim" and (name := declared.parameters.get("gpu")) is not None:
         card = gpus.card(name, where=f"{scenario}: gpu")
-    question = remedies.RemediesQuery(
+    question = remedy_cases.RemediesQuery(
         scenario=scenario, variant=variant, device=mode, card=card, ranks=ranks, overhead_bytes=overhead_bytes
     )
-    remedies.check(question, declared)
+    remedy_cases.check_remedy_query(question, declared)
     installer = pipeline.new_installer(settings)
     package = targets.varied_package(settings)
     planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
@@ -92,20 +92,20 @@ def command(
     published, settings = published_results(results, settings, scenario, fresh=fresh)
     if not stacks.names_releases:
         compared = stored_stacks(
-            published, compared, lambda stack: remedies.first_cells(question, declared, stack).values(), package
+            published, compared, lambda stack: remedy_cases.first_cells(question, declared, stack).values(), package
         )
         compared = (max(compared, key=lambda stack: Version(stack.versions[package])),)
-    pinned = [stack for one in compared for stack in remedies.pinned_stacks(one, declared).values()]
+    pinned = [stack for one in compared for stack in remedy_cases.pinned_stacks(one, declared).values()]
     every = list({stack.id: stack for stack in (*compared, *pinned)}.values())
     with (
         Progress() as progress,
         answering(settings, every, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
     ):
-        answers = [remedies.answer(question, declared, stack, run) for stack in compared]
+        answers = [remedy_cases.answer_remedies(question, declared, stack, run) for stack in compared]
     write_answer(
-        lambda: remedies_report.as_text(answers),
-        (json_file, lambda: remedies_report.as_json(answers)),
-        (markdown_file, lambda: remedies_report.as_markdown(answers)),
+        lambda: remedies_report.remedies_text(answers),
+        (json_file, lambda: remedies_report.remedies_json(answers)),
+        (markdown_file, lambda: remedies_report.remedies_markdown(answers)),
     )
     cases = [case for found in answers for case in found.cases]
     if all(case.peak_bytes is None for case in cases):

@@ -22,8 +22,8 @@ from dsregress.model import AXES, Cell, Result, Stack, WorkloadParts
 from dsregress.probe.factors import BY_NAME as FACTORS
 from dsregress.probe.scenario import Scenario, ScenarioError
 from dsregress.report import stored_answers
-from dsregress.report.answers import reproduce as report
-from dsregress.report.answers.issue import as_issue
+from dsregress.report.answers import reproduce_answer as report
+from dsregress.report.answers.upstream_issue import issue_text
 from dsregress.report.known_answers import known_answers
 from dsregress.report.stored_answers import StoredReproduction
 from dsregress.report.upstream_changes import in_words, introduced
@@ -154,8 +154,8 @@ def command(
             found = reproduce(request, simplest, opened)
     script = found.script
     write_answer(
-        lambda: as_issue(found, _introduced(found, settings)) if issue else report.as_text(found),
-        (json_file, lambda: report.as_json(found)),
+        lambda: issue_text(found, _introduced(found, settings)) if issue else report.reproduction_text(found),
+        (json_file, lambda: report.reproduction_json(found)),
         (output if script is not None else None, lambda: script.text if script is not None else ""),
     )
     return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
@@ -205,7 +205,7 @@ def _earlier(file: str) -> StoredReproduction:
     problems: list[str] = []
     hint = "name a file that `reproduce CELL --json FILE` wrote"
     content = read_named(file, hint=hint)
-    found = stored_answers.read([(file, content)], lambda _, why: problems.append(why)).reproductions
+    found = stored_answers.read_answers([(file, content)], lambda _, why: problems.append(why)).reproductions
     if not found:
         raise UsageError("; ".join(problems) or "no answer of `reproduce`", where=file, hint=hint)
     return found[0]

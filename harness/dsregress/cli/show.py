@@ -10,14 +10,14 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 from rich.text import Text
 
-from dsregress.advice import fit, gpus
+from dsregress.advice import card_fit, gpus
 from dsregress.advice.gpus import estimate
 from dsregress.cli import options
 from dsregress.cli.output import console, note_problems
 from dsregress.errors import NothingMeasured
 from dsregress.model import Result
 from dsregress.probe.border.wire import PHASES
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.store import Store, newest
 from dsregress.wording import commands
 from dsregress.wording.names import outcome_text
@@ -107,13 +107,13 @@ def _models(result: Result) -> Iterator[str]:
     if card is None:
         yield f"nothing is said of its card: {name} is not known here"
         return
-    question = fit.FitQuery(
+    question = card_fit.FitQuery(
         scenario=cell.scenario,
         variant=cell.variant,
         cards=(card,),
         ranks=(cell.parameters["world_size"],),
     )
-    line = fit.judge_cell(question, question.cards[0], result)
+    line = card_fit.judge_cell(question, question.cards[0], result)
     if line.traffic is not None and line.traffic.inside_bytes + line.traffic.between_bytes:
         inside, between = (quantity(size, "bytes") for size in (line.traffic.inside_bytes, line.traffic.between_bytes))
         nodes = f"nodes of {question.gpus_per_node}"
@@ -122,7 +122,7 @@ def _models(result: Result) -> Iterator[str]:
         yield time
 
 
-def _step_time(line: fit.FitLine, card: gpus.Card) -> str:
+def _step_time(line: card_fit.FitLine, card: gpus.Card) -> str:
     if line.least_step_s is None:
         return line.dtype_note
     phases = ", ".join(

@@ -8,9 +8,9 @@ import click
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from dsregress.advice import upgrade
+from dsregress.advice import upgrade_judgement
 from dsregress.advice.gpus import Card
-from dsregress.advice.upgrade import Upgrade, UpgradeVerdict
+from dsregress.advice.upgrade_judgement import Upgrade, UpgradeVerdict
 from dsregress.cli import options
 from dsregress.cli.named_files import STDIN, read_named
 from dsregress.cli.output import note_problems, write_answer
@@ -19,7 +19,7 @@ from dsregress.cli.workload import declared_scenario
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import AXES
-from dsregress.report.answers import upgrade as upgrade_report
+from dsregress.report.answers import upgrade_answer as upgrade_report
 from dsregress.run import pipeline, targets, workloads
 from dsregress.run.workloads import Program
 from dsregress.store import Store
@@ -102,7 +102,7 @@ def command(
         one.package: _measure(one, under_test, scenario) for one in upgrades if one.verdict is UpgradeVerdict.UNKNOWN
     }
     unchecked = _unchecked(upgrades, packages, found)
-    write_answer(lambda: upgrade_report.as_text(upgrades, missing, found.versions, unchecked))
+    write_answer(lambda: upgrade_report.upgrades_text(upgrades, missing, found.versions, unchecked))
     return exit_code(upgrades)
 
 
@@ -167,22 +167,24 @@ def _judged(
     card: Card | None,
 ) -> Upgrade:
     if goal != _LATEST and Version(goal) == Version(version):
-        return upgrade.stays(package, version)
+        return upgrade_judgement.stays(package, version)
     if found is None:
-        return upgrade.unknown(package, version, goal, "no results of both releases with the same other packages")
+        return upgrade_judgement.unknown(
+            package, version, goal, "no results of both releases with the same other packages"
+        )
     problems: list[str] = []
     comparison = pipeline.compare_stored([store], found.installed, settings, problems.append, found.stacks, scenario)
     note_problems(problems)
     if not {found.installed, found.target} <= comparison.names.keys():
-        return upgrade.unknown(package, version, goal, "what is stored of it cannot be read")
-    return upgrade.judge(comparison, package, found.target, card)
+        return upgrade_judgement.unknown(package, version, goal, "what is stored of it cannot be read")
+    return upgrade_judgement.judge_upgrade(comparison, package, found.target, card)
 
 
 def _measure(one: Upgrade, under_test: str, scenario: str | None) -> str:
     """Return the command that measures the way of one package, in the configured stack."""
     baseline = one.installed if one.package == under_test else f"{one.package}=={one.installed}"
     return commands.regress(
-        package=one.package, versions=[one.installed, one.target], baseline=baseline, scenario=scenario or ""
+        releases={one.package: [one.installed, one.target]}, baseline=baseline, scenario=scenario or ""
     )
 
 

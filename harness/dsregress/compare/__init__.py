@@ -12,8 +12,8 @@ from dsregress.compare.comparison import (
 )
 from dsregress.compare.exits import FAIL_ON, exit_code
 from dsregress.compare.judged import Judged, judge_workloads
-from dsregress.compare.pairs import ResultIndex
-from dsregress.compare.summary import ResultSummary, summarize
+from dsregress.compare.result_pairs import ResultIndex
+from dsregress.compare.result_summary import ResultSummary, summarize
 from dsregress.compare.verdicts import combine, compare
 from dsregress.config.thresholds import Thresholds
 

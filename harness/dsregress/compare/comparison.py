@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from dsregress.compare.metrics import STEP_TIME
-from dsregress.compare.summary import ResultSummary
+from dsregress.compare.result_summary import ResultSummary
 from dsregress.errors import ResultsError
 from dsregress.model import Finding, Outcome, Result, Stack
 from dsregress.probe.border.wire import Detail

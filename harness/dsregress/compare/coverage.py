@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsregress.compare.readings import Excess
+from dsregress.compare.worst_readings import Excess
 from dsregress.model import Passed, Result
 from dsregress.probe.border.wire import NO_TRUTH, NO_VALUES, Numerics, RunRecord
 from dsregress.probe.program import INFERENCE

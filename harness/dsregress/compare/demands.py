@@ -15,7 +15,7 @@ from dsregress.wording.quantities import listing, plural
 _HARMLESS = frozenset(("changed", "improvement"))
 
 
-def notes(demands: Mapping[str, Sequence[str]], stacks: Sequence[Stack], groups: Iterable[Group]) -> list[str]:
+def demand_notes(demands: Mapping[str, Sequence[str]], stacks: Sequence[Stack], groups: Iterable[Group]) -> list[str]:
     """Return a line for each package that requires releases with findings of a package that varies, or releases of which no
     compared stack has one.
 

@@ -7,20 +7,30 @@ order) are in `dsregress.compare.verdicts`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from dsregress.compare import configuration, episodes, exact, groups, oracles, outcomes, saved, timing, training
+from dsregress.compare import (
+    changed_settings,
+    episodes,
+    exact_differences,
+    finding_groups,
+    oracles,
+    outcomes,
+    saved_differences,
+    training_differences,
+)
+from dsregress.compare.changed_settings import ConfigurationChange
 from dsregress.compare.comparison import EVERYTHING, Group, NotCompared, StepTime
-from dsregress.compare.configuration import ConfigurationChange
 from dsregress.compare.episodes import Episode, MetricIncreases
 from dsregress.compare.metrics import BY_NAME
 from dsregress.compare.notes import Remarks, remarks_on
-from dsregress.compare.pairs import Pair, ResultIndex, left_out, why_not
-from dsregress.compare.readings import Exact
-from dsregress.compare.releases import in_version_order
+from dsregress.compare.release_ranges import in_version_order
+from dsregress.compare.result_pairs import Pair, ResultIndex, left_out, why_not
+from dsregress.compare.step_times import estimate_step_times
+from dsregress.compare.worst_readings import Exact
 from dsregress.config.thresholds import Thresholds
 from dsregress.model import Finding, MachineFault, Outcome, OutOfMemory, Passed, Result, Stack, TimedOut
 from dsregress.wording.names import outcome_text
@@ -57,57 +67,17 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
     """Judge the results of whole workloads."""
     pairs = index.pairs()
-    findings: list[Finding] = []
-    small: list[Finding] = []
-    not_compared: list[NotCompared] = []
-    comparable: list[Pair] = []
-    without: dict[str, list[str]] = defaultdict(list)
-    differences = _KnownDifferences(thresholds)
-    small_differences = 0
-    ended: dict[str, dict[str, Outcome]] = defaultdict(dict)
-    increases: dict[tuple[str, str, str], MetricIncreases] = {}
+    judgement = _Judgement(thresholds)
     for pair in pairs:
-        if not isinstance(pair.result.outcome, Passed):
-            ended[pair.workload][pair.stack] = pair.result.outcome
-        if (alone := left_out(pair)) is not None:
-            not_compared.append(alone)
-            without[pair.workload].append(pair.stack)
-            continue
-        if (outcome := outcomes.judge_outcome(pair)) is not None:
-            findings.append(outcome)
-        reason = _cannot(pair)
-        findings += oracles.judge_numerics(pair)
-        findings += oracles.judge_memory(pair, thresholds)
-        if reason:
-            without[pair.workload].append(pair.stack)
-            if outcome is not None and outcome.kind == "failed":
-                continue  # the finding says why
-            not_compared.append(NotCompared(pair.stack, pair.workload, EVERYTHING, reason))
-            continue
-        comparable.append(pair)
-        trained = training.judge(pair)
-        findings += trained
-        findings += saved.judge(pair, trains_otherwise=bool(trained))
-        if not pair.is_baseline:
-            for difference in differences.of(pair):
-                if difference.value > difference.baseline:
-                    key = (pair.workload, *_metric_and_phase(difference))
-                    known = increases.setdefault(key, MetricIncreases(difference.metric, difference.baseline, {}))
-                    known.more[pair.stack] = difference.value - difference.baseline
-                if difference.relevant:
-                    findings.append(exact.finding(pair, difference))
-                else:
-                    small_differences += 1
-                    if small_differences <= MOST_SMALL:
-                        small.append(exact.finding(pair, difference))
-    step_times, control, untimed = timing.estimate(comparable, thresholds)
+        judgement.add(pair)
+    times, control, untimed = estimate_step_times(judgement.comparable, thresholds)
     return Judged(
         stacks_by_workload={workload: tuple(by_stack) for workload, by_stack in index.newest.items()},
         parameters={
             workload: next(iter(by_stack.values())).result.cell.parameters
             for workload, by_stack in index.newest.items()
         },
-        without_verdict=without,
+        without_verdict=judgement.without_verdict,
         longest_s={
             workload: max(cell.result.duration_s for cell in by_stack.values())
             for workload, by_stack in index.newest.items()
@@ -116,46 +86,100 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
         installed=index.installed,
         demands=index.demands,
         superseded=index.superseded,
-        groups=groups.together(findings),
-        episodes=_episodes(index, pairs, findings, increases, comparable, thresholds),
-        small=small,
-        small_differences=small_differences,
-        not_compared=not_compared,
+        groups=finding_groups.group_findings(judgement.findings),
+        episodes=_episodes(index, pairs, judgement, thresholds),
+        small=judgement.small,
+        small_differences=judgement.small_differences,
+        not_compared=judgement.not_compared,
         untimed=untimed,
-        step_times=step_times,
+        step_times=times,
         control=control,
-        changes=configuration.changes(comparable),
-        remarks=remarks_on(pairs, comparable),
-        passed=len(pairs) - sum(map(len, ended.values())),
-        ended=ended,
+        changes=changed_settings.detail_changes(judgement.comparable),
+        remarks=remarks_on(pairs, judgement.comparable),
+        passed=len(pairs) - sum(map(len, judgement.ended.values())),
+        ended=judgement.ended,
     )
 
 
+class _Judgement:
+    """The judgement of each cell by itself and against the baseline's, collected pair by pair."""
+
+    def __init__(self, thresholds: Thresholds) -> None:
+        self.findings: list[Finding] = []
+        self.small: list[Finding] = []
+        self.small_differences = 0
+        self.not_compared: list[NotCompared] = []
+        self.comparable: list[Pair] = []
+        self.without_verdict: dict[str, list[str]] = defaultdict(list)
+        self.ended: dict[str, dict[str, Outcome]] = defaultdict(dict)
+        self.increases: dict[tuple[str, str, str], MetricIncreases] = {}  #: by workload, metric and phase
+        self._thresholds = thresholds
+        self._differences = _KnownDifferences(thresholds)
+
+    def add(self, pair: Pair) -> None:
+        """Judge a pair."""
+        if not isinstance(pair.result.outcome, Passed):
+            self.ended[pair.workload][pair.stack] = pair.result.outcome
+        if (alone := left_out(pair)) is not None:
+            self.not_compared.append(alone)
+            self.without_verdict[pair.workload].append(pair.stack)
+            return
+        if (outcome := outcomes.judge_outcome(pair)) is not None:
+            self.findings.append(outcome)
+        reason = _cannot(pair)
+        self.findings += oracles.judge_numerics(pair)
+        self.findings += oracles.judge_memory(pair, self._thresholds)
+        if not reason:
+            self._compare(pair)
+            return
+        self.without_verdict[pair.workload].append(pair.stack)
+        if outcome is None or outcome.kind != "failed":  # the finding on a failure says why
+            self.not_compared.append(NotCompared(pair.stack, pair.workload, EVERYTHING, reason))
+
+    def _compare(self, pair: Pair) -> None:
+        self.comparable.append(pair)
+        trained = training_differences.judge_training(pair)
+        self.findings += trained
+        self.findings += saved_differences.judge_saved_tensors(pair, trains_otherwise=bool(trained))
+        if pair.is_baseline:
+            return
+        for difference in self._differences.of(pair):
+            if difference.value > difference.baseline:
+                key = (pair.workload, *_metric_and_phase(difference))
+                known = self.increases.setdefault(key, MetricIncreases(difference.metric, difference.baseline, {}))
+                known.more[pair.stack] = difference.value - difference.baseline
+            if difference.relevant:
+                self.findings.append(exact_differences.finding(pair, difference))
+                continue
+            self.small_differences += 1
+            if self.small_differences <= MOST_SMALL:
+                self.small.append(exact_differences.finding(pair, difference))
+
+
 def _episodes(
-    index: ResultIndex,
-    pairs: Sequence[Pair],
-    findings: Sequence[Finding],
-    increases: Mapping[tuple[str, str, str], MetricIncreases],
-    comparable: Sequence[Pair],
-    thresholds: Thresholds,
+    index: ResultIndex, pairs: Sequence[Pair], judgement: _Judgement, thresholds: Thresholds
 ) -> list[Episode]:
-    """Return the episodes of every workload. ``increases`` are by workload, metric and phase."""
+    """Return the episodes of every workload."""
     found: dict[str, list[Finding]] = defaultdict(list)
-    for one in findings:
+    for one in judgement.findings:
         found[one.workload].append(one)
     passed: dict[str, set[str]] = defaultdict(set)
     for pair in pairs:
         if isinstance(pair.result.outcome, Passed) and pair.own.recorded:
             passed[pair.workload].add(pair.stack)
     judged: dict[str, set[str]] = defaultdict(set)
-    for pair in comparable:
+    for pair in judgement.comparable:
         judged[pair.workload].add(pair.stack)
     order = [stack.id for stack in in_version_order(list(index.stacks.values()))]
-    keys = {(one.workload, *_metric_and_phase(one), one.stack): one.key for one in findings if one.kind == "regression"}
+    keys = {
+        (one.workload, *_metric_and_phase(one), one.stack): one.key
+        for one in judgement.findings
+        if one.kind == "regression"
+    }
     made = [
         one for workload, members in found.items() for one in episodes.of_findings(members, passed[workload], order)
     ]
-    for (workload, metric, phase), values in increases.items():
+    for (workload, metric, phase), values in judgement.increases.items():
         own = {stack: key for stack in values.more if (key := keys.get((workload, metric, phase, stack)))}
         if own:
             in_order = [stack for stack in order if stack in judged[workload]]
@@ -163,7 +187,7 @@ def _episodes(
     return made
 
 
-def _metric_and_phase(one: exact.Difference | Finding) -> tuple[str, str]:
+def _metric_and_phase(one: exact_differences.Difference | Finding) -> tuple[str, str]:
     """Return the metric and phase under which increases are kept; a metric for all phases has no phase."""
     return one.metric, "" if BY_NAME[one.metric].is_for_all_phases else one.phase
 
@@ -173,16 +197,18 @@ class _KnownDifferences:
 
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds = thresholds
-        self._known: dict[tuple[str, Exact], list[exact.Difference]] = {}  #: by workload, which has one baseline
+        self._known: dict[
+            tuple[str, Exact], list[exact_differences.Difference]
+        ] = {}  #: by workload, which has one baseline
 
-    def of(self, pair: Pair) -> list[exact.Difference]:
+    def of(self, pair: Pair) -> list[exact_differences.Difference]:
         """Return the exact values in which a cell differs from the baseline's."""
         if pair.base is None or pair.own.exact == pair.base.exact:
             return []
         key = (pair.workload, pair.own.exact)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = exact.differences(pair.own.exact, pair.base.exact, self._thresholds)
+            known = self._known[key] = exact_differences.differences(pair.own.exact, pair.base.exact, self._thresholds)
         return known
 
 

@@ -119,7 +119,6 @@ def _memory(
     headline_order: int,
     heading: str = "",
     moment: str = "",
-    is_for_all_phases: bool = False,
 ) -> Metric:
     """Return a metric of bytes in a phase, read from the field of `PhaseReading` with its name."""
     return Metric(
@@ -131,7 +130,6 @@ def _memory(
         fails="memory",
         read=attrgetter(name),
         phases=phases,
-        is_for_all_phases=is_for_all_phases,
         floor=lambda thresholds: thresholds.memory_bytes,
         share=lambda thresholds: thresholds.memory_share,
         headline_order=headline_order,
@@ -141,6 +139,11 @@ def _memory(
     )
 
 
+def _for_all_phases(metric: Metric) -> Metric:
+    """Return a metric of which one value serves all phases."""
+    return msgspec.structs.replace(metric, is_for_all_phases=True)
+
+
 def _work(
     name: str,
     title: str,
@@ -148,13 +151,11 @@ def _work(
     family: str,
     phrase: Phrase,
     *,
-    floor: Callable[[Thresholds], float],
-    share: Callable[[Thresholds], float],
-    read: Callable[[PhaseReading], float | None] | None = None,
+    limits: tuple[Callable[[Thresholds], float], Callable[[Thresholds], float]],
     heading: str = "",
 ) -> Metric:
-    """Return a metric of counted work in a phase, read by ``read`` or else from the field of `PhaseReading` with its
-    name."""
+    """Return a metric of counted work in a phase, read from the field of `PhaseReading` with its name. ``limits`` are its
+    floor and share."""
     return Metric(
         name=name,
         title=title,
@@ -162,10 +163,10 @@ def _work(
         direction=Direction.LOWER_IS_BETTER,
         family=family,
         fails="time",
-        read=read or attrgetter(name),
+        read=attrgetter(name),
         phases=PHASES,
-        floor=floor,
-        share=share,
+        floor=limits[0],
+        share=limits[1],
         phrase=phrase,
         heading=heading,
     )
@@ -265,29 +266,31 @@ HOST_RETAINED = _memory(
     heading="host held",
     moment="held on the host after {}",
 )
-RESERVED_PEAK = _memory(
-    "reserved_peak_bytes",
-    "peak of reserved device memory",
-    Phrase(
-        more=message("{subject} reserves {size} more device memory"),
-        less=message("{subject} reserves {size} less device memory"),
-    ),
-    phases=_PEAK_PHASES,
-    headline_order=4,
-    is_for_all_phases=True,
+RESERVED_PEAK = _for_all_phases(
+    _memory(
+        "reserved_peak_bytes",
+        "peak of reserved device memory",
+        Phrase(
+            more=message("{subject} reserves {size} more device memory"),
+            less=message("{subject} reserves {size} less device memory"),
+        ),
+        phases=_PEAK_PHASES,
+        headline_order=4,
+    )
 )
-SMALLEST_CARD = _memory(
-    "smallest_card_bytes",
-    "smallest card that completes the step",
-    Phrase(
-        more=message("{subject} needs a card with {size} more memory"),
-        less=message("{subject} needs a card with {size} less memory"),
-    ),
-    phases=_PEAK_PHASES,
-    headline_order=5,
-    is_for_all_phases=True,
+SMALLEST_CARD = _for_all_phases(
+    _memory(
+        "smallest_card_bytes",
+        "smallest card that completes the step",
+        Phrase(
+            more=message("{subject} needs a card with {size} more memory"),
+            less=message("{subject} needs a card with {size} less memory"),
+        ),
+        phases=_PEAK_PHASES,
+        headline_order=5,
+    )
 )
-#: Derived from what is held and its ideal, see `dsregress.compare.readings.excesses`.
+#: Derived from what is held and its ideal, see `dsregress.compare.worst_readings.excesses`.
 DEVICE_EXCESS = Metric(
     name="device_excess_bytes",
     title="device memory held beyond what ZeRO needs",
@@ -310,8 +313,7 @@ HOST_CALLS = _work(
         less=message("{subject} makes {size} fewer Python and C calls"),
         is_count=True,
     ),
-    floor=lambda thresholds: thresholds.host_calls,
-    share=lambda thresholds: thresholds.host_calls_share,
+    limits=(lambda thresholds: thresholds.host_calls, lambda thresholds: thresholds.host_calls_share),
     heading="calls",
 )
 OP_LAUNCHES = _work(
@@ -324,8 +326,7 @@ OP_LAUNCHES = _work(
         less=message("{subject} launches {size} fewer operations"),
         is_count=True,
     ),
-    floor=lambda thresholds: thresholds.op_launches,
-    share=lambda thresholds: thresholds.op_launches_share,
+    limits=(lambda thresholds: thresholds.op_launches, lambda thresholds: thresholds.op_launches_share),
 )
 FLOPS = _work(
     "flops",
@@ -336,36 +337,37 @@ FLOPS = _work(
         more=message("{subject} computes {size} more"),
         less=message("{subject} computes {size} less"),
     ),
-    floor=lambda thresholds: thresholds.flops,
-    share=lambda thresholds: thresholds.flops_share,
+    limits=(lambda thresholds: thresholds.flops, lambda thresholds: thresholds.flops_share),
 )
-COLLECTIVE_COUNT = _work(
-    "collective_count",
-    "collectives",
-    "collectives",
-    "communication",
-    Phrase(
-        more=message("{subject} issues {size} more collectives"),
-        less=message("{subject} issues {size} fewer collectives"),
-        is_count=True,
+COLLECTIVE_COUNT = msgspec.structs.replace(
+    _work(
+        "collective_count",
+        "collectives",
+        "collectives",
+        "communication",
+        Phrase(
+            more=message("{subject} issues {size} more collectives"),
+            less=message("{subject} issues {size} fewer collectives"),
+            is_count=True,
+        ),
+        limits=(lambda thresholds: thresholds.collective_count, lambda thresholds: thresholds.collective_count_share),
+        heading="collectives",
     ),
     read=lambda reading: sum(count for count, _ in reading.collectives.values()),
-    floor=lambda thresholds: thresholds.collective_count,
-    share=lambda thresholds: thresholds.collective_count_share,
-    heading="collectives",
 )
-COLLECTIVE_BYTES = _work(
-    "collective_bytes",
-    "bytes in collectives",
-    "bytes",
-    "communication",
-    Phrase(
-        more=message("{subject} moves {size} more in collectives"),
-        less=message("{subject} moves {size} less in collectives"),
+COLLECTIVE_BYTES = msgspec.structs.replace(
+    _work(
+        "collective_bytes",
+        "bytes in collectives",
+        "bytes",
+        "communication",
+        Phrase(
+            more=message("{subject} moves {size} more in collectives"),
+            less=message("{subject} moves {size} less in collectives"),
+        ),
+        limits=(lambda thresholds: thresholds.collective_bytes, lambda thresholds: thresholds.collective_bytes_share),
     ),
     read=lambda reading: sum(nbytes for _, nbytes in reading.collectives.values()),
-    floor=lambda thresholds: thresholds.collective_bytes,
-    share=lambda thresholds: thresholds.collective_bytes_share,
 )
 STEP_TIME = Metric(
     name="step_time_s",
@@ -421,7 +423,7 @@ PARAMETER_ERROR = _error(
     message("the updated parameters are wrong"),
     message("updated parameters are wrong"),
 )
-#: For programs, whose true results are unknown: see `dsregress.compare.training`.
+#: For programs, whose true results are unknown: see `dsregress.compare.training_differences`.
 TRAINING_DIFFERENCE = _from_baseline(
     "training_difference",
     "distance of losses and gradient norms from the baseline's",
@@ -429,7 +431,7 @@ TRAINING_DIFFERENCE = _from_baseline(
     family="numerics",
     phase="step",
 )
-#: Of a program's checkpoints: see `dsregress.compare.saved`.
+#: Of a program's checkpoints: see `dsregress.compare.saved_differences`.
 SAVED_DIFFERENCE = _from_baseline(
     "saved_difference",
     "saved tensors that are not as the baseline's",

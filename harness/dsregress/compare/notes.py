@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from dsregress.compare.pairs import Pair
-from dsregress.compare.summary import ResultSummary
+from dsregress.compare.result_pairs import Pair
+from dsregress.compare.result_summary import ResultSummary
 from dsregress.model import Stack
 from dsregress.wording.quantities import left_text, listing, plural, quantity
 
@@ -55,7 +55,7 @@ def remarks_on(pairs: Sequence[Pair], comparable: Sequence[Pair]) -> Remarks:
     return remarks
 
 
-def together(all_remarks: Iterable[Remarks]) -> Remarks:
+def merge_remarks(all_remarks: Iterable[Remarks]) -> Remarks:
     """Merge the remarks of all workloads."""
     whole = Remarks({}, {}, {}, {}, {}, {}, {})
     for remarks in all_remarks:
@@ -75,7 +75,7 @@ def together(all_remarks: Iterable[Remarks]) -> Remarks:
     return whole
 
 
-def notes(
+def comparison_notes(
     remarks: Remarks,
     baseline: str,
     stacks: Mapping[str, Stack],

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dsregress.compare.losses import finite_pairs, listed
+from dsregress.compare.loss_pairs import finite_pairs, listed
 from dsregress.compare.metrics import (
     BY_NAME,
     DEVICE_EXCESS,
@@ -23,8 +23,8 @@ from dsregress.compare.metrics import (
     LOSS_ERROR,
     PARAMETER_ERROR,
 )
-from dsregress.compare.pairs import Pair
-from dsregress.compare.readings import Excess
+from dsregress.compare.result_pairs import Pair
+from dsregress.compare.worst_readings import Excess
 from dsregress.config.thresholds import Thresholds
 from dsregress.messages import message
 from dsregress.model import Finding

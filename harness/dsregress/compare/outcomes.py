@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dsregress.compare.metrics import OUTCOME
-from dsregress.compare.pairs import Pair, why_not
+from dsregress.compare.result_pairs import Pair, why_not
 from dsregress.messages import message
 from dsregress.model import (
     Failed,

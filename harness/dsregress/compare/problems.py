@@ -22,7 +22,7 @@ import msgspec
 
 from dsregress.compare.comparison import ChangedSetting, Problem, ProblemKind
 from dsregress.compare.episodes import Episode
-from dsregress.compare.groups import gravity, kind_of, severity, worst_first
+from dsregress.compare.finding_groups import gravity, kind_of, severity, worst_first
 from dsregress.compare.metrics import OUTCOME, PARAMETER_ERROR
 from dsregress.model import Finding, split_workload
 

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from dsregress.compare import configuration, demands, episodes, exact, notes, timing
+from dsregress.compare import changed_settings, demands, episodes, exact_differences, notes
 from dsregress.compare.comparison import Cells, Comparison, DetailOf, Group, NotJudged, ReadCells
-from dsregress.compare.groups import severity
+from dsregress.compare.finding_groups import severity
 from dsregress.compare.judged import MOST_SMALL, Judged, judge_workloads
 from dsregress.compare.metrics import BY_NAME, HOST_CALLS
-from dsregress.compare.pairs import ResultIndex
 from dsregress.compare.problems import Measured, problems
-from dsregress.compare.releases import in_version_order
+from dsregress.compare.release_ranges import in_version_order
+from dsregress.compare.result_pairs import ResultIndex
+from dsregress.compare.step_times import judge_step_times, undecided_note
 from dsregress.config.thresholds import Thresholds
 from dsregress.model import Finding, Result, Stack
 from dsregress.wording.names import stack_names
@@ -41,36 +42,25 @@ def combine(
     parts = list(parts)
     cells = Cells({w: stacks for part in parts for w, stacks in part.stacks_by_workload.items()}, read)
     comparable = _comparable(parts)
-    known: dict[str, Stack] = {}
-    installed: dict[str, dict[str, str]] = {}
-    demanded: dict[str, list[str]] = {}
-    for part in reversed(parts):  # the first one that knows a stack has its say
-        known.update(part.stacks)
-        installed.update(part.installed)
-        demanded.update(part.demands)
     control = [time for part in parts for time in part.control]
     raw = [time for part in parts for time in part.step_times]
-    timed, step_times, unknown = timing.judge_step_times(raw, control, thresholds)
+    timed, times, unknown = judge_step_times(raw, control, thresholds)
     changes = [change for part in parts for change in part.changes]
-    changed, settings, lost = configuration.judge_changes(changes, cells, baseline, detail_of)
+    changed, settings, lost = changed_settings.judge_changes(changes, cells, baseline, detail_of)
     groups = [group for part in parts for group in part.groups]
     groups = sorted([*groups, *map(Group, (*timed, *changed))], key=lambda group: severity(group.headline))
     groups = _explained(groups, cells, baseline, detail_of)
+    known, installed, demanded = _stacks_of(parts)
     stacks = in_version_order(list(known.values()))
     names = stack_names(stacks)
     found = {one.key: one for group in groups for one in group.findings}
     slower = {(one.stack, one.workload): one.key for one in timed}
     all_episodes = [one for part in parts for one in part.episodes]
-    all_episodes += episodes.of_step_times(step_times, slower, baseline)
-    passed = {
-        workload: frozenset(stacks).difference(part.ended.get(workload, ()))
-        for part in parts
-        for workload, stacks in part.stacks_by_workload.items()
-    }
+    all_episodes += episodes.of_step_times(times, slower, baseline)
     parameters = {workload: values for part in parts for workload, values in part.parameters.items()}
-    measured = Measured(parameters, passed, comparable)
+    measured = Measured(parameters, _passed(parts), comparable)
     superseded = sum(part.superseded for part in parts)
-    remarks = notes.together(part.remarks for part in parts)
+    remarks = notes.merge_remarks(part.remarks for part in parts)
     return Comparison(
         baseline=baseline,
         stacks=tuple(stacks),
@@ -87,14 +77,14 @@ def combine(
         ),
         not_judged=tuple(NotJudged(*missing, cells) for missing, cells in sorted(remarks.not_judged.items())),
         cards=remarks.cards,
-        step_times=tuple(step_times),
+        step_times=tuple(times),
         control=tuple(control),
         problems=tuple(problems(all_episodes, found, settings, [stack.id for stack in stacks], measured)),
         notes=(
-            *notes.notes(remarks, baseline, known, names, installed, superseded),
-            *demands.notes(demanded, stacks, groups),
+            *notes.comparison_notes(remarks, baseline, known, names, installed, superseded),
+            *demands.demand_notes(demanded, stacks, groups),
             *lost,
-            *timing.undecided(step_times, thresholds),
+            *undecided_note(times, thresholds),
         ),
         passed=sum(part.passed for part in parts),
         ended={workload: stacks for part in parts for workload, stacks in part.ended.items()},
@@ -102,6 +92,29 @@ def combine(
         compared=sum(len(stacks) - (baseline in stacks) for stacks in comparable.values()),
         ran=len(cells),
     )
+
+
+def _stacks_of(
+    parts: Sequence[Judged],
+) -> tuple[dict[str, Stack], dict[str, dict[str, str]], dict[str, list[str]]]:
+    """Return the stacks by id, what is installed in each, and what packages demand."""
+    known: dict[str, Stack] = {}
+    installed: dict[str, dict[str, str]] = {}
+    demanded: dict[str, list[str]] = {}
+    for part in reversed(parts):  # the first one that knows a stack has its say
+        known.update(part.stacks)
+        installed.update(part.installed)
+        demanded.update(part.demands)
+    return known, installed, demanded
+
+
+def _passed(parts: Sequence[Judged]) -> dict[str, frozenset[str]]:
+    """Return workload -> the stacks that it ran to the end with."""
+    return {
+        workload: frozenset(stacks).difference(part.ended.get(workload, ()))
+        for part in parts
+        for workload, stacks in part.stacks_by_workload.items()
+    }
 
 
 def _small(parts: Sequence[Judged]) -> list[Finding]:
@@ -135,7 +148,7 @@ def _explained(groups: Sequence[Group], cells: Cells, baseline: str, detail_of: 
                 for stack in (head.stack, baseline)
             )
             members = [
-                msgspec.structs.replace(m, evidence=(*m.evidence, *exact.grown_functions(m, detail, base)))
+                msgspec.structs.replace(m, evidence=(*m.evidence, *exact_differences.grown_functions(m, detail, base)))
                 if m.metric == HOST_CALLS.name
                 else m
                 for m in group.findings

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from dsregress.compare.comparison import DetailOf
-from dsregress.compare.groups import severity
+from dsregress.compare.finding_groups import severity
 from dsregress.explore import faults, space
 from dsregress.explore.faults import ChangedDefault, FailedTry, Fault
 from dsregress.explore.following import Followed, ReleaseDifference, change_of, confirmation_of

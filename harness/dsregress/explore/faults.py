@@ -11,7 +11,7 @@ import msgspec
 from dsregress import compare
 from dsregress.bisect.questions import Question
 from dsregress.compare.comparison import Comparison, DetailOf
-from dsregress.compare.groups import severity
+from dsregress.compare.finding_groups import severity
 from dsregress.compare.metrics import BY_NAME, COLLECTIVE_COUNT, CONFIGURATION, FLOPS, OUTCOME, Direction
 from dsregress.compare.outcomes import signature_text
 from dsregress.config.thresholds import Thresholds

@@ -15,7 +15,7 @@ from dsregress.model import Stack, Verdict
 from dsregress.probe.scenario import Scenario
 from dsregress.reproduce import cells
 from dsregress.reproduce.cells import ReleasePair
-from dsregress.reproduce.reproduction import Scripted
+from dsregress.reproduce.reproduction import Scripted, ScriptSubject
 from dsregress.run.session import Session
 
 #: The name of a script in its own first lines.
@@ -71,7 +71,10 @@ def change_of(
 
 def confirmation_of(found: ReleaseDifference, simplest: Scenario, session: Session) -> Confirmation:
     """Run a script of the released packages alone and return its result. Raise the errors of a session."""
-    scripted = Scripted(found.question, found.stack, found.other, found.package, _FILE, simplest, session)
+    subject = ScriptSubject(
+        question=found.question, bad=found.stack, good=found.other, package=found.package, file=_FILE
+    )
+    scripted = Scripted(subject, simplest, session)
     cell = cells.cell_of(simplest, found.stack, found.parameters)
     tried = scripted.confirmed(cell.parameters)  # with the model's shape
     text = tried.script.text if tried.script is not None else ""

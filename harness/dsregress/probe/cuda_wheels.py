@@ -20,6 +20,10 @@ from types import ModuleType
 from typing import Any
 
 from vgpu.no_stand_in import NoStandInError
+from vgpu.replacing import Patches
+
+#: Whatever a program imports later is described the same way, so these never end.
+_FOR_GOOD = Patches("torchvision describes operators that its wheel for CUDA lacks here")
 
 _NAMESPACE = "torchvision::"
 _EXTENSION = "torchaudio._extension"
@@ -37,6 +41,8 @@ def import_without_extensions() -> None:
 def _describe_what_is_there() -> None:
     import torch
 
+    if not _FOR_GOOD.has(torch.library, "register_fake", since="torch 2.4"):
+        return
     describe = torch.library.register_fake
 
     def register_fake(operator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -46,7 +52,7 @@ def _describe_what_is_there() -> None:
                 return _as_it_is
         return describe(operator, *args, **kwargs)
 
-    torch.library.register_fake = register_fake
+    _FOR_GOOD.replace(torch.library, "register_fake", register_fake)
 
 
 def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,7 +19,7 @@ UNNAMED = {"model_outputs": "all", "integration": "transformers"}
 
 def is_alike_asked(one: Question, other: Question) -> bool:
     """Return True if two questions are about the same metric or oracle, key and phase."""
-    return judged(one.metric) == judged(other.metric) and one.phase == other.phase and one.key == other.key
+    return judged_cells(one.metric) == judged_cells(other.metric) and one.phase == other.phase and one.key == other.key
 
 
 def has_all(parameters: Mapping[str, Any], variant: str) -> bool:
@@ -47,12 +47,12 @@ def meets(values: Mapping[str, Any], name: str, text: str) -> bool:
 def answers_by(found: Finding, question: Question) -> bool:
     """Return True if a finding is by the metric of a question, or by an oracle that judges it, and mentions its key. If the
     question names no phase, the finding may be of any."""
-    if judged(found.metric) != judged(question.metric) or question.phase not in ("", found.phase):
+    if judged_cells(found.metric) != judged_cells(question.metric) or question.phase not in ("", found.phase):
         return False
     return question.key in f"{found.value} {found.message}"
 
 
-def judged(metric: str) -> str:
+def judged_cells(metric: str) -> str:
     """Return the metric from which an oracle's metric is derived; any other metric is returned as it is."""
     return BY_METRIC[metric].explained_by or metric
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from dsregress.compare.outcomes import stage_of
-from dsregress.compare.releases import ranges
+from dsregress.compare.release_ranges import ranges
 from dsregress.model import Failed, MachineFault, Outcome, OutOfMemory, Passed, Skipped, TimedOut
 from dsregress.report.context import ReportContext
 from dsregress.wording.quantities import listing

@@ -11,7 +11,7 @@ from dsregress.advice.card_rooms import CardRooms
 from dsregress.compare import Comparison, StepTime, Thresholds
 from dsregress.model import Stack
 from dsregress.report.known_answers import NOTHING_KNOWN, KnownAnswers
-from dsregress.wording.names import varied_axes, version
+from dsregress.wording.names import varied_axes, version_of
 
 
 class ReportContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,8 +46,8 @@ class ReportContext(msgspec.Struct, frozen=True, kw_only=True):
         own, beside = self.stacks[stack], self.stacks[other]
         if own.existed or beside.existed or len(self.axes) < 2:
             return self.name_of(stack)
-        differing = [axis for axis in varied_axes([own, beside]) if version(own, axis)]
-        return " ".join(f"{axis} {version(own, axis)}" for axis in differing) or self.name_of(stack)
+        differing = [axis for axis in varied_axes([own, beside]) if version_of(own, axis)]
+        return " ".join(f"{axis} {version_of(own, axis)}" for axis in differing) or self.name_of(stack)
 
 
 def report_context(

@@ -13,14 +13,14 @@ from dsregress.advice.assessment import Assessment, assess
 from dsregress.advice.card_rooms import CardRooms
 from dsregress.compare import ProblemKind
 from dsregress.compare.comparison import EVERYTHING
-from dsregress.compare.pairs import LIMIT
+from dsregress.compare.result_pairs import LIMIT
 from dsregress.messages import COMMA, SENTENCE, Message, Text, joined, message, name_list, plural_message
 from dsregress.model import Passed, Skipped, is_measurement, split_workload
 from dsregress.report.context import ReportContext
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.report.problem_lines import ProblemLine, ProblemSection, counts_text, problem_sections
-from dsregress.wording import commands, workloads
-from dsregress.wording.names import common_text, stored_name, varied_axes, version
+from dsregress.wording import commands, workload_words
+from dsregress.wording.names import common_text, stored_name, varied_axes, version_of
 from dsregress.wording.quantities import shortened
 
 #: The word that a problem gives a run.
@@ -210,15 +210,15 @@ def _programs(context: ReportContext) -> Iterator[Text]:
     said = [
         _program(scenario, own["program"], own["world_size"])
         for scenario, own in parameters.items()
-        if "program" in own and workloads.is_given_program(scenario)
+        if "program" in own and workload_words.is_given_program(scenario)
     ]
     if said:
         yield message("{sentence}.", sentence=name_list(said, _MOST_PROGRAMS))
 
 
 def _program(scenario: str, line: str, ranks: int) -> Text:
-    launched = workloads.shortened_launch_line(line, _MOST_LINE)
-    if workloads.leaves_ranks_open(line, ranks):
+    launched = workload_words.shortened_launch_line(line, _MOST_LINE)
+    if workload_words.leaves_ranks_open(line, ranks):
         return message("{program}: {line} (as 1 rank; --ranks N for more)", program=scenario, line=launched)
     return message("{program}: {line}", program=scenario, line=launched)
 
@@ -282,7 +282,7 @@ def _columns(
             runs[-1].append(at)
         else:
             runs.append([at])
-    versions = {axis: [version(stack, axis) or NOT_RUN for stack in newest_first] for axis in context.axes}
+    versions = {axis: [version_of(stack, axis) or NOT_RUN for stack in newest_first] for axis in context.axes}
     return tuple(
         OverviewHeading(axis, tuple(_range([own[at] for at in run]) for run in runs)) for axis, own in versions.items()
     ), runs
@@ -377,12 +377,12 @@ def _label(context: ReportContext, members: Sequence[str]) -> Text:
         models.append(_job(parameters, split_workload(workload).scenario))
         if split_workload(workload).device == "sim" and parameters.get("gpu"):
             cards.append(str(parameters["gpu"]))
-    text = workloads.row_label(members, models)
+    text = workload_words.row_label(members, models)
     return message("{job}, on {card}", job=text, card=cards[0]) if len(set(cards)) == 1 else text
 
 
 def _job(parameters: Mapping[str, Any], scenario: str) -> str:
     """Return the model that is trained; for a given program, its launch line."""
-    if "program" in parameters and workloads.is_given_program(scenario):
-        return workloads.shortened_launch_line(str(parameters["program"]), _MOST_LABEL)
+    if "program" in parameters and workload_words.is_given_program(scenario):
+        return workload_words.shortened_launch_line(str(parameters["program"]), _MOST_LABEL)
     return str(parameters.get("model", scenario))

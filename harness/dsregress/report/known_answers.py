@@ -68,7 +68,9 @@ NOTHING_KNOWN = KnownAnswers()
 def known_answers(results: str, reproducers: str, problem: ProblemHandler = silent) -> KnownAnswers:
     """Return the answers in a folder of results and in one of reproducers. Files that cannot be read are reported to
     ``problem``."""
-    stored = stored_answers.read((*files_beside(results, problem), *files_beside(reproducers, problem)), problem)
+    stored = stored_answers.read_answers(
+        (*files_beside(results, problem), *files_beside(reproducers, problem)), problem
+    )
     titles = _table(Path(reproducers) / TITLES, dict[str, Title], problem)
     further = _table(Path(reproducers) / FURTHER_RUNS, dict[str, tuple[FurtherRuns, ...]], problem)
     without = _table(Path(reproducers) / WITHOUT_SCRIPT, dict[str, tuple[WithoutScript, ...]], problem)

@@ -16,7 +16,7 @@ import msgspec
 from dsregress.bisect.questions import Question
 from dsregress.compare import Problem, ProblemKind
 from dsregress.compare.metrics import OUTCOME
-from dsregress.compare.releases import ranges
+from dsregress.compare.release_ranges import ranges
 from dsregress.model import Finding, Verdict, WorkloadParts, split_workload, variant_values
 from dsregress.probe.factor import among
 from dsregress.probe.factors import BY_NAME

@@ -9,7 +9,7 @@ import msgspec
 from dsregress.advice.assessment import Assessment
 from dsregress.advice.other_packages import other_packages
 from dsregress.compare import Problem, ProblemKind
-from dsregress.compare.releases import axis_range_text, range_text
+from dsregress.compare.release_ranges import axis_range_text, range_text
 from dsregress.messages import (
     COLON,
     COMMA,
@@ -25,11 +25,11 @@ from dsregress.messages import (
 from dsregress.model import AXES, Finding, split_workload
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.report.symptoms import Symptom, symptom_of
-from dsregress.wording import workloads
-from dsregress.wording.names import varied_axes, version
-from dsregress.wording.workloads import DistinguishingParameters, conditions_text
+from dsregress.wording import workload_words
+from dsregress.wording.names import varied_axes, version_of
+from dsregress.wording.workload_words import DistinguishingParameters, conditions_text
 
 #: The title of each kind's section. Kinds may share a section.
 SECTIONS = {
@@ -162,7 +162,7 @@ def problem_lines(context: ReportContext, assessed: Sequence[Assessment]) -> lis
     """Return a line for each problem, numbered."""
     distinguishing = DistinguishingParameters(context.comparison.parameters)
     return [
-        _line(context, one, affected_text(one.problem, distinguishing), number)
+        _problem_line(context, one, affected_text(one.problem, distinguishing), number)
         for number, one in enumerate(assessed, 1)
     ]
 
@@ -212,12 +212,12 @@ def _is_fixed(context: ReportContext, line: ProblemLine) -> bool:
     return line.having == (baseline,) and any(order[stack] > order[baseline] for stack in line.free)
 
 
-def _line(context: ReportContext, assessed: Assessment, affected: Text, number: int) -> ProblemLine:
+def _problem_line(context: ReportContext, assessed: Assessment, affected: Text, number: int) -> ProblemLine:
     problem = assessed.problem
     return ProblemLine(
         number=number,
         kind=assessed.kind,
-        words=_words(context, assessed, affected),
+        words=_problem_words(context, assessed, affected),
         having=problem.having,
         free=problem.free,
         unknown=problem.unknown,
@@ -231,7 +231,7 @@ def _line(context: ReportContext, assessed: Assessment, affected: Text, number: 
     )
 
 
-def _words(context: ReportContext, assessed: Assessment, affected: Text) -> ProblemWords:
+def _problem_words(context: ReportContext, assessed: Assessment, affected: Text) -> ProblemWords:
     problem, setting = assessed.problem, assessed.problem.setting
     since, until = _ends(context, problem)
     changed: Text = ""
@@ -296,7 +296,7 @@ def _releases(context: ReportContext, problem: Problem) -> Text:
     free = [stack for stack in stacks if stack.id in problem.free]
     beside = [stack for stack in stacks if stack.id in (problem.before, problem.after)]
     for axis in (*varied_axes([having[0], *beside]), *context.axes):
-        with_it, without = ({version(stack, axis) for stack in some} for some in (having, free))
+        with_it, without = ({version_of(stack, axis) for stack in some} for some in (having, free))
         if free and "" not in with_it and with_it.isdisjoint(without):
             return axis_range_text(axis, having, stacks)
     if len(having) == 1:
@@ -336,7 +336,7 @@ def _consequences(context: ReportContext, assessed: Assessment) -> Iterator[Text
         else:
             yield message("The last sound release is {release}.", release=release)
     is_everywhere = len(problem.having) == len(context.stacks)
-    if assessed.kind is ProblemKind.CRASH and is_everywhere and workloads.is_given_program(problem.worst.scenario):
+    if assessed.kind is ProblemKind.CRASH and is_everywhere and workload_words.is_given_program(problem.worst.scenario):
         yield from _other_packages(context, problem)
 
 

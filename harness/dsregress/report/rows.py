@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from dsregress.compare import Group
-from dsregress.compare.releases import ranges
+from dsregress.compare.release_ranges import ranges
 from dsregress.model import Finding
 from dsregress.report.context import ReportContext
 from dsregress.wording import commands
@@ -84,7 +84,7 @@ def sections(context: ReportContext) -> list[Section]:
     for title, groups in by_section(context).items():
         together = _together(groups)
         if together:
-            rows = tuple(_row(context, title, members) for members in together[:MOST_ROWS])
+            rows = tuple(_finding_row(context, title, members) for members in together[:MOST_ROWS])
             found.append(Section(title, rows, max(0, len(together) - MOST_ROWS)))
     return found
 
@@ -92,7 +92,9 @@ def sections(context: ReportContext) -> list[Section]:
 def all_rows(context: ReportContext) -> list[Row]:
     """Return every row of every section, worst first."""
     return [
-        _row(context, title, members) for title, groups in by_section(context).items() for members in _together(groups)
+        _finding_row(context, title, members)
+        for title, groups in by_section(context).items()
+        for members in _together(groups)
     ]
 
 
@@ -116,7 +118,7 @@ def _together(groups: Sequence[Group]) -> list[list[Group]]:
     return list(rows.values())
 
 
-def _row(context: ReportContext, section: str, members: Sequence[Group]) -> Row:
+def _finding_row(context: ReportContext, section: str, members: Sequence[Group]) -> Row:
     findings = [group.headline for group in members]
     ordered = in_version_order(context, findings)
     worst = findings[0]
@@ -130,7 +132,7 @@ def _row(context: ReportContext, section: str, members: Sequence[Group]) -> Row:
         workload = listing([found.workload for found in findings], 3)
     else:
         stack = ranges([found.stack for found in ordered], context.comparison.stacks, context.comparison.names)
-        evidence = (*_each(context, ordered), *evidence)
+        evidence = (*_value_of_each(context, ordered), *evidence)
     stacks = {stack.id: stack for stack in context.comparison.stacks}
     return Row(
         section=section,
@@ -145,15 +147,15 @@ def _row(context: ReportContext, section: str, members: Sequence[Group]) -> Row:
     )
 
 
-def _each(context: ReportContext, ordered: Sequence[Finding]) -> tuple[str, ...]:
+def _value_of_each(context: ReportContext, ordered: Sequence[Finding]) -> tuple[str, ...]:
     """Return one line with the value of each stack; no line if all values are equal."""
-    if len({_value(found) for found in ordered}) == 1:
+    if len({_value_text(found) for found in ordered}) == 1:
         return ()
-    values = [f"{context.name_of(found.stack)} {_value(found)}" for found in ordered]
+    values = [f"{context.name_of(found.stack)} {_value_text(found)}" for found in ordered]
     return (f"each: {listing(values, 12)}",)
 
 
-def _value(found: Finding) -> str:
+def _value_text(found: Finding) -> str:
     if isinstance(found.value, (int, float)) and not isinstance(found.value, bool):
         return short_quantity(found.value, found.unit)
     return str(found.value)

@@ -217,7 +217,7 @@ _reproduction_decoder = msgspec.json.Decoder(StoredReproduction)
 _bisection_decoder = msgspec.json.Decoder(StoredBisection)
 
 
-def read(files: Iterable[tuple[str, bytes]], problem: ProblemHandler = silent) -> StoredAnswers:
+def read_answers(files: Iterable[tuple[str, bytes]], problem: ProblemHandler = silent) -> StoredAnswers:
     """Return the answers among these files: ``(path, content)``. Other files are skipped. Answers that are damaged, or
     written by a newer version, are reported to ``problem``."""
     reproductions: list[StoredReproduction] = []

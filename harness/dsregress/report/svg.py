@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
+import msgspec
+
 #: Colors of the lines, in their order, on light and on dark ground, and their dashes, for readers who do not see colors.
 #: Each color has a contrast of 4.5 or more with its ground.
 _LINES = (
@@ -79,34 +81,39 @@ class PlotArea(NamedTuple):
         """Yield a horizontal line, with its label on the left, at each share of the height."""
         for share, label in labels:
             y = self.up(share)
-            yield line((self.left, y), (self.right, y), "grid")
-            yield text(self.left - 6, y + 4, label, anchor="end")
+            yield svg_line((self.left, y), (self.right, y), "grid")
+            yield svg_text(self.left - 6, y + 4, label, anchor="end")
 
     def columns(self, shares: Iterable[float]) -> Iterator[str]:
         """Yield a vertical line at each share of the width."""
         for share in shares:
             x = self.across(share)
-            yield line((x, self.top), (x, self.bottom), "grid")
+            yield svg_line((x, self.top), (x, self.bottom), "grid")
 
     def below(self, labels: Iterable[tuple[float, str]]) -> Iterator[str]:
         """Yield a label below each share of the width."""
         for share, label in labels:
-            yield text(self.across(share), self.bottom + 17, label, anchor="middle")
+            yield svg_text(self.across(share), self.bottom + 17, label, anchor="middle")
+
+
+class Caption(msgspec.Struct, frozen=True, kw_only=True):
+    """The texts that a screen reader reads for a picture."""
+
+    title: str
+    description: str = ""
+    identity: str = ""  #: makes the ids of the texts unique, if several pictures share a page
 
 
 def picture(
     width: int,
     height: int,
     parts: Iterable[str],
+    caption: Caption,
     *,
-    title: str,
-    description: str = "",
-    identity: str = "",
     kind: str = "",
     styled: bool = True,
 ) -> str:
-    """Return a whole picture. A screen reader reads ``title`` and ``description``; ``identity`` makes their ids unique if
-    several pictures share a page; ``kind`` is one more class.
+    """Return a whole picture. ``kind`` is one more class.
 
     Unless ``styled``, it has no style of its own: for pages whose stylesheet has the rules, and whose policy forbids
     others.
@@ -114,21 +121,22 @@ def picture(
     classes = f"picture {kind}".rstrip()
     head = f'<svg class="{classes}" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
     style = f"<style>{_STYLE}</style>" if styled else ""
-    if not description:
-        return f"{head}aria-label={quoteattr(title)}>{style}{''.join(parts)}</svg>"
+    if not caption.description:
+        return f"{head}aria-label={quoteattr(caption.title)}>{style}{''.join(parts)}</svg>"
+    identity, title, description = caption.identity, caption.title, caption.description
     return (
         f'{head}aria-labelledby="{identity}-title {identity}-desc"><title id="{identity}-title">{escape(title)}</title>'
         f'<desc id="{identity}-desc">{escape(description)}</desc>{style}{"".join(parts)}</svg>'
     )
 
 
-def text(x: float, y: float, words: str, *, anchor: str = "") -> str:
+def svg_text(x: float, y: float, words: str, *, anchor: str = "") -> str:
     """Return an element with text, of which ``anchor`` is at x: ``middle``, ``end``, or by default the start."""
     at = f' text-anchor="{anchor}"' if anchor else ""
     return f'<text x="{x:g}" y="{y:g}"{at}>{escape(words)}</text>'
 
 
-def line(start: Point, end: Point, style: str) -> str:
+def svg_line(start: Point, end: Point, style: str) -> str:
     """Return a straight line. ``style`` names its classes."""
     return f'<line class="{style}" x1="{start[0]:g}" y1="{start[1]:g}" x2="{end[0]:g}" y2="{end[1]:g}"/>'
 
@@ -147,6 +155,6 @@ def path(lines: Iterable[Sequence[Point]], style: str) -> str:
     return f'<path class="{style}" d="{" ".join(drawn)}"/>'
 
 
-def key(x: float, y: float, style: str, words: str) -> str:
+def svg_key(x: float, y: float, style: str, words: str) -> str:
     """Return a legend's entry: a short piece of the line, and its name."""
-    return line((x, y - 4), (x + 22, y - 4), f"line {style}") + text(x + 28, y, words)
+    return svg_line((x, y - 4), (x + 22, y - 4), f"line {style}") + svg_text(x + 28, y, words)

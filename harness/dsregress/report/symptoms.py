@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dsregress.compare import Problem
-from dsregress.compare.exact import change_text
+from dsregress.compare.exact_differences import change_text
 from dsregress.compare.metrics import BY_NAME, HOST_CALLS, PROCESSOR_TIME, SMALLEST_CARD, STEP_TIME
 from dsregress.messages import COLON, Message, Text, joined, message
 from dsregress.model import Finding
@@ -23,14 +23,14 @@ class Symptom(msgspec.Struct, frozen=True):
 
 def symptom_of(context: ReportContext, problem: Problem) -> Symptom:
     """Return the symptom of a problem."""
-    text = _text(context, problem)
+    text = _symptom_text(context, problem)
     found = _newest(problem)
     if not found.claim or BY_NAME[found.metric].symptom:
         return Symptom(text, text)
     return Symptom(text, joined(COLON, (found.model, found.sentence)))
 
 
-def _text(context: ReportContext, problem: Problem) -> Text:
+def _symptom_text(context: ReportContext, problem: Problem) -> Text:
     found = _newest(problem)
     metric = BY_NAME[found.metric]
     if metric.family == STEP_TIME.family:

@@ -11,9 +11,9 @@ from dsregress.advice.capacity import compared_verdict
 from dsregress.advice.gpus import Card, step_time
 from dsregress.compare import Group
 from dsregress.compare.metrics import DEVICE_PEAK, DEVICE_RETAINED, FLOPS, HOST_CALLS
-from dsregress.compare.readings import collectives_by_kind, worst_rank
-from dsregress.compare.summary import ResultSummary
-from dsregress.compare.timing import clocked_ratio_text
+from dsregress.compare.result_summary import ResultSummary
+from dsregress.compare.step_times import clocked_ratio_text
+from dsregress.compare.worst_readings import collectives_by_kind, worst_rank
 from dsregress.model import Failed, Passed
 from dsregress.probe.border.wire import PHASES
 from dsregress.report import compatibility
@@ -48,7 +48,7 @@ def workload_tables(context: ReportContext, failing: Sequence[Group]) -> list[Ta
     """Return a table for each workload, up to `MOST_TABLES`, those with findings in ``failing`` first."""
     with_findings = list(dict.fromkeys(group.headline.workload for group in failing))[:MOST_TABLES]
     wanted = list(dict.fromkeys([*with_findings, *context.comparison.cells.workloads]))[:MOST_TABLES]
-    return [_table(context, workload) for workload in wanted]
+    return [_workload_table(context, workload) for workload in wanted]
 
 
 def compatibility_table(context: ReportContext) -> tuple[list[Table], list[str]]:
@@ -70,7 +70,7 @@ def table_notes(tables: Iterable[Table]) -> list[str]:
     return [f"{_MODELLED}: not measured; by peak FLOP/s and links no release can be faster on that card (docs/sim.md)"]
 
 
-def _table(context: ReportContext, workload: str) -> Table:
+def _workload_table(context: ReportContext, workload: str) -> Table:
     times, cells = context.times_of(workload), context.comparison.cells.of_workload(workload)
     first = next(iter(cells.values())).result.cell
     card = gpus.named_card(first.parameters) if first.device == "sim" else None

@@ -157,7 +157,8 @@ def write_script(finding: ReducedFinding, simplest: Scenario, session: Session) 
     bad, good, package = finding.cell.stack, finding.good, finding.package
     session.build([bad, good])
     smallest = cells.cell_of(simplest, bad, finding.reduced.parameters)
-    scripted = Scripted(finding.question, bad, good, package, finding.file, simplest, session)
+    subject = ScriptSubject(question=finding.question, bad=bad, good=good, package=package, file=finding.file)
+    scripted = Scripted(subject, simplest, session)
     tried = scripted.confirmed(smallest.parameters)
     script, runs, why_not, reduced = tried.script, tried.runs, tried.why_not, finding.reduced
     if tried.needs_sizes:
@@ -305,13 +306,22 @@ class TriedScript(msgspec.Struct, frozen=True, kw_only=True):
         return [run.answer for run in self.runs] == [Verdict.BAD, Verdict.GOOD]
 
 
+class ScriptSubject(msgspec.Struct, frozen=True, kw_only=True):
+    """The finding that scripts should show."""
+
+    question: Question
+    bad: Stack  #: the release that has the fault
+    good: Stack  #: the release that it is compared with
+    package: str  #: in which they differ
+    file: str  #: of the script
+
+
 class Scripted:
     """Scripts of one finding, and their runs."""
 
-    def __init__(
-        self, question: Question, bad: Stack, good: Stack, package: str, file: str, simplest: Scenario, session: Session
-    ) -> None:
-        self._question, self._bad, self._good, self._package, self._file = question, bad, good, package, file
+    def __init__(self, subject: ScriptSubject, simplest: Scenario, session: Session) -> None:
+        self._question, self._bad, self._good = subject.question, subject.bad, subject.good
+        self._package, self._file = subject.package, subject.file
         self._defaults = cells.base_parameters(simplest)
         self._composer = composer(simplest.framework)
         self._session = session

@@ -7,7 +7,7 @@ from statistics import median
 
 from dsregress.model import Cell, Passed
 from dsregress.store import Store
-from dsregress.wording.workloads import is_given_program
+from dsregress.wording.workload_words import is_given_program
 
 #: Seconds for importing a stack, for building one, and for a cell of a scenario whose workload was never run: round
 #: estimates for the scenarios that come with the harness, not measurements.

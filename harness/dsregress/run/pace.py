@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 
-from dsregress.compare.timing import decided
+from dsregress.compare.step_times import decided
 from dsregress.config.settings import Settings
 from dsregress.config.thresholds import LOOKS, Thresholds
 from dsregress.launch.contract import RunPlan

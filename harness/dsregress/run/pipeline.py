@@ -30,7 +30,7 @@ from dsregress.store import Explanations, Store, StoredWorkloads, explained_in
 from dsregress.store.contents import silent
 from dsregress.versions import locking, stacks
 from dsregress.wording.quantities import listing
-from dsregress.wording.workloads import is_given_program
+from dsregress.wording.workload_words import is_given_program
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ from dsregress.probe.scenario import Scenario, ScenarioError
 from dsregress.run import declared
 from dsregress.system.files import write_atomically
 from dsregress.system.obstacles import refused
-from dsregress.wording.workloads import given_program
+from dsregress.wording.workload_words import given_program
 
 _FOLDER = "programs"
 

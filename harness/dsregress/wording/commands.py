@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from dsregress.model import AXES, Finding, Stack
-from dsregress.wording.names import pins, varied_axes, version
+from dsregress.wording.names import pins_of, varied_axes, version_of
 
 _PROGRAM = ("dsregress",)
 
@@ -29,23 +29,20 @@ REPORT_AS_SITE = _command("report", "--html", "DIR")
 
 def regress(
     *,
-    package: str = "deepspeed",
-    versions: Sequence[str] = (),
+    releases: Mapping[str, Sequence[str]] = MappingProxyType({}),
     baseline: str = "",
     stack: str = "",
-    others: Mapping[str, str] = MappingProxyType({}),
     scenario: str = "",
     variants: Sequence[str] = (),
     device: str = "",
     fresh: bool = False,
 ) -> str:
-    """Return the command that measures ``versions`` of one package, and the baseline, with the specs of ``others``. Empty
-    arguments are left to the configuration."""
+    """Return the command that measures these releases of packages, and the baseline. Empty arguments are left to the
+    configuration."""
     words = ["regress", *_option("--stack", stack)]
-    if versions:
-        words += _releases(package, versions)
-    for other, spec in others.items():
-        words += _releases(other, [spec])
+    for package, versions in releases.items():
+        if versions:
+            words += _releases(package, versions)
     words += [*_option("--baseline", baseline), *_option("--scenario", scenario)]
     for variant in variants:
         words += ["--variant", variant]
@@ -65,10 +62,10 @@ def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str
         axes = [axis for axis in ("deepspeed", *AXES, *stack.versions) if axis in stack.versions][:1]
     words = ["regress", *_option("--stack", stack.named)]
     for axis in axes:
-        words += _releases(axis, [version(measured, axis) for measured in stacks])
+        words += _releases(axis, [version_of(measured, axis) for measured in stacks])
     words += _added(stack, axes)
     if baseline is not None and len(axes) == 1:
-        words += ["--baseline", version(baseline, axes[0])]
+        words += ["--baseline", version_of(baseline, axes[0])]
     return _command(*words, *_workload(finding), "--fresh")
 
 
@@ -94,7 +91,7 @@ def bisect(package: str, good: Stack, bad: Stack, finding: Finding, question: st
     differ only in that package."""
     words = ["bisect", *(() if package == "deepspeed" else ("--package", package))]
     words += [*_option("--stack", bad.named), *_workload(finding)]
-    words += ["--good", version(good, package), "--bad", version(bad, package), "--metric", question]
+    words += ["--good", version_of(good, package), "--bad", version_of(bad, package), "--metric", question]
     words += _added(bad, (package,))
     return _command(*words, *(["--fixed"] if fixed else []))
 
@@ -140,7 +137,7 @@ def _releases(package: str, versions: Sequence[str]) -> tuple[str, str]:
 def _added(stack: Stack, axes: Sequence[str]) -> list[str]:
     """Return ``--transformers 4.46.3 --with trl=0.24.0`` for the packages of a stack besides the configured ones and the
     axes."""
-    others = sorted((stack.versions.keys() - {*AXES} | pins(stack).keys()) - {*axes})
+    others = sorted((stack.versions.keys() - {*AXES} | pins_of(stack).keys()) - {*axes})
     return [word for package in others for word in _releases(package, [stack.versions[package]])]
 
 

@@ -29,7 +29,7 @@ def varied_axes(stacks: Sequence[Stack]) -> tuple[str, ...]:
     return (*(("python",) if len({s.python for s in stacks}) > 1 else ()), *axes)
 
 
-def version(stack: Stack, axis: str) -> str:
+def version_of(stack: Stack, axis: str) -> str:
     """Return the stack's version on one axis; empty if the stack does not have it."""
     return stack.python if axis == "python" else stack.versions.get(axis, "")
 
@@ -45,16 +45,16 @@ def stack_names(stacks: Sequence[Stack]) -> dict[str, str]:
     for stack in stacks:
         given = "" if _says_no_more(stack, labels[stack.id], axes) else labels[stack.id]
         if len(axes) == 1:
-            names[stack.id] = given or version(stack, axes[0]) or f"no {axes[0]}"
+            names[stack.id] = given or version_of(stack, axes[0]) or f"no {axes[0]}"
         else:
             names[stack.id] = (
-                given or " ".join(f"{a} {version(stack, a)}" for a in axes if version(stack, a)) or stack.id
+                given or " ".join(f"{a} {version_of(stack, a)}" for a in axes if version_of(stack, a)) or stack.id
             )
     taken = list(names.values())
     return {key: name if taken.count(name) == 1 else key for key, name in names.items()}
 
 
-def pins(stack: Stack) -> dict[str, str]:
+def pins_of(stack: Stack) -> dict[str, str]:
     """Return the packages that the stack's label names with their present version: those that its command fixed, or
     varied."""
     said = {
@@ -68,10 +68,10 @@ def pins(stack: Stack) -> dict[str, str]:
 def stored_name(stack: Stack, axis: str) -> str:
     """Return the shortest text by which a command finds a stored stack: ``0.16.4 + trl 0.24.0`` of the default pins, else
     its id."""
-    if stack.named or stack.existed or not version(stack, axis):
+    if stack.named or stack.existed or not version_of(stack, axis):
         return stack.id
     added = sorted(stack.versions.keys() - {*AXES, axis})
-    return stack_label("", version(stack, axis), {package: stack.versions[package] for package in added})
+    return stack_label("", version_of(stack, axis), {package: stack.versions[package] for package in added})
 
 
 def common_text(stacks: Sequence[Stack]) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ def _says_no_more(stack: Stack, label: str, axes: Sequence[str]) -> bool:
     """Return True if a stack's label is only one of its versions, possibly preceded by the name of the only axis."""
     if label in {"", stack.python, *stack.versions.values()}:
         return True
-    return len(axes) == 1 and label == f"{axes[0]} {version(stack, axes[0])}"
+    return len(axes) == 1 and label == f"{axes[0]} {version_of(stack, axes[0])}"
 
 
 def outcome_text(outcome: Outcome) -> str:

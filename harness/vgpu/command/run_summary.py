@@ -1,4 +1,4 @@
-"""What a run's card held, as text."""
+"""Renders as text what a run's card held."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def with_cuda_policy(target: str) -> Iterator[None]:
                 _register(library, name, rule)
         library.impl("binary_cross_entropy", _banned)
     try:
-        with Patches() as patches:
+        with Patches("autocast as on a GPU") as patches:
             _switched(patches, policy)
             _meta_means_cuda(patches)
             if target == "meta":
@@ -218,8 +218,8 @@ def _switched(patches: Patches, policy: Policy) -> None:
         policy.casts.clear()
         clear()
 
-    patches.set(torch, "set_autocast_enabled", set_autocast_enabled)
-    patches.set(torch, "clear_autocast_cache", clear_autocast_cache)
+    patches.replace(torch, "set_autocast_enabled", set_autocast_enabled)
+    patches.replace(torch, "clear_autocast_cache", clear_autocast_cache)
 
 
 def _meta_means_cuda(patches: Patches) -> None:
@@ -230,9 +230,9 @@ def _meta_means_cuda(patches: Patches) -> None:
     def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
         init(self, "cuda" if device_type == "meta" else device_type, *args, **kwargs)
 
-    patches.set(autocast, "__init__", __init__)
+    patches.replace(autocast, "__init__", __init__)
     for name in ("get_autocast_dtype", "is_autocast_enabled") if autocast_state.BY_DEVICE else ():
-        patches.set(torch, name, _as_on_cuda(getattr(torch._C, name, getattr(torch, name))))
+        patches.replace(torch, name, _as_on_cuda(getattr(torch._C, name, getattr(torch, name))))
 
 
 def _as_on_cuda(function: Any) -> Any:
@@ -256,7 +256,7 @@ def _attention(patches: Patches, policy: Policy) -> None:
                 kwargs = {name: policy.cast(value, dtype) for name, value in kwargs.items()}
             return attention(*args, **kwargs)
 
-    patches.set(functional, "scaled_dot_product_attention", scaled_dot_product_attention)
+    patches.replace(functional, "scaled_dot_product_attention", scaled_dot_product_attention)
 
 
 def _scaler(patches: Patches) -> None:
@@ -273,5 +273,5 @@ def _scaler(patches: Patches) -> None:
         return int(self._init_growth_tracker) if self._enabled else 0
 
     patches.replace(scaler, "_maybe_opt_step", _maybe_opt_step)
-    patches.set(scaler, "get_scale", get_scale)
-    patches.set(scaler, "_get_growth_tracker", _get_growth_tracker)
+    patches.replace(scaler, "get_scale", get_scale)
+    patches.replace(scaler, "_get_growth_tracker", _get_growth_tracker)

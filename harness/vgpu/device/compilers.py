@@ -54,10 +54,10 @@ def eager(note: Callable[[str], None]) -> Iterator[None]:
             return model
         return eval_frame.OptimizedModule(model, Eager()) if isinstance(model, torch.nn.Module) else noting(model)
 
-    with Patches() as patches:
-        patches.set(torch, "compile", compile)
+    with Patches("compiled code runs eagerly") as patches:
+        patches.replace(torch, "compile", compile)
         # The module's own ``__call__`` warns of global hooks, which here watch for phases.
-        patches.set(eval_frame.OptimizedModule, "__call__", torch.nn.Module.__call__)
+        patches.replace(eval_frame.OptimizedModule, "__call__", torch.nn.Module.__call__)
         _run_what_was_compiled_before(patches, note)
         yield
 
@@ -75,8 +75,8 @@ def _run_what_was_compiled_before(patches: Patches, note: Callable[[str], None])
 
         return set_eval_frame
 
-    for name in ("set_eval_frame", "_maybe_set_eval_frame"):
-        if hasattr(eval_frame, name):
-            patches.set(eval_frame, name, eagerly(getattr(eval_frame, name)))
+    for name, since in (("set_eval_frame", ""), ("_maybe_set_eval_frame", "torch 2.13")):  # by then
+        if patches.has(eval_frame, name, since=since):
+            patches.replace(eval_frame, name, eagerly(getattr(eval_frame, name)))
     # Newer releases count the frames that were compiled, and fail where fullgraph=True finds none.
     patches.replace(eval_frame, "set_fullgraph_compiled_frame_count", lambda count: 0, since="torch 2.13")

@@ -90,7 +90,7 @@ class _SelectedDevice:
 @contextlib.contextmanager
 def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[None]:
     """Replace ``torch.cuda``, and the other functions by which a program queries its GPU, within the block."""
-    with Patches() as patches:
+    with Patches("the card answers") as patches:
         cuda: Any = torch.cuda
         answers = {
             **_of_the_card(card, books, ordinals),
@@ -101,7 +101,7 @@ def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[No
         }
         for name, answer in answers.items():
             patches.replace(cuda, name, answer, since=_SINCE.get(name, ""))
-        patches.set(cuda, "_lazy_init", _nothing)
+        patches.replace(cuda, "_lazy_init", _nothing)
         patches.replace(cuda, "_is_compiled", lambda: True)
         own_kernels.refused(patches)
         _memory_module(patches, answers)
@@ -109,11 +109,11 @@ def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[No
         _builds(patches)
         _accelerators(patches, ordinals, answers)
         _profiler(patches)
-        patches.set(torch._C, "_cuda_clearCublasWorkspaces", books.clear_workspaces)
-        patches.set(torch._C, "_cuda_getDeviceCount", lambda: ordinals.count)
-        patches.set(torch._C, "_cuda_isInBadFork", lambda: False)
-        patches.set(torch._C, "_cuda_getCurrentRawStream", lambda device: 0)
-        patches.set(torch._C, "_scatter", _scatter)
+        patches.add(torch._C, "_cuda_clearCublasWorkspaces", books.clear_workspaces)
+        patches.add(torch._C, "_cuda_getDeviceCount", lambda: ordinals.count)
+        patches.add(torch._C, "_cuda_isInBadFork", lambda: False)
+        patches.add(torch._C, "_cuda_getCurrentRawStream", lambda device: 0)
+        patches.add(torch._C, "_scatter", _scatter)
         scattering = importlib.import_module("torch.nn.parallel._functions")
         patches.replace(scattering, "_get_stream", _nothing)
         _cached_answers()
@@ -363,12 +363,12 @@ def _legacy_types(patches: Patches) -> None:
         return LegacyTensorType(name, (), {"__new__": __new__, "__module__": "torch.cuda", "dtype": dtype})
 
     for short, dtype in _LEGACY.items():
-        patches.set(torch.cuda, f"{short}Tensor", make(f"{short}Tensor", dtype))
+        patches.replace(torch.cuda, f"{short}Tensor", make(f"{short}Tensor", dtype))
 
 
 def _builds(patches: Patches) -> None:
     if torch.version.cuda is None:
-        patches.set(torch.version, "cuda", _CUDA_VERSION)
+        patches.replace(torch.version, "cuda", _CUDA_VERSION)
     patches.replace(torch.backends.cuda, "is_built", lambda: True)
     patches.replace(torch.backends.cudnn, "is_available", lambda: True)
     patches.replace(torch.backends.cudnn, "version", lambda: 91002)
@@ -377,9 +377,9 @@ def _builds(patches: Patches) -> None:
 def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, Any]) -> None:
     """Replace ``torch.accelerator`` (2.6 and newer), and the query that FSDP and process groups use in its place."""
     patches.replace(torch._C, "_get_accelerator", lambda check=None: torch.device("cuda"), since="torch 2.6")
-    accelerator: Any = getattr(torch, "accelerator", None)
-    if accelerator is None:
+    if not patches.has(torch, "accelerator", since="torch 2.6"):
         return
+    accelerator: Any = torch.accelerator
     for name, answer in {
         "is_available": lambda: True,
         "device_count": lambda: ordinals.count,

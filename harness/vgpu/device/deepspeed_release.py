@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vgpu.device.books import Books
-from vgpu.replacing import Patches, attribute, item
+from vgpu.replacing import Patches, item
 
 _SHARED_MEMORY = "deepspeed_shm_comm"
 
@@ -33,7 +33,8 @@ def on_cuda(books: Books) -> Iterator[None]:
         def available_memory(self, device_index: Any = None) -> int:
             return books.free()
 
-    with attribute(real_accelerator, "ds_accelerator", None):
+    with Patches("DeepSpeed takes the virtual card") as patches:
+        patches.replace(real_accelerator, "ds_accelerator", None)
         real_accelerator.set_accelerator(VirtualAccelerator())
         yield
 
@@ -51,7 +52,7 @@ def on_cpu() -> Iterator[None]:
     from deepspeed.accelerator.cpu_accelerator import CPU_Accelerator
     from deepspeed.accelerator.cuda_accelerator import CUDA_Accelerator
 
-    with Patches() as patches:
+    with Patches("DeepSpeed's CPU accelerator is incomplete") as patches:
         for name, constructor in vars(CUDA_Accelerator).items():
             if name.endswith("Tensor"):
                 patches.replace(CPU_Accelerator, name, constructor)

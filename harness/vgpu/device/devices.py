@@ -515,7 +515,7 @@ class InDispatch:
 @contextlib.contextmanager
 def mapped_everywhere(mapping: DeviceMapping) -> Iterator[None]:
     """Enter the mode, and replace the entry points that take a device without a torch function, within the block."""
-    with Patches() as patches:
+    with Patches("devices named cuda are mapped") as patches:
         _generators(patches, mapping)
         _contexts(patches, mapping)
         loading.mapped(patches, mapping)
@@ -538,7 +538,7 @@ def _generators(patches: Patches, mapping: DeviceMapping) -> None:
         def __new__(cls, device: Any = "cpu") -> Any:
             return real(device="cpu" if mapping.names_cuda(device) else device)
 
-    patches.set(torch, "Generator", Generator)
+    patches.replace(torch, "Generator", Generator)
 
 
 def _contexts(patches: Patches, mapping: DeviceMapping) -> None:
@@ -557,7 +557,7 @@ def _contexts(patches: Patches, mapping: DeviceMapping) -> None:
                 return func(*args, **{**kwargs, "device": mapping.mapped(self.device)})
         return func(*args, **kwargs)
 
-    patches.set(context, "__torch_function__", __torch_function__)
+    patches.replace(context, "__torch_function__", __torch_function__)
     constructors.cache_clear()  # torch keeps the functions that it has found first: inside ours, and outside its own
     patches.callback(constructors.cache_clear)
 
@@ -565,7 +565,7 @@ def _contexts(patches: Patches, mapping: DeviceMapping) -> None:
 def _recomputation(patches: Patches) -> None:
     """Describe tensors without modes: checkpointing compares saved with recomputed tensors in hooks, where a mode may be on
     or off."""
-    known: dict[str, Any] = getattr(torch.utils.checkpoint, "_allowed_determinism_checks_to_fns", {})
+    known: dict[str, Any] = torch.utils.checkpoint._allowed_determinism_checks_to_fns
 
     def apart_from_modes(function: Any) -> Any:
         def described(tensor: torch.Tensor) -> Any:
@@ -574,9 +574,8 @@ def _recomputation(patches: Patches) -> None:
 
         return described
 
-    if known:
-        wrapped = {name: apart_from_modes(function) for name, function in known.items()}
-        patches.set(torch.utils.checkpoint, "_allowed_determinism_checks_to_fns", wrapped)
+    wrapped = {name: apart_from_modes(function) for name, function in known.items()}
+    patches.replace(torch.utils.checkpoint, "_allowed_determinism_checks_to_fns", wrapped)
 
 
 def _pinning_loaders(patches: Patches) -> None:
@@ -586,4 +585,4 @@ def _pinning_loaders(patches: Patches) -> None:
     def pin_memory(data: Any, device: Any = None) -> Any:
         return data
 
-    patches.set(pinning, "pin_memory", pin_memory)
+    patches.replace(pinning, "pin_memory", pin_memory)

@@ -22,6 +22,6 @@ def on_cpu() -> Iterator[None]:
     def to_cpu(handle: Any) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
-    with Patches() as patches:
+    with Patches("weights stay where they are") as patches:
         patches.replace(handles.FlatParamHandle, "to_cpu", to_cpu)
         yield

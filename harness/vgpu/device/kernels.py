@@ -216,7 +216,7 @@ def extensions() -> dict[str, Any]:
 def stubbed() -> Iterator[None]:
     """Make DeepSpeed's op builders, if it is imported, load these kernels instead of compiling theirs, within the block."""
     builder = sys.modules.get("deepspeed.ops.op_builder.builder")
-    with Patches() as patches:
+    with Patches("DeepSpeed's kernels are not built") as patches:
         if builder is not None:
             base: Any = builder.OpBuilder
             load, known = base.load, extensions()
@@ -229,9 +229,9 @@ def stubbed() -> Iterator[None]:
                 except Exception as error:
                     raise NoStandInError(f"DeepSpeed's {self.name} cannot be built here and has no stand-in") from error
 
-            patches.set(base, "load", load_stub)
+            patches.replace(base, "load", load_stub)
             for unbuilt in filter(_is_not_implemented, _subclasses(base)):
-                patches.set(unbuilt, "load", _not_on_cpu)
+                patches.replace(unbuilt, "load", _not_on_cpu)
             _find_builders_of_cuda(patches, known)
         yield
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import torch
 import torch._utils as rebuilding
+from torch import _weights_only_unpickler
 
 from vgpu.replacing import Patches
 
@@ -45,7 +46,7 @@ def mapped(patches: Patches, mapping: MapsDevices) -> None:
                 where = mapping.mapped(where)
             with mapping.placing(map_location if map_location is not None else "cpu"):
                 return real(f, where, *args, **kwargs)
-        with Patches() as here:
+        with Patches("files are loaded to the mapped device") as here:
             _rebuilt(here, mapping, _destination(map_location))
             _forget_functions()
             try:
@@ -53,7 +54,7 @@ def mapped(patches: Patches, mapping: MapsDevices) -> None:
             finally:
                 _forget_functions()
 
-    patches.set(torch, "load", load)
+    patches.replace(torch, "load", load)
     if mapping.shows_cuda:
         from torch import serialization
 
@@ -61,15 +62,13 @@ def mapped(patches: Patches, mapping: MapsDevices) -> None:
             with torch._C.DisableTorchFunction():  # what is on the card is seen as what it is: a shape
                 serialization.save(*args, **kwargs)  # as it is by then: it may be watched
 
-        patches.set(torch, "save", save)
+        patches.replace(torch, "save", save)
 
 
 def _forget_functions() -> None:
     """Clear the table of allowed functions that torch's weights-only reader caches."""
-    reader: Any = getattr(torch, "_weights_only_unpickler", None)
-    forget = getattr(getattr(reader, "_get_allowed_globals", None), "cache_clear", None)
-    if forget is not None:
-        forget()
+    reader: Any = _weights_only_unpickler
+    reader._get_allowed_globals.cache_clear()
 
 
 def _destination(map_location: Any) -> _Destination:
@@ -127,5 +126,5 @@ def _rebuilt(patches: Patches, mapping: MapsDevices, destination: _Destination) 
         device = destination(f"cuda:{mapping.ordinals.current}")
         return torch.empty_strided(size, stride, dtype=dtype, device=device, requires_grad=requires_grad)
 
-    patches.set(rebuilding, "_rebuild_tensor", _rebuild_tensor)
-    patches.set(rebuilding, "_rebuild_meta_tensor_no_storage", _rebuild_meta_tensor_no_storage)
+    patches.replace(rebuilding, "_rebuild_tensor", _rebuild_tensor)
+    patches.replace(rebuilding, "_rebuild_meta_tensor_no_storage", _rebuild_meta_tensor_no_storage)

@@ -42,7 +42,7 @@ def answered(card: VirtualCard, books: Books, ordinals: Any) -> Iterator[None]:
         "nvmlSystemGetDriverVersion": lambda: "570.124.06",
         "nvmlSystemGetCudaDriverVersion": lambda: 12080,
     }
-    with Patches() as patches:
+    with Patches("the card answers") as patches:
         if importlib.util.find_spec("pynvml") is None:
             module: Any = types.ModuleType("pynvml")
             module.NVMLError = type("NVMLError", (Exception,), {})

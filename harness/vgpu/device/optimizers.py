@@ -18,7 +18,7 @@ _OPTIMIZER = importlib.import_module("torch.optim.optimizer")  # `torch.optim` d
 def chosen_as_on_cuda(target: str) -> Iterator[None]:
     """Add the target to the lists of devices with ``foreach`` and ``fused`` kernels within the block: torch groups tensors
     in C++, which sees the target and not ``cuda``."""
-    with Patches() as patches:
+    with Patches("foreach and fused kernels as on a GPU") as patches:
         for name in ("_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices"):
             original: Any = getattr(_foreach_utils, name)
             devices = [*original(), *({target} - {*original()})]

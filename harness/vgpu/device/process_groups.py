@@ -34,7 +34,7 @@ def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
     if simulated and dist.is_initialized():
         dist.destroy_process_group()
     named: dict[int, str] = {}
-    with Patches() as patches:
+    with Patches("collectives of NCCL without NCCL") as patches:
         c10d: Any = dist.distributed_c10d
         backend = "fake" if simulated else "gloo"
         _groups(patches, c10d, backend, rank, world_size, named)
@@ -42,7 +42,7 @@ def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
         for name in ("is_nccl_available", "is_backend_available"):
             _everywhere(patches, c10d, name, lambda *_: True)
         if not simulated:
-            patches.set(c10d, "ProcessGroupGloo", OrderedGloo)
+            patches.replace(c10d, "ProcessGroupGloo", OrderedGloo)
             _meshes(patches, target)
             _barriers(patches, c10d)
             _gathers(patches, c10d)
@@ -65,9 +65,7 @@ def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
 def _everywhere(patches: Patches, c10d: Any, name: str, value: Any) -> None:
     """Replace a function in the module that defines it and in those that imported it from there: ``torch.distributed`` and
     its device mesh, DeepSpeed, accelerate."""
-    original = getattr(c10d, name, None)
-    if original is not None:
-        patches.everywhere(original, value, name)
+    patches.everywhere(getattr(c10d, name), value, name)
 
 
 def _groups(patches: Patches, c10d: Any, backend: str, rank: int, world_size: int, named: dict[int, str]) -> None:
@@ -161,7 +159,7 @@ def _meshes(patches: Patches, target: str) -> None:
     def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
         make(self, target if device_type == "cuda" else device_type, *args, **kwargs)
 
-    patches.set(meshes.DeviceMesh, "__init__", __init__)
+    patches.replace(meshes.DeviceMesh, "__init__", __init__)
 
 
 def _barriers(patches: Patches, c10d: Any) -> None:
@@ -202,8 +200,7 @@ def _coalescing(patches: Patches, c10d: Any) -> None:
     def one_by_one(group: Any = None, device: Any = None, async_ops: bool | None = False) -> Iterator[Any]:
         yield c10d._CoalescingManager()
 
-    if hasattr(c10d, "_CoalescingManager"):
-        _everywhere(patches, c10d, "_coalescing_manager", one_by_one)
+    _everywhere(patches, c10d, "_coalescing_manager", one_by_one)
 
 
 def _wrappers(patches: Patches, target: str) -> None:
@@ -218,7 +215,7 @@ def _wrappers(patches: Patches, target: str) -> None:
     ) -> None:
         make(self, module, None, None, *args, **kwargs)
 
-    patches.set(parallel, "__init__", __init__)
+    patches.replace(parallel, "__init__", __init__)
     fsdp: Any = sys.modules.get("torch.distributed.fsdp._init_utils")
     if fsdp is not None:
         given = fsdp._get_device_from_device_id

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from vgpu.figures import MemoryReading
-from vgpu.replacing import everywhere
+from vgpu.replacing import Patches
 from vgpu.sim.errors import caller, location
 
 #: Further readings of one rank are dropped.
@@ -87,7 +87,8 @@ def of_deepspeed(readings: Readings) -> Iterator[None]:
     if original is None:
         yield
         return
-    with everywhere(original, readings.printed(original), "see_memory_usage"):
+    with Patches("memory that DeepSpeed prints is noted") as patches:
+        patches.everywhere(original, readings.printed(original), "see_memory_usage")
         yield
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from vgpu.replacing import Patches
+from vgpu.replacing import Patches, attribute
 
 _Tensors = tuple[torch.Tensor, ...]
 
@@ -154,13 +154,14 @@ def allowed(target: str) -> Iterator[None]:
 
     @functools.wraps(forward)
     def taking(module: Any, x: torch.Tensor) -> torch.Tensor:
-        with Patches() as patches:
-            patches.set(torch._C, "_get_privateuse1_backend_name", lambda: x.device.type)
+        with contextlib.ExitStack() as stack:  # a step that is profiled counts what is called here
+            stack.enter_context(attribute(torch._C, "_get_privateuse1_backend_name", lambda: x.device.type))
             if target == "meta":
-                patches.set(torch.cuda, "is_current_stream_capturing", lambda: True)
+                stack.enter_context(attribute(torch.cuda, "is_current_stream_capturing", lambda: True))
             return forward(module, x)
 
-    with Patches() as patches:
-        patches.set(torch.nn.SyncBatchNorm, "forward", taking)
+    with Patches("SyncBatchNorm accepts the card's inputs") as patches:
+        patches.has(torch._C, "_get_privateuse1_backend_name")
+        patches.replace(torch.nn.SyncBatchNorm, "forward", taking)
         patches.replace(torch.nn.parallel.DistributedDataParallel, "_passing_sync_batchnorm_handle", lambda *_: None)
         yield

@@ -30,6 +30,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from vgpu.figures import PhaseReading
 from vgpu.meters import operators
 from vgpu.meters.ledger import DEVICE, HOST, NOWHERE, StorageLedger
+from vgpu.replacing import Patches
 
 #: How long a communication thread may take to release the tensors of a finished collective; after that they count as held.
 _RELEASE_LIMIT_S = 5.0
@@ -54,7 +55,7 @@ class TorchMeter(TorchDispatchMode):
         self.groups: dict[str, list[int]] = {}
         self.working: Callable[[], None] = lambda: None
         self._collector_was_on = False
-        self._storage_resize: Callable[..., Any] | None = None
+        self._patches = Patches("memory of resized storages is counted")
 
     # -- the protocol ------------------------------------------------------------------------------------------------
 
@@ -69,9 +70,7 @@ class TorchMeter(TorchDispatchMode):
 
     def __exit__(self, *exc: Any) -> None:
         super().__exit__(*exc)
-        if self._storage_resize is not None:
-            del torch.UntypedStorage.resize_
-            self._storage_resize = None
+        self._patches.close()
         if self._collector_was_on:
             gc.enable()
 
@@ -231,7 +230,7 @@ class TorchMeter(TorchDispatchMode):
 
     def _watch_resizes(self) -> None:
         """Wrap ``storage.resize_`` itself, which bypasses the dispatcher."""
-        original = torch.UntypedStorage.resize_
+        original: Any = torch.UntypedStorage.resize_
         ledger, memory_of = self.ledger, self.memory_of
 
         def resize_(storage: Any, *args: Any) -> Any:
@@ -239,8 +238,7 @@ class TorchMeter(TorchDispatchMode):
             ledger.resized(storage, memory_of(storage))
             return result
 
-        torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign, assignment]
-        self._storage_resize = original
+        self._patches.replace(torch.UntypedStorage, "resize_", resize_)
 
 
 def made_of_others(types: Any) -> bool:

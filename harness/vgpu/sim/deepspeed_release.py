@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from vgpu.loaded import loaded_modules
-from vgpu.replacing import Patches, attribute
+from vgpu.replacing import Patches
 from vgpu.sim.accelerator import meta_accelerator
 
 #: Functions that compare values across ranks and have no other effect: in a healthy job all agree.
-_SANITY_CHECKS = ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_other_ranks")
+_SANITY_CHECKS = {
+    "assert_ints_same_as_other_ranks": "",
+    "assert_lst_len_same_as_other_ranks": "deepspeed 0.17.6",  # by then: 0.16.9 does not have it
+}
 
 
 @contextlib.contextmanager
@@ -24,7 +27,8 @@ def adapted(
     from deepspeed.accelerator import real_accelerator
 
     accelerator = meta_accelerator(pin, empty_cache, has_streams=has_streams)
-    with attribute(real_accelerator, "ds_accelerator", None), ranks_agree():
+    with Patches("DeepSpeed takes the meta device") as patches, ranks_agree():
+        patches.replace(real_accelerator, "ds_accelerator", None)
         real_accelerator.set_accelerator(accelerator)
         yield
 
@@ -33,12 +37,12 @@ def adapted(
 def ranks_agree() -> Iterator[None]:
     """Disable comparisons across ranks within the block: in a process group that computes nothing they would compare
     noise."""
-    answers = {**dict.fromkeys(_SANITY_CHECKS, _agreed), "get_lst_from_rank0": list}
-    with Patches() as patches:
-        for full_name, module, held in loaded_modules():
-            if full_name.startswith("deepspeed."):
-                for name in answers.keys() & held.keys():
-                    patches.set(module, name, answers[name])
+    checks = sys.modules.get("deepspeed.runtime.zero.utils")
+    with Patches("ranks agree") as patches:
+        if checks is not None:
+            for name, since in _SANITY_CHECKS.items():
+                patches.definition(checks, name, _agreed, since=since)
+            patches.definition(checks, "get_lst_from_rank0", list)
         yield
 
 

@@ -61,7 +61,7 @@ def answered(mode: Any) -> Iterator[None]:
             return self
         return copy_(self, src, non_blocking)
 
-    with Patches() as patches:
+    with Patches("torch's Python decompositions skip the mode") as patches:
         for function in (direct_narrow, direct_view, direct_copy_):
-            patches.set(plain, function.__name__.removeprefix("direct_"), function)
+            patches.replace(plain, function.__name__.removeprefix("direct_"), function)
         yield

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from vgpu.loaded import loaded_modules
 from vgpu.meters import operators
 from vgpu.replacing import Patches
 from vgpu.scripted import set_builtin
@@ -28,18 +28,16 @@ from vgpu.sim.known import KnownValues
 def adapted(known: KnownValues, following: Following, is_ghost: Callable[[Any], bool]) -> Iterator[None]:
     """Take values from ``known`` that torch would read from memory, within the block. ``is_ghost`` returns True if the
     contents of a host storage are unknown."""
-    with Patches() as patches:
+    with Patches("known values are read without memory") as patches:
 
         def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
             set_builtin(patches, owner, name, wrapper(getattr(owner, name)))
 
-        constructor = torch.tensor
         wrap(torch, "tensor", lambda original: _from_data(original, known))
         wrap(torch, "as_tensor", lambda original: _from_data(original, known))
         # DeepSpeed's zero.Init puts back what it found when it was imported.
-        for name, module, held in loaded_modules():
-            if name.startswith("deepspeed.") and held.get("_orig_torch_tensor") is constructor:
-                patches.set(module, "_orig_torch_tensor", torch.tensor)
+        if (zero := sys.modules.get("deepspeed.runtime.zero.partition_parameters")) is not None:
+            patches.replace(zero, "_orig_torch_tensor", torch.tensor)
         wrap(torch.Tensor, "new_tensor", lambda original: _new_tensor(original, known))
         for name in ("tolist", "numpy", "__array__"):
             wrap(torch.Tensor, name, lambda original: _reads(original, known))

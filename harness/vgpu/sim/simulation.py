@@ -16,7 +16,7 @@ from vgpu import autocast_state
 from vgpu.allocator.model import AllocatorSettings
 from vgpu.figures import PhaseReading
 from vgpu.meters.ledger import StorageLedger
-from vgpu.replacing import Patches, attribute, variables
+from vgpu.replacing import Patches, variables
 from vgpu.sim import attention, composites, direct, scratch, streams
 from vgpu.sim.errors import SimulationError
 from vgpu.sim.mode import SimulationMode
@@ -169,7 +169,8 @@ def _attention(kernels: str) -> Iterator[None]:
     def scaled_dot_product_attention(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         return (chosen if query.is_meta else original)(query, *args, **kwargs)
 
-    with attribute(functional, "scaled_dot_product_attention", scaled_dot_product_attention):
+    with Patches("attention as a GPU computes it") as patches:
+        patches.replace(functional, "scaled_dot_product_attention", scaled_dot_product_attention)
         yield
 
 
@@ -197,10 +198,10 @@ def _autocast() -> Iterator[None]:
 
         return on_cpu
 
-    with Patches() as patches:
-        patches.set(autocast, "__init__", __init__)
+    with Patches("meta has no autocast") as patches:
+        patches.replace(autocast, "__init__", __init__)
         for name in ("get_autocast_dtype", "is_autocast_enabled") if autocast_state.BY_DEVICE else ():
-            patches.set(torch, name, as_on_cpu(getattr(torch, name)))
+            patches.replace(torch, name, as_on_cpu(getattr(torch, name)))
         yield
 
 
@@ -210,7 +211,7 @@ def _generators() -> Iterator[None]:
     torch know; those of 2.5 and before look for a generator, and those of 2.4 and before for the device's module."""
     random, checkpoint = torch.random, torch.utils.checkpoint
     fork_rng: Any = random.fork_rng
-    module_of: Any = getattr(checkpoint, "_get_device_module", None)
+    module_of: Any = checkpoint._get_device_module
 
     @contextlib.contextmanager
     def forked(*args: Any, **kwargs: Any) -> Iterator[None]:
@@ -220,8 +221,8 @@ def _generators() -> Iterator[None]:
     def module(device: str = "cuda") -> Any:
         return torch.device("meta") if device == "meta" else module_of(device)
 
-    with Patches() as patches:
-        patches.set(random, "fork_rng", forked)
+    with Patches("meta has no generator") as patches:
+        patches.replace(random, "fork_rng", forked)
         patches.replace(checkpoint, "_get_device_module", module)
         yield
 
@@ -253,5 +254,6 @@ def _moved_parameters(mode: SimulationMode) -> Iterator[None]:
                 torch._C._swap_tensor_impl(parameter, moved)
         return original(self, fn, recurse)
 
-    with attribute(torch.nn.Module, "_apply", _apply):
+    with Patches("modules move without memory") as patches:
+        patches.replace(torch.nn.Module, "_apply", _apply)
         yield

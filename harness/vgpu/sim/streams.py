@@ -19,7 +19,7 @@ import torch
 from vgpu.meters.device_streams import DeviceStreams, Mark
 from vgpu.meters.ledger import StorageLedger
 from vgpu.no_stand_in import StandIn
-from vgpu.replacing import attribute
+from vgpu.replacing import Patches
 
 #: Time between two events, milliseconds: small, but not 0, as programs divide by it.
 ELAPSED_MS = 0.001
@@ -205,7 +205,8 @@ def followed(ledger: StorageLedger) -> Iterator[None]:
     card.select(_DEFAULT)
     _cards.append(card)
     try:
-        with attribute(torch.Tensor, "record_stream", record_stream):
+        with Patches("streams keep memory") as patches:
+            patches.replace(torch.Tensor, "record_stream", record_stream)
             yield
     finally:
         _cards.remove(card)

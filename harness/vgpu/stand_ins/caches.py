@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
-from vgpu.loaded import loaded_modules
 from vgpu.replacing import Patches
 from vgpu.stand_ins.finder import Package
 
@@ -19,6 +18,11 @@ _WORDS = {
     "flash_attn": ("flash_attn",), "bitsandbytes": ("bitsandbytes", "bnb"), "liger_kernel": ("liger",),
     "triton": ("triton",),
 }  # fmt: skip
+#: Modules of frameworks that check which packages are installed, and keep the answers.
+_ASKING = (
+    "accelerate.utils.imports", "diffusers.utils.import_utils", "optimum.utils.import_utils", "peft.import_utils",
+    "swift.utils.import_utils", "transformers.utils.import_utils", "trl.import_utils",
+)  # fmt: skip
 #: Looks for flash_attn while it is imported, in releases of transformers from 4.43 to 4.52.
 _ASK_AT_THE_TOP = "transformers.modeling_flash_attention_utils"
 
@@ -26,7 +30,7 @@ _ASK_AT_THE_TOP = "transformers.modeling_flash_attention_utils"
 @contextlib.contextmanager
 def refreshed(packages: Sequence[Package]) -> Iterator[None]:
     """Make frameworks find the packages within the block: their cached answers are dropped, here and at the end."""
-    with Patches() as patches:
+    with Patches("frameworks keep that the package is absent") as patches:
         patches.callback(_forget, packages)  # once the rest is put back
         for module in _import_utils():
             for package in packages:
@@ -57,24 +61,23 @@ def _imported_again(module: ModuleType) -> Iterator[None]:
 
 
 def _import_utils() -> list[Any]:
-    """Return the modules of frameworks that check which packages are installed."""
-    named = ("import_utils", "imports")
-    return [m for _, m, names in loaded_modules() if str(names.get("__name__")).rpartition(".")[2] in named]
+    """Return the modules of `_ASKING` that have been imported."""
+    return [sys.modules[name] for name in _ASKING if name in sys.modules]
 
 
 def _set(patches: Patches, module: Any, package: Package) -> None:
     constant = f"_{package.name}_available"
     was = vars(module).get(constant)
     if was is False:
-        patches.set(module, constant, True)
+        patches.replace(module, constant, True)
     elif isinstance(was, tuple):
-        patches.set(module, constant, (True, package.version))
+        patches.replace(module, constant, (True, package.version))
     version = f"_{package.name}_version"
     if version in vars(module):
-        patches.set(module, version, package.version)
+        patches.replace(module, version, package.version)
     distributions = vars(module).get("PACKAGE_DISTRIBUTION_MAPPING")
     if isinstance(distributions, dict):
-        patches.set(module, "PACKAGE_DISTRIBUTION_MAPPING", {**distributions, package.name: [package.distribution]})
+        patches.replace(module, "PACKAGE_DISTRIBUTION_MAPPING", {**distributions, package.name: [package.distribution]})
 
 
 def _forget(packages: Sequence[Package]) -> None:

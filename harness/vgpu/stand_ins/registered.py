@@ -39,7 +39,7 @@ def register(name: str) -> Callable[[_Part], _Part]:
 @contextlib.contextmanager
 def provided() -> Iterator[None]:
     """Provide the registered stand-ins within the block."""
-    with Patches() as patches:
+    with Patches("registered by the caller") as patches:
         absent = [module for module in _registered if not _exists(module)]
         packages = [
             finder.Package(top, top, "0", {name: () for name in _with_parents(absent) if name.partition(".")[0] == top})
@@ -49,7 +49,7 @@ def provided() -> Iterator[None]:
         for module, parts in _registered.items():
             found = importlib.import_module(module)
             for name, stand_in in parts.items():
-                patches.set(found, name, stand_in)
+                patches.add(found, name, stand_in)
         yield
 
 

@@ -17,9 +17,9 @@ def launching() -> Iterator[None]:
     """Launch Triton's kernels as those of its stand-in within the block."""
     jit, tuning = importlib.import_module("triton.runtime.jit"), importlib.import_module("triton.runtime.autotuner")
     driver: Any = importlib.import_module("triton.runtime").driver
-    with Patches() as patches:
+    with Patches("Triton's kernels are those of its stand-in") as patches:
         for kernel in (jit.JITFunction, tuning.Autotuner, tuning.Heuristics):
-            patches.set(kernel, "run", _run)
+            patches.replace(kernel, "run", _run)
         patches.callback(vars(driver).update, dict(vars(driver)))  # its reset_active() would make a driver, from 3.5 on
         if hasattr(type(driver), "set_active"):
             driver.set_active(triton_driver.active)

@@ -1,1 +1,1 @@
-"""Where a program is in its training: the calls that it makes, and the phases between them."""
+"""Watches a training program: its optimizer steps, and the phases between them."""

@@ -59,11 +59,11 @@ class TrainingWatch:
         self._inside = 0  #: calls of an engine or of autograd in progress
         self._thread = threading.get_ident()  #: that trains
         self._stepped_inside: Any = None  #: the first optimizer that has stepped in them
-        self._patches = Patches()
+        self._patches = Patches("phases of training")
         self._waiting: Any = None  #: the hook that waits for a forward; it costs a call per module
 
     def __enter__(self) -> TrainingWatch:
-        with Patches() as patches:
+        with Patches("phases of training") as patches:
             self._watch(patches)
             self._patches = patches.pop_all()
         return self
@@ -76,7 +76,7 @@ class TrainingWatch:
             wrap(patches, engine, "__init__", self._construction_of_engine)
             wrap(patches, engine, "backward", self._backward_of_engine)
             wrap(patches, engine, "step", self._step_of_engine)
-            if hasattr(engine, "_take_model_step"):  # a pipeline's ``train_batch`` takes its step here
+            if patches.has(engine, "_take_model_step", absent="only a pipeline's ``train_batch`` takes its step there"):
                 wrap(patches, engine, "_take_model_step", self._step_of_engine)
         wrap(patches, torch.autograd, "backward", self._backward_of_autograd)  # which a tensor's own calls
         patches.callback(optimizers.register_optimizer_step_pre_hook(self._optimizer_begins).remove)
@@ -193,7 +193,7 @@ class TrainingWatch:
 
 def wrap(patches: Patches, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
     original = getattr(owner, name)
-    patches.set(owner, name, functools.wraps(original)(make(original)))
+    patches.replace(owner, name, functools.wraps(original)(make(original)))
 
 
 def engine_classes() -> Iterator[Any]:

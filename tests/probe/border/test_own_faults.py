@@ -81,7 +81,7 @@ MISFITS = [
     "allocator.free(1, 2, 3)",
     "partial(1, more=2)",
     "error_chain.behind(1, 2, 3)",
-    "replacing.Patches().set(1)",
+    "replacing.Patches().replace(1)",
     "Clocks(more=1)",  # a dataclass, whose methods have no file
     "parse(more=1)",
 ]
@@ -115,7 +115,7 @@ def test_a_replacement_that_bears_the_name_of_what_it_replaces_is_ours(release: 
         _in_our_file("def replacement(size):\n    return original(size)", "replacement")
     )
     with replacing.Patches() as patches:
-        patches.set(module, "original", wrapped)
+        patches.replace(module, "original", wrapped)
         error = release("sizes.original(1, dtype=2)", sizes=module)
     assert str(error) == "original() got an unexpected keyword argument 'dtype'"
     assert faults.stage_of(error) == "harness"

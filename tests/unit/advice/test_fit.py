@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from dsregress.advice import fit, gpus
+from dsregress.advice import card_fit, gpus
 from dsregress.advice.largest_fitting import LargestFitting
 from dsregress.cli import cli
 from dsregress.cli.progress import QuietWatch
@@ -21,7 +21,7 @@ from dsregress.launch.fake import FakeExecutor
 from dsregress.model import Cell, Environment, Failed, Hardware, Passed, Result, Stack
 from dsregress.probe.border.wire import Detail, RankRecord, RunRecord
 from dsregress.probe.scenario import Scenario
-from dsregress.report.answers import fit as fit_report
+from dsregress.report.answers import fit_answer as fit_report
 from dsregress.run.matrix import CellMatrix
 from dsregress.run.measure import measure
 from dsregress.store import Store, newest
@@ -92,8 +92,10 @@ def lab(tmp_path: Path) -> SimulatedRuns:
     return SimulatedRuns(tmp_path / "results")
 
 
-def question(ranks: Sequence[int] = (16, 32, 64), cards: Sequence[str] = ("A800-80G",), **more: object) -> fit.FitQuery:
-    return fit.FitQuery(
+def question(
+    ranks: Sequence[int] = (16, 32, 64), cards: Sequence[str] = ("A800-80G",), **more: object
+) -> card_fit.FitQuery:
+    return card_fit.FitQuery(
         **{
             "scenario": "llama",
             "variant": "base",
@@ -105,9 +107,9 @@ def question(ranks: Sequence[int] = (16, 32, 64), cards: Sequence[str] = ("A800-
 
 
 def test_the_table_a_person_reads(lab: SimulatedRuns) -> None:
-    found = fit.answer(question(), SCENARIO, STACKS, lab.run)
+    found = card_fit.answer_fit(question(), SCENARIO, STACKS, lab.run)
     assert (
-        fit_report.as_text(found)
+        fit_report.fits_text(found)
         == """\
 llama, simulated: does it fit?
 
@@ -138,33 +140,33 @@ Measured by version 1 of the probe, 2026-01-01.
 def test_a_job_over_nodes_that_needs_nearly_all_of_the_card_fits_barely(
     lab: SimulatedRuns, ranks: int, headroom: float, said: str
 ) -> None:
-    found = fit.answer(question(ranks=[ranks]), SCENARIO, STACKS, lab.run)
+    found = card_fit.answer_fit(question(ranks=[ranks]), SCENARIO, STACKS, lab.run)
     line = found.lines[0]
     peak = line.available_bytes - round(headroom * GIB)
     line = msgspec.structs.replace(line, peak_bytes=peak, fails_in="step" if headroom < 0 else "")
-    text = fit_report.as_text(msgspec.structs.replace(found, lines=(line,)))
+    text = fit_report.fits_text(msgspec.structs.replace(found, lines=(line,)))
     assert f"  {said}" in text.replace("OUT OF MEMORY", "OUT OF")
     assert ("Barely: " in text) is (said == "fits, barely")
 
 
 def test_what_the_allocator_reserves_is_a_range(lab: SimulatedRuns) -> None:
-    found = fit.answer(question(ranks=[32]), SCENARIO, STACKS, lab.run)
+    found = card_fit.answer_fit(question(ranks=[32]), SCENARIO, STACKS, lab.run)
     early, late = (
         msgspec.structs.replace(line, reserved_bytes=(46 * GIB, most))
         for line, most in zip(found.lines, (46 * GIB, 59 * GIB), strict=True)
     )
-    text = fit_report.as_text(msgspec.structs.replace(found, lines=(early, late)))
+    text = fit_report.fits_text(msgspec.structs.replace(found, lines=(early, late)))
     assert "reserves" in text
     assert "  46.00 GiB  " in text
     assert "46.00 to 59.00 GiB" in text
 
 
 def test_the_same_as_markdown_and_json(lab: SimulatedRuns) -> None:
-    found = fit.answer(question(ranks=[32], cards=["A800-80G", "H200"]), SCENARIO, STACKS, lab.run)
-    text = fit_report.as_markdown(found)
+    found = card_fit.answer_fit(question(ranks=[32], cards=["A800-80G", "H200"]), SCENARIO, STACKS, lab.run)
+    text = fit_report.fits_markdown(found)
     assert "| 0.16.4 | 32 | 165.00 GiB | backward |" in text
     assert text.count("for tensors") == 2
-    content = json.loads(fit_report.as_json(found))
+    content = json.loads(fit_report.fits_json(found))
     assert content["smallest_ranks"]["A800-80G"] == {STACKS[0].id: 32, STACKS[1].id: None}
     line = content["lines"][1]
     assert (line["fits"], line["fails_in"], line["counted"]) == (False, "backward", "allocated")
@@ -174,9 +176,9 @@ def test_the_same_as_markdown_and_json(lab: SimulatedRuns) -> None:
 
 
 def test_each_scale_is_simulated_once_for_all_cards_and_never_again(lab: SimulatedRuns) -> None:
-    fit.answer(question(cards=["A800-80G", "H200", "B200"]), SCENARIO, STACKS, lab.run)
+    card_fit.answer_fit(question(cards=["A800-80G", "H200", "B200"]), SCENARIO, STACKS, lab.run)
     assert len(lab.simulated) == 6
-    fit.answer(question(), SCENARIO, STACKS, lab.run)
+    card_fit.answer_fit(question(), SCENARIO, STACKS, lab.run)
     assert len(lab.simulated) == 6
 
 
@@ -189,10 +191,10 @@ def test_the_verdict_goes_by_what_the_allocator_reserves_where_that_is_known(lab
         return ended
 
     lab.executor.behaviour = reserving
-    found = fit.answer(question(ranks=[32]), SCENARIO, STACKS[:1], lab.run)
+    found = card_fit.answer_fit(question(ranks=[32]), SCENARIO, STACKS[:1], lab.run)
     (line,) = found.lines
     assert (line.counted, line.peak_bytes, line.fails_in) == ("reserved", 90 * GIB, "init")
-    assert "what PyTorch's caching allocator needs" in fit_report.as_text(found)
+    assert "what PyTorch's caching allocator needs" in fit_report.fits_text(found)
 
 
 def test_the_smallest_card_that_an_allocator_gets_through_on_goes_before_what_it_reserves(lab: SimulatedRuns) -> None:
@@ -205,7 +207,7 @@ def test_the_smallest_card_that_an_allocator_gets_through_on_goes_before_what_it
         return ended
 
     lab.executor.behaviour = scarce
-    (line,) = fit.answer(question(ranks=[32]), SCENARIO, STACKS[:1], lab.run).lines
+    (line,) = card_fit.answer_fit(question(ranks=[32]), SCENARIO, STACKS[:1], lab.run).lines
     assert (line.fits, line.peak_bytes, line.peak_phase, line.counted) == (True, 50 * GIB, "backward", "reserved")
 
 
@@ -217,34 +219,34 @@ def test_a_job_that_trains_nothing_has_no_step_time_and_sends_nothing_in_a_step(
         ended.record.ranks[0].phases = {phase: phases[phase] for phase in ("init", "forward")}
         return ended
 
-    assert fit.answer(question(ranks=[32]), SCENARIO, STACKS[:1], lab.run).lines[0].sent_bytes
+    assert card_fit.answer_fit(question(ranks=[32]), SCENARIO, STACKS[:1], lab.run).lines[0].sent_bytes
     lab.executor.behaviour = scoring
-    (line,) = fit.answer(question(ranks=[16]), SCENARIO, STACKS[:1], lab.run).lines
+    (line,) = card_fit.answer_fit(question(ranks=[16]), SCENARIO, STACKS[:1], lab.run).lines
     assert (line.peak_bytes, line.sent_bytes, line.bounds) == (84 * GIB, 0, {})
 
 
 def test_a_cell_that_fails_is_a_line_with_its_reason_and_fits_nowhere(lab: SimulatedRuns) -> None:
-    found = fit.answer(question(ranks=[32], variant="checkpointing=reentrant"), SCENARIO, STACKS[:1], lab.run)
+    found = card_fit.answer_fit(question(ranks=[32], variant="checkpointing=reentrant"), SCENARIO, STACKS[:1], lab.run)
     assert found.smallest["A800-80G"][STACKS[0].id] is None
-    assert "failed in init: ValueError: no" in fit_report.as_text(found)
+    assert "failed in init: ValueError: no" in fit_report.fits_text(found)
 
 
 def test_layers_grow_until_they_break(lab: SimulatedRuns) -> None:
-    sweep = fit.Sweep("layers", tuple(range(1, 101)))
-    found = fit.answer(question(ranks=[1024], sweep=sweep), SCENARIO, STACKS, lab.run)
+    sweep = card_fit.Sweep("layers", tuple(range(1, 101)))
+    found = card_fit.answer_fit(question(ranks=[1024], sweep=sweep), SCENARIO, STACKS, lab.run)
     good, bad = found.break_points
     assert (good.largest_fitting, good.first_failing, good.reason) == (58, 59, "out of memory in backward")
     assert (bad.largest_fitting, bad.first_failing) == (None, 1)
     assert len(lab.simulated) <= 14  # and not a hundred
-    text = fit_report.as_text(found)
+    text = fit_report.fits_text(found)
     assert "0.15.0 on A800-80G, 1,024 ranks: fits up to layers 58; 59 does not (out of memory in backward)" in text
     assert "0.16.4 on A800-80G, 1,024 ranks: not even layers 1 fits (out of memory in backward)" in text
 
 
 def test_a_sweep_that_never_breaks_says_so(lab: SimulatedRuns) -> None:
-    sweep = fit.Sweep("sequence_length", (2048, 4096))
-    found = fit.answer(question(ranks=[64], sweep=sweep), SCENARIO, STACKS[:1], lab.run)
-    assert "64 ranks: sequence 4,096, the largest tried, fits" in fit_report.as_text(found)
+    sweep = card_fit.Sweep("sequence_length", (2048, 4096))
+    found = card_fit.answer_fit(question(ranks=[64], sweep=sweep), SCENARIO, STACKS[:1], lab.run)
+    assert "64 ranks: sequence 4,096, the largest tried, fits" in fit_report.fits_text(found)
     assert [line.value for line in found.lines] == [2048, 4096]
 
 
@@ -267,13 +269,13 @@ def test_the_search_finds_every_break_point_and_starts_small(count: int) -> None
     [
         ({"ranks": (12,)}, "--ranks: 12 ranks do not fill nodes of 8 GPUs; take 8 or 16, or set --gpus-per-node"),
         ({"ranks": (5000,)}, "--ranks: 5000 ranks; a job has 1 to 4096"),
-        ({"sweep": fit.Sweep("heads", (1,))}, "llama: has no parameter heads; take another scenario or sweep"),
+        ({"sweep": card_fit.Sweep("heads", (1,))}, "llama: has no parameter heads; take another scenario or sweep"),
         ({"variant": "zero=9"}, "--variant: no such variant: zero=9 ('zero' is not a parameter of this scenario)"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(change: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        fit.check(question(**change), SCENARIO)  # type: ignore[arg-type]
+        card_fit.check_fit_query(question(**change), SCENARIO)  # type: ignore[arg-type]
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
@@ -281,7 +283,7 @@ def test_what_makes_no_sense_is_one_line(change: dict[str, object], message: str
 def test_a_scenario_that_cannot_be_simulated_is_refused() -> None:
     real = Scenario(version=1, summary="", framework="f", parameters={"world_size": 2}, devices={"cpu": {}})
     with pytest.raises(UsageError, match="has no sim mode"):
-        fit.check(question(), real)
+        card_fit.check_fit_query(question(), real)
 
 
 @pytest.mark.parametrize(

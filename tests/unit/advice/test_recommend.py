@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from dsregress import compare
-from dsregress.advice import gpus, recommend
+from dsregress.advice import gpus, release_advice
 from dsregress.cli import cli
 from dsregress.cli.recommend import exit_code
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack
 from dsregress.probe.border.wire import RankRecord, RunRecord
 from dsregress.probe.scenario import Scenario
-from dsregress.report.answers import recommend as recommend_report
+from dsregress.report.answers import recommend_answer as recommend_report
 from tests.builders.cells import result_of
 from tests.golden_files import Golden
 from vgpu.figures import PhaseReading
@@ -60,12 +60,12 @@ def result(version: str, backward: int, variant: str = BASE, device: str = "sim"
 
 def advice(
     results: Sequence[Result], variant: str = "base", card: str | None = "A800-80G", missing: Sequence[str] = ()
-) -> recommend.Advice:
+) -> release_advice.Advice:
     comparison = compare.compare(results, "py3.11-deepspeed0.15.0", compare.Thresholds(), lambda _: None)
     found = None if card is None else gpus.card(card)
-    question = recommend.RecommendQuery(scenario="llama", variant=variant, card=found)
+    question = release_advice.RecommendQuery(scenario="llama", variant=variant, card=found)
     candidates = [stack.id for stack in comparison.stacks]
-    return recommend.advise(question, SCENARIO, comparison, "deepspeed", candidates, missing)
+    return release_advice.advise(question, SCENARIO, comparison, "deepspeed", candidates, missing)
 
 
 HISTORY = [
@@ -79,7 +79,7 @@ HISTORY = [
 
 
 def test_the_answer_a_person_reads(golden: Golden) -> None:
-    text = recommend_report.as_text(advice(HISTORY, missing=["0.16.6"]), ["dsregress regress --deepspeed 0.16.6"])
+    text = recommend_report.advice_text(advice(HISTORY, missing=["0.16.6"]), ["dsregress regress --deepspeed 0.16.6"])
     golden("recommend.txt", text)
 
 
@@ -121,7 +121,7 @@ def test_a_variant_that_costs_time_alone_may_be_set_and_says_what_it_costs() -> 
     assert (
         "to use it anyway: set checkpointing=reentrant (but backward issues 200 more collectives (+20 %): "
         "1,000 -> 1,200, rank 0; measured in sim; fits, 37.8 GiB to spare)"
-    ) in recommend_report.as_text(found, [])
+    ) in recommend_report.advice_text(found, [])
 
 
 def test_a_variant_that_is_asked_for_is_judged_by_itself() -> None:
@@ -153,7 +153,7 @@ def test_what_a_generation_engine_keeps_of_the_card_is_not_there() -> None:
     assert fitting.room.headroom_bytes == gpus.card("A800-80G").usable_bytes * 3 // 4 - int(41.5 * GIB)
     found = advice([sharing(0.5)])
     assert found.pick is None
-    assert "out of memory in backward: needs 40.0 GiB" in recommend_report.as_text(found, [])
+    assert "out of memory in backward: needs 40.0 GiB" in recommend_report.advice_text(found, [])
 
 
 def test_a_higher_peak_that_fits_the_card_is_no_veto() -> None:
@@ -176,7 +176,7 @@ def test_without_a_card_nothing_is_said_of_fitting() -> None:
     found = advice(HISTORY, card=None)
     assert found.pick is not None
     assert found.pick.room is None
-    assert "fits" not in recommend_report.as_text(found, [])
+    assert "fits" not in recommend_report.advice_text(found, [])
 
 
 def test_a_finding_on_any_device_mode_counts() -> None:
@@ -204,8 +204,8 @@ def test_only_findings_of_the_kinds_that_are_asked_for_count() -> None:
     candidates = [stack.id for stack in comparison.stacks]
 
     def pick(*fail_on: str) -> str:
-        question = recommend.RecommendQuery(scenario="llama", variant="base", fail_on=fail_on)
-        found = recommend.advise(question, SCENARIO, comparison, "deepspeed", candidates).pick
+        question = release_advice.RecommendQuery(scenario="llama", variant="base", fail_on=fail_on)
+        found = release_advice.advise(question, SCENARIO, comparison, "deepspeed", candidates).pick
         return "" if found is None else found.version
 
     assert pick("memory", "time") == "0.15.0"
@@ -227,7 +227,7 @@ def test_a_cell_spelled_out_with_the_same_parameters_is_the_same_workload() -> N
     assert found.pick is not None
     assert found.pick.version == "0.15.0"
     (message,) = {finding.message for finding in found.newer[0].findings}
-    assert recommend_report.as_text(found, []).count(message) == 1
+    assert recommend_report.advice_text(found, []).count(message) == 1
 
 
 def test_what_was_asked_for_and_is_missing_is_no_pass() -> None:
@@ -237,7 +237,7 @@ def test_what_was_asked_for_and_is_missing_is_no_pass() -> None:
 
 
 def test_the_same_as_json() -> None:
-    content = json.loads(recommend_report.as_json(advice(HISTORY), ["measure"]))
+    content = json.loads(recommend_report.advice_json(advice(HISTORY), ["measure"]))
     assert (content["schema"], content["pick"], content["gpu"]) == (1, "0.15.4", "A800-80G")
     assert [(one["version"], one["is_clean"]) for one in content["releases"]] == [
         ("0.16.5", False),

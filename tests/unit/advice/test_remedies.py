@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 import pytest
 from click.testing import CliRunner
 
-from dsregress.advice import gpus, remedies
+from dsregress.advice import gpus, remedy_cases
 from dsregress.cli import cli
 from dsregress.cli.output import exit_code_of
 from dsregress.errors import EXIT_HARNESS, UsageError
 from dsregress.model import Cell, Failed, MachineFault, Outcome, Passed, Result, Stack
 from dsregress.probe.border.wire import RankRecord, RunRecord
 from dsregress.probe.scenario import Scenario
-from dsregress.report.answers import remedies as remedies_report
+from dsregress.report.answers import remedies_answer as remedies_report
 from tests.builders.cells import result_of
 from tests.golden_files import Golden
 from vgpu.figures import PhaseReading
@@ -85,17 +85,19 @@ class RecordedRuns:
             yield result_of(cell, record, outcome)
 
 
-def asked(**changes: object) -> remedies.RemediesQuery:
+def asked(**changes: object) -> remedy_cases.RemediesQuery:
     fields = {"scenario": "llama", "variant": "base", "device": "sim", "card": gpus.card("A800-80G"), **changes}
-    return remedies.RemediesQuery(**fields)  # type: ignore[arg-type]
+    return remedy_cases.RemediesQuery(**fields)  # type: ignore[arg-type]
 
 
-def ask(lab: RecordedRuns | None = None, scenario: Scenario = SCENARIO, **changes: object) -> remedies.RemediesAnswer:
-    return remedies.answer(asked(**changes), scenario, STACK, (lab or RecordedRuns()).run)
+def ask(
+    lab: RecordedRuns | None = None, scenario: Scenario = SCENARIO, **changes: object
+) -> remedy_cases.RemediesAnswer:
+    return remedy_cases.answer_remedies(asked(**changes), scenario, STACK, (lab or RecordedRuns()).run)
 
 
 def test_the_table_a_person_reads(golden: Golden) -> None:
-    golden("remedies.txt", remedies_report.as_text([ask()]))
+    golden("remedies.txt", remedies_report.remedies_text([ask()]))
 
 
 def test_a_combination_is_a_run_of_its_own_on_top_of_the_best_so_far() -> None:
@@ -173,7 +175,7 @@ def test_a_case_that_runs_where_the_unmodified_one_does_not_helps() -> None:
     found = ask(RecordedRuns(needy))
     helping = [case.name for case in found.alone if "runs, where" in remedies_report.does(found.base, case)]
     assert helping == ["offload"]
-    text = remedies_report.as_text([found])
+    text = remedies_report.remedies_text([found])
     assert "failed in init: no memory" in text
     (offloaded,) = [line for line in text.splitlines() if line.startswith("offload  ") and "runs, where" in line]
     assert "937 Tflop  32.0 GiB" in offloaded  # and not against what the unmodified case did not do
@@ -187,7 +189,7 @@ def test_ranks_change_every_case() -> None:
 
 
 def test_bf16_on_a_card_without_its_units_is_said() -> None:
-    text = remedies_report.as_text([ask(card=gpus.card("V100-32G"))])
+    text = remedies_report.remedies_text([ask(card=gpus.card("V100-32G"))])
     assert "OUT OF MEMORY IN BACKWARD, no bf16 units on this card" in text
 
 
@@ -208,16 +210,16 @@ def test_what_leaves_the_job_more_of_the_card_helps_though_the_peak_stays() -> N
     assert (share.peak_bytes, share.fits, short.fits) == (found.base.peak_bytes, True, False)
     assert found.best is not None
     assert found.best.remedies == ("a smaller share", "short")
-    text = remedies_report.as_text([found])
+    text = remedies_report.remedies_text([found])
     assert "helps: a smaller share; short (-2.00 GiB)" in text
     assert "The generation engine beside the unmodified job keeps 39.6 GiB of the A800-80G: not simulated" in text
 
 
 def test_the_same_as_markdown_and_json() -> None:
     found = ask()
-    text = remedies_report.as_markdown([found])
+    text = remedies_report.remedies_markdown([found])
     assert "| offload | 144 GiB | backward | 20.0 GiB | helps |" in text
-    (content,) = json.loads(remedies_report.as_json([found]))["answers"]
+    (content,) = json.loads(remedies_report.remedies_json([found]))["answers"]
     assert content["fits_with"] == [["reentrant"], ["pin 0.15.0"]]
     assert content["best_combination"] == ["reentrant", "offload", "short"]
     alone = {case["remedies"][0]: case for case in content["alone"]}
@@ -237,7 +239,7 @@ def test_the_same_as_markdown_and_json() -> None:
 )
 def test_what_makes_no_sense_is_one_line(scenario: Scenario, change: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        remedies.check(asked(**change), scenario)
+        remedy_cases.check_remedy_query(asked(**change), scenario)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dsregress import compare
-from dsregress.advice import gpus, upgrade
+from dsregress.advice import gpus, upgrade_judgement
 from dsregress.advice.capacity import OVERHEAD_BYTES
-from dsregress.advice.upgrade import Upgrade, UpgradeVerdict
+from dsregress.advice.upgrade_judgement import Upgrade, UpgradeVerdict
 from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack
 from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
-from dsregress.report.answers import upgrade as upgrade_report
+from dsregress.report.answers import upgrade_answer as upgrade_report
 from tests.builders.cells import result_of
 from vgpu.figures import PhaseReading
 
@@ -43,7 +43,7 @@ def result(version: str, backward: int, scenario: str = "llama") -> Result:
 
 def judged(results: Sequence[Result], target: str, installed: str = "0.15.0") -> Upgrade:
     comparison = compare.compare(results, f"py3.11-deepspeed{installed}", compare.Thresholds(), lambda _: None)
-    return upgrade.judge(comparison, "deepspeed", f"py3.11-deepspeed{target}", CARD)
+    return upgrade_judgement.judge_upgrade(comparison, "deepspeed", f"py3.11-deepspeed{target}", CARD)
 
 
 def test_a_crash_is_no_and_the_nearest_newer_release_without_it_is_named() -> None:
@@ -102,7 +102,7 @@ def test_a_job_that_filled_its_card_and_grows_by_less_than_a_finding_no_longer_f
 def test_what_fails_in_both_is_no_yes() -> None:
     found = judged([result("0.15.0", 0), result("0.16.0", 0)], "0.16.0")
     assert found.verdict is UpgradeVerdict.UNKNOWN
-    assert upgrade_report.as_text([found], {}, {}, []) == (
+    assert upgrade_report.upgrades_text([found], {}, {}, []) == (
         "deepspeed 0.15.0 -> 0.16.0: not measured here (no workload that it ran could be compared)\n"
         "  in both: 1 crash\n"
         "  0 of 1 workload compared\n"

@@ -1,7 +1,7 @@
 """What packages demand of each other, as notes."""
 
 from dsregress.compare.comparison import Group
-from dsregress.compare.demands import notes
+from dsregress.compare.demands import demand_notes
 from dsregress.compare.metrics import DEVICE_RETAINED
 from dsregress.model import Finding, Stack
 
@@ -23,22 +23,22 @@ def _held_more(stack: Stack) -> Group:
 def test_a_release_with_problems_that_a_package_requires() -> None:
     old, required = _stacks("0.15.0", "0.16.3")
 
-    assert notes(DEMANDS, [old, required], [_held_more(required)]) == [
+    assert demand_notes(DEMANDS, [old, required], [_held_more(required)]) == [
         "openrlhf 0.5.9 requires deepspeed==0.16.3, which has problems here: 0.16.3 (1 finding)"
     ]
-    assert notes(DEMANDS, [old, required], []) == []
+    assert demand_notes(DEMANDS, [old, required], []) == []
 
 
 def test_a_release_between_two_with_problems() -> None:
     old, below, above = _stacks("0.15.0", "0.16.2", "0.16.4")
 
-    assert notes(DEMANDS, [old, below, above], [_held_more(below), _held_more(above)]) == [
+    assert demand_notes(DEMANDS, [old, below, above], [_held_more(below), _held_more(above)]) == [
         "openrlhf 0.5.9 requires deepspeed==0.16.3, which was not measured here; 0.16.2, 0.16.4 around it have problems"
     ]
-    assert notes(DEMANDS, [old, below, above], [_held_more(above)]) == [
+    assert demand_notes(DEMANDS, [old, below, above], [_held_more(above)]) == [
         "openrlhf 0.5.9 requires deepspeed==0.16.3, which was not measured here"
     ]
 
 
 def test_a_package_that_does_not_vary() -> None:
-    assert notes(DEMANDS, _stacks("0.16.4"), []) == []
+    assert demand_notes(DEMANDS, _stacks("0.16.4"), []) == []

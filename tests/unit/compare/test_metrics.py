@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsregress.compare.metrics import BY_NAME, HOST_RETAINED, METRICS, OP_LAUNCHES, PHASE_METRICS, Metric
-from dsregress.compare.readings import exact_values, worst_values
+from dsregress.compare.worst_readings import exact_values, worst_values
 from dsregress.config.thresholds import Thresholds
 from dsregress.wording.quantities import quantity, share
 from tests.builders import synthetic

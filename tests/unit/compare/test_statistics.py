@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dsregress.compare import Thresholds, compare, statistics, timing
+from dsregress.compare import Thresholds, compare, statistics, step_times
 from dsregress.config.thresholds import LEAST_ROUNDS, LOOKS
 from tests.builders import synthetic
 
@@ -209,7 +209,7 @@ def test_a_step_that_takes_thirty_percent_longer_is_found() -> None:
 def rounds_until_decided(own: statistics.Floats, baseline: statistics.Floats) -> int:
     """By a pair that has the session to itself."""
     for rounds in LOOKS:
-        if timing.decided({"own": own[:rounds].tolist()}, baseline[:rounds].tolist(), 36, Thresholds()):
+        if step_times.decided({"own": own[:rounds].tolist()}, baseline[:rounds].tolist(), 36, Thresholds()):
             return rounds
     return LOOKS[-1]
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from dsregress.compare import Comparison, ResultIndex, Thresholds, combine, compare, exit_code, judge_workloads
-from dsregress.compare.timing import decided
+from dsregress.compare.step_times import decided
 from dsregress.config.thresholds import LOOKS
 from dsregress.model import Cell, Failed, Finding, Hardware, OutOfMemory, Result, Skipped, TimedOut
 from dsregress.probe.border.wire import NO_NUMBER, Detail, Numerics, RoundCost, RunRecord

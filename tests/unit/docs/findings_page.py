@@ -19,11 +19,11 @@ from dsregress.cli.stored import most_common, stack_id
 from dsregress.compare import Comparison, ProblemKind
 from dsregress.model import Verdict
 from dsregress.report.context import report_context
-from dsregress.report.plain import markdown, markdown_table
+from dsregress.report.plain_text import markdown, markdown_table
 from dsregress.report.problem_facts import ProblemFacts, problem_facts
 from dsregress.report.problem_lines import TITLES, ProblemLine
+from dsregress.report.report_view import View, report_view
 from dsregress.report.upstream_changes import UpstreamChange, is_of
-from dsregress.report.view import View, report_view
 from dsregress.run import pipeline, targets
 from dsregress.store import Store
 from dsregress.wording.addresses import thread_name

@@ -14,7 +14,7 @@ from dsregress.compare import Comparison
 from dsregress.errors import UsageError
 from dsregress.model import Passed
 from dsregress.report.context import report_context
-from dsregress.report.view import report_view
+from dsregress.report.report_view import report_view
 from dsregress.run import pipeline, targets
 from dsregress.store import Store
 from tests.paths import ROOT

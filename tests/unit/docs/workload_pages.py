@@ -14,7 +14,7 @@ from pathlib import Path
 from dsregress.advice import gpus
 from dsregress.advice.capacity import FitVerdict, compared_verdict, needed_bytes
 from dsregress.advice.gpus.traffic import Traffic, traffic
-from dsregress.compare.summary import summarize
+from dsregress.compare.result_summary import summarize
 from dsregress.model import Passed, Result, split_workload
 from dsregress.probe.border.wire import Explanation, Numerics, Refusal
 from dsregress.store import Store, explained_in, newest

@@ -17,7 +17,7 @@ from dsregress.explore.following import Change, Confirmation, Followed, changed_
 from dsregress.model import Cell, Failed, MachineFault, Result, Stack, Verdict
 from dsregress.probe import scenario
 from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
-from dsregress.report.answers import explore as report
+from dsregress.report.answers import explore_answer as report
 from dsregress.reproduce.factors import SIMPLEST
 from dsregress.run.session import Session
 from tests.builders.cells import result_of, stack
@@ -116,7 +116,7 @@ def test_a_fault_that_needs_three_values_is_found_and_reduced_to_them(monkeypatc
 def test_what_the_machine_ended_is_neither_sound_nor_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     found = explored(monkeypatch, full_disk=lambda version, p: version == "0.18.3")
     assert (found.tries, found.passed, found.pairs_covered, found.faults) == (0, 0, 0, ())
-    assert f"{found.unmeasured} configurations not measured: No space left on device." in report.as_text(found)
+    assert f"{found.unmeasured} configurations not measured: No space left on device." in report.exploration_text(found)
 
 
 @pytest.mark.slow
@@ -189,7 +189,7 @@ def test_two_sound_releases_have_no_fault_and_the_budget_is_kept(monkeypatch: py
 def test_a_budget_that_ends_early_leaves_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     found = explored(monkeypatch, budget_s=20, wrong=lambda version, p: version == "0.18.3")
     assert found.pairs_covered < 0.5
-    text = report.as_text(found)
+    text = report.exploration_text(found)
     assert "15 % of all pairs of values" in text
     assert text.endswith("The budget ended first: the same call with a larger --budget goes on from here.\n")
 
@@ -201,16 +201,16 @@ def test_an_exploration_that_is_interrupted_says_what_it_found_by_then(
     found = explored(monkeypatch, wrong=lambda version, p: version == "0.18.3", interrupted_after=runs)
     assert isinstance(found.interruption, KeyboardInterrupt)
     assert [fault.stack.label for fault in found.faults] == (["0.18.3"] if found.tries else [])
-    text = report.as_text(found)
+    text = report.exploration_text(found)
     assert text.endswith("It was interrupted: the same call goes on from here.\n")
     assert "the budget ended" not in text
-    assert json.loads(report.as_json(found))["interrupted"]
+    assert json.loads(report.exploration_json(found))["interrupted"]
 
 
 @pytest.mark.slow
 def test_the_answer_says_what_each_fault_needs_and_the_command_that_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     found = explored(monkeypatch, wrong=quarter)
-    lines = report.as_text(found).splitlines()
+    lines = report.exploration_text(found).splitlines()
     assert lines[0] == "deepspeed 0.18.2 and 0.18.3: 1 problem that one of them has alone"
     assert lines[3:6] == [
         "",
@@ -222,7 +222,7 @@ def test_the_answer_says_what_each_fault_needs_and_the_command_that_shows_it(mon
         "0.18.3/minimal_training/model_outputs=all,zero_stage=1,gradient_accumulation_steps=2/cpu "
         "--metric gradient_norm_error --against 0.18.2"
     )
-    content = json.loads(report.as_json(found))
+    content = json.loads(report.exploration_json(found))
     assert content["faults"][0]["needs"] == {
         "zero_stage": 1,
         "gradient_accumulation_steps": 2,
@@ -270,7 +270,7 @@ def test_what_was_learnt_of_a_fault_stands_with_it(monkeypatch: pytest.MonkeyPat
     )
     found = explored(monkeypatch, wrong=quarter)
     faults = tuple(msgspec.structs.replace(fault, followed=followed) for fault in found.faults)
-    lines = report.as_text(msgspec.structs.replace(found, faults=faults)).splitlines()
+    lines = report.exploration_text(msgspec.structs.replace(found, faults=faults)).splitlines()
     assert lines[7:9] == [
         "   since 0.18.3, not in 0.18.2",
         "   confirmed without the harness: no: no fragment for no_sync=True",

@@ -8,8 +8,8 @@ from dsregress.probe.border.wire import RunRecord
 from dsregress.report import compatibility
 from dsregress.report.comparison import markdown
 from dsregress.report.context import report_context
+from dsregress.report.report_view import report_view
 from dsregress.report.tables import MOST_TABLES
-from dsregress.report.view import report_view
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 

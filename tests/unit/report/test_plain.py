@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from dsregress.report.plain import markdown as inert
-from dsregress.report.plain import plain, plain_lines
+from dsregress.report.plain_text import markdown as inert
+from dsregress.report.plain_text import plain, plain_lines
 
 
 @pytest.mark.parametrize(

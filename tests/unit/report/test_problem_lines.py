@@ -11,8 +11,8 @@ from dsregress.model import Failed, Result
 from dsregress.probe.border.wire import Detail, Numerics, RunRecord
 from dsregress.report.context import report_context
 from dsregress.report.first_screen import FirstScreen
-from dsregress.report.view import report_view
-from dsregress.wording.workloads import shared_conditions
+from dsregress.report.report_view import report_view
+from dsregress.wording.workload_words import shared_conditions
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 

@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from dsregress import compare
-from dsregress.advice import fit, gpus
+from dsregress.advice import card_fit, gpus
 from dsregress.cli import cli
 from dsregress.model import Cell, Result, Stack
 from dsregress.probe.border.wire import RankRecord, RunRecord
 from dsregress.report.context import report_context
-from dsregress.report.view import report_view
+from dsregress.report.report_view import report_view
 from dsregress.store import Store
 from tests.builders.cells import result_of
 from vgpu.figures import PhaseReading
@@ -59,8 +59,8 @@ def test_a_simulated_cell_that_names_its_card_has_the_least_time_of_a_step() -> 
 
 def test_it_is_the_figure_that_fit_gives() -> None:
     result = simulated("0.16.4", 1024, gpu="A100-80G")
-    question = fit.FitQuery(scenario="s", variant="base", cards=(gpus.card("A100-80G"),), ranks=(32,))
-    assert fit.judge_cell(question, question.cards[0], result).least_step_s == pytest.approx(6.96, abs=0.005)
+    question = card_fit.FitQuery(scenario="s", variant="base", cards=(gpus.card("A100-80G"),), ranks=(32,))
+    assert card_fit.judge_cell(question, question.cards[0], result).least_step_s == pytest.approx(6.96, abs=0.005)
 
 
 def test_a_reader_reads_that_it_is_a_model() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsregress.model import Verdict, WorkloadParts
-from dsregress.report.stored_answers import StoredAnswers, read
+from dsregress.report.stored_answers import StoredAnswers, read_answers
 from tests.paths import ROOT
 
 STACK = "py3.11-deepspeed0.18.3"
@@ -42,7 +42,7 @@ def reproduction(**changes: Any) -> dict[str, Any]:
 
 def answers(*content: dict[str, Any], problems: list[str] | None = None) -> StoredAnswers:
     files = [(f"folder/quarter-{at}.json", json.dumps(one).encode()) for at, one in enumerate(content)]
-    return read(files, lambda file, why: (problems if problems is not None else []).append(f"{file}: {why}"))
+    return read_answers(files, lambda file, why: (problems if problems is not None else []).append(f"{file}: {why}"))
 
 
 def test_a_reproduction_says_its_conditions_in_words() -> None:
@@ -103,11 +103,11 @@ def test_other_json_is_passed_over_and_what_is_damaged_or_newer_is_named() -> No
     assert [one.name for one in found.reproductions] == ["quarter-3"]
     assert [line.partition(":")[0] for line in problems] == ["folder/quarter-1.json", "folder/quarter-2.json"]
     assert "newer version (schema 99" in problems[1]
-    assert read([("list.json", b"[1]"), ("text.json", b"no")]) == StoredAnswers()
+    assert read_answers([("list.json", b"[1]"), ("text.json", b"no")]) == StoredAnswers()
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "docs" / "reproducers").glob("*.json")), ids=lambda file: file.stem)
 def test_what_is_published_is_read(file: Any) -> None:
-    (found,) = read([(str(file), file.read_bytes())]).reproductions
+    (found,) = read_answers([(str(file), file.read_bytes())]).reproductions
     assert found.name == file.stem
     assert found.script

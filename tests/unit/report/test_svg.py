@@ -23,7 +23,7 @@ def test_the_stylesheet_of_the_site_has_the_rules() -> None:
 
 def test_a_picture_of_its_own_has_its_style_and_one_in_a_page_has_none() -> None:
     line = svg.polyline([(0, 1.5), (2, 3)], "line s8")
-    alone = svg.picture(20, 10, [line], title="a < b", description="c & d", identity="t1")
+    alone = svg.picture(20, 10, [line], svg.Caption(title="a < b", description="c & d", identity="t1"))
     root = ElementTree.fromstring(alone)
     space = "{http://www.w3.org/2000/svg}"
     assert root.get("aria-labelledby") == "t1-title t1-desc"
@@ -33,7 +33,7 @@ def test_a_picture_of_its_own_has_its_style_and_one_in_a_page_has_none() -> None
     assert "prefers-color-scheme:dark" in style
     assert style.count("--s8:") == 2
     assert (root.find(f"{space}polyline") or root[-1]).get("points") == "0,1.5 2,3"
-    part = svg.picture(20, 10, [line], title='"a" < b', styled=False)
+    part = svg.picture(20, 10, [line], svg.Caption(title='"a" < b'), styled=False)
     assert "style" not in part
     assert ElementTree.fromstring(part).get("aria-label") == '"a" < b'
 
@@ -43,6 +43,6 @@ def test_a_line_of_one_point_is_a_dot() -> None:
 
 
 def test_what_is_named_is_never_markup() -> None:
-    drawn = svg.text(1, 2, "<b>") + svg.key(1, 20, "s1", "a & b")
+    drawn = svg.svg_text(1, 2, "<b>") + svg.svg_key(1, 20, "s1", "a & b")
     assert "&lt;b&gt;" in drawn
     assert "a &amp; b" in drawn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dsregress.advice import gpus
-from dsregress.compare.summary import summarize
+from dsregress.compare.result_summary import summarize
 from dsregress.report.tables import fit_text
 from tests.builders import synthetic
 from tests.builders.synthetic import result

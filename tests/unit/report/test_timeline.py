@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from dsregress.probe.border.wire import Stretch
-from dsregress.report import timeline
+from dsregress.report import memory_timeline
 
 
 def timeline_of(gathered: int) -> list[Stretch]:
@@ -16,7 +16,9 @@ def timeline_of(gathered: int) -> list[Stretch]:
 
 
 def test_a_timeline_is_well_formed_and_says_in_words_what_it_shows() -> None:
-    drawn = timeline.as_svg({"0.16.4 <bad>": timeline_of(4096), "0.15.0": timeline_of(1024)}, "a/b/c", identity="t7")
+    drawn = memory_timeline.as_svg(
+        {"0.16.4 <bad>": timeline_of(4096), "0.15.0": timeline_of(1024)}, "a/b/c", identity="t7"
+    )
     root = ElementTree.fromstring(drawn)
     space = "{http://www.w3.org/2000/svg}"
     assert root.get("role") == "img"
@@ -33,7 +35,7 @@ def test_a_timeline_is_well_formed_and_says_in_words_what_it_shows() -> None:
 
 
 def test_phases_of_several_stacks_lie_at_the_same_place() -> None:
-    drawn = timeline.as_svg({"a": timeline_of(4096), "b": timeline_of(1024)}, "w")
+    drawn = memory_timeline.as_svg({"a": timeline_of(4096), "b": timeline_of(1024)}, "w")
     first, second = (
         [point.split(",")[0] for point in (line.get("points") or "").split()]
         for line in ElementTree.fromstring(drawn).findall("{http://www.w3.org/2000/svg}polyline")
@@ -43,4 +45,4 @@ def test_phases_of_several_stacks_lie_at_the_same_place() -> None:
 
 def test_no_timeline_is_no_picture() -> None:
     with pytest.raises(ValueError, match="0 timelines cannot be drawn"):
-        timeline.as_svg({"a": []}, "w")
+        memory_timeline.as_svg({"a": []}, "w")

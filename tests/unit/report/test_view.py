@@ -8,7 +8,7 @@ from dsregress.compare import Comparison, Thresholds, compare
 from dsregress.model import Result
 from dsregress.report.comparison.json import comparison_json
 from dsregress.report.context import report_context
-from dsregress.report.view import report_view
+from dsregress.report.report_view import report_view
 from tests.builders.synthetic import noisy_record, result
 
 

@@ -20,8 +20,8 @@ from dsregress.errors import NothingMeasured
 from dsregress.model import Cell, Environment, Failed, Hardware, Outcome, Result, Stack, Verdict, WorkloadParts
 from dsregress.probe import scenario
 from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
-from dsregress.report.answers import reproduce as report
-from dsregress.report.answers.issue import as_issue
+from dsregress.report.answers import reproduce_answer as report
+from dsregress.report.answers.upstream_issue import issue_text
 from dsregress.report.stored_answers import StoredBisection, StoredProbe, StoredSearch, StoredTransition
 from dsregress.report.upstream_changes import in_words, introduced
 from dsregress.reproduce import running
@@ -177,7 +177,7 @@ def test_a_finding_comes_to_its_smallest_cell_and_a_confirmed_script(
 
 
 def test_the_answer_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = report.as_text(answered(tmp_path, monkeypatch, as_composed)).splitlines()
+    lines = report.reproduction_text(answered(tmp_path, monkeypatch, as_composed)).splitlines()
     assert lines[1] == ("needs: ZeRO stage 1 or 2; gradient accumulation above 1; a model that returns several tensors")
     assert lines[2].startswith("does not matter: ranks, dtype, gradient clipping, ")
     assert lines[4] == "affected releases: 0.18.3 to 0.19.5 (not in 0.18.2; not in 0.19.6)"
@@ -197,7 +197,7 @@ def test_who_sends_an_issue_knows_that_a_later_release_is_sound(
     found = answered(tmp_path, monkeypatch, as_composed)
     bad, good, later = found.runs
     older, newer = (
-        as_issue(msgspec.structs.replace(found, good=run.version, runs=(bad, run))).split("\n\n")[0]
+        issue_text(msgspec.structs.replace(found, good=run.version, runs=(bad, run))).split("\n\n")[0]
         for run in (good, later)
     )
     assert "any more" not in older
@@ -205,7 +205,7 @@ def test_who_sends_an_issue_knows_that_a_later_release_is_sound(
 
 
 def test_the_issue_text_is_markdown_with_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = as_issue(answered(tmp_path, monkeypatch, as_composed))
+    text = issue_text(answered(tmp_path, monkeypatch, as_composed))
     for_sender, title, happens, expected, affected, *_ = text.split("\n\n")
     assert for_sender.startswith("<!-- Before you send this, search the tracker. Known upstream: each output of the ")
     assert for_sender.endswith(" deepspeed 0.19.6 does not have it any more. -->")
@@ -257,7 +257,7 @@ def test_the_issue_names_the_change_that_a_bisection_found(tmp_path: Path, monke
     assert (
         "**First bad change**, in deepspeed 0.18.3: [PyTorch-compatible backward API (#7665)]"
         "(https://github.com/deepspeedai/DeepSpeed/pull/7665) (+172 -59 deepspeed/runtime/engine.py), found by bisection.\n"
-    ) in as_issue(found, in_words(change))
+    ) in issue_text(found, in_words(change))
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_a_crash_has_its_first_sentence_as_a_title(
     found = answered(tmp_path, monkeypatch, as_composed)
     bad = msgspec.structs.replace(found.runs[0], line=line)
     crash = msgspec.structs.replace(found, question=parse("outcome"), runs=(bad, *found.runs[1:]))
-    assert as_issue(crash).split("\n\n")[1].startswith(f"# {title}")
+    assert issue_text(crash).split("\n\n")[1].startswith(f"# {title}")
 
 
 def test_a_script_that_does_not_show_it_is_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,8 +311,8 @@ def test_a_script_that_does_not_show_it_is_said_to(tmp_path: Path, monkeypatch: 
     assert not found.is_confirmed
     assert found.script is not None
     assert "0.18.3: gradient norm 4" in found.why_not
-    assert "confirmed without the harness: no" in report.as_text(found)
-    issue = as_issue(found)
+    assert "confirmed without the harness: no" in report.reproduction_text(found)
+    issue = issue_text(found)
     assert "\n\n**Not confirmed:** 0.18.3: gradient norm 4, plain PyTorch 4; " in issue
     assert not any(part in issue for part in ("Expected", "```", "goes away", "exit code"))
     assert "[deepspeed 0.18.3](https://github.com/deepspeedai/DeepSpeed/tree/v0.18.3)" in issue
@@ -337,7 +337,7 @@ def test_a_later_release_that_is_not_to_be_had_here_denies_nothing(
     found = answered(tmp_path, monkeypatch, scripted)
     assert found.is_confirmed
     assert found.runs[2].answer is Verdict.UNKNOWN
-    assert "  0.19.6: failed in install: no such wheel\n" in report.as_text(found)
+    assert "  0.19.6: failed in install: no such wheel\n" in report.reproduction_text(found)
 
 
 def test_an_interruption_ends_the_scripts_that_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,8 +371,9 @@ def test_releases_of_which_it_is_not_known_are_named(tmp_path: Path, monkeypatch
         return measured(cell, faulty)
 
     found = answered(tmp_path, monkeypatch, as_composed, result=other_end, releases=(*RELEASES, "0.18.4"))
-    assert "affected releases: 0.18.3 to 0.19.5 (not in 0.18.2; not in 0.19.6; not known of 0.18.4)" in report.as_text(
-        found
+    assert (
+        "affected releases: 0.18.3 to 0.19.5 (not in 0.18.2; not in 0.19.6; not known of 0.18.4)"
+        in report.reproduction_text(found)
     )
 
 
@@ -380,7 +381,7 @@ def test_without_conditions_a_title_names_what_the_smallest_cell_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = answered(tmp_path, monkeypatch, as_composed, conditions=False)
-    text = as_issue(found)
+    text = issue_text(found)
     title = text.split("\n\n")[1]
     assert title.startswith("# The gradient norm is wrong with a model that returns several tensors, ZeRO stage 1 and ")
     assert title.endswith(" (in deepspeed 0.18.3, not in 0.18.2)")
@@ -530,7 +531,7 @@ def test_a_setting_that_holds_as_much_as_the_fault_is_no_remedy(
 def test_the_json_holds_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import json
 
-    found = json.loads(report.as_json(answered(tmp_path, monkeypatch, as_composed)))
+    found = json.loads(report.reproduction_json(answered(tmp_path, monkeypatch, as_composed)))
     assert found["confirmed"]
     assert [need["factor"] for need in found["needs"]] == ["zero_stage", "gradient_accumulation_steps", "model_outputs"]
     assert found["script"].startswith("# pip install")
@@ -550,4 +551,4 @@ def test_a_script_is_written_again_without_measuring(tmp_path: Path, monkeypatch
         file="f.py",
     )
     reading = opened(tmp_path, monkeypatch, quarter, lambda *_: pytest.fail("a cell was measured"))
-    assert report.as_json(write_script(finding, MINIMAL, reading)) == report.as_json(first)
+    assert report.reproduction_json(write_script(finding, MINIMAL, reading)) == report.reproduction_json(first)

@@ -8,7 +8,7 @@ import msgspec
 
 from dsregress.advice.provenance import measured_by
 from dsregress.model import Cell, Failed, Hardware, Result, Stack, TimedOut
-from dsregress.report.answers.provenance import sources
+from dsregress.report.answers.measured_by import sources
 from dsregress.run.published import Published
 from dsregress.store import Store
 from tests.builders.synthetic import stored_result as result

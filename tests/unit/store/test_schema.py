@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dsregress.compare.summary import summarize
+from dsregress.compare.result_summary import summarize
 from dsregress.store.schema import decode, encode
 from tests.builders.synthetic import record, result
 

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from dsregress.cli import cli
-from dsregress.compare import pairs
+from dsregress.compare import result_pairs
 from dsregress.model import Finding, Stack
 from dsregress.wording import commands
 
@@ -27,7 +27,7 @@ def stack(version: str, *, named: str = "", torch: str = "2.5.1") -> Stack:
 
 
 def finding(workload: str = "fit/base/sim") -> Finding:
-    return pairs.finding(
+    return result_pairs.finding(
         *("", workload),
         metric="host_calls",
         phase="step",
@@ -63,7 +63,7 @@ SHOWN = {
     "REPORT_AS_SITE": commands.REPORT_AS_SITE,
     "regress: nothing given": commands.regress(),
     "regress": commands.regress(
-        versions=["0.16.4", "0.16.5"],
+        releases={"deepspeed": ["0.16.4", "0.16.5"]},
         baseline="0.15.0",
         stack="old pins",
         scenario="fit",
@@ -71,7 +71,7 @@ SHOWN = {
         device="sim",
         fresh=True,
     ),
-    "regress: another package": commands.regress(package="liger", versions=["1.0", "1.1"], scenario="fit"),
+    "regress: another package": commands.regress(releases={"liger": ["1.0", "1.1"]}, scenario="fit"),
     "measure_again": commands.measure_again(NEW, OLD, finding()),
     "measure_again: the baseline": commands.measure_again(OLD, OLD, finding()),
     "measure_again: named": commands.measure_again(NAMED[1], NAMED[0], finding()),
@@ -121,9 +121,9 @@ def test_a_bisection_takes_the_pins_of_the_named_stack() -> None:
 
 
 def test_a_package_without_an_option_is_given_by_with() -> None:
-    _, context = parsed(commands.regress(package="liger", versions=["1.0", "1.1"]))
+    _, context = parsed(commands.regress(releases={"liger": ["1.0", "1.1"]}))
     assert context.params["others"] == ("liger=1.0,1.1",)
-    _, context = parsed(commands.regress(package="deepspeed", versions=["0.16.4"], others={"trl": ""}))
+    _, context = parsed(commands.regress(releases={"deepspeed": ["0.16.4"], "trl": [""]}))
     assert context.params["others"] == ("trl",)
 
 
@@ -145,7 +145,7 @@ def test_what_a_stack_has_besides_the_usual_packages_stays_in_every_command() ->
         commands.measure_again(NEW, OLD, finding()),
         commands.bisect("deepspeed", OLD, NEW, finding(), "outcome"),
         commands.remedies(NEW, finding()),
-        commands.regress(versions=["0.16.4"], others={"liger": "1.0"}),
+        commands.regress(releases={"deepspeed": ["0.16.4"], "liger": ["1.0"]}),
     ):
         _, context = parsed(line)
         assert context.params["others"] == ("liger=1.0",)

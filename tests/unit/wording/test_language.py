@@ -9,7 +9,7 @@ from string import Formatter
 
 import pytest
 
-from dsregress.compare.exact import change_text
+from dsregress.compare.exact_differences import change_text
 from dsregress.compare.metrics import DEVICE_RETAINED
 from dsregress.messages import COMMA, SENTENCE, joined, message, plural_message
 from dsregress.model import Failed

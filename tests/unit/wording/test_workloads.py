@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsregress.wording import workloads
+from dsregress.wording import workload_words
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from dsregress.wording import workloads
 def test_a_line_that_would_take_every_gpu_and_runs_as_one_rank_leaves_ranks_open(
     line: str, ranks: int, are_open: bool
 ) -> None:
-    assert workloads.leaves_ranks_open(line, ranks) is are_open
+    assert workload_words.leaves_ranks_open(line, ranks) is are_open

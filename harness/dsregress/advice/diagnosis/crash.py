@@ -128,15 +128,19 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
         return next((frame for frame in behind if frame.is_installed), None)
 
 
-def read(text: str) -> Crash | None:
+def read_crash(text: str) -> Crash | None:
     """Return the crash that a log reports; None if it has no error. If several ranks report one, choose an error that does
     not merely echo another process's."""
     text = _ESCAPES.sub("", text)
     versions = _versions(text)
     found = [one for lines in _by_rank(text.splitlines()) for one in _errors(lines)]
-    memory = out_of_memory.read(text)
+    memory = out_of_memory.read_memory_message(text)
     if memory is not None:
-        exhausted = [one for one in found if "OutOfMemory" in one.error or out_of_memory.read(one.message) is not None]
+        exhausted = [
+            one
+            for one in found
+            if "OutOfMemory" in one.error or out_of_memory.read_memory_message(one.message) is not None
+        ]
         chosen = max(exhausted, key=lambda one: len(one.frames), default=None)
         if chosen is None:  # a message without an error's class, in some log
             return Crash(error="", message="", memory=memory, frames=(), versions=versions)

@@ -8,7 +8,7 @@ import msgspec
 
 from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advice.diagnosis.failures import KnownFailure, MatchedProblem
-from dsregress.advice.diagnosis.sizes import ModelShape, SizeMatch
+from dsregress.advice.diagnosis.tensor_sizes import ModelShape, SizeMatch
 from dsregress.advice.gpus import Card, catalogue
 from dsregress.compare import ProblemKind
 

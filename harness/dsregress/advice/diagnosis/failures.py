@@ -22,10 +22,10 @@ from dsregress.compare import Comparison, ProblemKind, Thresholds, compare
 from dsregress.compare.metrics import OUTCOME
 from dsregress.compare.outcomes import fault_of, signature_of, stage_of, without_sizes
 from dsregress.compare.problems import unaffected
-from dsregress.compare.releases import in_version_order
+from dsregress.compare.release_ranges import in_version_order
 from dsregress.model import Failed, OutOfMemory, Passed, Result, Stack, TimedOut, read_signature
 from dsregress.store import newest
-from dsregress.wording.names import version
+from dsregress.wording.names import version_of
 
 #: A shorter message is shared by many faults.
 _TELLING = 36
@@ -70,7 +70,7 @@ def known_failures() -> tuple[KnownFailure, ...]:
     return msgspec.toml.decode(content, type=dict[str, tuple[KnownFailure, ...]])["failure"]
 
 
-def known(crash: Crash) -> tuple[KnownFailure, ...]:
+def matching_known_failures(crash: Crash) -> tuple[KnownFailure, ...]:
     """Return the known failures that match a crash. A version that the text mentions must be an affected one."""
     return tuple(
         one
@@ -163,7 +163,7 @@ def _matched(crash: Crash, source: str, comparison: Comparison, one: Assessment,
     mentioned = crash.versions.get(package, "")
 
     def with_version(ids: Sequence[str]) -> list[Stack]:
-        return [by_id[name] for name in ids if version(by_id[name], package) == mentioned]
+        return [by_id[name] for name in ids if version_of(by_id[name], package) == mentioned]
 
     having = with_version(problem.having)
     stack = having[-1] if having else by_id[problem.worst.stack]
@@ -187,9 +187,9 @@ def _between(mentioned: str, before: Stack | None, after: Stack | None, package:
     """Return False for a version that is not between the neighbors without a problem, else None: it may have the problem."""
     try:
         own = Version(mentioned)
-        if before is not None and own <= Version(version(before, package)):
+        if before is not None and own <= Version(version_of(before, package)):
             return False
-        return False if after is not None and own >= Version(version(after, package)) else None
+        return False if after is not None and own >= Version(version_of(after, package)) else None
     except InvalidVersion:
         return None
 

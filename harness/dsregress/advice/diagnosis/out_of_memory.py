@@ -81,7 +81,7 @@ class MemoryMessage(msgspec.Struct, frozen=True, kw_only=True):
         return max(0.0, self.own.nbytes - self.allocated.nbytes - self.unallocated.nbytes)
 
 
-def read(text: str) -> MemoryMessage | None:
+def read_memory_message(text: str) -> MemoryMessage | None:
     """Return the message in ``text``, of several the first that gives a size; None if memory did not run out."""
     requested = _REQUESTED.search(text)
     host = _HOST.search(text)

@@ -539,4 +539,4 @@ def holders(training: DeepSpeedTraining) -> Iterator[tuple[str, str, Any]]:
     """Yield (category, parameter or "", tensor) for all that the engine holds (see `dsregress.probe.holders.sites`)."""
     from dsregress.probe.frameworks import zero_holders
 
-    return zero_holders.of(training._engine)
+    return zero_holders.held_tensors(training._engine)

@@ -59,7 +59,7 @@ def start(
     shape: Mapping[str, Any],
     measured: Callable[[], AbstractContextManager[None]],
 ) -> TrainerTraining:
-    """Build the model and its Trainer, metered as init; see `dsregress.probe.framework.Framework.start`. Raise ValueError
+    """Build the model and its Trainer, metered as init; see `dsregress.probe.framework.JobAdapter.start`. Raise ValueError
     if one process represents several ranks."""
     import torch
     import transformers
@@ -290,4 +290,4 @@ def holders(training: TrainerTraining) -> Iterator[tuple[str, str, Any]]:
     """Yield the tensors that the engine holds as the raw adapter does."""
     from dsregress.probe.frameworks import zero_holders
 
-    return zero_holders.of(training._stepped.engine)
+    return zero_holders.held_tensors(training._stepped.engine)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dsregress.probe.choices import CHOICES
+from vgpu.replacing import Patches
 
 #: Values of a scenario's parameter ``integration``.
 INTEGRATIONS = CHOICES["integration"]
@@ -40,11 +41,9 @@ def _by_transformers(settings: Mapping[str, Any], hidden_size: int, world_size: 
     the model."""
     from transformers.integrations import deepspeed as integration
 
-    before = integration._hf_deepspeed_config_weak_ref  # its constructor makes itself the one that models obey
-    try:
+    with Patches("a configuration makes itself the one that models obey") as patches:
+        patches.replace(integration, "_hf_deepspeed_config_weak_ref", integration._hf_deepspeed_config_weak_ref)
         held = integration.HfTrainerDeepSpeedConfig(copy.deepcopy(dict(settings)))
-    finally:
-        integration._hf_deepspeed_config_weak_ref = before
     arguments = _training_arguments(world_size, work)
     held.trainer_config_process(arguments)
     model = types.SimpleNamespace(config=types.SimpleNamespace(hidden_size=hidden_size))

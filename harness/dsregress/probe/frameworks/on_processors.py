@@ -22,7 +22,7 @@ def joined_ranks(parameters: Mapping[str, Any], device: str) -> Iterator[None]:
 
     from vgpu.device.ordered_gloo import OrderedGloo
 
-    with Patches() as patches:
+    with Patches("collectives keep their order over gloo, and fp16 is computed") as patches:
         patches.replace(distributed_c10d, "ProcessGroupGloo", OrderedGloo)
         if parameters.get("dtype") == "fp16" and device == "cpu":
             patches.replace(type(get_accelerator()), "is_fp16_supported", lambda self: True)
@@ -37,7 +37,7 @@ def accelerated() -> Iterator[None]:
     from accelerate import state
     from accelerate.utils import DistributedType
 
-    with Patches() as patches:
+    with Patches("accelerate takes gloo's ranks for GPUs") as patches:
         patches.replace(state.PartialState, "_prepare_backend", lambda *_, **__: ("gloo", DistributedType.MULTI_CPU))
         patches.replace(transformers.training_args, "is_torch_bf16_gpu_available", lambda: True)
         yield

@@ -11,7 +11,7 @@ import torch
 from dsregress.probe.holders import categories
 
 
-def of(engine: Any) -> Iterator[tuple[str, str, Any]]:
+def held_tensors(engine: Any) -> Iterator[tuple[str, str, Any]]:
     """Yield (category, name of the parameter or "", tensor) of everything that the engine and its optimizers refer to."""
     models = set()  # storages of whole parameters: an optimizer's lists of them add nothing
     for name, parameter in engine.module.named_parameters():

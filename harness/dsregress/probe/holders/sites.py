@@ -24,6 +24,7 @@ from dsregress.probe.holders.replay import Birth, PhaseMarks, explain
 from vgpu.allocator.model import AllocatorSettings
 from vgpu.figures import PhaseReading
 from vgpu.meters.ledger import StorageLedger, StorageReference
+from vgpu.replacing import Patches
 
 
 class SiteObserver(Protocol):
@@ -187,11 +188,9 @@ class SiteRecorder:
             finally:
                 running.pop()
 
-        module_class.__call__ = __call__
-        try:
+        with Patches("tensors are told apart by the module that makes them") as patches:
+            patches.replace(module_class, "__call__", __call__)
             yield
-        finally:
-            module_class.__call__ = original
 
     # -- when the step is over ---------------------------------------------------------------------------------------
 

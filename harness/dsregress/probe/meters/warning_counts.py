@@ -11,6 +11,7 @@ from typing import Any
 
 from dsregress.probe.border.encoding import text
 from dsregress.probe.border.faults import stable
+from vgpu.replacing import Patches
 
 #: Most warnings that are counted separately.
 _MOST_SIGNATURES = 1_000
@@ -58,10 +59,8 @@ def count_warnings() -> Iterator[dict[str, int]]:
         _count(counts, f"{category.__name__}: {text(message)}")
         show(message, category, *rest, **more)
 
-    warnings.showwarning = showwarning
-    try:
-        yield counts
-    finally:
-        warnings.showwarning = show
+    with Patches("warnings are counted") as patches:
         for log in loggers:
-            log.removeHandler(handler)
+            patches.callback(log.removeHandler, handler)
+        patches.replace(warnings, "showwarning", showwarning)
+        yield counts

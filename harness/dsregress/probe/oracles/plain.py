@@ -19,6 +19,7 @@ from dsregress.probe.framework import Meter
 from dsregress.probe.oracles.ideal import ModelSizes, PlainMemory
 from dsregress.probe.workloads import objectives, workload
 from dsregress.probe.workloads.workload import Workload
+from vgpu.replacing import Patches
 
 #: transformers' models that consist of equal layers between an embedding and a head.
 _ALIKE = ("llama", "qwen2")
@@ -84,12 +85,9 @@ def whole(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -
 @contextmanager
 def original_linear() -> Iterator[None]:
     """Restore torch's linear function within the block: zero.Init replaces it for the rest of the process."""
-    replaced = torch.nn.functional.linear
-    torch.nn.functional.linear = torch._C._nn.linear
-    try:
+    with Patches("zero.Init leaves its own") as patches:
+        patches.replace(torch.nn.functional, "linear", torch._C._nn.linear)
         yield
-    finally:
-        torch.nn.functional.linear = replaced
 
 
 def _folds(shape: Mapping[str, Any]) -> bool:

@@ -32,7 +32,7 @@ from dsregress.probe.framework import Adapter
 from dsregress.probe.process import meeting
 from dsregress.probe.process.adapter_loading import ProgramAdapter, load_adapter
 from dsregress.probe.process.lazy_imports import import_all
-from dsregress.probe.process.rank import run
+from dsregress.probe.process.rank import measure_rank
 from dsregress.probe.process.rank_file import Unreadable, rank_file, read_record
 from dsregress.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound
 from vgpu.replacing import working_folder
@@ -147,7 +147,7 @@ def _measure(
     with (
         meeting.variables(request.rendezvous, folder) as where,
         Ranks(
-            lambda rank, channel: run(request, rank, folder, channel, shape),
+            lambda rank, channel: measure_rank(request, rank, folder, channel, shape),
             here,
             int(request.parameters["world_size"]) if request.rendezvous else len(here),
             folder,

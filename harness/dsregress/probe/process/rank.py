@@ -55,7 +55,7 @@ TRUTH_STEPS = WARMUP_STEPS + 2
 Announce = Callable[[str], None]
 
 
-def run(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: Mapping[str, Any]) -> None:
+def measure_rank(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: Mapping[str, Any]) -> None:
     """Measure, send ``{"at": "measured"}`` to the cell's process, then run a round for each ``{"do": "round"}``.
 
     Leaves ``rank-N.json``. Exceptions of the framework pass through.

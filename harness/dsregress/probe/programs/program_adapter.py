@@ -37,6 +37,10 @@ from dsregress.probe.process.heartbeat import Heartbeat
 from dsregress.probe.program import INFERENCE, ranks_of
 
 if TYPE_CHECKING:
+    from dsregress.probe.programs.watch.measured_inference import Inference
+    from dsregress.probe.programs.watch.measured_training import Measuring
+    from dsregress.probe.programs.watch.observed_rank import ObservedRank
+    from dsregress.probe.programs.watch.stepper_facts import NumericsOracle
     from vgpu.device.books import Books
     from vgpu.sim.following import Messages
 
@@ -151,7 +155,7 @@ def run_rank(
     channel: Channel,
     messages: Messages | None = None,
 ) -> None:
-    """Do all the work of one rank (see `dsregress.probe.process.rank.run`).
+    """Do all the work of one rank (see `dsregress.probe.process.rank.measure_rank`).
 
     Call ``measured`` once everything untimed is measured, then run the rounds that the host requests. ``messages`` are
     given only to a rank that is simulated for its messages alone. Exceptions of the program pass through; raise
@@ -159,32 +163,14 @@ def run_rank(
     """
     from dsregress.probe.meters.warning_counts import count_warnings
     from dsregress.probe.programs.launch import failure_causes, program_rank
-    from dsregress.probe.programs.truth import program_repeats
     from dsregress.probe.programs.watch.measured_inference import Inference
-    from dsregress.probe.programs.watch.measured_training import Measuring
-    from dsregress.probe.programs.world import peer_ranks, workplace
+    from dsregress.probe.programs.watch.observed_rank import ObservedRank
 
-    folder = Path.cwd()
-    truth = None
-    trains = not request.parameters.get(INFERENCE)
+    run_folder = Path.cwd()
     with contextlib.ExitStack() as stack:
-        if request.device == "cpu" and not request.explain and trains:
-            from dsregress.probe.programs.truth.program_truth import ProgramTruth
-
-            truth = ProgramTruth(
-                stack.enter_context(
-                    program_repeats.repeats_of_rank(
-                        folder, rank, _repeated(request), _places(request), lambda: heartbeat.stage(HARNESS)
-                    )
-                ),
-                rank,
-            )
+        truth = _truth(stack, request, rank, heartbeat)
         if messages is None:  # a rank that is simulated for its messages alone is a fork of one that has entered
-            workplace.enter_workplace(folder)
-            if request.device == "sim":
-                messages = stack.enter_context(
-                    peer_ranks.peer_messages(folder / peer_ranks.NAME, rank, _unmeasured(request))
-                )
+            messages = _entered(stack, request, rank)
         warnings = stack.enter_context(count_warnings())
         meter, books = stack.enter_context(_surroundings(request.parameters, request.device, messages))
         meter.working = heartbeat.operator_ran
@@ -195,27 +181,20 @@ def run_rank(
             measuring.record.notes += books.notes
             if observer is not None:
                 observer.measured(measuring.record.phases)
-                write_whole(
-                    folder / explanation_file(rank), encode(asdict(observer.explanation(rank, request.room_bytes)))
-                )
+                explanation = observer.explanation(rank, request.room_bytes)
+                write_whole(run_folder / explanation_file(rank), encode(asdict(explanation)))
             measured(measuring.record, measuring.detail)
 
-        common: dict[str, Any] = {
-            "rank": rank,
-            "meter": meter,
-            "simulated": request.device == "sim",
-            "announce": heartbeat.stage,
-            "measured": done,
-            "observer": observer,
-            "readings": books.readings,
-        }
-        measuring: Measuring | Inference
-        if trains:
-            measuring = Measuring(
-                **common, warmup_steps=int(request.parameters["warmup_steps"]), channel=channel, truth=truth
-            )
-        else:
-            measuring = Inference(**common)
+        observed = ObservedRank(
+            number=rank,
+            meter=meter,
+            is_simulated=request.device == "sim",
+            announce=heartbeat.stage,
+            measured=done,
+            observer=observer,
+            readings=books.readings,
+        )
+        measuring = _measuring(request, observed, channel, truth)
         try:
             program_rank.run_program(request.parameters, _folder(request), measuring)
         except Exception as error:
@@ -225,6 +204,40 @@ def run_rank(
         if isinstance(measuring, Inference):
             measuring.finish()
         channel.send({"at": "over"})
+
+
+def _truth(stack: contextlib.ExitStack, request: CellRequest, rank: int, heartbeat: Heartbeat) -> NumericsOracle | None:
+    """Return the oracle of a program that trains on real ranks, which repeats it in the run's folder."""
+    if request.device != "cpu" or request.explain or request.parameters.get(INFERENCE):
+        return None
+    from dsregress.probe.programs.truth.program_repeats import repeats_of_rank
+    from dsregress.probe.programs.truth.program_truth import ProgramTruth
+
+    repeats = repeats_of_rank(Path.cwd(), rank, _repeated(request), _places(request), lambda: heartbeat.stage(HARNESS))
+    return ProgramTruth(stack.enter_context(repeats), rank)
+
+
+def _measuring(
+    request: CellRequest, observed: ObservedRank, channel: Channel, truth: NumericsOracle | None
+) -> Measuring | Inference:
+    from dsregress.probe.programs.watch.measured_inference import Inference
+    from dsregress.probe.programs.watch.measured_training import Measuring
+
+    if request.parameters.get(INFERENCE):
+        return Inference(observed)
+    warmup_steps = int(request.parameters["warmup_steps"])
+    return Measuring(observed, warmup_steps=warmup_steps, channel=channel, truth=truth)
+
+
+def _entered(stack: contextlib.ExitStack, request: CellRequest, rank: int) -> Messages | None:
+    """Enter the program's workplace in the run's folder. Return what carries the messages of a simulated rank."""
+    from dsregress.probe.programs.world import peer_ranks, workplace
+
+    folder = Path.cwd()
+    workplace.enter_workplace(folder)
+    if request.device != "sim":
+        return None
+    return stack.enter_context(peer_ranks.peer_messages(folder / peer_ranks.NAME, rank, _unmeasured(request)))
 
 
 def _unmeasured(request: CellRequest) -> Callable[[int, Messages], None]:
@@ -289,7 +302,7 @@ def holders(called: Any) -> Iterator[tuple[str, str, Any]]:
     from dsregress.probe.frameworks import zero_holders
     from dsregress.probe.programs.watch import stepper_facts
 
-    return zero_holders.of(called) if stepper_facts.is_engine(called) else iter(())
+    return zero_holders.held_tensors(called) if stepper_facts.is_engine(called) else iter(())
 
 
 _SELF = sys.modules[__name__]

@@ -3,7 +3,7 @@ the memory that each card has for tensors."""
 
 from __future__ import annotations
 
-from dsregress.advice.fit import FitAnswer, FitLine
+from dsregress.advice.card_fit import FitAnswer, FitLine
 from dsregress.report import svg
 from dsregress.wording.names import stack_names
 from dsregress.wording.quantities import plural
@@ -32,22 +32,22 @@ def as_svg(answer: FitAnswer) -> str:
     title = f"{answer.question.scenario}: peak per GPU"
     axis = answer.question.sweep.parameter if answer.question.sweep else "ranks"
     parts = [
-        svg.text(_AREA.left, 24, title),
+        svg.svg_text(_AREA.left, 24, title),
         *_AREA.rows((quarter / 4, f"{top * quarter / 4 / _GIB:,.0f} GiB") for quarter in range(5)),
         *_AREA.below((across(value), f"{value:,}") for value in along),
-        svg.text(_AREA.across(0.5), _AREA.bottom + 38, axis, anchor="middle"),
+        svg.svg_text(_AREA.across(0.5), _AREA.bottom + 38, axis, anchor="middle"),
     ]
     for limit, name in limits:
         y = _AREA.up(limit / top)
-        parts.append(svg.line((_AREA.left, y), (_AREA.right, y), "mark"))
-        parts.append(svg.text(_AREA.right + 8, y + 4, f"{name}: {limit / _GIB:,.2f} GiB for tensors"))
+        parts.append(svg.svg_line((_AREA.left, y), (_AREA.right, y), "mark"))
+        parts.append(svg.svg_text(_AREA.right + 8, y + 4, f"{name}: {limit / _GIB:,.2f} GiB for tensors"))
     for number, (name, members) in enumerate(_curves(answer, lines).items()):
         style = svg.CLASSES[number % len(svg.CLASSES)]
         points = [place(line) for line in sorted(members, key=_at)]
         parts.append(svg.polyline(points, f"line {style}"))
         parts.append(svg.path([[point] for point in points], f"dots {style}"))
-        parts.append(svg.key(_AREA.right + 8, _AREA.bottom + 4 - 16 * number, style, name))
-    return svg.picture(_WIDTH, _HEIGHT, parts, title=title) + "\n"
+        parts.append(svg.svg_key(_AREA.right + 8, _AREA.bottom + 4 - 16 * number, style, name))
+    return svg.picture(_WIDTH, _HEIGHT, parts, svg.Caption(title=title)) + "\n"
 
 
 def _curves(answer: FitAnswer, lines: list[FitLine]) -> dict[str, list[FitLine]]:

@@ -17,11 +17,11 @@ from xml.etree import ElementTree
 import msgspec
 
 from dsregress.compare import Group
-from dsregress.compare.summary import ResultSummary
+from dsregress.compare.result_summary import ResultSummary
 from dsregress.model import Failed, MachineFault, OutOfMemory, Passed, Skipped, TimedOut
-from dsregress.report.comparison.summary import summary_markdown
+from dsregress.report.comparison.job_summary import summary_markdown
 from dsregress.report.context import ReportContext
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.report.rows import is_worse
 from dsregress.wording.names import outcome_text
 

@@ -17,17 +17,17 @@ import msgspec
 
 from dsregress.compare import StepTime
 from dsregress.compare.comparison import NotJudged
-from dsregress.compare.groups import severity
+from dsregress.compare.finding_groups import severity
 from dsregress.compare.outcomes import signature_text, stage_of
-from dsregress.compare.readings import Exact, collectives_by_kind
-from dsregress.compare.summary import ResultSummary
+from dsregress.compare.result_summary import ResultSummary
+from dsregress.compare.worst_readings import Exact, collectives_by_kind
 from dsregress.errors import ResultsError
 from dsregress.model import Finding, OutOfMemory, Skipped
 from dsregress.report.context import ReportContext
 from dsregress.report.finding_fields import finding_fields
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.report.problem_lines import ProblemLine
-from dsregress.report.view import report_view
+from dsregress.report.report_view import report_view
 from dsregress.system.files import write_requested
 
 SCHEMA = 2
@@ -55,14 +55,14 @@ def comparison_json_chunks(context: ReportContext) -> Iterator[bytes]:
     }
     yield _encode(head)[:-1] + b',\n"cells": [\n'
     worst: dict[Exact, dict[str, Any]] = {}
-    yield from _listed(_cell(cell, worst) for cell in context.comparison.cells)
+    yield from _listed(_cell_json(cell, worst) for cell in context.comparison.cells)
     yield b'],\n"findings": [\n'
     headlines = {group.headline.key for group in context.comparison.groups}
     worst_first = sorted(context.comparison.findings, key=severity)
-    yield from _listed({**_finding(found), "headline": found.key in headlines} for found in worst_first)
+    yield from _listed({**_finding_json(found), "headline": found.key in headlines} for found in worst_first)
     tail = {
         "small_differences": context.comparison.small_differences,
-        "problems": [_problem(line) for line in lines],
+        "problems": [_problem_json(line) for line in lines],
         "step_times": _times(context.comparison.step_times),
         "control": _times(context.comparison.control),
         "not_compared": msgspec.to_builtins(context.comparison.not_compared),
@@ -95,7 +95,7 @@ def _listed(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
     yield b"\n"
 
 
-def _cell(cell: ResultSummary, known: dict[Exact, dict[str, Any]]) -> dict[str, Any]:
+def _cell_json(cell: ResultSummary, known: dict[Exact, dict[str, Any]]) -> dict[str, Any]:
     """Return a cell as JSON. ``known`` caches what follows from exact values alone, which cells share."""
     result = cell.result
     shared = known.get(cell.exact)
@@ -135,7 +135,7 @@ def _collectives(cell: ResultSummary) -> dict[str, dict[str, dict[str, int]]]:
     }
 
 
-def _finding(found: Finding) -> dict[str, Any]:
+def _finding_json(found: Finding) -> dict[str, Any]:
     return {
         "cell": found.cell,
         **finding_fields(found),
@@ -146,7 +146,7 @@ def _finding(found: Finding) -> dict[str, Any]:
     }
 
 
-def _problem(line: ProblemLine) -> dict[str, Any]:
+def _problem_json(line: ProblemLine) -> dict[str, Any]:
     return {
         "kind": line.kind.name.lower(),
         "releases": line.releases,

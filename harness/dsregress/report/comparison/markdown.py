@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from dsregress.report.context import ReportContext
 from dsregress.report.first_screen import FirstScreen
-from dsregress.report.plain import markdown, markdown_table, plain
+from dsregress.report.plain_text import markdown, markdown_table, plain
 from dsregress.report.problem_lines import ProblemLine
+from dsregress.report.report_view import report_view
 from dsregress.report.rows import Row
 from dsregress.report.tables import Table
-from dsregress.report.view import report_view
 from dsregress.wording.quantities import plural
 
 #: Problems in the answer, and lines of evidence of each.
@@ -24,12 +24,12 @@ def comparison_markdown(context: ReportContext) -> str:
     lines = first_screen_markdown(report.screen)
     lines += ["<details><summary>Details</summary>", "", f"{markdown(report.measured)}."]
     for table in report.compatibility:
-        lines += [*_table(table), "", *(f"- {markdown(line)}" for line in report.patterns)]
+        lines += [*_table_lines(table), "", *(f"- {markdown(line)}" for line in report.patterns)]
     for section in report.sections:
         lines += _findings(section.title, section.rows, section.more)
     lines += _section("Could not be compared", [f"- {markdown(line)}" for line in report.not_compared])
     lines += _section("Control: the baseline against itself", [f"- {markdown(line)}" for line in report.control])
-    lines += [line for table in report.tables for line in _table(table)]
+    lines += [line for table in report.tables for line in _table_lines(table)]
     notes = [*([report.below] if report.below else []), *report.notes]
     lines += _section("Notes", [f"- {markdown(line)}" for line in notes])
     lines += ["", "</details>"]
@@ -43,7 +43,7 @@ def first_screen_markdown(screen: FirstScreen, most: int = MOST_PROBLEMS) -> lis
     lines = [f"### {markdown(screen.headline)}", "", markdown(screen.basis), ""]
     if screen.overview.rows:
         first, *others = ((one.label, *one.texts) for one in screen.overview.headings)
-        lines += _rows(first, (*others, *((str(row.label), *row.words) for row in screen.overview.rows)))
+        lines += _table_rows(first, (*others, *((str(row.label), *row.words) for row in screen.overview.rows)))
         if screen.overview.more:
             lines += ["", f"and {plural(screen.overview.more, 'more workload')}"]
         lines += [""]
@@ -52,12 +52,12 @@ def first_screen_markdown(screen: FirstScreen, most: int = MOST_PROBLEMS) -> lis
         shown = section.problems[:left]
         left -= len(shown)
         if shown:
-            lines += [f"**{section.title}**", "", *(text for line in shown for text in _problem(line)), ""]
+            lines += [f"**{section.title}**", "", *(text for line in shown for text in _problem_items(line)), ""]
     count = len(screen.problems)
     return [*lines, *([f"and {plural(count - most, 'more problem')}", ""] if count > most else [])]
 
 
-def _problem(line: ProblemLine) -> list[str]:
+def _problem_items(line: ProblemLine) -> list[str]:
     evidence = [f"since {line.since}", f"until {line.until}", *line.evidence[:_MOST_EVIDENCE]]
     return [
         f"{line.number}. **{markdown(line.releases)}**: {markdown(line.sentences)}",
@@ -77,11 +77,11 @@ def _findings(title: str, rows: Sequence[Row], more: int) -> list[str]:
     return _section(title, lines)
 
 
-def _table(table: Table) -> list[str]:
-    return ["", f"**{markdown(table.title)}**", "", *_rows(table.columns, table.rows)]
+def _table_lines(table: Table) -> list[str]:
+    return ["", f"**{markdown(table.title)}**", "", *_table_rows(table.columns, table.rows)]
 
 
-def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _table_rows(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return a table. Columns between the first and the last hold numbers, or single words."""
     return markdown_table(columns, rows, numbers=range(1, len(columns) - 1))
 

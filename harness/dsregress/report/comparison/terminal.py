@@ -18,11 +18,11 @@ from dsregress.compare import ProblemKind
 from dsregress.messages import COMMA, SENTENCE, Message, joined, message, plural_message
 from dsregress.report.context import ReportContext
 from dsregress.report.first_screen import GRAVE, SERIOUS, WORDS, FirstScreen
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.report.problem_lines import ProblemLine
+from dsregress.report.report_view import View, report_view
 from dsregress.report.rows import Row
 from dsregress.report.tables import Table
-from dsregress.report.view import View, report_view
 from dsregress.wording.language import ENGLISH, Say, saying
 
 #: Lines of the first screen: those of the smallest terminal.
@@ -72,7 +72,7 @@ def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
     column = min(_MOST_RELEASES, max(map(cell_len, releases), default=0))
     room = MOST_LINES - len(lines) - rows - len(_wrapped(say(_see_more(len(releases))), width)) - 1  # empty above
     for most in (_MOST_BLOCK, _CUT_BLOCK):
-        blocks = {line.number: list(_problem(line, column, width, most, say)) for line in screen.problems}
+        blocks = {line.number: list(_problem_block(line, column, width, most, say)) for line in screen.problems}
         shown = _shown(screen, blocks, room)
         if _size(screen, blocks) <= room:
             break
@@ -116,7 +116,7 @@ def _size(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]]) -> int:
     return len(screen.sections) + sum(map(len, blocks.values()))
 
 
-def _problem(line: ProblemLine, column: int, width: int, most: int, say: Say) -> Iterator[Text]:
+def _problem_block(line: ProblemLine, column: int, width: int, most: int, say: Say) -> Iterator[Text]:
     """Yield the lines of a problem, at most ``most``: ``2 0.16.0 to 0.16.7  backward holds ...``."""
     number = f"{line.number:>2} "
     names = _cut_lines(say(line.words.releases), "", column, _CUT_BLOCK) or [""]
@@ -264,7 +264,7 @@ def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
 
 def render(report: View) -> Group:
     """Return the details as one renderable. Measured text is never parsed as markup."""
-    parts: list[RenderableType] = [Text(), _line(report.measured)]
+    parts: list[RenderableType] = [Text(), _plain_line(report.measured)]
     for kind in report.screen.sections:
         parts += _section(kind.title, [_problem_in_full(line) for line in kind.problems])
     for table in report.compatibility:
@@ -277,7 +277,7 @@ def render(report: View) -> Group:
         parts += _section(table.title, [_grid(table)])
     parts += _section("Notes", _bullets([*([report.below] if report.below else []), *report.notes]))
     if report.reproduce:
-        parts += _section("To reproduce problem 1", [Padding(_line(report.reproduce), (0, 0, 0, 2))])
+        parts += _section("To reproduce problem 1", [Padding(_plain_line(report.reproduce), (0, 0, 0, 2))])
     return Group(*parts)
 
 
@@ -292,7 +292,7 @@ def _problem_in_full(line: ProblemLine) -> RenderableType:
 
 
 def _section(title: str, body: Sequence[RenderableType]) -> list[RenderableType]:
-    return [Text(), _line(title, "bold underline"), *body] if body else []
+    return [Text(), _plain_line(title, "bold underline"), *body] if body else []
 
 
 def _rows(rows: Sequence[Row], more: int) -> list[RenderableType]:
@@ -311,7 +311,7 @@ def _rows(rows: Sequence[Row], more: int) -> list[RenderableType]:
         if len(row.related) > 4:
             text.append(f"\n  and {len(row.related) - 4} more that moved with it", "dim")
         grid.add_row(Text(plain(row.stack)), text)
-    return [grid, *([_line(f"and {more:,} more; --json FILE has all")] if more else [])]
+    return [grid, *([_plain_line(f"and {more:,} more; --json FILE has all")] if more else [])]
 
 
 def _grid(table: Table) -> Grid:
@@ -331,9 +331,9 @@ def _hanging(line: str, style: str) -> Grid:
     grid = Grid.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=1)
     grid.add_column(overflow="fold")
-    grid.add_row(Text("-"), _line(line, style))
+    grid.add_row(Text("-"), _plain_line(line, style))
     return grid
 
 
-def _line(text: str, style: str = "") -> Text:
+def _plain_line(text: str, style: str = "") -> Text:
     return Text(plain(text), style=style, overflow="fold")

@@ -13,7 +13,7 @@ from dsregress.model import split_workload
 from dsregress.report import urls
 from dsregress.report.context import ReportContext
 from dsregress.report.html.page import Page
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 from dsregress.wording.quantities import plural
 
 _COLOURS = {"red": "#c0362c", "yellow": "#8a6100", "brightgreen": "#1a7f37", "lightgrey": "#6a737d"}

@@ -56,7 +56,7 @@ def line_chart(
         parts.append(svg.path(runs, f"line {style}"))
         if len(labels) <= _MOST_DOTS:
             parts.append(svg.path([[point] for run in runs for point in run], f"dots {style}"))
-    return Markup(svg.picture(_WIDTH, _HEIGHT, parts, title=title, kind="chart", styled=False))
+    return Markup(svg.picture(_WIDTH, _HEIGHT, parts, svg.Caption(title=title), kind="chart", styled=False))
 
 
 @functools.lru_cache(maxsize=2048)

@@ -9,14 +9,14 @@ import msgspec
 
 from dsregress.compare import Group, StepTime
 from dsregress.compare.metrics import BY_NAME, DEVICE_PEAK, DEVICE_RETAINED, STEP_TIME
-from dsregress.compare.readings import worst_rank
+from dsregress.compare.worst_readings import worst_rank
 from dsregress.model import Finding
 from dsregress.probe.border.wire import PHASES, REGULAR_PHASES
 from dsregress.report import urls
 from dsregress.report.context import ReportContext
-from dsregress.report.html.configuration import configuration
 from dsregress.report.html.history import History, history
 from dsregress.report.html.holders import ExplanationOf, Holders, holders_of
+from dsregress.report.html.job_words import job_words
 from dsregress.report.html.next_steps import next_steps
 from dsregress.report.html.page import Page
 from dsregress.report.html.workload_facts import WorkloadFacts
@@ -111,7 +111,7 @@ def finding_page(
     measured = [s for s in context.comparison.names if s in with_it or _has_verdict(s, found, facts, times)]
     over_releases = history(found, having, measured, context.comparison.names, problem)
     holders = holders_of(context, row.groups, explained)
-    words, rest = configuration(facts.parameters, facts.device)
+    words, rest = job_words(facts.parameters, facts.device)
     workloads = list(dict.fromkeys(group.headline.workload for group in row.groups))
     return FindingPage(
         title=f"{row.stack}: {found.message}",
@@ -125,8 +125,8 @@ def finding_page(
         history=over_releases,
         metric=BY_NAME[found.metric].title,
         phase=found.phase,
-        figures=tuple(_figure(context, group.headline) for group in _in_order(context, row.groups)[:_MOST]),
-        memory=_memory(context, found),
+        figures=tuple(_figure(context, group.headline) for group in _in_version_order(context, row.groups)[:_MOST]),
+        memory=_memory_marks(context, found),
         holders=holders,
         configuration=words,
         parameters=tuple(rest),
@@ -134,15 +134,15 @@ def finding_page(
         more_workloads=max(0, len(workloads) - _MOST),
         evidence=tuple(line for line in row.evidence if holders is None or line not in holders.lines),
         related=row.related[:_MOST],
-        detail=_detail(context, found),
-        versions=tuple(_versions(context, found)),
+        detail=_log_end(context, found),
+        versions=tuple(_changed_versions(context, found)),
         defaults=tuple(_defaults(found, beside)[:_MOST]),
         reproduce=row.reproduce,
         next_steps=tuple(next_steps(context, row.groups, over_releases, facts.parameters)),
     )
 
 
-def _in_order(context: ReportContext, groups: Sequence[Group]) -> list[Group]:
+def _in_version_order(context: ReportContext, groups: Sequence[Group]) -> list[Group]:
     order = {stack: at for at, stack in enumerate(context.comparison.names)}
     return sorted(groups, key=lambda group: order[group.headline.stack])
 
@@ -176,7 +176,7 @@ def _text(value: Any, unit: str) -> str:
     return text if len(text) <= 300 else f"{text[:300]} ..."
 
 
-def _memory(context: ReportContext, found: Finding) -> MemoryMarks | None:
+def _memory_marks(context: ReportContext, found: Finding) -> MemoryMarks | None:
     """Return the memory of both stacks; None if the finding is not about memory, or nothing was recorded."""
     if BY_NAME[found.metric].fails != "memory":
         return None
@@ -207,7 +207,7 @@ def _defaults(found: Finding, beside: Sequence[Row]) -> list[str]:
     ]
 
 
-def _versions(context: ReportContext, found: Finding) -> list[tuple[str, str, str]]:
+def _changed_versions(context: ReportContext, found: Finding) -> list[tuple[str, str, str]]:
     by_id = context.stacks
     base, own = by_id.get(context.comparison.baseline), by_id[found.stack]
     if base is None:
@@ -219,7 +219,7 @@ def _versions(context: ReportContext, found: Finding) -> list[tuple[str, str, st
     ]
 
 
-def _detail(context: ReportContext, found: Finding) -> str:
+def _log_end(context: ReportContext, found: Finding) -> str:
     if found.kind != "failed":
         return ""
     cell = context.comparison.cells.of(found.stack, found.workload)

@@ -12,9 +12,9 @@ from dsregress.compare.metrics import BY_NAME, METRICS
 from dsregress.config.thresholds import Thresholds
 from dsregress.report import urls
 from dsregress.report.html.page import Conclusions, FindingLine, Page, PageFrame
-from dsregress.report.html.upgrade import UpgradeForm
+from dsregress.report.html.upgrade_form import UpgradeForm
 from dsregress.report.html.workload_facts import MatrixCell, WorkloadSummary
-from dsregress.report.plain import plain
+from dsregress.report.plain_text import plain
 
 #: Cells on one page of the matrix, which keep it below 100 kB; the first page has other content as well.
 _MOST_CELLS, _MOST_CELLS_FIRST = 240, 70

@@ -10,10 +10,10 @@ from dsregress.model import Stack
 from dsregress.report import urls
 from dsregress.report.context import ReportContext
 from dsregress.report.first_screen import FirstScreen
+from dsregress.report.report_view import View
 from dsregress.report.rows import Row
 from dsregress.report.tables import Table
-from dsregress.report.view import View
-from dsregress.wording.names import version
+from dsregress.wording.names import version_of
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ def _column(context: ReportContext, stack: Stack) -> ReleaseColumn:
         name=context.name_of(stack.id),
         page=urls.release_page(stack.id),
         baseline=stack.id == context.comparison.baseline,
-        axes={axis: version(stack, axis) for axis in context.axes},
+        axes={axis: version_of(stack, axis) for axis in context.axes},
         versions={"python": stack.python, **stack.versions},
     )
 

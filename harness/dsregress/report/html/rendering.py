@@ -14,12 +14,12 @@ import msgspec
 from markupsafe import Markup, escape
 
 from dsregress.probe.border.wire import Stretch
-from dsregress.report import svg, timeline
+from dsregress.report import memory_timeline, svg
 from dsregress.report.html import charts
 from dsregress.report.html.page import Page, PageFrame
 from dsregress.report.html.workload_facts import reading
 from dsregress.report.kinds import SIGNS
-from dsregress.report.plain import plain, plain_lines
+from dsregress.report.plain_text import plain, plain_lines
 from dsregress.wording import addresses, commands
 
 _HERE = Path(__file__).parent
@@ -31,14 +31,14 @@ class Renderer:
     """The templates, with the variables and filters that all of them share."""
 
     def __init__(self, frame: PageFrame) -> None:
-        self._frame_digest = digest(msgspec.msgpack.encode(frame), sources_digest().encode())
+        self._frame_digest = page_digest(msgspec.msgpack.encode(frame), sources_digest().encode())
         self._environment = environment()
         self._environment.globals["frame"] = frame
 
     def digest(self, page: Page) -> str:
         """Return a digest of a page, its template, the frame and the sources, which is equal if the page would be rendered
         the same."""
-        return digest(self._frame_digest.encode(), page.template.encode(), msgspec.msgpack.encode(page))
+        return page_digest(self._frame_digest.encode(), page.template.encode(), msgspec.msgpack.encode(page))
 
     def render(self, path: str, page: Page) -> str:
         """Return a page as HTML. ``path`` is its address in the site."""
@@ -97,11 +97,11 @@ def environment() -> jinja2.Environment:
 @functools.cache
 def sources_digest() -> str:
     """Return a digest of templates and code. If they change, every page is rendered again."""
-    files = sorted([*_HERE.glob("*.py"), *TEMPLATES.glob("*"), Path(timeline.__file__), Path(svg.__file__)])
-    return digest(*(file.read_bytes() for file in files if file.is_file()))
+    files = sorted([*_HERE.glob("*.py"), *TEMPLATES.glob("*"), Path(memory_timeline.__file__), Path(svg.__file__)])
+    return page_digest(*(file.read_bytes() for file in files if file.is_file()))
 
 
-def digest(*parts: bytes) -> str:
+def page_digest(*parts: bytes) -> str:
     """Return 24 hex digits of SHA-256 over the parts and their lengths."""
     whole = hashlib.sha256()
     for part in parts:
@@ -140,4 +140,4 @@ def _timeline(lines: Mapping[str, Sequence[Stretch]], workload: str) -> Markup:
         plain(name): [Stretch(plain(stretch.phase), stretch.points) for stretch in stretches]
         for name, stretches in lines.items()
     }
-    return Markup(timeline.as_svg(named, plain(workload), styled=False))
+    return Markup(memory_timeline.as_svg(named, plain(workload), styled=False))

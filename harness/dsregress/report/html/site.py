@@ -19,7 +19,7 @@ from dsregress.model import Result
 from dsregress.report import urls
 from dsregress.report.comparison.json import comparison_json_chunks
 from dsregress.report.context import ReportContext
-from dsregress.report.html import badges, overview, releases, upgrade
+from dsregress.report.html import badges, overview, release_pages, upgrade_form
 from dsregress.report.html.finding import finding_page
 from dsregress.report.html.holders import ExplanationOf, nothing_explained
 from dsregress.report.html.overview import WorkloadRow
@@ -27,11 +27,11 @@ from dsregress.report.html.page import Conclusions, FindingLine, PageFrame
 from dsregress.report.html.problem import ProblemPage, problem_page
 from dsregress.report.html.rendering import Renderer
 from dsregress.report.html.site_files import SiteFiles
-from dsregress.report.html.workload import WITHOUT_FINDING, soundness_by_pin, trend_page, workload_page
 from dsregress.report.html.workload_facts import MatrixCell, WorkloadSummary, matrix_cell, workload_facts
+from dsregress.report.html.workload_pages import WITHOUT_FINDING, soundness_by_pin, trend_page, workload_page
 from dsregress.report.problem_facts import problem_facts
+from dsregress.report.report_view import report_view
 from dsregress.report.rows import Row, all_rows, section_of
-from dsregress.report.view import report_view
 
 _T = TypeVar("_T")
 
@@ -100,7 +100,7 @@ class _SiteBuilder:
         self._lines = report.screen.problems
         self._problems = {key: line for line in self._lines for key in line.keys}
         self._facts = problem_facts(context)
-        self._kinds = upgrade.kinds_of_training(context, detail_of)
+        self._kinds = upgrade_form.kinds_of_training(context, detail_of)
         by_key = {problem.worst.key: problem for problem in comparison.problems}
         self._numbered = {line.number: by_key[line.worst.key] for line in self._lines}
         self._problem_pages = {
@@ -177,11 +177,13 @@ class _SiteBuilder:
         paged = overview.matrix_rows(frame, summaries)
         lines = [FindingLine.of(row) for row in rows]
         for path, page in (
-            *overview.matrix_pages(paged, conclusions, lines, self._problem_pages, upgrade.form(context, self._kinds)),
+            *overview.matrix_pages(
+                paged, conclusions, lines, self._problem_pages, upgrade_form.upgrade_form(context, self._kinds)
+            ),
             *overview.findings_pages(conclusions, lines),
             *self._pages_of_problems(lines),
-            *releases.release_pages(context, frame, rows, summaries),
-            ("trend.html", releases.trends_page(context, summaries)),
+            *release_pages.release_pages(context, frame, rows, summaries),
+            ("trend.html", release_pages.trends_page(context, summaries)),
             ("compare.html", overview.compare_page(frame, context.thresholds)),
             ("method.html", overview.method_page(conclusions)),
         ):
@@ -206,7 +208,7 @@ class _SiteBuilder:
             yield self._problem_pages[line.number], problem_page(self._context, problem, line, facts, own)
 
     def _write_upgrade(self, files: SiteFiles) -> None:
-        data = upgrade.upgrade_data(self._context, self._kinds, self._lines, self._problem_pages)
+        data = upgrade_form.upgrade_data(self._context, self._kinds, self._lines, self._problem_pages)
         files.file(urls.UPGRADE_DATA, data)
 
     def _matrix_cells(self, workload: str) -> dict[str, MatrixCell]:

@@ -12,7 +12,7 @@ import msgspec
 
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.report.html.page import Page
-from dsregress.report.html.rendering import Renderer, digest
+from dsregress.report.html.rendering import Renderer, page_digest
 from dsregress.system.decoding import Damaged, decoded
 from dsregress.system.files import write_atomically
 
@@ -59,7 +59,7 @@ class SiteFiles:
     def file(self, path: str, content: bytes | Iterable[bytes]) -> None:
         """Write a file, unless it exists with this content."""
         chunks = [content] if isinstance(content, bytes) else list(content)
-        if not self._is_unchanged(path, digest(*chunks)):
+        if not self._is_unchanged(path, page_digest(*chunks)):
             self._write(path, chunks)
 
     def static(self) -> None:

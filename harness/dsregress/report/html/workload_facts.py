@@ -12,8 +12,8 @@ from dsregress.advice import gpus
 from dsregress.advice.gpus import Card
 from dsregress.compare import Group, Thresholds
 from dsregress.compare.metrics import DEVICE_EXCESS, DEVICE_PEAK, PHASE_METRICS, STEP_TIME, Metric
-from dsregress.compare.readings import Exact
-from dsregress.compare.summary import ResultSummary
+from dsregress.compare.result_summary import ResultSummary
+from dsregress.compare.worst_readings import Exact
 from dsregress.model import Failed, MachineFault, Passed, Skipped
 from dsregress.probe.border.wire import PHASES, REGULAR_PHASES
 from dsregress.report.context import ReportContext

@@ -15,7 +15,7 @@ pytest.importorskip("deepspeed")
 import torch.distributed as dist  # noqa: E402
 
 from dsregress.probe.programs.truth import plain_settings  # noqa: E402
-from dsregress.probe.programs.truth.plain_engine import HasNot, PlainEngine  # noqa: E402
+from dsregress.probe.programs.truth.plain_engine import EngineStart, GivenToInitialize, HasNot, PlainEngine  # noqa: E402
 from dsregress.probe.programs.truth.plain_settings import LossScale, NoTruth  # noqa: E402
 
 BATCHES = torch.randn(6, 4, 8, generator=torch.Generator().manual_seed(0))
@@ -38,8 +38,9 @@ def loss_of(net: Any, batch: Any) -> Any:
     return net(batch.to(next(net.parameters()).dtype)).float().pow(2).mean()
 
 
-def engine(config: dict[str, Any], net: Any = None, **more: Any) -> PlainEngine:
-    return PlainEngine(net or model(), {"train_micro_batch_size_per_gpu": 4, "optimizer": ADAMW, **config}, **more)
+def engine(config: dict[str, Any], net: Any = None, start: EngineStart | None = None, **given: Any) -> PlainEngine:
+    whole = {"train_micro_batch_size_per_gpu": 4, "optimizer": ADAMW, **config}
+    return PlainEngine(net or model(), whole, GivenToInitialize(**given), start or EngineStart())
 
 
 def test_it_trains_as_a_loop_does_that_clips_and_accumulates() -> None:
@@ -108,7 +109,7 @@ def test_an_fp16_step_that_overflows_is_skipped_and_the_scale_is_halved_when_pat
 
 
 def test_perturbed_weights_are_computed_with_and_not_kept() -> None:
-    plain = engine({}, perturbations=1, perturbed=torch.bfloat16)
+    plain = engine({}, start=EngineStart(perturbations=1, perturbed=torch.bfloat16))
     kept, computed = plain.training_precision.start, dict(plain.module.named_parameters())  # type: ignore[union-attr]
     off = max(float(((computed[name].detach() - values) / values).abs().max()) for name, values in kept.items())
     assert 0 < off <= torch.finfo(torch.bfloat16).eps

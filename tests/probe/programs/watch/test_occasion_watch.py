@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 
 from dsregress.probe.programs.watch.step_watch import StepWatch  # noqa: E402
 from tests.probe.programs.cells import passed, ran  # noqa: E402
+from vgpu.replacing import MissingTarget  # noqa: E402
 
 SAVING = """
 import torch
@@ -149,3 +150,17 @@ def test_a_trainer_under_zero_3_has_each_phase_in_sim_and_on_ranks(folder: Path)
         whole = sum(count for count, _ in rank.phases["generate"].collectives.values())
         assert whole > sum(count for count, _ in rank.phases["forward"].collectives.values())
         assert rank.phases["save"].collectives["all_gather"]
+
+
+def test_a_call_that_a_release_renamed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Trainer:
+        """A release that calls it otherwise."""
+
+    Trainer.__module__ = "transformers.trainer"
+    renamed = types.ModuleType("transformers.trainer")
+    renamed.Trainer = Trainer  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "transformers.trainer", renamed)
+    with pytest.raises(MissingTarget) as raised, StepWatch(Occasions()):
+        pass
+    assert "transformers.trainer" in str(raised.value)
+    assert "has no 'evaluate', which the harness replaces" in str(raised.value)

@@ -24,7 +24,7 @@ torch==2.10.0
 
 
 def read(text: str) -> Crash:
-    found = crashes.read(text)
+    found = crashes.read_crash(text)
     assert found is not None
     return found
 
@@ -102,4 +102,4 @@ def test_a_message_that_was_wrapped_by_hand_is_joined() -> None:
 
 @pytest.mark.parametrize("text", ["", "hello", "try:\n    f()\nexcept ValueError:\n    pass\n"])
 def test_a_text_without_a_crash(text: str) -> None:
-    assert crashes.read(text) is None
+    assert crashes.read_crash(text) is None

@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 def read(text: str) -> MemoryMessage:
-    found = out_of_memory.read(text)
+    found = out_of_memory.read_memory_message(text)
     assert found is not None
     return found
 
@@ -95,4 +95,4 @@ def test_the_host_s_memory() -> None:
 
 
 def test_other_text_is_none() -> None:
-    assert out_of_memory.read("KeyError: 'memory'") is None
+    assert out_of_memory.read_memory_message("KeyError: 'memory'") is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from dsregress.probe.border.wire import Explanation, Held, Moment, Refusal, Stretch
-from dsregress.report.answers import explain
+from dsregress.report.answers import explain_answer
 
 SITE = "deepspeed/runtime/zero/partition_parameters.py:1254 in gather"
 KEY = "backward.device_retained_bytes"
@@ -26,7 +26,7 @@ def told(gathered: int) -> Explanation:
 
 def test_a_cell_is_reported_by_category_module_and_place() -> None:
     assert (
-        explain.as_text("stack/scenario/base/cpu", told(4096), [KEY])
+        explain_answer.explanation_text("stack/scenario/base/cpu", told(4096), [KEY])
         == """\
 stack/scenario/base/cpu
 
@@ -60,7 +60,7 @@ def test_a_request_that_the_card_refuses_is_reported_as_torch_tells_it() -> None
         site="trl/trainer/dpo_trainer.py:1 in log_softmax",
     )
     assert (
-        explain.refusal_text(refusal)
+        explain_answer.refusal_text(refusal)
         == """\
 on its card: out of memory in forward. Tried to allocate 5.00 GiB; of 30.0 GiB for tensors 1.00 GiB are free, \
 23.0 GiB allocated, 6.00 GiB reserved but unallocated.
@@ -71,7 +71,7 @@ on its card: out of memory in forward. Tried to allocate 5.00 GiB; of 30.0 GiB f
 
 def test_a_difference_tells_only_what_is_held_more_or_less() -> None:
     assert (
-        explain.difference_as_text("a", told(4096), "b", told(1024), [KEY])
+        explain_answer.difference_as_text("a", told(4096), "b", told(1024), [KEY])
         == """\
 a
 against b
@@ -86,15 +86,15 @@ backward, at its end (device_retained_bytes): 6,144 B instead of 3,072 B (+3,072
 
 
 def test_equal_cells_are_said_to_be_equal() -> None:
-    assert "every place holds the same" in explain.difference_as_text("a", told(8), "b", told(8), [KEY])
+    assert "every place holds the same" in explain_answer.difference_as_text("a", told(8), "b", told(8), [KEY])
 
 
 def test_a_memory_that_is_never_used_is_left_out() -> None:
-    assert explain.keys(told(8)) == [KEY]
+    assert explain_answer.keys(told(8)) == [KEY]
 
 
 def test_json_has_every_row_and_the_difference() -> None:
-    content = json.loads(explain.as_json("a", told(4096), [KEY], "b", told(1024)))
+    content = json.loads(explain_answer.explanation_json("a", told(4096), [KEY], "b", told(1024)))
     moment = content["moments"][KEY]
     assert content["schema"] == 2
     assert moment["bytes"] == 6144

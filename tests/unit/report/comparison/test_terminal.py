@@ -15,7 +15,7 @@ from dsregress.probe.border.wire import Numerics, RunRecord, SavedTensors
 from dsregress.report.comparison import terminal
 from dsregress.report.context import report_context
 from dsregress.report.first_screen import FirstScreen, Overview, OverviewHeading, OverviewRow
-from dsregress.report.view import report_view
+from dsregress.report.report_view import report_view
 from tests.builders.comparisons import comparison
 from tests.builders.synthetic import noisy_record, record, result
 from tests.golden_files import Golden

@@ -6,7 +6,7 @@ import json
 
 from dsregress.report.context import report_context
 from dsregress.report.html.badges import endpoint, standings
-from dsregress.report.html.workload import WITHOUT_FINDING, soundness_by_pin
+from dsregress.report.html.workload_pages import WITHOUT_FINDING, soundness_by_pin
 from tests.builders.comparisons import comparison
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from dsregress.compare import Comparison, Thresholds, compare
 from dsregress.report.context import report_context
 from dsregress.report.html.site import build_site
-from dsregress.report.view import report_view
+from dsregress.report.report_view import report_view
 from tests.builders import comparisons
 from tests.builders.synthetic import noisy_record, result
 

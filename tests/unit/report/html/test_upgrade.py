@@ -12,9 +12,9 @@ from dsregress.compare.comparison import DetailOf
 from dsregress.model import Result
 from dsregress.probe.border.wire import Detail
 from dsregress.report.context import report_context
-from dsregress.report.html import upgrade
+from dsregress.report.html import upgrade_form
 from dsregress.report.html.site import no_detail
-from dsregress.report.view import report_view
+from dsregress.report.report_view import report_view
 from tests.builders import comparisons
 from tests.builders.synthetic import result
 
@@ -22,9 +22,9 @@ from tests.builders.synthetic import result
 def data(comparison: Comparison) -> dict[str, Any]:
     context = report_context(comparison)
     lines = report_view(context).screen.problems
-    kinds = upgrade.kinds_of_training(context, no_detail)
+    kinds = upgrade_form.kinds_of_training(context, no_detail)
     pages = {line.number: f"problem/{line.number}.html" for line in lines}
-    script = upgrade.upgrade_data(context, kinds, lines, pages)
+    script = upgrade_form.upgrade_data(context, kinds, lines, pages)
     content: dict[str, Any] = json.loads(script.removeprefix(b"dsregressUpgrade(").removesuffix(b")\n"))
     return content
 
@@ -51,9 +51,9 @@ def trained(version: str, **parameters: Any) -> Result:
     return msgspec.structs.replace(one, cell=msgspec.structs.replace(one.cell, parameters=parameters))
 
 
-def asked(results: list[Result], detail_of: DetailOf = no_detail) -> upgrade.UpgradeForm:
+def asked(results: list[Result], detail_of: DetailOf = no_detail) -> upgrade_form.UpgradeForm:
     context = report_context(compare(results, results[0].cell.stack.id, Thresholds(), no_detail))
-    return upgrade.form(context, upgrade.kinds_of_training(context, detail_of))
+    return upgrade_form.upgrade_form(context, upgrade_form.kinds_of_training(context, detail_of))
 
 
 def test_the_form_asks_for_what_workloads_differ_in() -> None:
@@ -65,15 +65,15 @@ def test_the_form_asks_for_what_workloads_differ_in() -> None:
     results = [trained(version, **kind) for kind in kinds for version in ("0.15.0", "0.16.0")]
     form = asked(results)
     assert form.factors == (
-        upgrade.FormField("ZeRO stage", ("1", "3")),
-        upgrade.FormField("Offload", ("no", "optimizer")),
-        upgrade.FormField("LoRA", ("no", "yes")),
+        upgrade_form.FormField("ZeRO stage", ("1", "3")),
+        upgrade_form.FormField("Offload", ("no", "optimizer")),
+        upgrade_form.FormField("LoRA", ("no", "yes")),
     )
 
 
 def test_of_one_release_alone_nothing_is_asked() -> None:
     alone = result()
-    assert asked([alone]) == upgrade.UpgradeForm()
+    assert asked([alone]) == upgrade_form.UpgradeForm()
 
 
 def test_of_programs_the_form_asks_for_what_their_engines_were_configured_with() -> None:
@@ -90,6 +90,6 @@ def test_of_programs_the_form_asks_for_what_their_engines_were_configured_with()
     details = {**kinds, "d": Detail(configuration=several)}
     form = asked(results, lambda one: details[one.cell.parameters["stage"]])
     assert form.factors == (
-        upgrade.FormField("ZeRO stage", ("2", "3")),
-        upgrade.FormField("Offload", ("no", "optimizer")),
+        upgrade_form.FormField("ZeRO stage", ("2", "3")),
+        upgrade_form.FormField("Offload", ("no", "optimizer")),
     )

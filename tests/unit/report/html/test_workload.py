@@ -9,7 +9,7 @@ from dsregress.compare import Thresholds, compare
 from dsregress.report import urls
 from dsregress.report.context import report_context
 from dsregress.report.html.site import build_site
-from dsregress.report.view import report_view
+from dsregress.report.report_view import report_view
 from tests.builders.synthetic import MIB, noisy_record, result
 
 

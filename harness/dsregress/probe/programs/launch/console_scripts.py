@@ -91,12 +91,12 @@ def handing_over(others: StartedProcesses) -> Iterator[None]:
 
     before, others.seen_by = others.seen_by, process
     try:
-        with Patches() as patches:
+        with Patches("a command hands its launch line over") as patches:
             patches.everywhere(launch.launch_command, accelerate_launch, "launch_command")
             patches.everywhere(torchrun.run, torch_run, "run")
             for name in ("execv", "execve", "execvp", "execvpe"):
-                patches.set(os, name, execute)
-            patches.set(os, "system", lambda line: subprocess.call(line, shell=True))
+                patches.replace(os, name, execute)
+            patches.replace(os, "system", lambda line: subprocess.call(line, shell=True))
             yield
     finally:
         others.seen_by = before

@@ -19,7 +19,7 @@ from typing import Any
 
 from dsregress.probe.launch_line import INSTALLED, LaunchLine, LaunchLineError, parse
 from dsregress.probe.programs.launch import console_scripts
-from vgpu.replacing import Patches, variables
+from vgpu.replacing import MissingTarget, Patches, variables
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ def accelerate_start(arguments: Any) -> Start:
 
         return take_over
 
-    with Patches() as patches:
+    with Patches("a launcher says how it starts a rank") as patches:
         for name, environment_of, has_rank in (
             ("deepspeed_launcher", utils.prepare_deepspeed_cmd_env, True),
             ("multi_gpu_launcher", utils.prepare_multi_gpu_env, True),
@@ -163,9 +163,9 @@ def _trl(line: LaunchLine, local_rank: int) -> Start:
         )
     cli = importlib.import_module("trl.cli")
     handed_over: list[Any] = []
-    with Patches() as patches:
+    with Patches("TRL says what it launches") as patches:
         _replace(patches, cli, "launch_command", handed_over.append)
-        patches.set(sys, "argv", ["trl", line.program, *line.arguments])
+        patches.replace(sys, "argv", ["trl", line.program, *line.arguments])
         patches.enter_context(_exits_explained("trl"))
         cli.main()
     if not handed_over:
@@ -214,11 +214,10 @@ def _handed_to_torchrun(words: list[str]) -> tuple[list[str], Mapping[str, str]]
         )
 
     cli = importlib.import_module("llamafactory.cli")
-    with Patches() as patches:
-        patches.set(subprocess, "run", take_over)
-        patches.set(sys, "argv", words)
-        if hasattr(cli, "run_exp"):
-            patches.set(cli, "run_exp", trains_alone)
+    with Patches("LLaMA-Factory says what it launches") as patches:
+        patches.replace(subprocess, "run", take_over)
+        patches.replace(sys, "argv", words)
+        patches.replace(cli, "run_exp", trains_alone, absent="a release with a launcher imports it elsewhere")
         patches.enter_context(_exits_explained("llamafactory-cli"))
         try:
             cli.main()
@@ -241,9 +240,10 @@ _STARTS: dict[str, Callable[[LaunchLine, int], Start]] = {
 
 
 def _replace(patches: Patches, module: Any, name: str, value: Any) -> None:
-    if not hasattr(module, name):
-        raise LaunchLineError(f"{module.__name__} of this release starts its programs in another way")
-    patches.set(module, name, value)
+    try:
+        patches.replace(module, name, value)
+    except MissingTarget:
+        raise LaunchLineError(f"{module.__name__} of this release starts its programs in another way") from None
 
 
 @contextlib.contextmanager

@@ -76,13 +76,13 @@ def watch_processes() -> Iterator[StartedProcesses]:
             started.names.append(" ".join(os.path.basename(word) for word in words[:4]))
         run(process, args, *rest, **kwargs)
 
-    with Patches() as patches:
-        patches.set(processes.BaseProcess, "start", start_process)
-        patches.set(subprocess.Popen, "__init__", popen)
-        patches.set(builtins, "input", _asks)
+    with Patches("a rank runs the process that it is") as patches:
+        patches.replace(processes.BaseProcess, "start", start_process)
+        patches.replace(subprocess.Popen, "__init__", popen)
+        patches.replace(builtins, "input", _asks)
         patches.everywhere(_SPAWNING.start_processes, _start_processes, "start_processes")
         patches.everywhere(_SPAWNING.spawn, _spawn, "spawn")
-        patches.set(_LAUNCHING.elastic_launch, "__call__", _elastic_launch)
+        patches.replace(_LAUNCHING.elastic_launch, "__call__", _elastic_launch)
         yield started
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from dsregress.probe.programs.world.resource_errors import NotHere, is_absence
-from vgpu.replacing import everywhere
+from vgpu.replacing import Patches
 
 
 class AbsentMetric:
@@ -70,7 +70,8 @@ def _absent_corpora() -> Iterator[None]:
         except LookupError:
             return AbsentCorpus(resource_name)
 
-    with everywhere(original, find, "find"):
+    with Patches("corpora without a download") as patches:
+        patches.everywhere(original, find, "find")
         yield
 
 
@@ -91,5 +92,6 @@ def _absent_evaluations() -> Iterator[None]:
                 raise
             return AbsentMetric(f"{path}/{config_name}" if config_name else path)
 
-    with everywhere(original, load, "load"):
+    with Patches("metrics without a download") as patches:
+        patches.everywhere(original, load, "load")
         yield

@@ -42,7 +42,7 @@ def local_weights(folder: str | os.PathLike[str], tiny: bool = False, contents: 
     """Load models within the block as the module describes. ``folder`` may be shared by ranks and runs: its entries are
     named by their content."""
     weights = LocalWeights(Skeletons(Path(folder), tiny=tiny, contents=contents))
-    with Patches() as patches:
+    with Patches("models without a download") as patches:
         patches.enter_context(offline.no_network())
         _answer_hub(patches, weights)
         _pass_errors_on(patches)
@@ -124,7 +124,7 @@ def _pass_errors_on(patches: Patches) -> None:
                 raise absence from None
             raise
 
-    patches.set(kind, "get_config_dict", classmethod(get_config_dict))
+    patches.replace(kind, "get_config_dict", classmethod(get_config_dict))
 
 
 def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
@@ -181,10 +181,8 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
     for original, made in ((download, hf_hub_download), (load, try_to_load_from_cache), (snapshot, snapshot_download)):
         patches.everywhere(original, made, original.__name__)
     for name, made_of in _descriptions(hf_api, weights, ours).items():
-        made = made_of(getattr(hf_api.HfApi, name, None))
-        patches.method(
-            hf_api.HfApi, name, made, **({"since": "huggingface_hub 2"} if name == "resolve_revision" else {})
-        )
+        if patches.has(hf_api.HfApi, name, since="huggingface_hub 2" if name == "resolve_revision" else ""):
+            patches.definition(hf_api.HfApi, name, made_of(getattr(hf_api.HfApi, name)))
 
 
 def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Any
 from dsregress.probe.programs.substitutes import known_datasets, more_columns, synthetic_rows
 from dsregress.probe.programs.world.process_pools import processor_count
 from dsregress.probe.programs.world.resource_errors import NotHere, is_absence
-from vgpu.replacing import Patches, attribute
+from vgpu.replacing import Patches
 
 #: Files of a streamed data set. Each file of a training split has as many rows as the whole split has if not streamed.
 _FILES = 64
@@ -85,7 +85,7 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
             missing(title, error)
             return _answer(schema_of(title), title, "train", None, False)
 
-    with Patches() as patches:
+    with Patches("data sets without a download") as patches:
         patches.enter_context(_capped_map(datasets))
         patches.everywhere(load, load_dataset, "load_dataset")
         patches.everywhere(from_disk, load_from_disk, "load_from_disk")
@@ -191,9 +191,9 @@ def _capped_map(datasets: Any) -> Iterator[None]:
 
         return with_fewer
 
-    with Patches() as patches:
+    with Patches("no more processes than processors") as patches:
         for name in ("map", "filter"):
-            patches.set(datasets.Dataset, name, capped(getattr(datasets.Dataset, name)))
+            patches.replace(datasets.Dataset, name, capped(getattr(datasets.Dataset, name)))
         yield
 
 
@@ -207,5 +207,6 @@ def _long_enough(datasets: Any, made: MadeUp) -> Iterator[None]:
             indices = [index % len(self) for index in indices]
         return original(self, indices, *args, **options)
 
-    with attribute(datasets.Dataset, "select", select):
+    with Patches("synthetic rows repeat") as patches:
+        patches.replace(datasets.Dataset, "select", select)
         yield

@@ -35,11 +35,10 @@ def made_up_encodings() -> Iterator[None]:
     except ImportError:  # the program raises it itself if it needs tiktoken
         yield
         return
-    with Patches() as patches:
+    with Patches("encodings without a download") as patches:
         for name in ("load_tiktoken_bpe", "data_gym_to_mergeable_bpe_ranks"):
-            original = getattr(load, name, None)
-            if original is not None:
-                patches.everywhere(original, _or_made_up(original), name)
+            original = getattr(load, name)
+            patches.everywhere(original, _or_made_up(original), name)
         yield
 
 

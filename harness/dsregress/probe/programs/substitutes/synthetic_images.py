@@ -38,7 +38,7 @@ _PACKAGE = "torchvision"
 @contextlib.contextmanager
 def made_up_images(wanted: bool) -> Iterator[None]:
     """Synthesize missing images within the block, as the module describes. Import nothing for it."""
-    with Patches() as patches:
+    with Patches("images and pretrained weights without a download") as patches:
         patches.enter_context(_when_imported(_PACKAGE, lambda: _answer(patches, wanted)))
         patches.enter_context(_when_imported("timm.models._builder", lambda: _keep_first_weights_of_timm(patches)))
         yield
@@ -99,13 +99,13 @@ def _answer(patches: Patches, wanted: bool) -> None:
             continue
         methods = vars(kind)
         if "__init__" in methods and kind is not datasets.VisionDataset:
-            patches.set(kind, "__init__", _begun(methods["__init__"], datasets, wanted))
+            patches.replace(kind, "__init__", _begun(methods["__init__"], datasets, wanted))
         if "__getitem__" in methods and "__len__" in methods:
-            patches.set(kind, "__getitem__", _read(methods["__getitem__"]))
-            patches.set(kind, "__len__", _counted(methods["__len__"]))
+            patches.replace(kind, "__getitem__", _read(methods["__getitem__"]))
+            patches.replace(kind, "__len__", _counted(methods["__len__"]))
     enum = getattr(models, "WeightsEnum", None)
     if enum is not None:
-        patches.set(enum, "get_state_dict", _first_weights(enum.get_state_dict, models))
+        patches.replace(enum, "get_state_dict", _first_weights(enum.get_state_dict, models))
 
 
 # -- data sets ---------------------------------------------------------------------------------------------------------
@@ -264,4 +264,4 @@ def _keep_first_weights_of_timm(patches: Patches) -> None:
                 raise
             return  # raised by what fetches them, before the model is touched
 
-    patches.set(builder, "load_pretrained", load_pretrained)
+    patches.replace(builder, "load_pretrained", load_pretrained)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import json
 import os
 import traceback
@@ -79,20 +80,20 @@ def shrunk_models(substitute: Callable[[Any], Any], seen: set[str]) -> Iterator[
 
         return wrapped
 
-    with Patches() as patches:
+    with Patches("models are shrunk") as patches:
 
         def wrap(owner: Any, name: str, wrapper: Any) -> None:
-            held = vars(owner).get(name)
+            held = inspect.getattr_static(owner, name, None)
             if isinstance(held, classmethod):
-                patches.set(owner, name, classmethod(wrapper(held.__func__)))
-            elif held is not None:
-                patches.set(owner, name, wrapper(held))
+                patches.replace(owner, name, classmethod(wrapper(held.__func__)))
+            else:
+                patches.replace(owner, name, wrapper(held))
 
         wrap(configuration, "from_dict", small_result)
         wrap(configuration, "get_config_dict", small_inputs)
-        for owner in (model, auto):
-            for name in ("from_pretrained", "from_config", "_from_config"):
-                wrap(owner, name, small_inputs)
+        for owner, name in ((model, "_from_config"), (auto, "from_config")):
+            wrap(owner, name, small_inputs)
+            wrap(owner, "from_pretrained", small_inputs)
         wrap(model, "__init__", small_inputs)
         yield
 

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from vgpu.replacing import everywhere
+from vgpu.replacing import Patches
 
 
 @contextlib.contextmanager
@@ -49,7 +49,8 @@ def unread_weights() -> Iterator[None]:
         def get_slice(self, name: str) -> _Slice:
             return _Slice(self._file.get_slice(name))
 
-    with everywhere(original, UnreadFile, "safe_open"):
+    with Patches("loaded contents are not read") as patches:
+        patches.everywhere(original, UnreadFile, "safe_open")
         yield
 
 

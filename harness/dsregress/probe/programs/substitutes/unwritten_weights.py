@@ -28,7 +28,7 @@ _DTYPES = {
 def unwritten_weights() -> Iterator[None]:
     """Make ``torch.save`` and ``safetensors.torch.save_file`` leave out unknown contents within the block, in threads in
     which a simulation runs."""
-    with Patches() as patches:
+    with Patches("unknown contents are not saved") as patches:
         _leave_out_of_torchs(patches)
         _leave_out_of_safetensors(patches)
         yield
@@ -37,16 +37,16 @@ def unwritten_weights() -> Iterator[None]:
 def _leave_out_of_torchs(patches: Patches) -> None:
     import torch
 
-    original = getattr(torch.serialization, "_save", None)
-    if original is None or not hasattr(torch._C.PyTorchFileWriter, "write_record_metadata"):
-        return  # before torch 2.6 they are written
+    if not patches.has(torch._C.PyTorchFileWriter, "write_record_metadata", since="torch 2.6"):
+        return  # they are written
+    original: Any = torch.serialization._save
 
     @functools.wraps(original)
     def _save(obj: Any, zip_file: Any, *args: Any, **options: Any) -> Any:
         mode = running_simulation()
         return original(obj, zip_file if mode is None else _SparseArchive(zip_file, mode), *args, **options)
 
-    patches.set(torch.serialization, "_save", _save)
+    patches.replace(torch.serialization, "_save", _save)
 
 
 class _SparseArchive:
@@ -89,8 +89,8 @@ def _leave_out_of_safetensors(patches: Patches) -> None:
                 Path(filename), entries, lambda entry: None if entry.name in unknown else _bytes(tensors[entry.name])
             )
 
-        with Patches() as within:
-            within.set(files, "serialize_file", write)
+        with Patches("unknown contents are not saved") as within:
+            within.replace(files, "serialize_file", write)
             # Releases that have it copy everything first.
             within.replace(files, "_tobytes", lambda *_: b"", until="safetensors 0.7")
             original(tensors, filename, metadata)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,33 @@ class HasNot(AttributeError):
         super().__init__(f"the program calls engine.{name}, which plain PyTorch does not have")
 
 
+@dataclass(frozen=True, kw_only=True)
+class GivenToInitialize:
+    """Arguments of ``deepspeed.initialize`` besides the model and the configuration."""
+
+    optimizer: Any = None
+    parameters: Any = None
+    scheduler: Any = None
+    training_data: Any = None
+    collate_fn: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineStart:
+    """Weights that training begins with, by name; those of the model are used for the others. They are perturbed by a
+    rounding of the dtype ``perturbed`` if ``perturbations``, the seed, is a number."""
+
+    weights: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    perturbations: int | None = None
+    perturbed: torch.dtype | None = None
+
+
+_NOTHING_GIVEN, _AS_BUILT = GivenToInitialize(), EngineStart()
+
+
 class PlainEngine(torch.nn.Module):
-    """An engine whose weights begin as the model's own, or as ``start``'s, by name. Raises NoTruth if plain PyTorch
-    cannot do what the configuration promises."""
+    """An engine whose weights begin as ``start`` says. Raises NoTruth if plain PyTorch cannot do what the configuration
+    promises."""
 
     #: The attributes of DeepSpeed's own class; all others are the model's.
     names_of_deepspeed: frozenset[str] = frozenset()
@@ -45,15 +70,8 @@ class PlainEngine(torch.nn.Module):
         self,
         model: torch.nn.Module,
         config: Any,
-        *,
-        optimizer: Any = None,
-        parameters: Any = None,
-        scheduler: Any = None,
-        training_data: Any = None,
-        collate_fn: Any = None,
-        perturbations: int | None = None,
-        perturbed: torch.dtype | None = None,
-        start: Mapping[str, torch.Tensor] | None = None,
+        given: GivenToInitialize = _NOTHING_GIVEN,
+        start: EngineStart = _AS_BUILT,
     ) -> None:
         super().__init__()
         self.number = 0  #: in the order in which the program makes its engines
@@ -68,19 +86,19 @@ class PlainEngine(torch.nn.Module):
         self._norm: float | None = None
         self._boundary: bool | None = None
         self._scale = LossScale(settings.fp16) if settings.dtype == torch.float16 else None
-        self.training_dataloader = self._loader(training_data, collate_fn)
+        self.training_dataloader = self._loader(given.training_data, given.collate_fn)
         if settings.dtype != torch.float32:
             model.to(settings.dtype)
         self.computes_in = settings.dtype
         with torch.no_grad():
             for name, values in model.named_parameters():
-                if start is not None and name in start:
-                    values.copy_(start[name])
+                if name in start.weights:
+                    values.copy_(start.weights[name])
                 dist.broadcast(values.data, 0)
-        self.optimizer = self._optimizer(optimizer, parameters)
+        self.optimizer = self._optimizer(given.optimizer, given.parameters)
         self.basic_optimizer = self.optimizer
-        self.lr_scheduler = None if self.optimizer is None else self._scheduler(scheduler)
-        self.training_precision = self._mixed(perturbations, perturbed)
+        self.lr_scheduler = None if self.optimizer is None else self._scheduler(given.scheduler)
+        self.training_precision = self._mixed(start.perturbations, start.perturbed)
 
     # -- construction ------------------------------------------------------------------------------------------------
 

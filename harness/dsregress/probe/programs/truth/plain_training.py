@@ -266,9 +266,9 @@ class _Beginning(_Repeated):
                 self._starts[number] = deepspeed_engine.whole_parameters(engine.module)
             return forward(engine, *args, **kwargs)
 
-        with Patches() as patches:
-            patches.set(DeepSpeedEngine, "__init__", constructed)
-            patches.set(DeepSpeedEngine, "forward", called)
+        with Patches("the weights that training begins with") as patches:
+            patches.replace(DeepSpeedEngine, "__init__", constructed)
+            patches.replace(DeepSpeedEngine, "forward", called)
             yield
 
     def left(self) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from dsregress.probe.programs.truth.plain_engine import PlainEngine
+from dsregress.probe.programs.truth.plain_engine import EngineStart, GivenToInitialize, PlainEngine
 from dsregress.probe.programs.truth.plain_settings import NoTruth
 from vgpu.replacing import Patches
 
@@ -31,7 +31,7 @@ class Whole(contextlib.AbstractContextManager[None]):
 def without_deepspeed(
     perturbations: int | None = None, perturbed: torch.dtype | None = None, starts: Starts | None = None
 ) -> Iterator[None]:
-    """Replace DeepSpeed within the block. For the arguments see `PlainEngine`. The program gets NoTruth for what plain
+    """Replace DeepSpeed within the block. For the arguments see `EngineStart`. The program gets NoTruth for what plain
     PyTorch cannot do."""
     import deepspeed
     from deepspeed.runtime.zero import partition_parameters
@@ -63,22 +63,22 @@ def without_deepspeed(
         engine = PlainEngine(
             model,
             next((found for found in given if found is not None), None),
-            optimizer=optimizer,
-            parameters=model_parameters,
-            scheduler=lr_scheduler,
-            training_data=training_data,
-            collate_fn=collate_fn,
-            perturbations=perturbations,
-            perturbed=perturbed,
-            start=(starts or {}).get(len(made)),
+            GivenToInitialize(
+                optimizer=optimizer,
+                parameters=model_parameters,
+                scheduler=lr_scheduler,
+                training_data=training_data,
+                collate_fn=collate_fn,
+            ),
+            EngineStart(weights=(starts or {}).get(len(made), {}), perturbations=perturbations, perturbed=perturbed),
         )
         engine.number = len(made)
         made.append(engine)
         return engine, engine.optimizer, engine.training_dataloader, engine.lr_scheduler
 
-    with Patches() as patches:
+    with Patches("training in plain PyTorch") as patches:
         engine = importlib.import_module("deepspeed.runtime.engine").DeepSpeedEngine
-        patches.set(
+        patches.add(
             PlainEngine, "names_of_deepspeed", frozenset(name for name in dir(engine) if not name.startswith("__"))
         )
         patches.everywhere(deepspeed.initialize, initialize, "initialize")
@@ -111,5 +111,5 @@ def _hide_zero(patches: Patches) -> None:
         plugin.zero_stage = 0
         plugin.zero3_init_flag = False
 
-    patches.set(integration.HfDeepSpeedConfig, "set_stage_and_offload", set_stage_and_offload)
-    patches.set(dataclasses.DeepSpeedPlugin, "__post_init__", post_init)
+    patches.replace(integration.HfDeepSpeedConfig, "set_stage_and_offload", set_stage_and_offload)
+    patches.replace(dataclasses.DeepSpeedPlugin, "__post_init__", post_init)

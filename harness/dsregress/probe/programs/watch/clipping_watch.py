@@ -24,7 +24,7 @@ Clipped = Callable[[Sequence[Any], Any], None]
 class ClippingWatch:
     def __init__(self, clipped: Clipped) -> None:
         self._clipped = clipped
-        self._patches = Patches()
+        self._patches = Patches("norms are recorded when gradients are clipped")
         self._watches_fsdp = False
 
     def __enter__(self) -> ClippingWatch:
@@ -39,11 +39,12 @@ class ClippingWatch:
     def look(self) -> None:
         """Watch FSDP's method if it has been imported, which takes a second, and is not watched yet."""
         module: Any = sys.modules.get(_FSDP)
-        fsdp = getattr(module, "FullyShardedDataParallel", None)
-        if fsdp is None or self._watches_fsdp:
+        fsdp: Any = getattr(module, "FullyShardedDataParallel", None)
+        if module is None or self._watches_fsdp:
             return
         self._watches_fsdp = True
-        self._patches.set(fsdp, "clip_grad_norm_", self._method(fsdp.clip_grad_norm_))
+        self._patches.has(module, "FullyShardedDataParallel")
+        self._patches.replace(fsdp, "clip_grad_norm_", self._method(fsdp.clip_grad_norm_))
 
     def _function(self, original: Any) -> Any:
         @functools.wraps(original)

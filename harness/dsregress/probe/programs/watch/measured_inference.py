@@ -18,14 +18,12 @@ from typing import Any
 
 from dsregress.probe.border.encoding import free_value
 from dsregress.probe.border.wire import OCCASIONS, PHASES, Detail, RankRecord
-from dsregress.probe.framework import Meter
-from dsregress.probe.holders.sites import SiteObserver
 from dsregress.probe.programs.watch import stepper_facts
+from dsregress.probe.programs.watch.observed_rank import ObservedRank
 from dsregress.probe.programs.watch.phase_walk import watched_phase
 from dsregress.probe.programs.watch.saved_state import SavedState
 from dsregress.probe.programs.watch.step_watch import CallWatch, StepWatch
 from dsregress.probe.programs.world.program_errors import ProgramError
-from vgpu.device.readings import Readings
 from vgpu.figures import PhaseReading
 from vgpu.watching.metered_phases import MeteredPhases
 from vgpu.watching.walking import PhaseWalk
@@ -43,29 +41,19 @@ class Inference:
     steps: int = 0
     wanted_steps: int = 0
 
-    def __init__(
-        self,
-        *,
-        rank: int,
-        meter: Meter,
-        simulated: bool,
-        announce: Callable[[str], None],
-        measured: Callable[[], None],
-        observer: SiteObserver | None = None,
-        readings: Readings | None = None,
-    ) -> None:
-        self.is_simulated = simulated
-        self._announce, self._measured = announce, measured
-        self._observer = observer  #: of a cell that is explained
-        self._readings = readings  #: of a virtual GPU
-        self._metered = MeteredPhases(meter, clocked=simulated)
-        self._walk = PhaseWalk(meter, watched_phase(self._metered, observer), announce)
+    def __init__(self, rank: ObservedRank) -> None:
+        self.is_simulated = rank.is_simulated
+        self._announce, self._measured = rank.announce, rank.measured
+        self._observer = rank.observer
+        self._readings = rank.readings
+        self._metered = MeteredPhases(rank.meter, clocked=rank.is_simulated)
+        self._walk = PhaseWalk(rank.meter, watched_phase(self._metered, rank.observer), rank.announce)
         self._check: Callable[[], None] = lambda: None
         self._interrupted = ""
         self._called = False  #: a model
-        self._saved = SavedState(contents=not simulated)
+        self._saved = SavedState(contents=not rank.is_simulated)
         self.watch: StepWatch = CallWatch(self)
-        self.record = RankRecord(rank=rank)
+        self.record = RankRecord(rank=rank.number)
         self.detail = Detail()
 
     @property

@@ -28,17 +28,15 @@ from typing import Any
 from dsregress.probe.border.encoding import free_value
 from dsregress.probe.border.faults import HARNESS
 from dsregress.probe.border.wire import OCCASIONS, PHASES, REGULAR_PHASES, Detail, RankRecord
-from dsregress.probe.framework import Meter
-from dsregress.probe.holders.sites import SiteObserver
 from dsregress.probe.meters.host_work import FUNCTIONS_KEPT
 from dsregress.probe.meters.phases import HostStopwatch, ProfiledPhases, TimedPhases
 from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.rank_file import representable
 from dsregress.probe.programs.watch import step_watch, stepper_facts, trainer_settings
+from dsregress.probe.programs.watch.observed_rank import ObservedRank
 from dsregress.probe.programs.watch.phase_walk import watched_phase
 from dsregress.probe.programs.watch.saved_state import SavedState
 from dsregress.probe.programs.watch.trained_models import TrainedModels
-from vgpu.device.readings import Readings
 from vgpu.figures import PhaseReading
 from vgpu.watching.metered_phases import MeteredPhases
 from vgpu.watching.walking import PhaseWalk
@@ -58,31 +56,25 @@ class Measuring:
 
     def __init__(
         self,
+        rank: ObservedRank,
         *,
-        rank: int,
-        meter: Meter,
-        simulated: bool,
         warmup_steps: int,
-        announce: Callable[[str], None],
-        measured: Callable[[], None],
         channel: Channel,
-        observer: SiteObserver | None = None,
-        readings: Readings | None = None,
         truth: stepper_facts.NumericsOracle | None = None,
     ) -> None:
-        self._simulated, self._warmup_steps = simulated, warmup_steps
-        self._announce, self._measured, self._channel = announce, measured, channel
-        self._readings = readings  #: of a virtual GPU
+        self._simulated, self._warmup_steps = rank.is_simulated, warmup_steps
+        self._announce, self._measured, self._channel = rank.announce, rank.measured, channel
+        self._readings = rank.readings
         self._truth = truth  #: of real ranks
         self._models = TrainedModels()
-        self._saved = SavedState(contents=not simulated)
-        self._metered = MeteredPhases(meter, clocked=simulated, each=self._read)
+        self._saved = SavedState(contents=not rank.is_simulated)
+        self._metered = MeteredPhases(rank.meter, clocked=rank.is_simulated, each=self._read)
         self._profiled = ProfiledPhases()
         self._timed: TimedPhases | None = None
-        self._observer = observer  #: of a cell that is explained
+        self._observer = rank.observer
         #: An explained cell needs nothing else, and in a simulation the profiler would count the simulation's own work.
-        self._ends_metered = simulated or observer is not None
-        self._walk = PhaseWalk(meter, watched_phase(self._metered, observer), self._announce_untimed)
+        self._ends_metered = rank.is_simulated or rank.observer is not None
+        self._walk = PhaseWalk(rank.meter, watched_phase(self._metered, rank.observer), self._announce_untimed)
         self._interrupted: tuple[str, Any] | None = None  #: phase and engine before an occasion
         self._earlier: dict[str, PhaseReading] = {}  #: occasions of steps before this one
         self._engine: Any = None  #: whose call the current phase is, if known
@@ -91,7 +83,7 @@ class Measuring:
         self._rates: list[float] = []  #: of the current step
         self._check: Callable[[], None] = lambda: None
         self.watch = step_watch.StepWatch(self)
-        self.record = RankRecord(rank=rank)
+        self.record = RankRecord(rank=rank.number)
         self.detail = Detail()
 
     @property

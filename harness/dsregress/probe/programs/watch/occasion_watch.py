@@ -23,7 +23,8 @@ _ZERO_3 = ("deepspeed.runtime.zero.stage3", "DeepSpeedZeroOptimizer_Stage3")
 _TRAINER = ("transformers.trainer", "Trainer")
 _STATE_DICT = "torch.distributed.checkpoint.state_dict"
 
-#: Phase -> (module, class or "", functions). Calls that a release lacks or a program never imports are ignored.
+#: Phase -> (module, class or "", functions). A release that lacks one must be named in `_RELEASES`; what a program never
+#: imports is ignored.
 CALLS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     "load": (
         ("transformers.modeling_utils", "PreTrainedModel", ("from_pretrained",)),
@@ -55,6 +56,17 @@ CALLS: dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]] = {
     ),
 }
 
+#: (module, function) -> the releases that have the function.
+_RELEASES: dict[tuple[str, str], dict[str, str]] = {
+    **{
+        (module, name): {"since": "deepspeed 0.15.3"}  # by then: 0.15.1 does not have it
+        for module in (_ENGINE[0], _ZERO_3[0])
+        for name in ("offload_states", "reload_states")
+    },
+    ("torch.distributed.checkpoint.state_dict_saver", "async_save"): {"since": "torch 2.3"},
+    ("trl.models.utils", "unwrap_model_for_generation"): {"absent": "releases of TRL keep it elsewhere, or have none"},
+}
+
 #: Calls that receive what they save, and the name of that argument: all other saving ends in these.
 _SAVED = {
     ("safetensors.torch", "save_file"): "tensors",
@@ -76,7 +88,8 @@ class OccasionWatch:
     def __init__(self, occasion: Occasion, saves: Callable[[Any], None]) -> None:
         self._occasion = occasion
         self._saves = saves
-        self._patches = Patches()
+        self._patches = Patches("a phase while the call lasts")
+        self._gone: set[tuple[str, str, str]] = set()  #: calls that this release lacks
         self._waiting = [
             (phase, module, owner, name)
             for phase, calls in CALLS.items()
@@ -98,21 +111,38 @@ class OccasionWatch:
     def _watch(self, phase: str, module: str, owner: str, name: str) -> bool:
         """Patch the call if its module is loaded; return True if it was patched."""
         imported = sys.modules.get(module)
-        if imported is None or (owner and owner not in vars(imported)):
+        if imported is None or (module, owner, name) in self._gone:
             return False
-        place: Any = vars(imported)[owner] if owner else imported
-        original = vars(place).get(name)
+        place: Any = vars(imported).get(owner) if owner else imported
+        original = vars(place).get(name) if place is not None else None
         if original is None:
-            return False
+            if not self._is_inherited(imported, module, owner, name):
+                return False
+            original = inspect.getattr_static(place, name)
         if not owner:
             watched = self._watched(phase, self._seen(original, _SAVED.get((module, name))))
             for known_as in (name, *_ALIASES.get((module, name), ())):
                 self._patches.everywhere(original, watched, known_as)
         elif isinstance(original, classmethod):
-            self._patches.set(place, name, classmethod(self._watched(phase, original.__func__)))
+            self._patches.replace(place, name, classmethod(self._watched(phase, original.__func__)))
         else:
-            self._patches.set(place, name, self._watched(phase, original))
+            self._patches.replace(place, name, self._watched(phase, original))
         return True
+
+    def _is_inherited(self, imported: Any, module: str, owner: str, name: str) -> bool:
+        """Return True if the call's class inherits it; False if the module is still being imported, or the release lacks
+        the call. Raise MissingTarget if no release may."""
+        if getattr(getattr(imported, "__spec__", None), "_initializing", False):
+            return False
+        releases = _RELEASES.get((module, name), {})
+        here = not owner or self._patches.has(imported, owner, **releases)
+        place = getattr(imported, owner, None) if owner else imported
+        if owner and here and place.__module__.partition(".")[0] != module.partition(".")[0]:
+            releases = {"absent": "a replacement of the class has only what programs need"}
+        here = here and self._patches.has(place, name, **releases)
+        if not here:
+            self._gone.add((module, owner, name))
+        return here
 
     def _seen(self, original: Callable[..., Any], argument: str | None) -> Callable[..., Any]:
         """Return the function that also passes what is saved to ``saves``: its first argument, named ``argument``."""

@@ -56,11 +56,11 @@ def local_sockets_only() -> Iterator[None]:
         check_stream(end, address)
         return connect_ex(end, address)
 
-    with Patches() as patches:
+    with Patches("no connection to other machines") as patches:
         for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
-            patches.set(socket, name, checked(getattr(socket, name)))
-        patches.set(socket.socket, "connect", connected)
-        patches.set(socket.socket, "connect_ex", connected_ex)
+            patches.replace(socket, name, checked(getattr(socket, name)))
+        patches.replace(socket.socket, "connect", connected)
+        patches.replace(socket.socket, "connect_ex", connected_ex)
         yield
 
 

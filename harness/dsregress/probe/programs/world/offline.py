@@ -47,7 +47,11 @@ _SWITCHES: tuple[tuple[str, str, dict[str, str]], ...] = (
 @contextlib.contextmanager
 def no_network() -> Iterator[None]:
     """Keep the Hugging Face libraries offline, trackers off and uploads from happening within the block."""
-    with local_sockets.local_sockets_only(), variables(VARIABLES), Patches() as patches:
+    with (
+        local_sockets.local_sockets_only(),
+        variables(VARIABLES),
+        Patches("no network, no trackers, no uploads") as patches,
+    ):
         for module, name, releases in _SWITCHES:
             if module in sys.modules:
                 patches.replace(sys.modules[module], name, True, **releases)
@@ -62,9 +66,7 @@ def _no_reporting(patches: Patches) -> None:
         from transformers.integrations import integration_utils as integrations
     except ImportError:
         return
-    name = "get_reporting_integration_callbacks"
-    if hasattr(integrations, name):
-        patches.everywhere(getattr(integrations, name), lambda report_to: [], name)
+    patches.definition(integrations, "get_reporting_integration_callbacks", lambda report_to: [])
 
 
 def _quiet_hub(patches: Patches) -> None:
@@ -85,4 +87,4 @@ def _quiet_hub(patches: Patches) -> None:
         **dict.fromkeys(("upload_folder", "upload_file", "create_commit", "create_branch"), upload),
     }
     for name, method in made.items():
-        patches.method(hf_api.HfApi, name, method)
+        patches.definition(hf_api.HfApi, name, method)

@@ -38,8 +38,8 @@ def capped_pools() -> Iterator[None]:
 
         return __init__
 
-    with Patches() as patches:
+    with Patches("no more processes than processors") as patches:
         pool = multiprocessing.pool.Pool
-        patches.set(pool, "__init__", capped(pool.__init__))
-        patches.set(ProcessPoolExecutor, "__init__", capped_executor(ProcessPoolExecutor.__init__))
+        patches.replace(pool, "__init__", capped(pool.__init__))
+        patches.replace(ProcessPoolExecutor, "__init__", capped_executor(ProcessPoolExecutor.__init__))
         yield

@@ -1,0 +1,203 @@
+"""Recommend a release to pin: of those that were measured, the newest that nothing rules out. Pure.
+
+A release may be pinned for a workload if it ran, was judged (`Soundness.unknown`), has no finding of the kinds that fail a
+run (``--fail-on``) on any device mode, and, if it was simulated and a card is given, fits that card. A release without a
+verdict is never recommended.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from dsregress.advice.capacity import OVERHEAD_BYTES, FitVerdict
+from dsregress.advice.card_rooms import CardRooms, room
+from dsregress.advice.gpus import Card
+from dsregress.advice.soundness import Soundness
+from dsregress.compare import FAIL_ON, Comparison, ProblemKind, ResultSummary
+from dsregress.compare.exits import fails
+from dsregress.compare.finding_groups import kind_of
+from dsregress.compare.metrics import DEVICE_PEAK, RESERVED_PEAK, SMALLEST_CARD
+from dsregress.model import Cell, Finding, Stack, differing_parameters
+from dsregress.probe.scenario import BASE_VARIANT, Scenario
+
+_DEVICE_PEAKS = (DEVICE_PEAK.name, RESERVED_PEAK.name, SMALLEST_CARD.name)
+
+
+class RecommendQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """The workload to run, the card to fit, and what rules a release out."""
+
+    scenario: str
+    variant: str
+    card: Card | None = None
+    overhead_bytes: int = OVERHEAD_BYTES
+    fail_on: tuple[str, ...] = FAIL_ON  #: the kinds of findings that speak against a release
+
+
+class Workaround(msgspec.Struct, frozen=True, kw_only=True):
+    """A variant that runs right and fits, of a release that is ruled out."""
+
+    variant: str
+    devices: tuple[str, ...]
+    room: FitVerdict | None
+    findings: tuple[Finding, ...] = ()  #: what remains: more work or time
+
+
+class ReleaseAdvice(msgspec.Struct, frozen=True, kw_only=True):
+    """One stack, and what rules it out."""
+
+    stack: str  #: id
+    name: str
+    version: str  #: of the package
+    devices: tuple[str, ...]  #: modes in which it was measured and judged
+    findings: tuple[Finding, ...]  #: that matter, worst first
+    room: FitVerdict | None  #: None if nothing was simulated, or no card is given
+    unknown: str  #: why it has no verdict; empty if it has one
+    ways: tuple[Workaround, ...]  #: what to set if it must be this one
+
+    @property
+    def is_clean(self) -> bool:
+        """Return True if the release has a verdict and nothing rules it out."""
+        return not (self.findings or self.unknown or (self.room is not None and not self.room.fits))
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """The recommendation, and what is known of the other releases, newest first."""
+
+    question: RecommendQuery
+    package: str
+    baseline: str  #: its name
+    pick: ReleaseAdvice | None
+    newer: tuple[ReleaseAdvice, ...]  #: than the pick; all of them if there is none
+    older: tuple[ReleaseAdvice, ...]
+    missing: tuple[str, ...]  #: names of requested releases without a result
+
+
+def advise(
+    question: RecommendQuery,
+    scenario: Scenario,
+    comparison: Comparison,
+    package: str,
+    candidates: Sequence[str],
+    missing: Sequence[str] = (),
+) -> Advice:
+    """Recommend one of ``candidates``, ids of stacks. Raise ScenarioError if the question's variant is invalid."""
+    same = _Same(scenario, question.variant)
+    evidence = _Evidence(question, scenario, comparison, package)
+    wanted = set(candidates)
+    releases = [evidence.release(stack, same) for stack in reversed(comparison.stacks) if stack.id in wanted]
+    at = next((at for at, release in enumerate(releases) if release.is_clean), None)
+    return Advice(
+        question=question,
+        package=package,
+        baseline=comparison.names[comparison.baseline],
+        pick=None if at is None else releases[at],
+        newer=tuple(releases if at is None else releases[:at]),
+        older=() if at is None else tuple(releases[at + 1 :]),
+        missing=tuple(missing),
+    )
+
+
+class _Same:
+    """The cells of the workload: by their parameters, or by a variant that resolves to the same ones."""
+
+    def __init__(self, scenario: Scenario, variant: str) -> None:
+        self._wanted = {device: scenario.resolve(variant, device) for device in scenario.devices}
+        declared = (BASE_VARIANT, *scenario.variant_ids, *scenario.remedy_ids.values())
+        self._names = {
+            device: {variant, *(name for name in declared if scenario.resolve(name, device) == wanted)}
+            for device, wanted in self._wanted.items()
+        }
+
+    def __contains__(self, cell: Cell) -> bool:
+        wanted = self._wanted.get(cell.device)
+        if wanted is not None and not differing_parameters(cell.parameters, wanted):
+            return True
+        return cell.variant in self._names.get(cell.device, ())
+
+
+class _Evidence:
+    """A comparison, looked up by stack and workload."""
+
+    def __init__(self, question: RecommendQuery, scenario: Scenario, comparison: Comparison, package: str) -> None:
+        self._question = question
+        self._package = package
+        self._scenario = scenario
+        self._comparison = comparison
+        self._soundness = Soundness(
+            comparison,
+            CardRooms(comparison),
+            lambda found: fails(found, question.fail_on) and not self._has_room_for(found),
+        )
+        self._cells: dict[str, dict[str, ResultSummary]] = defaultdict(dict)  #: stack -> workload -> its cell
+        for cell in comparison.cells:
+            at = cell.result.cell
+            if at.scenario == question.scenario and at.scenario_version == scenario.version:
+                self._cells[at.stack.id][at.workload] = cell
+
+    def release(self, stack: Stack, same: _Same) -> ReleaseAdvice:
+        """Return the advice on one stack for the workload."""
+        cells = {w: cell for w, cell in self._cells[stack.id].items() if cell.result.cell in same}
+        findings = [found for w in cells for found in self._soundness.findings(stack.id, w)]
+        judged = [w for w in cells if not self._soundness.unknown(cells[w])]
+        rooms = [room for w in judged if (room := self._room(cells[w])) is not None]
+        unknown = (
+            ""
+            if judged
+            else next((self._soundness.unknown(cell) for cell in cells.values()), "not measured on this workload")
+        )
+        tightest = min(rooms, key=lambda one: one.headroom_bytes, default=None)
+        version = stack.versions.get(self._package, "")
+        alone = sum(one.versions.get(self._package) == version for one in self._comparison.stacks) == 1
+        release = ReleaseAdvice(
+            stack=stack.id,
+            name=version if alone else self._comparison.names[stack.id],
+            version=version,
+            devices=_devices(cells[w] for w in judged),
+            findings=tuple(findings),
+            room=tightest,
+            unknown="" if findings else unknown,
+            ways=(),
+        )
+        return release if release.is_clean else msgspec.structs.replace(release, ways=self._ways(stack.id, set(cells)))
+
+    def _ways(self, stack: str, without: set[str]) -> tuple[Workaround, ...]:
+        """Return the variants that, on all device modes that they were measured on, cost at most time."""
+        together: dict[str, list[str]] = defaultdict(list)
+        for workload, cell in self._cells[stack].items():
+            if workload not in without:
+                together[cell.result.cell.variant].append(workload)
+        ways = []
+        for variant, workloads in together.items():
+            cells = [self._cells[stack][workload] for workload in workloads]
+            rooms = [room for cell in cells if (room := self._room(cell)) is not None]
+            remaining = [found for w in workloads for found in self._soundness.findings(stack, w)]
+            if any(fails(found, ("memory", "numerics", "crash")) for found in remaining):
+                continue
+            if any(self._soundness.unknown(cell) for cell in cells):
+                continue
+            if not all(room.fits for room in rooms):
+                continue
+            tightest = min(rooms, key=lambda one: one.headroom_bytes, default=None)
+            ways.append(Workaround(variant=variant, devices=_devices(cells), room=tightest, findings=tuple(remaining)))
+        return tuple(sorted(ways, key=lambda way: (len(way.findings), -way.room.headroom_bytes if way.room else 0)))
+
+    def _has_room_for(self, found: Finding) -> bool:
+        """Return True if a finding is a higher peak of device memory for which the card has the room: a cost, as in every
+        report. The simulation of a card says nothing about a host."""
+        if found.metric not in _DEVICE_PEAKS or kind_of(found) is not ProblemKind.MORE:
+            return False
+        if found.scenario != self._question.scenario or found.device != "sim":
+            return False
+        cell = self._comparison.cells.of(found.stack, found.workload)
+        own = self._room(cell) if cell is not None else None
+        return own is not None and own.fits
+
+    def _room(self, cell: ResultSummary) -> FitVerdict | None:
+        return room(cell, self._question.card, self._question.overhead_bytes)
+
+
+def _devices(cells: Iterable[ResultSummary]) -> tuple[str, ...]:
+    return tuple(sorted({cell.result.cell.device for cell in cells}))

@@ -1,0 +1,110 @@
+"""A program's saved tensors against those of its run with the baseline: by name, dtype, shape and size of values.
+
+A difference does not say which release is right. Tensors saved in addition, under other names, are no finding by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from dsregress.compare.metrics import SAVED_DIFFERENCE
+from dsregress.compare.result_pairs import Pair
+from dsregress.messages import SEMICOLON, Message, joined, message, plural_message
+from dsregress.model import Finding
+from dsregress.probe.border.wire import SavedTensors
+
+#: How far means of values may be apart, relative to the larger: training is compared by itself.
+MEAN_TOLERANCE = 0.05
+
+#: Below it a mean counts as zero.
+_NEAR_ZERO = 1e-6
+
+#: Most tensors named in the message, and in the evidence.
+_MOST_NAMED, _MOST_EVIDENCE = 1, 20
+
+_SAVES_OTHERWISE = message("saved checkpoint differs from the baseline")
+
+_NOT_SAVED, _VALUES = message("not saved"), message("with other values")
+
+
+class _ChangedTensors(NamedTuple):
+    tensors: int  #: how many
+    what: Message  #: ``in another shape``
+    example: str
+
+
+def judge_saved_tensors(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
+    """Return a finding if tensors that the baseline saves are missing or differ. If training differs, values differ as well
+    and say nothing about saving, so they are left out."""
+    if pair.base is None or pair.is_baseline:
+        return []
+    found = _changed_tensors(pair.own.saved, pair.base.saved)
+    changed = [one for one in found if not (trains_otherwise and one.what == _VALUES)]
+    if not changed:
+        return []
+    saved = sum(one.count for one in pair.base.saved)
+    worst = max(changed, key=lambda one: one.tensors)
+    likewise = [one for one in changed if one.what == worst.what]
+    total, so_many = sum(one.tensors for one in changed), sum(one.tensors for one in likewise)
+    examples = ", ".join(one.example for one in likewise[:_MOST_NAMED])
+    sentence = plural_message(
+        "{changed} of {count:,} tensor {how} ({examples})",
+        "{changed} of {count:,} tensors {how} ({examples})",
+        saved,
+        changed=so_many,
+        how=worst.what,
+        examples=examples,
+    )
+    others = [message("{others} differ otherwise", others=total - so_many)] if total > so_many else []
+    finding = pair.finding(
+        metric=SAVED_DIFFERENCE.name,
+        phase=SAVED_DIFFERENCE.finding_phase,
+        kind="regression",
+        value=float(total),
+        baseline_value=0.0,
+        ratio=None,
+        unit=SAVED_DIFFERENCE.unit,
+        significant=True,
+        relevant=True,
+        claim=_SAVES_OTHERWISE,
+        sentence=joined(SEMICOLON, (sentence, *others)),
+        evidence=tuple(f"{one.tensors} {one.what}: {one.example}" for one in changed[:_MOST_EVIDENCE]),
+    )
+    return [finding]
+
+
+def _changed_tensors(own: Sequence[SavedTensors], base: Sequence[SavedTensors]) -> Iterator[_ChangedTensors]:
+    mine: dict[str, list[SavedTensors]] = {}
+    for one in own:
+        mine.setdefault(one.name, []).append(one)
+    known = [one.name for one in base]
+    for theirs in base:
+        candidates = mine.get(theirs.name, [])
+        alike = [one for one in candidates if (one.dtype, one.shape) == (theirs.dtype, theirs.shape)]
+        if not candidates:
+            yield _ChangedTensors(theirs.count, _NOT_SAVED, theirs.name)
+        elif not alike or len(candidates) != known.count(theirs.name):
+            other = next((one for one in candidates if one.shape != theirs.shape), candidates[0])
+            if other.shape != theirs.shape:
+                shapes = f"{theirs.name}: {_shape(other)}, was {_shape(theirs)}"
+                yield _ChangedTensors(theirs.count, message("in another shape"), shapes)
+            elif other.dtype != theirs.dtype:
+                yield _ChangedTensors(
+                    theirs.count, message("in another dtype"), f"{theirs.name}: {other.dtype}, was {theirs.dtype}"
+                )
+        elif alike[0].count < theirs.count:
+            yield _ChangedTensors(theirs.count - alike[0].count, _NOT_SAVED, theirs.name)
+        elif _apart(alike[0].mean, theirs.mean):
+            means = f"{theirs.name}: on average {alike[0].mean:.3g}, was {theirs.mean:.3g}"
+            yield _ChangedTensors(theirs.count, _VALUES, means)
+
+
+def _apart(own: float | None, base: float | None) -> bool:
+    if own is None or base is None:
+        return False
+    return abs(own - base) > MEAN_TOLERANCE * max(own, base, _NEAR_ZERO)
+
+
+def _shape(tensors: SavedTensors) -> str:
+    return "x".join(map(str, tensors.shape)) or "a number"

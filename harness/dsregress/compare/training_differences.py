@@ -1,0 +1,150 @@
+"""Losses, gradient norms, learning rates and bits of weights against the baseline's, for programs, whose true results are
+unknown.
+
+The same script, weights and data give the same numbers but for rounding, which a release may order differently. A difference
+beyond that does not say which release is right. If plain PyTorch has trained what the program asks for, its gradient norms
+are compared: whether DeepSpeed's are near them is another question, and they differ if the program asks for something else.
+Its losses are not compared, because a library may divide them differently and undo it later: the Trainer of transformers
+4.51.3 does, that of 4.47.0 does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from dsregress.compare.loss_pairs import finite_pairs, finite_steps, listed, text_of_model
+from dsregress.compare.metrics import TRAINING_DIFFERENCE
+from dsregress.compare.result_pairs import Pair
+from dsregress.messages import COMMA, Message, Text, joined, message
+from dsregress.model import Finding
+from dsregress.probe.border.wire import Numerics
+
+#: How far losses, and gradient norms, of the first steps may be apart, relative to the larger. bf16 has 8 bits, so one
+#: rounding is 0.4 %; a norm is summed over gradients that are rounded each.
+LOSS_TOLERANCE, NORM_TOLERANCE = 0.02, 0.05
+
+#: Of learning rates: a schedule that counts its steps from another one on differs by its slope, by much where it warms up.
+RATE_TOLERANCE = 0.01
+
+#: Of the mean of bits: from 32 to 16 it is halved. Ranks may hold other shares of weights in two dtypes.
+BITS_TOLERANCE = 0.05
+
+#: Below this a loss, or a gradient norm, counts as zero, and has no relative error.
+_NEAR_ZERO = 1e-3
+
+
+def judge_training(pair: Pair) -> list[Finding]:
+    """Return a finding for each model whose losses, gradient norms, learning rates or bits of weights are further from the
+    baseline's than their tolerance."""
+    if pair.base is None or pair.is_baseline:
+        return []
+    base = dict(pair.base.trained)
+    found = [_judged(pair, model, mine, base[model]) for model, mine in pair.own.trained if model in base]
+    return list(filter(None, found))
+
+
+_LOSS, _NORM = message("the loss"), message("the gradient norm")
+
+
+class _Quantity(NamedTuple):
+    name: Message
+    names: str  #: of several
+    own: Sequence[float | None]  #: by step
+    base: Sequence[float | None]
+    tolerance: float
+    near_zero: float
+    is_true: bool = False  #: it is plain PyTorch's
+
+
+class _StepDifference(NamedTuple):
+    tolerances: float
+    step: int
+    own: float
+    base: float
+
+
+def _largest(quantity: _Quantity) -> _StepDifference:
+    """Return the first of the largest differences."""
+    return max(_differences(quantity), key=lambda one: one.tolerances, default=_StepDifference(0.0, 0, 0.0, 0.0))
+
+
+def _differences(quantity: _Quantity) -> Iterator[_StepDifference]:
+    """Yield the differences of the steps, in multiples of the tolerance."""
+    for step, own, base in finite_steps(quantity.own, quantity.base):
+        if own != base:
+            allowed = quantity.tolerance * max(abs(own), abs(base), quantity.near_zero)
+            yield _StepDifference(abs(own - base) / allowed, step, own, base)
+
+
+def _norm(quantities: Sequence[_Quantity], step: int) -> _StepDifference | None:
+    """Return the difference of the step's gradient norm if it exceeds its tolerance."""
+    norms = (one for quantity in quantities if quantity.name == _NORM for one in _differences(quantity))
+    return next((one for one in norms if one.step == step and one.tolerances > 1), None)
+
+
+_TRAINS_OTHERWISE = message("training differs from the baseline")
+
+
+def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding | None:
+    quantities = list(_quantities(mine, base))
+    worst, apart = max(((one, _largest(one)) for one in quantities), key=lambda found: found[1].tolerances)
+    if apart.tolerances <= 1:
+        return None
+    own: Text = f"{apart.own:.4g}"
+    if worst.is_true:
+        own = message("{value} in plain PyTorch", value=own)
+    numbers = [message("{own}, was {before:.4g}", own=own, before=apart.base)]
+    if worst.name == _LOSS and (norm := _norm(quantities, apart.step)) is not None:
+        # A library may scale the loss that it shows, and nothing else: the gradient is what trains.
+        numbers.append(message("and its gradient norm {own:.4g}, was {before:.4g}", own=norm.own, before=norm.base))
+    return pair.finding(
+        metric=TRAINING_DIFFERENCE.name,
+        phase=TRAINING_DIFFERENCE.finding_phase,
+        kind="regression",
+        value=apart.tolerances,
+        baseline_value=0.0,
+        ratio=None,
+        unit=TRAINING_DIFFERENCE.unit,
+        significant=True,
+        relevant=True,
+        claim=_TRAINS_OTHERWISE,
+        sentence=message(
+            "{quantity} of step {step} is {numbers} ({tolerances:.1f} tolerances)",
+            quantity=worst.name,
+            step=apart.step,
+            numbers=joined(COMMA, numbers),
+            tolerances=apart.tolerances,
+        ),
+        model=model,
+        rank=0,
+        evidence=tuple(text_of_model(model, _values_text(one)) for one in quantities if any(one.own)),
+    )
+
+
+def _values_text(quantity: _Quantity) -> str:
+    where = " in plain PyTorch" if quantity.is_true else ""
+    return f"{quantity.names}{where} {listed(quantity.own)}; baseline {listed(quantity.base)}"
+
+
+def _quantities(mine: Numerics, base: Numerics) -> Iterator[_Quantity]:
+    if any(finite_pairs(mine.true_gradient_norms, base.true_gradient_norms)):
+        norms = mine.true_gradient_norms, base.true_gradient_norms
+        yield _Quantity(_NORM, "gradient norms", *norms, NORM_TOLERANCE, _NEAR_ZERO, is_true=True)
+    else:
+        yield _Quantity(_LOSS, "losses", mine.losses, base.losses, LOSS_TOLERANCE, _NEAR_ZERO)
+        yield _Quantity(_NORM, "gradient norms", mine.gradient_norms, base.gradient_norms, NORM_TOLERANCE, _NEAR_ZERO)
+    yield _Quantity(message("the learning rate"), "learning rates", _highest(mine), _highest(base), RATE_TOLERANCE, 0.0)
+    yield _Quantity(
+        message("the number of bits of a trained weight"),
+        "bits of a trained weight",
+        mine.weight_bits,
+        base.weight_bits,
+        BITS_TOLERANCE,
+        0.0,
+    )
+
+
+def _highest(numbers: Numerics) -> list[float | None]:
+    """Return the highest learning rate of each step."""
+    return [max(rates, default=None) for rates in numbers.learning_rates]

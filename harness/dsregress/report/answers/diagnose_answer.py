@@ -1,0 +1,276 @@
+"""The answer to ``diagnose``: for a terminal, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from dsregress.advice.diagnosis.crash import Crash
+from dsregress.advice.diagnosis.diagnosis import Diagnosis
+from dsregress.advice.diagnosis.failures import KnownFailure, MatchedProblem
+from dsregress.advice.diagnosis.out_of_memory import MemoryMessage
+from dsregress.advice.diagnosis.tensor_sizes import LEAST_BYTES, SizeMatch
+from dsregress.compare import ProblemKind
+from dsregress.messages import COLON, COMMA, SEMICOLON, SENTENCE, Text, joined, message, plural_message
+from dsregress.report.context import report_context
+from dsregress.report.plain_text import plain
+from dsregress.report.problem_lines import ProblemLine, problem_lines
+from dsregress.wording import commands
+from dsregress.wording.language import Say
+from dsregress.wording.quantities import quantity, shortened
+
+#: Of ``--json``. History: 1 first.
+SCHEMA = 1
+
+_MOST_PROBLEMS = 3
+_MOST_SIZES = 3
+
+_PHASES = {
+    "load": message("while a model or its engine is made"),
+    "forward": message("in forward"),
+    "backward": message("in backward"),
+    "step": message("in step"),
+    "generate": message("while generating"),
+}
+
+
+def diagnosis_text(answer: Diagnosis, say: Say = str) -> str:
+    """Return the answer for a terminal, ending in a newline."""
+    parts: list[tuple[Text, list[Text]]] = [
+        ("", [_crash_text(answer)]),
+        (message("the message:"), list(_message(answer))),
+        (message("the traceback:"), list(_traceback(answer.crash))),
+        (message("stored:"), list(_stored(answer))),
+    ]
+    lines: list[str] = []
+    for title, sentences in parts:
+        if sentences:
+            lines += [*([""] if lines else []), *([say(title)] if title else [])]
+            lines += [f"  {_plain(say(one))}" if title else plain(say(one)) for one in sentences]
+    return "\n".join([*lines, "", say(message("next:")), f"  {plain(next_command(answer))}"]) + "\n"
+
+
+def _plain(line: str) -> str:
+    """Return a line made plain, with its indentation, which `plain` would drop."""
+    text = line.lstrip(" ")
+    return " " * (len(line) - len(text)) + plain(text)
+
+
+def diagnosis_json(answer: Diagnosis) -> bytes:
+    """Return everything as JSON, with a schema number."""
+    crash = answer.crash
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        "is_known": answer.is_known,
+        "error": crash.error,
+        "message": crash.message,
+        "phase": crash.phase,
+        "memory": msgspec.to_builtins(crash.memory),
+        "frames": msgspec.to_builtins(crash.frames),
+        "versions": crash.versions,
+        "gpu": None if answer.card is None else answer.card.name,
+        "scenario": answer.scenario,
+        "model": None if answer.model is None else answer.model.name,
+        "sizes": [{**msgspec.structs.asdict(one), "what": str(one.what)} for one in answer.sizes],
+        "problems": [_matched_problem_json(one) for one in answer.problems],
+        "known": msgspec.to_builtins(answer.known),
+        "failures": answer.failures,
+        "next": next_command(answer),
+    }
+    return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
+
+
+def next_command(answer: Diagnosis) -> str:
+    """Return the command to run to be sure: it measures the stored case in the affected release and in the one to use, the
+    remedies of the scenario, or the user's own program."""
+    card = answer.card.name if answer.card is not None else ""
+    if answer.problems:
+        first = answer.problems[0]
+        return commands.measure_again(first.stack, first.beside, first.assessment.problem.worst)
+    if answer.known:
+        return commands.regress_program(package=answer.known[0].package, release=answer.known[0].without, card=card)
+    if answer.scenario:
+        return commands.remedies_of(answer.scenario, card=card)
+    return commands.regress_program(
+        package=answer.package, release=answer.crash.versions.get(answer.package, ""), card=card
+    )
+
+
+def _crash_text(answer: Diagnosis) -> Text:
+    crash = answer.crash
+    phase = _PHASES.get(crash.phase, "")
+    if crash.memory is None:
+        error = joined(SENTENCE, (crash.error, phase))
+        text: Text = message("{error}: {message}", error=error, message=shortened(crash.message, 120))
+    elif crash.memory.where == "host":
+        text = joined(SENTENCE, (message("the host ran out of memory"), phase))
+    else:
+        text = joined(SENTENCE, (message("a GPU ran out of memory"), phase))
+    if not crash.versions:
+        return text
+    versions = joined(COMMA, (f"{name} {version}" for name, version in crash.versions.items()))
+    return message("{error} (with {versions})", error=text, versions=versions)
+
+
+def _message(answer: Diagnosis) -> Iterator[Text]:
+    memory = answer.crash.memory
+    if memory is None:
+        return
+    if memory.requested is None:
+        yield message("it gives no size: a library of CUDA, or the driver, had no memory, and not PyTorch's allocator")
+        return
+    text = message("{size} was requested", size=memory.requested.text)
+    if memory.free and memory.capacity:
+        text = message(
+            "{request}; {free} was free of {capacity}",
+            request=text,
+            free=memory.free.text,
+            capacity=memory.capacity.text,
+        )
+    elif memory.free:
+        text = message("{request}; {free} was free", request=text, free=memory.free.text)
+    yield message("{text} ({card})", text=text, card=answer.card.name) if answer.card is not None else text
+    yield from _sizes(answer)
+    yield from _holders(memory)
+
+
+def _sizes(answer: Diagnosis) -> Iterator[Text]:
+    requested = answer.crash.memory.requested if answer.crash.memory else None
+    if requested is None:
+        return
+    for one in answer.sizes[:_MOST_SIZES]:
+        yield message("{size} = {product}: {what}", size=requested.text, product=one.product, what=_explanation(one))
+    if not answer.sizes and requested.nbytes < LEAST_BYTES:
+        yield message("a request of this size may be any of many tensors")
+    elif not answer.sizes:
+        none = message("no tensor that is known here has this size")
+        if answer.model is not None:
+            none = message("no tensor of {model} that is known here has this size", model=answer.model.name)
+        hint = "" if answer.scenario else message("--scenario names a workload with its sizes")
+        yield joined(SEMICOLON, (none, hint))
+
+
+def _explanation(one: SizeMatch) -> Text:
+    if not one.model:
+        return one.what
+    if one.is_assumed:
+        return message("{what}, if the vocabulary is that of {model}", what=one.what, model=one.model)
+    return message("{what} of {model}", what=one.what, model=one.model)
+
+
+def _holders(memory: MemoryMessage) -> Iterator[Text]:
+    unallocated, requested = memory.unallocated, memory.requested
+    if unallocated is not None and requested is not None:
+        size = quantity(unallocated.nbytes, "bytes")
+        if unallocated.nbytes < 1:
+            yield message("not fragmentation: all that PyTorch reserved is in use")
+        elif unallocated.nbytes >= requested.nbytes:
+            yield message(
+                "fragmented: {size} is reserved and in no use, more than the request; try expandable_segments:True",
+                size=size,
+            )
+        elif unallocated.nbytes + (memory.free.nbytes if memory.free else 0.0) >= requested.nbytes:
+            yield message(
+                "fragmented: {size} is reserved and in no use, enough with what is free; try expandable_segments:True",
+                size=size,
+            )
+        else:
+            yield message("not fragmentation: {size} is reserved and in no use, too little for the request", size=size)
+    others = memory.others_bytes
+    if others is not None and others >= 64 << 20:
+        yield message("other processes hold {size} of the card", size=quantity(others, "bytes"))
+    elif others is not None:
+        yield message("no other process holds memory of the card")
+    if memory.outside_bytes is not None:
+        outside = quantity(memory.outside_bytes, "bytes")
+        yield message("this process holds {size} outside of PyTorch: CUDA's context, NCCL, libraries", size=outside)
+
+
+def _traceback(crash: Crash) -> Iterator[Text]:
+    if crash.last_of_user is not None:
+        yield message("last in your code: {frame}", frame=crash.last_of_user.text)
+    if crash.first_of_framework is not None:
+        yield message("first in a framework: {frame}", frame=crash.first_of_framework.text)
+    if crash.frames and crash.frames[-1] not in (crash.last_of_user, crash.first_of_framework):
+        yield message("it ended at: {frame}", frame=crash.frames[-1].text)
+
+
+def _stored(answer: Diagnosis) -> Iterator[Text]:
+    for one in answer.problems[:_MOST_PROBLEMS]:
+        yield from _matched_problem(answer, one)
+    if len(answer.problems) > _MOST_PROBLEMS:
+        yield message("and {count} more; --json has them", count=len(answer.problems) - _MOST_PROBLEMS)
+    for known in answer.known:
+        yield from _known_failure(known)
+    if not answer.problems and not answer.known:
+        why: Text = ""
+        if answer.crash.memory is not None and not answer.crash.frames:
+            why = message("it has no traceback, so no phase to look up")
+        failures = plural_message(
+            "not among the {count:,} failure stored here",
+            "not among the {count:,} failures stored here",
+            answer.failures,
+        )
+        yield joined(COLON, (why, failures))
+
+
+def _matched_problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[Text]:
+    words = _problem_line(one).words
+    package = answer.package
+    problem = message(
+        "a problem of {package} {releases}: {sentences}",
+        package=package,
+        releases=words.releases,
+        sentences=joined(SENTENCE, (words.text, *words.consequences)),
+    )
+    if one.assessment.kind is not ProblemKind.CRASH:
+        yield message("it may be {problem}", problem=problem)
+    elif one.is_same_place:
+        yield message("it is {problem}", problem=problem)
+    else:
+        yield message("it looks like {problem}", problem=problem)
+    yield message("  since {since}; until {until}", since=words.since.text, until=words.until.text)
+    mentioned = answer.crash.versions.get(package, "")
+    if not mentioned:
+        yield message("  the text does not say which {package} it is", package=package)
+    elif one.has_version is None:
+        yield message("  {package} {release} was not measured on it", package=package, release=mentioned)
+    elif not one.has_version:
+        yield message("  but {package} {release} was measured without it", package=package, release=mentioned)
+    yield message("  in {file}", file=one.source)
+
+
+def _known_failure(one: KnownFailure) -> Iterator[Text]:
+    yield message("it is known of {who}: {why}", who=one.who, why=one.why)
+    yield message(
+        "  since {package} {since}; not with {package} {without}",
+        package=one.package,
+        since=one.since,
+        without=one.without,
+    )
+    yield message("  {remedy} (see {page})", remedy=one.remedy, page=one.page)
+
+
+def _problem_line(one: MatchedProblem) -> ProblemLine:
+    (line,) = problem_lines(report_context(one.comparison), [one.assessment])
+    return line
+
+
+def _matched_problem_json(one: MatchedProblem) -> dict[str, Any]:
+    line = _problem_line(one)
+    return {
+        "source": one.source,
+        "kind": line.kind.name.lower(),
+        "releases": line.releases,
+        "text": line.sentences,
+        "since": line.since,
+        "until": line.until,
+        "having": list(line.having),
+        "free": list(line.free),
+        "workloads": list(line.workloads),
+        "release_to_use": line.release_to_use,
+        "is_same_place": one.is_same_place,
+        "has_version": one.has_version,
+    }

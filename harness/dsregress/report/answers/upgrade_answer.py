@@ -1,0 +1,100 @@
+"""The answer to ``upgrade``, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dsregress.advice.upgrade_judgement import Upgrade, UpgradeJudgement, UpgradeVerdict
+from dsregress.compare import ProblemKind
+from dsregress.model import AXES
+from dsregress.report.card_room_text import room_text
+from dsregress.report.context import ReportContext, report_context
+from dsregress.report.plain_text import plain
+from dsregress.report.problem_lines import TITLES, ProblemLine, counts_text, problem_sections
+from dsregress.wording.quantities import listing, plural
+
+
+def upgrades_text(
+    upgrades: Sequence[Upgrade], commands: Mapping[str, str], pins: Mapping[str, str], unchecked: Sequence[str]
+) -> str:
+    """Return the answer for a terminal, ending in a newline. ``commands``, by package, measure what is missing; ``pins`` are
+    the installed releases; ``unchecked`` lists what the answer does not cover."""
+    blocks = [[_plain(line) for line in _upgrade_block(one, commands.get(one.package, ""), pins)] for one in upgrades]
+    if unchecked:
+        blocks.append([plain(f"not checked: {'; '.join(unchecked)}")])
+    return "\n\n".join("\n".join(lines) for lines in blocks) + "\n"
+
+
+def _plain(line: str) -> str:
+    """Return a line made plain, with its indentation, which `plain` would drop."""
+    text = line.lstrip(" ")
+    return " " * (len(line) - len(text)) + plain(text)
+
+
+def _upgrade_block(upgrade: Upgrade, command: str, pins: Mapping[str, str]) -> Iterator[str]:
+    yield f"{_change(upgrade)}: {_verdict(upgrade)}"
+    if upgrade.comparison is not None:
+        context = report_context(upgrade.comparison)
+        yield from _problem_blocks(context, upgrade.stack, upgrade.judgement)
+        if kept := problem_sections(context, upgrade.kept):
+            yield f"  in both: {counts_text(context, kept)}"
+        yield f"  {_basis_text(upgrade, context, pins)}"
+    if command:
+        yield f"  measure it: {command}"
+
+
+def _change(upgrade: Upgrade) -> str:
+    if upgrade.target == upgrade.installed:
+        return f"{upgrade.package} {upgrade.installed}"
+    return f"{upgrade.package} {upgrade.installed} -> {upgrade.target}"
+
+
+def _verdict(upgrade: Upgrade) -> str:
+    judgement = upgrade.judgement
+    if upgrade.target == upgrade.installed:
+        return "yes, it is installed"
+    if judgement.verdict is UpgradeVerdict.UNKNOWN:
+        return f"not measured here ({judgement.reason})"
+    if judgement.verdict is UpgradeVerdict.NO:
+        stay = f"no, stay at {upgrade.installed}"
+        if not upgrade.instead or upgrade.comparison is None:
+            return stay
+        to = f"{stay} or go to {upgrade.comparison.names[upgrade.instead]}"
+        return f"{to} and set {_listed(upgrade.instead_settings)}" if upgrade.instead_settings else to
+    return f"yes, if you set {_listed(judgement.settings)}" if judgement.settings else "yes"
+
+
+def _listed(settings: Sequence[str]) -> str:
+    """Return the names of settings without their prefix: ``gradient_clipping`` for ``config.gradient_clipping``."""
+    return " and ".join(setting.partition(".")[2] or setting for setting in settings)
+
+
+def _problem_blocks(context: ReportContext, stack: str, judgement: UpgradeJudgement) -> Iterator[str]:
+    texts: dict[str, list[str]] = {}
+    for section in problem_sections(context, judgement.met):
+        texts[section.title] = [text for line in section.problems for text in (line.sentences, f"  {_when(line)}")]
+    lost = [str(room_text(context, stack, room)) for room in judgement.lost]
+    if lost:
+        texts.setdefault(TITLES[ProblemKind.OUT_OF_MEMORY], []).extend(lost)
+    for title in dict.fromkeys(TITLES.values()):
+        if title in texts:
+            yield f"  {title}"
+            yield from (f"    {text}" for text in texts[title])
+
+
+def _when(line: ProblemLine) -> str:
+    """Return the span of a problem: ``since 0.16.0 (not in 0.15.4), until 0.16.7 (not in 0.16.8)``."""
+    since, until = line.words.since, line.words.until
+    return f"since {since.release} ({since.beside}), until {until.release} ({until.beside})"
+
+
+def _basis_text(upgrade: Upgrade, context: ReportContext, pins: Mapping[str, str]) -> str:
+    """Return the basis of the answer, and the installed packages that differ from it."""
+    judgement = upgrade.judgement
+    of = f"{judgement.compared} of {plural(judgement.workloads, 'workload')} compared"
+    measured = context.stacks[upgrade.stack].versions
+    packages = [package for package in dict.fromkeys((*AXES, *measured)) if package in measured]
+    others = {package: measured[package] for package in packages if package != upgrade.package}
+    with_ = f", with {listing([f'{package} {version}' for package, version in others.items()])}" if others else ""
+    yours = [f"{p} {pins[p]}" for p, version in others.items() if pins.get(p, version) != version]
+    return f"{of}{with_}" + (f"; not with yours: {listing(yours)}" if yours else "")
