@@ -192,7 +192,7 @@ def install(session: nox.Session, *groups: str, project: Sequence[str] = ("-e", 
         sys.path.insert(0, str(HERE / "harness"))
         from dsregress.envs import pip_config
 
-        configured = pip_config.read()
+        configured = pip_config.read_pip_config()
         options, variables = configured.uv_options(), configured.uv_environment(os.environ)
     try:
         session.install(*options, *project, *wanted, env=variables)

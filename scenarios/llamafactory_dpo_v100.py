@@ -11,7 +11,8 @@ much.
 
 The report's model is Qwen2-VL-7B-Instruct, which `llamafactory_qwen2_vl_dpo` trains by LLaMA-Factory's own code; here it is
 Qwen2.5-7B, on text alone. Not known in public, and chosen: prompts of 512 tokens, accumulation 1, LoRA of LLaMA-Factory's
-defaults (rank 8, alpha 16, all linear layers). The loss is the project's own (`dsregress.probe.workloads.losses.dpo_loss`).
+defaults (rank 8, alpha 16, all linear layers). The loss is the project's own, `dpo_loss` in
+`dsregress.probe.workloads.preference_losses`.
 """
 
 from dsregress.probe.scenario import Scenario, one_by_one

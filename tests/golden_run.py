@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from dsregress.model import Passed, Result, split_workload
-from dsregress.store.measuring import VERSIONS_FILE, MeasuringVersion
+from dsregress.store.measuring_versions import VERSIONS_FILE, MeasuringVersion
 from dsregress.wording.quantities import plural
 from tests.golden_files import ACCEPT, FOLDER
 from tests.paths import ROOT

@@ -1,6 +1,6 @@
 """``python -m dsregress``: the same as the installed ``dsregress``."""
 
-from dsregress.cli import main
+from dsregress.cli import run_command_line
 
 if __name__ == "__main__":
-    main()
+    run_command_line()

@@ -169,7 +169,7 @@ class Passed(msgspec.Struct, frozen=True, tag="passed"):
 
 
 #: Signature of a failure of the harness: a run that passed and left nothing to compare.
-NO_FIGURES = "it passed, and a rank has no figures"
+NO_FIGURES = "it passed, but a rank reported no figures"
 
 
 def has_figures(record: RunRecord | None) -> bool:
@@ -283,7 +283,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     lock_sha256: str
     code_sha256: str
     probe_sha256: str  #: of the probe's code: evidence, which decides nothing
-    #: of what measures in the cell's device mode (see `dsregress.store.measuring`)
+    #: of what measures in the cell's device mode (see `dsregress.store.measuring_versions`)
     measuring_version: str = ""
     installed: dict[str, str]
     #: distribution -> what it requires of the stack's packages: ``deepspeed==0.16.3``

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import click
 
 from dsregress.cli import options, signals
-from dsregress.cli.lines import note
+from dsregress.cli.lines import print_note
 from dsregress.cli.output import note_problems, write_answer
 from dsregress.cli.progress import Progress
-from dsregress.cli.stored import measuring_settings
+from dsregress.cli.stored_results import measuring_settings
 from dsregress.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError, NothingMeasured
 from dsregress.model import Result
 from dsregress.run import pipeline
@@ -25,11 +25,8 @@ from tests.accuracy.points import incomplete, missed, read_points
 @click.option("--point", "wanted", multiple=True, metavar="GLOB", help="Only these points. Repeatable.")
 @click.option("--fresh", is_flag=True, help="Simulate everything again, even if results are stored.")
 @options.results_option
-@options.json_option
-@options.markdown_option
-def command(
-    wanted: tuple[str, ...], fresh: bool, results: str | None, json_file: str | None, markdown_file: str | None
-) -> int:
+@options.answer_options(markdown=True)
+def command(wanted: tuple[str, ...], fresh: bool, results: str | None, files: options.AnswerFiles) -> int:
     """Simulate jobs whose memory or step time others have measured on GPUs, and print both figures.
 
     The points are in tests/accuracy/measured/points.toml. Results are stored and reused. Results from --results are used
@@ -52,14 +49,14 @@ def command(
         answers = simulated.simulate_points(chosen, measuring, installer, progress, published, fresh=fresh)
     write_answer(
         lambda: page.as_text(answers),
-        (json_file, lambda: page.as_json(answers)),
-        (markdown_file, lambda: page.as_markdown(answers)),
+        (files.json, lambda: page.as_json(answers)),
+        (files.markdown, lambda: page.as_markdown(answers)),
     )
     predicted = (figure.predicted_bytes is not None for found in answers for figure in found.figures)
     if not any(predicted) and all(found.step is None for found in answers):
-        raise NothingMeasured("no point came to a figure", where="accuracy", hint="the table says why")
+        raise NothingMeasured("no point came to a figure", where="accuracy", hint="see the table for the reasons")
     if lacking := [found.point.name for found in incomplete(answers)]:
-        note(f"not simulated to the end: {listing(lacking)}; the answer says why")
+        print_note(f"not simulated to the end: {listing(lacking)}; see the answer for the reasons")
         return EXIT_HARNESS
     return EXIT_REGRESSION if any(not figure.explained for figure in missed(answers)) else EXIT_OK
 
@@ -72,10 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return EXIT_USAGE
     except HarnessError as error:
-        note(f"error: {error}")
+        print_note(f"error: {error}")
         return error.exit_code
     except signals.Interrupted as error:
-        note("interrupted; what was simulated is stored")
+        print_note("interrupted; what was simulated is stored")
         return 128 + error.number
     return code
 

@@ -10,9 +10,9 @@ from dsregress.envs.installer import Installer
 from dsregress.model import Cell, Passed, Result
 from dsregress.probe.program import DEFAULTS
 from dsregress.probe.scenario import BASE_VARIANT
-from dsregress.run import matrix, pipeline, workloads
-from dsregress.run.matrix import Selection
-from dsregress.run.session import session
+from dsregress.run import available_workloads, cell_matrix, pipeline
+from dsregress.run.cell_matrix import Selection
+from dsregress.run.session import open_session
 from dsregress.run.watch import Watch
 from tests.accuracy.points import PointAnswer, PublishedPoint, compare_point
 
@@ -35,15 +35,15 @@ def simulate_points(
     results = {cell.id: found for cell in cells if (found := _newest(cell, published)) is not None}
     if missing := [cell for cell in cells if cell.id not in results]:
         stacks = list({cell.stack.id: cell.stack for cell in missing}.values())
-        with session(settings, stacks, watch, installer) as opened:
+        with open_session(settings, stacks, watch, installer) as opened:
             results |= {result.cell.id: result for result in opened.newest(missing, fresh=fresh)}
     return [compare_point(point, results[cell.id]) for point, cell in zip(points, cells, strict=True)]
 
 
 def _cells(points: Sequence[PublishedPoint], settings: Settings, installer: Installer) -> list[Cell]:
     """Return the cell of each point, with the releases that it was measured with."""
-    names = [workloads.chosen(None, _program(point), settings) for point in points]
-    scenarios = workloads.load_scenarios(settings, names)
+    names = [available_workloads.chosen_workload(None, _program(point), settings) for point in points]
+    scenarios = available_workloads.load_scenarios(settings, names)
     here = hardware.detect()
     found: list[Cell] = []
     for point, name in zip(points, names, strict=True):
@@ -51,12 +51,12 @@ def _cells(points: Sequence[PublishedPoint], settings: Settings, installer: Inst
         choice = pipeline.Choice(versions=versions, baseline=f"deepspeed=={point.deepspeed}")
         stacks = pipeline.plan_stacks(settings, choice, installer).stacks
         selection = Selection(scenarios=(name,), variants=(BASE_VARIANT,), devices=("sim",))
-        found += matrix.build(stacks[:1], scenarios, selection, (), here).cells
+        found += cell_matrix.build_matrix(stacks[:1], scenarios, selection, (), here).cells
     return found
 
 
-def _program(point: PublishedPoint) -> workloads.Program:
-    return workloads.Program(
+def _program(point: PublishedPoint) -> available_workloads.Program:
+    return available_workloads.Program(
         line=point.line, folder=point.folder, gpu=point.gpu, steps=point.steps, rank=str(point.rank)
     )
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from dsregress.cli import signals
 from dsregress.cli.progress import QuietWatch
-from dsregress.config.settings import Settings, load
+from dsregress.config.settings import Settings, read_settings
 from dsregress.config.variables import child_environment, installer_environment
 from dsregress.envs import hardware
 from dsregress.errors import HarnessError
 from dsregress.launch.local import LocalExecutor
 from dsregress.launch.staging import probe_files
 from dsregress.model import LockedStack, Stack
-from dsregress.run import pipeline, workloads
-from dsregress.run.session import session
+from dsregress.run import available_workloads, pipeline
+from dsregress.run.session import open_session
 from dsregress.versions import locking
 from tests.benchmarks import environments, overhead, power, simulation, stored, sweep
 from tests.benchmarks.figures import BenchmarkFigure, MachineDescription, lines, write
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     machine = _machine()
     figures: list[BenchmarkFigure] = []
-    benchmark_run = _BenchmarkRun(load(), options.stacks, options.repeats, options.budget)
+    benchmark_run = _BenchmarkRun(read_settings(), options.stacks, options.repeats, options.budget)
     sections: dict[str, Callable[[], Iterator[BenchmarkFigure]]] = {
         "results": benchmark_run.results,
         "sim": benchmark_run.sim,
@@ -92,16 +92,16 @@ class _BenchmarkRun:
 
     def sim(self) -> Iterator[BenchmarkFigure]:
         """Measure simulations at full scale."""
-        scenario = workloads.load_scenarios(self._settings)[simulation.SCENARIO]
+        scenario = available_workloads.load_scenarios(self._settings)[simulation.SCENARIO]
         stacks = self._stacks(1)
-        with session(self._settings, stacks, QuietWatch(), self._installer) as opened:
+        with open_session(self._settings, stacks, QuietWatch(), self._installer) as opened:
             (environment,) = opened.build(stacks)
             yield from simulation.run(environment, scenario, opened.target.executor, self._repeats)
 
     def overhead(self) -> Iterator[BenchmarkFigure]:
         """Measure the share of a regress that is not the frameworks' own work."""
         stacks = self._stacks(self._wanted)
-        with session(self._settings, stacks, QuietWatch(), self._installer):
+        with open_session(self._settings, stacks, QuietWatch(), self._installer):
             pass  # built, so that the runs that are timed need not
         releases = [stack.versions["deepspeed"] for stack in stacks]
         cores = hardware.detect().cores
@@ -116,9 +116,9 @@ class _BenchmarkRun:
 
     def power(self) -> Iterator[BenchmarkFigure]:
         """Measure the power of step-time comparisons, and their false alarms."""
-        scenario = workloads.load_scenarios(self._settings)[power.SCENARIO]
+        scenario = available_workloads.load_scenarios(self._settings)[power.SCENARIO]
         stacks = self._stacks(1)
-        with session(self._settings, stacks, QuietWatch(), self._installer) as opened:
+        with open_session(self._settings, stacks, QuietWatch(), self._installer) as opened:
             (environment,) = opened.build(stacks)
             executor = LocalExecutor(
                 folder=self._settings.environments,

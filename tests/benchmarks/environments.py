@@ -13,7 +13,7 @@ from dsregress.envs import hardware, venv
 from dsregress.envs.installer import Installer
 from dsregress.envs.recipe import CpuBuilds, recipe
 from dsregress.model import LockedStack
-from dsregress.system.scratch import scratch_folder
+from dsregress.system.scratch_folders import scratch_folder
 from tests.benchmarks.figures import BenchmarkFigure, measured
 
 _MB = 1e6
@@ -32,7 +32,7 @@ def run(locked: Sequence[LockedStack], environment: dict[str, str]) -> Iterator[
             for lock in locked:
                 began = time.monotonic()
                 if name == "uv":
-                    built = venv.build(lock, folder=folder, installer=installer, gpu=gpu)
+                    built = venv.build_venv(lock, folder=folder, installer=installer, gpu=gpu)
                     assert built.failure is None, f"{built.stack.id}: {built.failure}"
                     places.append(Path(built.python).parent.parent)
                 else:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dsregress.errors import EXIT_OK, EXIT_REGRESSION
 from dsregress.model import Result
 from dsregress.store import Store
-from dsregress.system.scratch import scratch_folder
+from dsregress.system.scratch_folders import scratch_folder
 from tests.benchmarks import watching
 from tests.benchmarks.figures import BenchmarkFigure, measured
 

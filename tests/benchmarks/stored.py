@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dsregress.errors import EXIT_REGRESSION
 from dsregress.store import Store, encode
-from dsregress.system.scratch import scratch_folder
+from dsregress.system.scratch_folders import scratch_folder
 from tests.benchmarks import made_up, watching
 from tests.benchmarks.figures import BenchmarkFigure, measured
 

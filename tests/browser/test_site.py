@@ -15,7 +15,7 @@ import pytest
 
 from dsregress.advice import upgrade_judgement
 from dsregress.compare import Comparison, Thresholds, compare
-from dsregress.config.settings import load
+from dsregress.config.settings import read_settings
 from dsregress.model import Failed
 from dsregress.report.context import report_context
 from dsregress.report.html.site import build_site
@@ -187,7 +187,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
 class Published:
     """Sites of the published bundles."""
 
-    settings = load()
+    settings = read_settings()
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

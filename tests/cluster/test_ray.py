@@ -134,7 +134,7 @@ def test_where_no_cluster_answers_it_says_so(project: Project) -> None:
     said = project.run("regress", "--ray-address", address)
     assert said.code == 3
     assert said.err.splitlines()[-1] == (
-        f"dsregress: error: ray {address}: no Ray answers: Connection refused; "
+        f"dsregress: error: ray {address}: Ray does not respond: Connection refused; "
         "start the head (ray start --head --port=6379), and check --ray-address"
     )
 
@@ -153,5 +153,5 @@ def test_where_no_node_has_what_a_cell_needs_it_says_what(project: Project, ray_
     assert said.code == 3
     assert said.err.splitlines()[-1] == (
         f"dsregress: error: ray {ray_cluster.address}: no node in the cluster has 2 CPUs and 1 A100; "
-        "start more nodes (ray start --address=HEAD), or select other cells; `ray status` lists what there is"
+        "start more nodes (ray start --address=HEAD), or select other cells; `ray status` lists the resources"
     )

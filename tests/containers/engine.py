@@ -65,9 +65,11 @@ def start(folder: Path) -> str:
     """Start a daemon that keeps everything in ``folder``; returns its address. Raises NoEngine."""
     program = shutil.which("dockerd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None:
-        raise NoEngine("no Docker daemon answers, and there is no dockerd to start (apt-get install docker.io)")
+        raise NoEngine(
+            "the Docker daemon does not respond, and there is no dockerd to start (apt-get install docker.io)"
+        )
     if os.getuid() != 0:
-        raise NoEngine("no Docker daemon answers, and only root can start one")
+        raise NoEngine("the Docker daemon does not respond, and only root can start one")
     folder.mkdir(parents=True, exist_ok=True)
     address = f"unix://{folder}/docker.sock"
     command = [program, "--iptables=false", "--bridge=none", "-H", address]

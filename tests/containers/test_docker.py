@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.config.docker import Containers
-from dsregress.envs import images
+from dsregress.config.containers import Containers
+from dsregress.envs import stack_images
 from dsregress.errors import EnvironmentUnavailable
 from dsregress.launch import worker as serving
 from dsregress.launch.contract import Ended, RunPlan, Waiting
 from dsregress.launch.docker import DockerExecutor
 from dsregress.model import Cell, Environment, Failed, OutOfMemory, Passed, Stack, TimedOut
-from dsregress.system import docker
+from dsregress.system import container_engine
 from tests.containers.projects import LIMIT_S, Engine, configure
 from tests.offline.project import GOOD, SCENARIOS, VERSION, Project, stack, stored
 from tests.offline.waiting import heard
@@ -112,8 +112,12 @@ def test_neither_the_installer_nor_the_index_is_in_an_image(docker_engine: Engin
     assert "find-links" not in history
     assert "/installer/" not in history
     script = "import os; print(os.path.exists('/installer'))"
-    said = docker.answer_of(
-        docker_engine.client, image, ["python", "-c", script], "test", docker.confined(Containers(), gpus=False)
+    said = container_engine.answer_of(
+        docker_engine.client,
+        image,
+        ["python", "-c", script],
+        "test",
+        container_engine.confined(Containers(), gpus=False),
     )
     assert said == b"False\n"
 
@@ -121,10 +125,12 @@ def test_neither_the_installer_nor_the_index_is_in_an_image(docker_engine: Engin
 def test_a_command_that_does_not_end_is_ended_with_its_container(
     docker_engine: Engine, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(docker, "_QUESTION_S", 3.0)
+    monkeypatch.setattr(container_engine, "_QUESTION_S", 3.0)
     endless = ["python", "-c", "import time; time.sleep(3600)"]
     with pytest.raises(EnvironmentUnavailable, match="does not run in the image: exit code 137"):
-        docker.answer_of(docker_engine.client, image, endless, str(tmp_path), docker.confined(Containers(), gpus=False))
+        container_engine.answer_of(
+            docker_engine.client, image, endless, str(tmp_path), container_engine.confined(Containers(), gpus=False)
+        )
     assert docker_engine.containers(tmp_path) == []
 
 
@@ -153,8 +159,8 @@ said = {
 print(json.dumps(said))
 """
     limits = Containers(memory_bytes=128 * MIB, shm_bytes=8 * MIB, pids=77)
-    said = docker.answer_of(
-        docker_engine.client, image, ["python", "-c", script], "test", docker.confined(limits, gpus=False)
+    said = container_engine.answer_of(
+        docker_engine.client, image, ["python", "-c", script], "test", container_engine.confined(limits, gpus=False)
     )
     assert json.loads(said) == {
         "root": False,
@@ -262,9 +268,9 @@ def test_of_two_builds_of_an_image_the_first_keeps_the_name_and_the_other_is_rem
     client.images.get(made[0]).tag(tag)
     client.images.remove("dsregress-test-built:one")
     for built in (made[1], made[0]):
-        images.give_name(client, built, tag)
+        stack_images.give_name(client, built, tag)
         assert client.images.get(tag).id == made[0]
-    assert images.find(client, made[1]) is None
+    assert stack_images.find_image(client, made[1]) is None
     client.images.remove(tag)
 
 
@@ -272,7 +278,8 @@ def test_without_a_daemon_one_line_says_what_to_do(project: Project) -> None:
     said = project.run("regress", "--fresh", DOCKER_HOST=f"unix://{project.folder}/nothing.sock")
     assert (said.code, said.err) == (
         3,
-        "dsregress: error: docker: no Docker daemon answers; start it (systemctl start docker), or set DOCKER_HOST\n",
+        "dsregress: error: docker: the Docker daemon does not respond; start it (systemctl start docker), or "
+        "set DOCKER_HOST\n",
     )
 
 
@@ -292,7 +299,7 @@ def test_a_base_image_without_the_stack_s_python_is_one_line(project: Project, d
     assert said.code == 3
     line = said.err.splitlines()[-1]
     assert "the base image dsregress-test-empty:1 cannot be prepared: " in line
-    assert line.endswith("choose one that has the stack's Python, with --image-base")
+    assert line.endswith("choose one with the stack's Python by --image-base")
 
 
 def _archive(folder: Path) -> str:

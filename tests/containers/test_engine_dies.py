@@ -21,7 +21,10 @@ def test_an_engine_that_dies_is_no_releases_fault_and_the_next_run_measures_the_
         engine.kill(docker_engine.folder)
         _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 3, err
-    assert "the container engine is gone" in err.splitlines()[-1] or "no Docker daemon answers" in err.splitlines()[-1]
+    assert (
+        "the container engine is gone" in err.splitlines()[-1]
+        or "the Docker daemon does not respond" in err.splitlines()[-1]
+    )
     assert "start it" in err.splitlines()[-1]
     outcomes = {r["cell"]["stack"]["versions"]["tinyframe"]: r["outcome"]["type"] for r in stored(project)}
     assert outcomes.pop(GOOD) == "passed"
@@ -29,7 +32,7 @@ def test_an_engine_that_dies_is_no_releases_fault_and_the_next_run_measures_the_
 
     while_gone = project.run("regress")
     assert (while_gone.code, while_gone.err.count("\n")) == (3, 1)
-    assert "no Docker daemon answers" in while_gone.err
+    assert "the Docker daemon does not respond" in while_gone.err
 
     engine.start(docker_engine.folder)
     configure(project, docker_engine, GOOD, VERSION["hungry"])

@@ -15,10 +15,10 @@ from tests.probe.isolation import ways
 
 run = pathlib.Path("/tmp/runs/1")
 run.mkdir(parents=True)
-print(isolation.make(run, []))
+print(isolation.make_shield(run, []))
 child = os.fork()
 if not child:
-    isolation.join(run)
+    isolation.join_shield(run)
     ways.go(pathlib.Path("/mine"))
     os._exit(0)
 os.waitpid(child, 0)

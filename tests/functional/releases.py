@@ -10,7 +10,7 @@ from scenarios.models import SHAPES
 from tests import ending
 from tests.paths import ROOT
 
-ENVIRONMENTS = settings.load(start=ROOT).environments
+ENVIRONMENTS = settings.read_settings(start=ROOT).environments
 
 #: The healthy release before the fault, one that has it, and the first healthy one after it.
 BEFORE, FAULTY, AFTER = RELEASES = ("0.15.0", "0.16.4", "0.16.8")

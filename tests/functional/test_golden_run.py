@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dsregress.store import Store
-from dsregress.store.measuring import version_history
+from dsregress.store.measuring_versions import version_history
 from tests.functional.releases import FAULTY
 from tests.golden_files import Golden
 from tests.golden_run import ACCEPT_FIGURES, FILE, GoldenRun, complaints, golden_run, read_golden_run

@@ -265,7 +265,7 @@ def cell(device: str, release: str, at: int, folder: Path) -> dict[str, Any]:
 
     from dsregress.probe.border.surroundings import ENVIRONMENT
     from dsregress.probe.border.wire import CellRequest
-    from dsregress.probe.process.cell import OpenGate, execute
+    from dsregress.probe.process.cell import OpenGate, execute_cell
     from dsregress.probe.scenario import load
     from vgpu.replacing import working_folder
 
@@ -286,7 +286,7 @@ def cell(device: str, release: str, at: int, folder: Path) -> dict[str, Any]:
     importlib.import_module(declared.framework).preload(device)
     folder.mkdir(parents=True, exist_ok=True)
     with working_folder(folder):
-        record = execute(request, folder, Rounds(), OpenGate())
+        record = execute_cell(request, folder, Rounds(), OpenGate())
     return {"release": release, "request": dataclasses.asdict(request), "record": dataclasses.asdict(record)}
 
 

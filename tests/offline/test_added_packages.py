@@ -60,7 +60,7 @@ def test_what_the_stacks_have_already_needs_its_versions(project: Project) -> No
     again = project.run("regress", "--with", "tinyframe", "--dry-run")
     assert again.code == 2
     assert again.err == (
-        f"dsregress: error: --with: tinyframe is in the stacks already, as {GOOD}; "
+        f"dsregress: error: --with: tinyframe is already in the stacks, as {GOOD}; "
         "give the versions to compare: --with tinyframe=SPEC\n"
     )
 
@@ -100,7 +100,7 @@ def test_a_release_means_the_cell_that_was_measured_with_it(project: Project) ->
     said = project.run("explain", f"{GOOD}/fit/base/cpu", "--against", LATER)
     assert said.code == 4  # tinyframe's meter does not say who holds the memory
     for version in (GOOD, LATER):
-        assert f"finding out who holds the memory of {stack(version, '1.1.0')}/fit/base/cpu\n" in said.err
+        assert f"finding what holds the memory of {stack(version, '1.1.0')}/fit/base/cpu\n" in said.err
     assert "environment" not in said.err  # none was built
 
 

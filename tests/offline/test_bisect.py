@@ -175,7 +175,7 @@ def test_an_interrupted_search_goes_on(project: Project) -> None:
         process.send_signal(signal.SIGINT)
         _, rest = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
-    assert rest.endswith("interrupted; what was measured is stored, and run the same command to continue\n")
+    assert rest.endswith("interrupted; finished measurements are stored: run the same command to continue\n")
     stored = len(project.results_files)
     project.configure(GOOD, timeout_s=3)
     _, found = bisect(project, *arguments[2:])
@@ -208,7 +208,7 @@ def test_an_interrupted_search_goes_on(project: Project) -> None:
         (["1.1.0..1.0.0"], "bisect: 1.1.0 is newer than 1.0.0; write 1.0.0..1.1.0"),
         (
             ["--good", GOOD, "--bad", "1.0.5"],
-            "tinyframe: release 1.0.5 is not known; nearest are 1.0.0, 1.1.0, 1.2.0; "
+            "tinyframe: unknown release 1.0.5; nearest are 1.0.0, 1.1.0, 1.2.0; "
             "`pip index versions tinyframe` lists those of your indexes",
         ),
         (

@@ -34,7 +34,7 @@ def test_the_log_of_a_run_names_its_lock_environment_server_cells_and_files(proj
         f"dsregress.versions: tinyframe{GOOD}: resolved in TIME, N packages, kept in FOLDER/tinyframe{GOOD}-HASH.txt",
         f"dsregress.envs: tinyframe{GOOD}: build FOLDER/tinyframe{GOOD}-HASH-cpu",
         f"dsregress.envs: tinyframe{GOOD}: built in TIME",
-        f"dsregress.run: {cell}: run: nothing is stored of it",
+        f"dsregress.run: {cell}: run: it has no stored results",
         f"dsregress.launch: SERVER: start, for tinyframe.adapter of tinyframe{GOOD}",
         "dsregress.launch: SERVER: ready, its framework is imported",
         f"dsregress.launch: {cell}: started",

@@ -41,7 +41,7 @@ def said_once(said: CommandResult, code: int, line: str) -> None:
         (["--device", "tpu"], "no such device: tpu; there are: sim, cpu, cuda, auto"),
         (
             ["--with", "tinyframe=1.0.1"],
-            "tinyframe: release 1.0.1 is not known; nearest are 1.0.0, 1.1.0, 1.2.0; "
+            "tinyframe: unknown release 1.0.1; nearest are 1.0.0, 1.1.0, 1.2.0; "
             "`pip index versions tinyframe` lists those of your indexes",
         ),
         (["--with", "=1.0"], "--with: not a package with its releases: '=1.0'; write PACKAGE or PACKAGE=SPEC"),
@@ -51,7 +51,7 @@ def said_once(said: CommandResult, code: int, line: str) -> None:
         ),
         (
             ["--with", "tinytrainer=0.9"],
-            "tinytrainer: release 0.9 is not known; nearest are 1.0.0, 1.1.0; "
+            "tinytrainer: unknown release 0.9; nearest are 1.0.0, 1.1.0; "
             "`pip index versions tinytrainer` lists those of your indexes",
         ),
         (
@@ -62,7 +62,7 @@ def said_once(said: CommandResult, code: int, line: str) -> None:
         (["--with", "../x=1.0"], "stack: '../x' is not the name of a package; write e.g. trl"),
         (
             ["--with", "python=3.12"],
-            'stack: python is no package, and all stacks have one; set python = "3.12" in [tool.dsregress]',
+            'stack: python is not a package; all stacks share one interpreter; set python = "3.12" in [tool.dsregress]',
         ),
         (
             ["--with", "tinytrainer=1.0.0", "--with", "TinyTrainer==1.1.0"],
@@ -123,7 +123,7 @@ def test_a_scenario_that_does_not_load_is_named(project: Project, tmp_path: Path
     said_once(
         project.run("regress"),
         2,
-        f"{folder}/fit.py: does not load: {error}; docs/add-a-scenario.md shows one that works",
+        f"{folder}/fit.py: cannot be loaded: {error}; docs/add-a-scenario.md shows one that works",
     )
 
 
@@ -152,7 +152,7 @@ def test_a_release_that_is_not_known_and_no_index_to_ask(project: Project, nobod
         said,
         3,
         "package index: no index answers for tinyframe: no package index can be reached (error sending request); "
-        "check the network and pip config list; releases that the harness knows need no index",
+        "check the network and pip config list; committed releases need no index",
     )
     assert not project.results.exists()
 
@@ -184,7 +184,7 @@ def test_what_is_known_and_built_needs_no_index(project: Project, nobody_listens
 def test_environments_in_a_place_that_is_no_folder(project: Project, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     said = project.run("regress", DSREGRESS_ENVIRONMENTS=str(tmp_path / "file"))
-    said_once(said, 3, f"{tmp_path}/file: cannot be written: it is a file, and a folder belongs there; move it away")
+    said_once(said, 3, f"{tmp_path}/file: cannot be written: it is a file where a folder is needed; move it away")
 
 
 # --- the results folder -----------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_a_disk_with_room_for_the_results_only_leaves_the_explanations_out_of_th
     assert said.code == 1
     assert said.out.startswith("tinyframe 1.0.0 to 1.1.0: ")
     (note,) = [line for line in said.err.splitlines() if "left out" in line]
-    assert note.startswith(f"who holds the memory is left out: {project.results}/details/explained-")
+    assert note.startswith(f"memory explanations are missing: {project.results}/details/explained-")
     assert note.endswith(".json.gz: cannot be written: No space left on device; choose another folder with --results")
 
 
@@ -248,7 +248,7 @@ def test_a_disk_that_fills_up_keeps_what_was_stored_whole(project: Project) -> N
     assert "/fit/base-cpu-" in last
     assert last.endswith(
         ": cannot be used for results: No space left on device; "
-        "free some space, or choose another folder with --results"
+        "free disk space, or choose another folder with --results"
     )
     kept = list((project.folder / "kept").rglob("*.json"))
     labels = [msgspec.json.decode(file.read_bytes())["cell"]["stack"]["label"] for file in kept]
@@ -261,7 +261,7 @@ def test_results_under_a_file_are_one_line(project: Project, tmp_path: Path) -> 
     said_once(
         project.run("regress", "--results", str(tmp_path / "file" / "results")),
         3,
-        f"{tmp_path}/file: cannot be used for results: it is a file, and a folder belongs there; move it away",
+        f"{tmp_path}/file: cannot be used for results: it is a file where a folder is needed; move it away",
     )
 
 

@@ -52,7 +52,7 @@ def test_two_are_compared_and_left_as_they_are(project: Project, wheels: Path, t
     assert explained.code in (0, 4), explained.err
     lost = project.run("explain", f"{other}/fit/base/cpu", "--fresh")
     assert (lost.code, lost.err.count("\n")) == (2, 1)
-    assert "is an interpreter that existed, and cannot be built; name it: --python PATH" in lost.err
+    assert "is an existing interpreter and cannot be built; name it: --python PATH" in lost.err
 
 
 def test_releases_are_compared_with_it(project: Project, wheels: Path, tmp_path: Path) -> None:
@@ -75,12 +75,12 @@ def test_what_cannot_be_compared_is_one_line(project: Project, wheels: Path, tmp
     same = str(made(tmp_path / "same", wheels, GOOD))
     for arguments, line in (
         (("--python", python, "--python", same), f"--python: {python} and {same} hold the same packages and code; "
-         "there is nothing to compare: leave one out"),
+         "drop one of them"),
         (("--python", python, "--baseline", GOOD), "--baseline: the first --python is the baseline; leave out --baseline"),
         (("--python", python, "--executor", "docker"),
-         "--python: an interpreter of this machine does not run in docker; leave out --executor"),
-        (("--python", "/bin/ls"), "--python: /bin/ls is not a Python; give the path of an environment's interpreter, as "
-         "/opt/conda/envs/a/bin/python"),
+         "--python: cannot be combined with the executor docker; drop --executor"),
+        (("--python", "/bin/ls"), "--python: /bin/ls is not a Python interpreter; give the path of an "
+         "environment's interpreter, as /opt/conda/envs/a/bin/python"),
     ):  # fmt: skip
         said = project.run("regress", *arguments)
         assert (said.code, said.out, said.err) == (2, "", f"dsregress: error: {line}\n")

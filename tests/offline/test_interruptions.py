@@ -38,7 +38,7 @@ def goes_on(project: Project) -> None:
     assert report.code == 1
 
 
-INTERRUPTED = "dsregress: interrupted; what was measured is stored, and run the same command to continue"
+INTERRUPTED = "dsregress: interrupted; finished measurements are stored: run the same command to continue"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
@@ -77,8 +77,9 @@ def test_a_second_run_at_the_same_time_is_refused_in_one_line_and_a_report_is_no
     said = project.run("regress", "--results", str(tmp_path / "others"))
     assert (said.code, said.out) == (3, "")
     assert said.err == (
-        f"dsregress: error: {project.work}/run.lock: another run is going on here (process {running.pid}), and both "
-        "would measure each other; wait for its end, or set DSREGRESS_ENVIRONMENTS to another folder\n"
+        f"dsregress: error: {project.work}/run.lock: another run is in progress in this folder "
+        f"(process {running.pid}); two runs would disturb each other's measurements; "
+        "wait for it to finish, or set DSREGRESS_ENVIRONMENTS to another folder\n"
     )
     assert running.poll() is None
 

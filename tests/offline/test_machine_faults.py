@@ -305,7 +305,7 @@ def test_a_damaged_file_of_a_stack_is_no_pass(three: Project, version: str, cont
         said = three.run(*arguments)
         assert said.code == 3
         assert last_line(said) == (
-            f"dsregress: not measured: {stack(version)} (fit/base/cpu): what is stored of it cannot be read; measure again"
+            f"dsregress: not measured: {stack(version)} (fit/base/cpu): its stored results cannot be read; measure again"
         )
     assert three.regress("--fail-on", "none").code == 0
     assert three.run("report", "--baseline", GOOD).code == 0  # another file has it now
@@ -315,7 +315,7 @@ def test_a_stack_whose_folder_is_empty_is_no_pass(three: Project) -> None:
     results_of(three, "2.0.0").unlink()
     said = three.run("compare", GOOD, "2.0.0")
     assert said.code == 3
-    assert f"not measured: {stack('2.0.0')} (every workload): nothing is stored of it" in last_line(said)
+    assert f"not measured: {stack('2.0.0')} (every workload): it has no stored results" in last_line(said)
 
 
 def test_every_file_damaged_is_no_pass(three: Project) -> None:
@@ -361,5 +361,5 @@ def test_damaged_bytecode_that_all_environments_share_fails_no_release(own_disk:
         file.write_bytes(content)
     again = own_disk.regress("--fresh")
     assert again.code == 0, again.said.err
-    assert f" and {len(compiled) - 1} more is not what Python compiled: removed, and compiled anew" in again.said.err
-    assert "is not what Python compiled" not in own_disk.regress("--fresh").said.err
+    assert f" and {len(compiled) - 1} more: not what Python compiled; removed, to be compiled again" in again.said.err
+    assert "not what Python compiled" not in own_disk.regress("--fresh").said.err

@@ -144,7 +144,7 @@ def test_a_dry_run_prints_the_cells_and_starts_nothing(project: Project, tmp_pat
         f"{cell(GOOD)}\n{cell(VERSION['hungry'])}\n"
         "2 cells on 2 stacks, about 34 s including builds, if no result is reused "
         "(a guess for the 2 that never ran here)\n"
-        "2 environments to build whose disk is not known: not resolved yet\n"
+        "2 environments to build of unknown size: not resolved yet\n"
     )
     assert not nowhere.exists()
     assert not project.results.exists()

@@ -21,7 +21,7 @@ from dsregress.probe import scenario
 from dsregress.probe.border.wire import CellRequest, RankRecord
 from dsregress.probe.framework import Meter
 from dsregress.probe.meters.phases import walk
-from dsregress.probe.process.cell import OpenGate, execute
+from dsregress.probe.process.cell import OpenGate, execute_cell
 from dsregress.probe.process.lazy_imports import import_all, new_modules
 from vgpu.meters.ledger import StorageLedger
 
@@ -89,7 +89,7 @@ def on_real_ranks(name: str, variant: str, folder: Path, truths: str = "") -> Ra
         timeout_s=180.0,
         truths=truths,
     )
-    record = execute(request, folder, None, OpenGate())
+    record = execute_cell(request, folder, None, OpenGate())
     assert record.outcome == "passed", f"{record.stage}: {record.signature}\n{record.log_tail}"
     return record.ranks[0]
 

@@ -138,14 +138,14 @@ def test_a_file_without_a_scenario_is_named_in_the_error(tmp_path: Path) -> None
 
 def test_a_file_that_does_not_run_is_named_in_the_error(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("1 / 0\n")
-    with pytest.raises(ScenarioError, match=r"x\.py: does not load: ZeroDivisionError"):
+    with pytest.raises(ScenarioError, match=r"x\.py: cannot be loaded: ZeroDivisionError"):
         scenarios.load(tmp_path / "x.py")
 
 
 @pytest.mark.parametrize("leaves", ["SystemExit(0)", "SystemExit()", "BaseException('gone')", "GeneratorExit"])
 def test_a_file_that_leaves_instead_of_declaring_is_named_in_the_error(tmp_path: Path, leaves: str) -> None:
     (tmp_path / "x.py").write_text(f"raise {leaves}\n")
-    with pytest.raises(ScenarioError, match=rf"x\.py: does not load: {leaves.partition('(')[0]}"):
+    with pytest.raises(ScenarioError, match=rf"x\.py: cannot be loaded: {leaves.partition('(')[0]}"):
         scenarios.load(tmp_path / "x.py")
 
 

@@ -18,7 +18,7 @@ KINDS = {
 }
 
 #: file -> how many errors it makes without a hint: their text is that of another error, which has one.
-REPEATS_ANOTHER = {"cli/skeleton.py": 1, "launch/ray/executor.py": 1, "run/matrix.py": 1}
+REPEATS_ANOTHER = {"cli/skeleton.py": 1, "launch/ray/executor.py": 1, "run/cell_matrix.py": 1}
 
 #: Those that still leave the next step to the reader.
 WITHOUT = {"reproduce/running.py": 2}

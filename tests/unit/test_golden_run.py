@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dsregress.probe.border.wire import RankRecord, RunRecord
-from dsregress.store.measuring import MeasuringVersion
+from dsregress.store.measuring_versions import MeasuringVersion
 from tests.builders import synthetic
 from tests.golden_run import GoldenRun, complaints, golden_run
 from vgpu.figures import PhaseReading

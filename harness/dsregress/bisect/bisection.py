@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dsregress.bisect import candidates, timed
+from dsregress.bisect import candidates, timed_tester
 from dsregress.bisect.evidence import with_evidence
-from dsregress.bisect.exact import ExactTester
+from dsregress.bisect.exact_tester import ExactTester
 from dsregress.bisect.halving import Transition
 from dsregress.bisect.plan import Candidate, SearchPlan
 from dsregress.bisect.questions import Question
@@ -35,7 +35,7 @@ class BisectRequest:
     every: bool = False  #: find all changes
     is_span: bool = False  #: the ends were not marked good and bad
     repository: str | None = None  #: URL or path
-    most_rounds: int = timed.MOST_ROUNDS
+    most_rounds: int = timed_tester.MOST_ROUNDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ def list_candidates(request: BisectRequest, settings: Settings, installer: Insta
     """Return all versions from one end to the other. Build nothing. Raise UsageError for ends that cannot be searched."""
     if request.repository and settings.executor != "local":
         hint = "--executor local, or without --repository"
-        raise UsageError("commits are built on this machine only", where="--repository", hint=hint)
+        raise UsageError("commits can only be built on this machine", where="--repository", hint=hint)
     repository = candidates.open_repository(request.repository, settings) if request.repository else None
     names = (request.first, request.last)
     try:
@@ -68,7 +68,7 @@ def list_candidates(request: BisectRequest, settings: Settings, installer: Insta
         return CandidateList(candidates.committed(repository, request.package, old, new, base), repository)
     if first == last:
         raise UsageError(f"both ends are {first}", where="bisect", hint="name two versions")
-    if candidates.in_order(first) > candidates.in_order(last):
+    if candidates.release_order(first) > candidates.release_order(last):
         raise _wrong_order(request, first, last)
     if repository is not None:
         for name in (first, last):
@@ -109,7 +109,7 @@ def _search(
 ) -> tuple[SearchResult, Question | None, str]:
     """Return the result, the question, and the reason why it was chosen unless the user chose it."""
     if plan.question is not None and plan.question.is_timed:
-        tester = timed.TimedTester(plan, runner, request.most_rounds)
+        tester = timed_tester.TimedTester(plan, runner, request.most_rounds)
         return run_search(plan, tester, runner), tester.question, ""
     exact = ExactTester(plan, runner)
     result = run_search(plan, exact, runner)
@@ -150,6 +150,6 @@ def _wrong_order(request: BisectRequest, first: str, last: str) -> UsageError:
         return UsageError(f"{first} is newer than {last}", where="bisect", hint=f"write {last}..{first}")
     if request.to is Verdict.GOOD:
         what = f"with --fixed the bad version is the older one, and {first} is newer than {last}"
-        return UsageError(what, where="bisect", hint="leave --fixed out to find the first bad release")
+        return UsageError(what, where="bisect", hint="drop --fixed to find the first bad release")
     hint = f"swap them, or add --fixed to find the first release after {last} that is good again"
     return UsageError(f"the good version {first} is newer than the bad one {last}", where="bisect", hint=hint)

@@ -20,7 +20,7 @@ from dsregress.run import pipeline
 from dsregress.run.pipeline import Choice
 from dsregress.versions import commits as naming
 from dsregress.versions import releases
-from dsregress.versions.stacks import NEWEST_THAT_FITS, Spec, resolve, spelled
+from dsregress.versions.stack_plans import NEWEST_THAT_FITS, Spec, resolve, spelled_package
 
 
 def one_release(package: str, text: str, installer: Installer) -> str:
@@ -32,20 +32,20 @@ def one_release(package: str, text: str, installer: Installer) -> str:
     return found[0]
 
 
-def in_order(release: str) -> Version:
+def release_order(release: str) -> Version:
     """Return the sort key of a release, the oldest first."""
     return Version(release)
 
 
 def released(settings: Settings, installer: Installer, package: str, first: str, last: str) -> tuple[Candidate, ...]:
     """Return every final release from ``first`` to ``last``, which are releases themselves. Raise UsageError."""
-    known = releases.known(package)
+    known = releases.known_releases(package)
     if first not in known or last not in known:
-        known = releases.in_order((*known, *installer.published(package)))
+        known = releases.sorted_versions((*known, *installer.published(package)))
     low, high = Version(first), Version(last)
     names = [
         name
-        for name in releases.in_order(known)
+        for name in releases.sorted_versions(known)
         if low <= Version(name) <= high and (name in (first, last) or not Version(name).is_prerelease)
     ]
     choice = Choice(versions={package: ",".join(names)}, baseline=f"{package}=={first}")
@@ -60,9 +60,9 @@ def with_fixed(
     EnvironmentUnavailable."""
     if package in fixed:
         raise UsageError(
-            f"{package} is what is searched",
+            f"{package} is the package being searched",
             where=f"--{package}" if package in AXES else "--with",
-            hint="name its ends with --good and --bad",
+            hint="give its versions with --good and --bad",
         )
     stack: dict[str, Spec] = dict(settings.stack)
     if named is not None:
@@ -73,7 +73,7 @@ def with_fixed(
     for name, spec in fixed.items():
         if name in added:
             continue
-        name = spelled(name, stack)
+        name = spelled_package(name, stack)
         version = one_release(name, spec, installer)
         # The framework under test is the package with a list.
         stack[name] = version if isinstance(settings.stack.get(name, ""), str) else (version,)

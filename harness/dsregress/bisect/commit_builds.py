@@ -10,7 +10,7 @@ from dsregress.config.settings import Settings
 from dsregress.envs import venv
 from dsregress.envs.installer import Installer
 from dsregress.model import Environment, LockedStack, Stack
-from dsregress.run.environments import build_locked
+from dsregress.run.stack_environments import build_locked
 from dsregress.run.targets import venv_build
 from dsregress.run.watch import Watch
 from dsregress.versions import commits, locking
@@ -26,7 +26,7 @@ class CommitSource:
 
 def known_lock(stack: Stack, settings: Settings, commit: CommitSource | None = None) -> LockedStack | None:
     """Return the lock of a stack, None if it would have to be resolved first. ``commit``: for the stack of one."""
-    found = locking.known(commit.release if commit else stack, cache=_locks(settings))
+    found = locking.known_lock(commit.release if commit else stack, cache=_locks(settings))
     return commits.lock_of(found, stack, commit.source.package) if found and commit else found
 
 
@@ -37,8 +37,8 @@ def build_commits(
     installer: Installer,
     watch: Watch,
 ) -> tuple[Environment, ...]:
-    """Build stacks of commits on this machine, as `dsregress.run.environments.build_environments` builds released ones.
-    ``sources`` are by stack id.
+    """Build stacks of commits on this machine, as
+    `dsregress.run.stack_environments.build_environments` builds released ones. ``sources`` are by stack id.
 
     Raise EnvironmentUnavailable.
     """

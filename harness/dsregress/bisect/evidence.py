@@ -35,9 +35,9 @@ def with_evidence(
     good, bad = (before, after) if plan.to is Verdict.BAD else (after, before)
     try:
         sites = _sites(good, bad, question, runner)
-        files, patch = _changed(before, after, plan, runner, repository, " ".join(sites))
+        files, patch = _changed_code(before, after, plan, runner, repository, " ".join(sites))
     except HarnessError as error:
-        return msgspec.structs.replace(result, notes=(*result.notes, f"what changed is not known: {error}"))
+        return msgspec.structs.replace(result, notes=(*result.notes, f"the changes are unknown: {error}"))
     return msgspec.structs.replace(result, sites=sites, files=files, patch=patch)
 
 
@@ -51,7 +51,7 @@ def _sites(good: Candidate, bad: Candidate, question: Question, runner: VersionR
     return () if mine is None else attribution.evidence(mine, theirs, moment)
 
 
-def _changed(
+def _changed_code(
     before: Candidate,
     after: Candidate,
     plan: SearchPlan,

@@ -1,6 +1,6 @@
 """Search over an ordered list of versions, each of which answers Good, Bad or Unknown. Pure.
 
-The state of a search is the answers so far: `next_probe` and `changes` are functions of them and of nothing else. So an
+The state of a search is the answers so far: `next_probe` and `transitions` are functions of them and of nothing else. So an
 interrupted search continues from stored answers, and every stored answer shortens it.
 
 An Unknown is never blamed: a change is a pair of a Good and a Bad with nothing but Unknowns between them, and if there are
@@ -40,7 +40,7 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
         return self.open == 0
 
 
-def changes(count: int, answers: Answers) -> tuple[Transition, ...]:
+def transitions(count: int, answers: Answers) -> tuple[Transition, ...]:
     """Return every change that the answers show in a list of ``count`` versions, in the list's order."""
     decided = [at for at in range(count) if answers.get(at, Verdict.UNKNOWN) is not Verdict.UNKNOWN]
     return tuple(
@@ -52,7 +52,7 @@ def changes(count: int, answers: Answers) -> tuple[Transition, ...]:
 
 def sought(count: int, answers: Answers, to: Verdict) -> Transition | None:
     """Return the first change to this answer: the goal of a search for a single change."""
-    return next((change for change in changes(count, answers) if change.to is to), None)
+    return next((change for change in transitions(count, answers) if change.to is to), None)
 
 
 def undone(count: int, answers: Answers, to: Verdict) -> Transition | None:
@@ -60,7 +60,7 @@ def undone(count: int, answers: Answers, to: Verdict) -> Transition | None:
     found = sought(count, answers, to)
     if found is None:
         return None
-    return next((change for change in changes(count, answers) if change.before >= found.after), None)
+    return next((change for change in transitions(count, answers) if change.before >= found.after), None)
 
 
 def next_probe(count: int, answers: Answers, to: Verdict, *, every: bool = False, hunt: bool = False) -> int | None:
@@ -74,7 +74,7 @@ def next_probe(count: int, answers: Answers, to: Verdict, *, every: bool = False
     for end in (0, count - 1):
         if end not in answers:
             return end
-    narrowed = [change for change in changes(count, answers) if not change.is_settled]
+    narrowed = [change for change in transitions(count, answers) if not change.is_settled]
     if not every:
         change = sought(count, answers, to)
         if change is None:

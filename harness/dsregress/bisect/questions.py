@@ -79,7 +79,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
         return self.value if isinstance(self.value, float) else math.nan
 
 
-def parse(text: str) -> Question:
+def parse_question(text: str) -> Question:
     """Return the question that ``text`` spells. Raise UsageError, naming the metrics."""
     head, colon, key = text.partition(":")
     phase, dot, name = head.rpartition(".")
@@ -113,7 +113,7 @@ def _examples() -> list[str]:
     ]
 
 
-def chosen(comparison: Comparison, stack: str) -> tuple[Question, Finding] | None:
+def question_of_finding(comparison: Comparison, stack: str) -> tuple[Question, Finding] | None:
     """Return the worst relevant finding on a stack and its question; None if nothing relevant is worse or better. A changed
     setting or a new warning is neither: --metric has to name it."""
     for group in comparison.groups:
@@ -196,7 +196,7 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
     swapped: bool = False  #: they differ, and the good one is the worse
 
 
-def ends(question: Question, good: Observation, bad: Observation, thresholds: Thresholds) -> Ends:
+def question_ends(question: Question, good: Observation, bad: Observation, thresholds: Thresholds) -> Ends:
     """Compare the ends of a search. Both observations have values."""
     if isinstance(good.value, str) or isinstance(bad.value, str):
         swapped = question.metric == OUTCOME.name and bad.value == "passed" != good.value

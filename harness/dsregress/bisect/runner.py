@@ -18,7 +18,7 @@ from dsregress.probe.border.wire import Explanation
 from dsregress.run import targets
 from dsregress.run.eta import GUESSED_STACK_S, guess_s
 from dsregress.run.session import Session
-from dsregress.store import content_key, key_of, measuring_version, newest
+from dsregress.store import content_key, key_of, measuring_version, newest_by_cell
 from dsregress.wording.names import outcome_text
 
 
@@ -45,7 +45,7 @@ class VersionRunner:
         lock = commit_builds.known_lock(version.stack, self.settings, version.source)
         if lock is None:
             return ()
-        environment = venv.existing(
+        environment = venv.existing_venv(
             lock,
             folder=Path(self.settings.environments),
             gpu=hardware.has_gpu(),
@@ -89,7 +89,7 @@ class VersionRunner:
         )
         self.runs += len(versions)
         self.spent_s += time.monotonic() - began
-        by_cell = newest(results)
+        by_cell = newest_by_cell(results)
         measured = [by_cell[self.cell(version).id] for version in versions]
         for version, result in zip(versions, measured, strict=True):
             if isinstance(result.outcome, MachineFault):

@@ -53,10 +53,10 @@ def run_search(plan: SearchPlan, tester: VersionTester, runner: VersionRunner) -
         to=plan.to,
         every=plan.every,
         probes=tuple(_probe(version, runner, answers.get(index)) for index, version in enumerate(plan.versions)),
-        changes=halving.changes(count, verdicts),
+        changes=halving.transitions(count, verdicts),
         runs=runner.runs - runs,
         took_s=round(time.monotonic() - began, 1),
-        notes=_notes(plan, answers, question, runner.settings.thresholds),
+        notes=_search_notes(plan, answers, question, runner.settings.thresholds),
         hunt=plan.hunt,
     )
 
@@ -115,14 +115,14 @@ def _probe(version: Candidate, runner: VersionRunner, answer: VersionAnswer | No
     )
 
 
-def _notes(
+def _search_notes(
     plan: SearchPlan, answers: Mapping[int, VersionAnswer], question: Question | None, limits: Thresholds
 ) -> tuple[str, ...]:
     """Return notes for the reader: values between those of the ends, and changes besides the one sought."""
     notes = []
     if question is not None and plan.good in answers and plan.bad in answers:
         good, bad = answers[plan.good].observation, answers[plan.bad].observation
-        differ = questions.ends(question, good, bad, limits).differ
+        differ = questions.question_ends(question, good, bad, limits).differ
         between = [
             f"{plan.versions[index].name} ({answer.observation.text})"
             for index, answer in sorted(answers.items())
@@ -134,12 +134,12 @@ def _notes(
             )
     count, verdicts = len(plan.versions), _verdicts(answers)
     said = (halving.sought(count, verdicts, plan.to), halving.undone(count, verdicts, plan.to) if plan.hunt else None)
-    others = [change for change in halving.changes(count, verdicts) if change not in said]
+    others = [change for change in halving.transitions(count, verdicts) if change not in said]
     if others and not plan.every:
         spans = ", ".join(
             f"{'bad' if change.to is Verdict.BAD else 'good'} again in "
             f"{plan.versions[change.before].name}..{plan.versions[change.after].name}"
             for change in others
         )
-        notes.append(f"not the only change: {spans}; --all finds each")
+        notes.append(f"there are other changes: {spans}; --all finds each")
     return tuple(notes)

@@ -27,7 +27,7 @@ ERROR = 0.01
 RoundTimes = tuple[float, float, float]
 
 
-def evidence(votes: int, rounds: int) -> float:
+def likelihood_ratio(votes: int, rounds: int) -> float:
     """Return the factor by which ``votes`` of ``rounds`` are likelier under coins that favour them than under a fair coin:
     the likelihood ratio, averaged over all chances between 1/2 and 1."""
     if rounds == 0:
@@ -62,8 +62,8 @@ def ratio(good: Sequence[float], bad: Sequence[float]) -> float:
 
 
 def _decided(votes: int, against: int, error: float) -> Verdict:
-    if evidence(votes, votes + against) >= 1 / error:
+    if likelihood_ratio(votes, votes + against) >= 1 / error:
         return Verdict.BAD
-    if evidence(against, votes + against) >= 1 / error:
+    if likelihood_ratio(against, votes + against) >= 1 / error:
         return Verdict.GOOD
     return Verdict.UNKNOWN

@@ -15,13 +15,14 @@ from typing import NoReturn
 
 import click
 
-from dsregress.cli import debug_log, signals, streams
-from dsregress.cli.lines import note
+from dsregress.cli import debug_log, signals, standard_streams
+from dsregress.cli.lines import print_note
 from dsregress.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError, UsageError
 from dsregress.probe.border import machine, processes
 from dsregress.report.plain_text import plain_lines
 
-#: Command -> its one-line help. A command's module is imported when it is called, so that listing them is instant.
+#: Command -> its one-line help. Its module, which has the function ``NAME_command``, is imported when the command
+#: is called, so that listing the commands is instant.
 COMMANDS = {
     "regress": "Measure stacks against a baseline and report what differs. The main command.",
     "compare": "Compare the stored results of two stacks or versions.",
@@ -88,8 +89,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"dsregress.cli.{cmd_name.replace('-', '_')}")
-        command: click.Command = module.command
+        word = cmd_name.replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f"dsregress.cli.{word}"), f"{word}_command")
         command.params += [option for option in _LATE if option not in command.params]
         return command
 
@@ -143,23 +144,25 @@ def cli() -> None:
     """
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
+def run_command_line(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit with its code."""
-    closed = streams.open_standard_descriptors()
+    closed = standard_streams.open_standard_descriptors()
     signals.catch()
     processes.hide()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    with streams.guarded(closed) as output:
+    with standard_streams.guarded(closed) as output:
         try:
-            code = _exit_code(words)
+            code = _exit_code_of_call(words)
             signals.ignore()
         except signals.Interrupted as late:  # while the command's end was already being said
             code = _interrupted(late)
             signals.ignore()
-        streams.flush()
+        standard_streams.flush()
         if output.failure is not None and code in (EXIT_OK, EXIT_REGRESSION):  # no verdict without its report
             why = output.failure.strerror
-            note(f"error: stdout: cannot be written: {why}; what was measured is stored, `report` prints it again")
+            print_note(
+                f"error: stdout: cannot be written: {why}; what was measured is stored, `report` prints it again"
+            )
             code = EXIT_HARNESS
     sys.exit(_as_git_reads_it(code) if _command_of(words) == "bisect-step" else code)
 
@@ -169,12 +172,12 @@ def _command_of(words: Sequence[str]) -> str:
     return next((word for word in words if not word.startswith("-")), "")
 
 
-def _exit_code(words: list[str]) -> int:
+def _exit_code_of_call(words: list[str]) -> int:
     """Run a command; an error that it raises becomes a line on stderr and an exit code."""
     invocation = _Invocation(debug=os.environ.get("DSREGRESS_DEBUG", "") not in ("", "0"))
     try:
         _refuse_empty(words)
-        return _called(words, invocation)
+        return _invoke_command(words, invocation)
     except KeyboardInterrupt as error:
         return _interrupted(error)
     except click.ClickException as error:
@@ -185,15 +188,15 @@ def _exit_code(words: list[str]) -> int:
     except HarnessError as error:
         if invocation.debug:
             traceback.print_exc()
-        note(f"error: {error}")
+        print_note(f"error: {error}")
         return error.exit_code
     except BaseException as error:  # SystemExit too: nothing of ours raises it, and its code is not a verdict
         if invocation.debug:
             traceback.print_exc()
         if fault := machine.of_error(error):
-            note(f"error: {fault}: {error}; {machine.REMEDIES[fault]}, then run the same command again")
+            print_note(f"error: {fault}: {error}; {machine.REMEDIES[fault]}, then run the same command again")
             return EXIT_HARNESS
-        note(f"error: a fault of the harness itself: {type(error).__name__}: {error}; --debug shows where")
+        print_note(f"error: a fault of the harness itself: {type(error).__name__}: {error}; --debug shows where")
         return EXIT_HARNESS
 
 
@@ -201,11 +204,11 @@ def _interrupted(error: KeyboardInterrupt) -> int:
     number = error.number if isinstance(error, signals.Interrupted) else signal.SIGINT
     if number == signal.SIGINT:
         click.echo(err=True)  # after the "^C" that a terminal shows
-    note("interrupted; what was measured is stored, and run the same command to continue")
+    print_note("interrupted; finished measurements are stored: run the same command to continue")
     return 128 + number  # as a shell reports a process that a signal ended
 
 
-def _called(words: list[str], invocation: _Invocation) -> int:
+def _invoke_command(words: list[str], invocation: _Invocation) -> int:
     """Run a command. Not by click's own ``main``, which reads every EOFError as Ctrl-C, and a broken pipe to any process as
     a regression's exit code."""
     try:
@@ -222,7 +225,7 @@ def _refuse_empty(words: Sequence[str]) -> None:
         option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
         if equals and not value:
             where = option if option.startswith("-") else ""
-            raise UsageError("empty", where=where, hint="give it a value, or leave it out; is a variable not set?")
+            raise UsageError("empty", where=where, hint="give it a value or omit it; perhaps a shell variable is unset")
 
 
 def _as_git_reads_it(code: int | None) -> int:

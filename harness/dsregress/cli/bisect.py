@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import click
 
-from dsregress.bisect import bisection, candidates, questions, timed
+from dsregress.bisect import bisection, candidates, questions, timed_tester
 from dsregress.bisect.bisection import BisectRequest
 from dsregress.bisect.runner import VersionRunner
 from dsregress.cli import options
+from dsregress.cli.named_cells import one_cell
 from dsregress.cli.output import write_answer
 from dsregress.cli.progress import Progress
-from dsregress.cli.workload import one_cell
 from dsregress.compare.metrics import CONFIGURATION, DEVICE_RETAINED, HOST_CALLS, OUTCOME, PARAMETER_ERROR, STEP_TIME
 from dsregress.config.settings import MOST_ROUNDS
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.model import Verdict
 from dsregress.report.answers import bisect_answer
 from dsregress.run import pipeline, targets
-from dsregress.run.session import session
-from dsregress.run.workloads import Program
-from dsregress.versions.stacks import spelled
+from dsregress.run.available_workloads import Program
+from dsregress.run.session import open_session
+from dsregress.versions.stack_plans import spelled_package
 
 
 @click.command("bisect")
@@ -37,19 +37,19 @@ from dsregress.versions.stacks import spelled
 )
 @click.option("--fixed", is_flag=True, help="Find the first version that is good again; --bad is then the older one.")
 @click.option("--all", "every", is_flag=True, help="Find every change: test every version between the ends.")
-@click.option("--repository", metavar="URL|PATH", help="Continue to the commit, in this clone of the framework.")
+@click.option("--repository", metavar="URL|PATH", help="Continue down to the commit in this clone of the framework.")
 @click.option(
     "--most-rounds",
-    type=click.IntRange(timed.AT_ONCE, MOST_ROUNDS),
-    default=timed.MOST_ROUNDS,
+    type=click.IntRange(timed_tester.AT_ONCE, MOST_ROUNDS),
+    default=timed_tester.MOST_ROUNDS,
     show_default=True,
     metavar="N",
-    help=f"Most timed rounds per version, for --metric {STEP_TIME.name}.",
+    help=f"Maximum number of timed rounds per version, for --metric {STEP_TIME.name}.",
 )
 @options.searched_options
 @options.results_option
 @options.json_option
-def command(
+def bisect_command(
     span: str | None,
     good: str | None,
     bad: str | None,
@@ -88,12 +88,11 @@ def command(
     """
     settings = options.load_settings(results=results)
     installer = pipeline.new_installer(settings)
-    package = spelled(searched.package or targets.varied_package(settings), settings.stack)
-    question = questions.parse(metric) if metric else None
-    if question is not None and question.is_timed and every:
-        raise UsageError("--all and step time", where="bisect", hint=f"use {HOST_CALLS.name}, which are exact")
+    package = spelled_package(searched.package or targets.varied_package(settings), settings.stack)
+    question = questions.parse_question(metric) if metric else None
+    _check_exact(question, every=every)
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
-    first, last = _ends(span, good, bad, fixed=fixed)
+    first, last = _ends_of_span(span, good, bad, fixed=fixed)
     request = BisectRequest(
         package=package,
         first=first,
@@ -107,7 +106,7 @@ def command(
     )
     listed = bisection.list_candidates(request, settings, installer)
     cell = one_cell(settings, listed.versions[0].stack, workload, program)
-    with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+    with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
         found = bisection.bisect(request, listed, VersionRunner(opened, cell))
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
     write_answer(
@@ -116,7 +115,15 @@ def command(
     return code
 
 
-def _ends(span: str | None, good: str | None, bad: str | None, *, fixed: bool) -> tuple[str, str]:
+def _check_exact(question: questions.Question | None, *, every: bool) -> None:
+    """Raise UsageError if every change is wanted of a metric that needs many runs per version."""
+    if question is not None and question.is_timed and every:
+        raise UsageError(
+            "--all cannot search by step time", where="bisect", hint=f"use {HOST_CALLS.name}, which is exact"
+        )
+
+
+def _ends_of_span(span: str | None, good: str | None, bad: str | None, *, fixed: bool) -> tuple[str, str]:
     """Return the older and the newer end, as they were written. Raise UsageError."""
     hint = "write bisect --good 0.15.0 --bad 0.16.4, or bisect 0.15.0..0.16.4"
     if span is not None:

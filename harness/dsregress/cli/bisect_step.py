@@ -7,21 +7,21 @@ from pathlib import Path
 import click
 
 from dsregress.bisect import candidates, questions
-from dsregress.bisect.exact import ExactTester
+from dsregress.bisect.exact_tester import ExactTester
 from dsregress.bisect.plan import SearchPlan, VersionTester
 from dsregress.bisect.runner import VersionRunner
 from dsregress.bisect.search import run_search
-from dsregress.bisect.timed import TimedTester
+from dsregress.bisect.timed_tester import TimedTester
 from dsregress.cli import options
-from dsregress.cli.lines import say
+from dsregress.cli.lines import print_text
+from dsregress.cli.named_cells import one_cell
 from dsregress.cli.progress import Progress
-from dsregress.cli.workload import one_cell
-from dsregress.config.settings import load
+from dsregress.config.settings import read_settings
 from dsregress.errors import UsageError
 from dsregress.model import Verdict
 from dsregress.run import pipeline, targets
-from dsregress.run.session import session
-from dsregress.versions.stacks import spelled
+from dsregress.run.session import open_session
+from dsregress.versions.stack_plans import spelled_package
 
 #: Exit codes of `git bisect run`.
 GOOD, BAD, UNDECIDED = 0, 1, 125
@@ -41,7 +41,7 @@ GOOD, BAD, UNDECIDED = 0, 1, 125
 @click.option("--project", metavar="DIR", help="The folder with your pyproject.toml, if it is not the clone.")
 @options.searched_options
 @options.results_option
-def command(
+def bisect_step_command(
     good: str,
     bad: str,
     workload: options.WorkloadOptions,
@@ -66,15 +66,15 @@ def command(
     Exit codes: 0 good; 1 bad; 125 undecided (it does not install, does not import, or fails elsewhere); 128 wrong
     usage, or a failure of the harness or the machine, which ends git's bisection.
     """
-    settings = load({"results": results}, start=Path(project) if project else None)
+    settings = read_settings({"results": results}, start=Path(project) if project else None)
     installer = pipeline.new_installer(settings)
-    package = spelled(searched.package or targets.varied_package(settings), settings.stack)
-    question = questions.parse(metric) if metric else None
+    package = spelled_package(searched.package or targets.varied_package(settings), settings.stack)
+    question = questions.parse_question(metric) if metric else None
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     ends = [candidates.one_release(package, end, installer) for end in (good, bad)]
     if ends[0] == ends[1]:
         raise UsageError(f"both ends are {ends[0]}", where="bisect-step", hint="name two releases")
-    older, newer = sorted(ends, key=candidates.in_order)
+    older, newer = sorted(ends, key=candidates.release_order)
     clone = candidates.open_repository(repository, settings)
     releases = candidates.released(settings, installer, package, older, newer)
     good_release, bad_release = (releases[0 if end == older else -1] for end in ends)
@@ -83,14 +83,14 @@ def command(
         kind="commits", package=package, versions=(good_release, commit, bad_release), question=question, to=Verdict.BAD
     )  # fmt: skip
     cell = one_cell(settings, good_release.stack, workload)
-    with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+    with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
         runner = VersionRunner(opened, cell)
         is_timed = question is not None and question.is_timed
         tester: VersionTester = TimedTester(plan, runner) if is_timed else ExactTester(plan, runner)
         result = run_search(plan, tester, runner)
     probe = result.probes[1]
     assert probe.answer is not None
-    say(f"{probe.name} ({probe.about}): {probe.answer.value}, {result.metric}: {probe.text}")
+    print_text(f"{probe.name} ({probe.about}): {probe.answer.value}, {result.metric}: {probe.text}")
     if probe.answer is Verdict.UNKNOWN:
         return UNDECIDED
     return BAD if (probe.answer is Verdict.BAD) != fixed else GOOD

@@ -9,7 +9,7 @@ from dsregress.errors import EnvironmentUnavailable
 from dsregress.model import Environment, MachineFault, Stack
 from dsregress.probe.border.machine import REMEDIES
 from dsregress.run import targets
-from dsregress.run.environments import build_environments
+from dsregress.run.stack_environments import build_environments
 from dsregress.wording.names import outcome_text
 
 

@@ -6,11 +6,11 @@ import os
 
 import click
 
-from dsregress.cli.lines import say
+from dsregress.cli.lines import print_text
 from dsregress.cli.output import note_problems
 from dsregress.errors import UsageError
 from dsregress.store import publishing
-from dsregress.store.bundle import SUFFIX
+from dsregress.store.bundle_file import SUFFIX
 from dsregress.wording.quantities import plural
 
 _NOUNS = {"other": "other file"}
@@ -24,7 +24,7 @@ _NOUNS = {"other": "other file"}
     help=f"The bundle to write, or the folder to unpack into. Default: FOLDER{SUFFIX}, or BUNDLE without {SUFFIX}.",
 )
 @click.option("--unpack", is_flag=True, help="Unpack BUNDLE into a folder, to add results to it.")
-def command(folder: str, output: str | None, unpack: bool) -> None:
+def bundle_command(folder: str, output: str | None, unpack: bool) -> None:
     """Pack the results in FOLDER into one compressed file, which every command reads like a folder.
 
     A bundle is JSON lines with gzip, readable by zcat and jq. Equal folders give equal bytes. An existing file is never
@@ -40,7 +40,7 @@ def command(folder: str, output: str | None, unpack: bool) -> None:
         target = folder.removesuffix(SUFFIX) if output is None else output
         unpacked = publishing.unpack(folder, target)
         note_problems(unpacked.problems)
-        say(f"{target}: {plural(unpacked.written, 'file')} written, {unpacked.kept:,} there already")
+        print_text(f"{target}: {plural(unpacked.written, 'file')} written, {unpacked.kept:,} already there")
         return
     if not os.path.isdir(folder):
         raise UsageError(
@@ -50,4 +50,4 @@ def command(folder: str, output: str | None, unpack: bool) -> None:
     published = publishing.publish(folder, file)
     note_problems(published.problems)
     held = ", ".join(plural(count, _NOUNS.get(kind, kind)) for kind, count in published.lines.items() if count)
-    say(f"{file}: {held}; {published.size_bytes / 1024:,.0f} KiB")
+    print_text(f"{file}: {held}; {published.size_bytes / 1024:,.0f} KiB")

@@ -8,22 +8,22 @@ from pathlib import Path
 import click
 
 from dsregress.cli import options
-from dsregress.cli.lines import say
+from dsregress.cli.lines import print_text
 from dsregress.config.settings import Settings
 from dsregress.envs import cleaning
 from dsregress.envs.places import environment_folder
 from dsregress.errors import EnvironmentUnavailable
 from dsregress.run import pipeline
 from dsregress.run.lock import run_lock
-from dsregress.system.obstacles import refused
+from dsregress.system.obstacles import obstacle_error
 from dsregress.versions import locking
 from dsregress.wording.quantities import quantity
 
 
 @click.command("clean")
-@click.option("--all", "everything", is_flag=True, help="Remove all environments, and all that serves them.")
+@click.option("--all", "everything", is_flag=True, help="Remove all environments, and everything that supports them.")
 @click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
-def command(everything: bool, dry_run: bool) -> None:
+def clean_command(everything: bool, dry_run: bool) -> None:
     """Remove the environments that no configured stack uses, and what only they share.
 
     The stacks of [tool.dsregress] stay: those that `regress` would compare, and the named ones. Results are never removed,
@@ -38,7 +38,7 @@ def command(everything: bool, dry_run: bool) -> None:
     settings = options.load_settings()
     folder = Path(settings.environments)
     if not folder.is_dir():
-        say(f"{folder}: no environments")
+        print_text(f"{folder}: no environments")
         return
     try:
         with contextlib.nullcontext() if dry_run else run_lock(folder):
@@ -47,14 +47,16 @@ def command(everything: bool, dry_run: bool) -> None:
             found = cleaning.everything(folder) if everything else cleaning.unused(folder, _used(settings))
             for removable in found:
                 if not dry_run:
-                    cleaning.remove(removable)
+                    cleaning.remove_unused(removable)
                 place = removable.place.relative_to(folder)
-                say(f"{'would remove' if dry_run else 'removed'} {place}: {quantity(removable.size_bytes, 'bytes')}")
+                print_text(
+                    f"{'would remove' if dry_run else 'removed'} {place}: {quantity(removable.size_bytes, 'bytes')}"
+                )
     except OSError as error:
-        hint = "see whose it is (ls -l)"
-        raise refused(EnvironmentUnavailable, "cannot be removed", error, where=folder, hint=hint) from None
+        hint = "check its owner (ls -l)"
+        raise obstacle_error(EnvironmentUnavailable, "cannot be removed", error, where=folder, hint=hint) from None
     total = quantity(sum(removable.size_bytes for removable in found), "bytes")
-    say(f"{total} {'would be free' if dry_run else 'freed'}" if found else "nothing to remove")
+    print_text(f"{total} {'would be free' if dry_run else 'freed'}" if found else "nothing to remove")
 
 
 def _used(settings: Settings) -> set[str]:
@@ -63,5 +65,5 @@ def _used(settings: Settings) -> set[str]:
     choices = [pipeline.Choice(), *(pipeline.Choice(stack=name) for name in settings.stacks)]
     stacks = [stack for choice in choices for stack in pipeline.plan_stacks(settings, choice, installer).stacks]
     folder = Path(settings.environments)
-    locks = [locking.known(stack, cache=folder / "locks") for stack in stacks if not stack.existed]
+    locks = [locking.known_lock(stack, cache=folder / "locks") for stack in stacks if not stack.existed]
     return {environment_folder(lock, folder, gpu=gpu).name for lock in locks if lock for gpu in (False, True)}

@@ -6,7 +6,7 @@ import click
 
 from dsregress.cli import options
 from dsregress.cli.output import note_problems, write_reports
-from dsregress.cli.stored import stack_ids
+from dsregress.cli.stored_results import stack_ids
 from dsregress.errors import UsageError
 from dsregress.run import pipeline, targets
 from dsregress.store import Store
@@ -18,7 +18,7 @@ from dsregress.store import Store
 @options.results_option
 @options.fail_on_option(options.FAIL_ON_HELP)
 @options.report_options
-def command(
+def compare_command(
     a: str, b: tuple[str, ...], results: str | None, fail_on: tuple[str, ...] | None, files: options.ReportFiles
 ) -> int:
     """Compare the stored results of stack A, the baseline, with those of B and others.

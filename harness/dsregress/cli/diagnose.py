@@ -15,18 +15,18 @@ from dsregress.advice.diagnosis.failures import MatchedProblem
 from dsregress.advice.diagnosis.tensor_sizes import ModelShape
 from dsregress.advice.gpus import Card
 from dsregress.cli import options
+from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.named_files import STDIN, read_end
 from dsregress.cli.output import note_problems, write_answer
-from dsregress.cli.workload import declared_scenario
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.model import Result
 from dsregress.probe.scenario import BASE_VARIANT, SHAPE, Scenario
 from dsregress.report.answers import diagnose_answer as diagnose_report
-from dsregress.run import targets, workloads
-from dsregress.run.workloads import Program
+from dsregress.run import available_workloads, targets
+from dsregress.run.available_workloads import Program
 from dsregress.store import Store
-from dsregress.store.bundle import SUFFIX
+from dsregress.store.bundle_file import SUFFIX
 from dsregress.wording.language import Say
 
 #: Bytes that are read of a text: a log of many ranks is long, and its last error is at the end.
@@ -35,7 +35,7 @@ _MOST_READ = 4 << 20
 
 @click.command("diagnose")
 @click.argument("file", metavar="FILE|-")
-@options.card_option("The card that ran out, e.g. A800-80G. Default: the one with the capacity that the message has.")
+@options.card_option("The card that ran out, e.g. A800-80G. Default: the card with the capacity in the message.")
 @click.option(
     "--scenario",
     metavar="NAME",
@@ -45,7 +45,7 @@ _MOST_READ = 4 << 20
 @options.results_option
 @options.json_option
 @options.language_option
-def command(
+def diagnose_command(
     file: str,
     card: Card | None,
     scenario: str | None,
@@ -70,18 +70,18 @@ def command(
       dsregress diagnose crash.txt --program 'torchrun train.py --model Qwen/Qwen2.5-7B'
       srun ... 2>&1 | tee log; dsregress diagnose log --gpu A800-80G
     """
-    text = _read(file)
+    text = _read_pasted_text(file)
     crash = crashes.read_crash(text)
     if crash is None:
-        hint = "paste the lines from `Traceback` or `CUDA out of memory` on"
-        raise UsageError("no out-of-memory message and no error of Python is in it", where=_named(file), hint=hint)
+        hint = "include the lines from `Traceback` or `CUDA out of memory` on"
+        raise UsageError("contains no out-of-memory message and no Python error", where=_file_label(file), hint=hint)
     settings = options.load_settings(results=results)
     if program is not None:
-        scenario = workloads.measured(scenario, program, settings)
+        scenario = available_workloads.measured_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario) if scenario else None
     package = targets.varied_package(settings)
     problems, stored = _looked_up(crash, settings, package)
-    model, sequence = _model(text, declared)
+    model, sequence = _model_shape(text, declared)
     requested = crash.memory.requested if crash.memory is not None else None
     answer = Diagnosis(
         crash=crash,
@@ -101,16 +101,16 @@ def command(
     return EXIT_OK if answer.is_known else EXIT_NOTHING_MEASURED
 
 
-def _read(file: str) -> str:
+def _read_pasted_text(file: str) -> str:
     """Return the end of a text. Raise UsageError if it cannot be read, or is empty."""
     data = read_end(file, _MOST_READ, hint="name a file with the crash, or - for stdin")
     text = data.decode("utf-8", "replace")
     if not text.strip():
-        raise UsageError("is empty", where=_named(file), hint="paste the crash into it")
+        raise UsageError("is empty", where=_file_label(file), hint="paste the crash into it")
     return text
 
 
-def _named(file: str) -> str:
+def _file_label(file: str) -> str:
     return STDIN if file == "-" else file
 
 
@@ -119,13 +119,13 @@ def _looked_up(crash: Crash, settings: Settings, package: str) -> tuple[list[Mat
     look = failures.of_memory if crash.memory is not None else failures.of_crash
     found: list[MatchedProblem] = []
     distinct: set[tuple[str, str]] = set()
-    for source, results in _stored(settings.results):
+    for source, results in _stored_sources(settings.results):
         distinct |= failures.failures(results)
         found += look(crash, source, results, package, settings.baseline, settings.thresholds)
     return found, len(distinct)
 
 
-def _stored(folder: str) -> Iterator[tuple[str, tuple[Result, ...]]]:
+def _stored_sources(folder: str) -> Iterator[tuple[str, tuple[Result, ...]]]:
     """Yield each source's name and results: a folder, or a bundle, and each bundle in the folder. Raise ResultsError."""
     bundles = sorted(Path(folder).glob(f"*{SUFFIX}")) if Path(folder).is_dir() else []
     name = Path(folder).name
@@ -136,7 +136,7 @@ def _stored(folder: str) -> Iterator[tuple[str, tuple[Result, ...]]]:
             yield source, loaded.results
 
 
-def _model(text: str, scenario: Scenario | None) -> tuple[ModelShape | None, int | None]:
+def _model_shape(text: str, scenario: Scenario | None) -> tuple[ModelShape | None, int | None]:
     """Return the model and the sequence length: those of the text, else of the scenario."""
     model, sequence = tensor_sizes.model_in(text), tensor_sizes.sequence_in(text)
     if scenario is not None:

@@ -14,7 +14,7 @@ from dsregress.run import pipeline, targets
 @click.command("env")
 @click.argument("version", required=False)
 @options.release_options
-def command(version: str | None, stacks: options.StackOptions) -> None:
+def env_command(version: str | None, stacks: options.StackOptions) -> None:
     """Build a stack's environment if it does not exist, and print the path of its interpreter.
 
     VERSION is a version of the package under test.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
 from dsregress.cli import options
+from dsregress.cli.named_cells import named_cell, one_cell
 from dsregress.cli.output import note_problems, write_answer
 from dsregress.cli.progress import Progress
-from dsregress.cli.stored import measuring_settings
-from dsregress.cli.workload import named_cell, one_cell
+from dsregress.cli.stored_results import measuring_settings
 from dsregress.compare.metrics import DEVICE_RETAINED
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
@@ -21,9 +21,9 @@ from dsregress.probe.border.wire import Explanation
 from dsregress.report import memory_timeline
 from dsregress.report.answers import explain_answer as explain_report
 from dsregress.run import pipeline
-from dsregress.run.existing import environments_of
-from dsregress.run.session import session
-from dsregress.store import Store, explained_in, newest
+from dsregress.run.interpreters import environments_of
+from dsregress.run.session import open_session
+from dsregress.store import Store, explained_in, newest_by_cell
 from dsregress.wording import commands
 
 
@@ -45,26 +45,17 @@ from dsregress.wording import commands
 @click.option("--fresh", is_flag=True, help="Explain again, even if an explanation is stored.")
 @options.executor_options
 @options.results_option
-@options.json_option
-@click.option(
-    "--svg",
-    "svg_file",
-    type=options.OUTPUT_FILE,
-    metavar="FILE",
-    help="Draw the live bytes over the step (- for stdout).",
-)
-def command(
+@options.answer_options(svg="Draw the live bytes over the step (- for stdout).")
+def explain_command(
     wanted: str,
     against: str | None,
     moments: tuple[str, ...],
     fixed: dict[str, str],
     pythons: tuple[str, ...],
     fresh: bool,
-    executor: str | None,
-    ray_address: str | None,
+    executor: options.ExecutorOptions,
     results: str | None,
-    json_file: str | None,
-    svg_file: str | None,
+    files: options.AnswerFiles,
 ) -> int:
     """Show what holds a cell's memory at the peak and at the end of each phase: by category (parameter shards, gathered
     parameters, gradients, ...), by module, and by the line of code that allocated it. The bytes add up to the metric.
@@ -84,7 +75,7 @@ def command(
     \b
     Exit codes: 0 explained, 2 no such cell, 3 the harness failed, 4 the run gave no explanation.
     """
-    settings = options.load_settings(results=results, executor=executor, ray_address=ray_address)
+    settings = options.load_settings(results=results, executor=executor)
     store = Store(settings.results)
     installer = pipeline.new_installer(settings)
     existing = environments_of(settings, pythons, fixed, installer) if pythons else ()
@@ -98,16 +89,23 @@ def command(
         text = against if "/" in against else f"{against}/{cell.workload}"
         other = named_cell(text, settings, store, installer, fixed, like=cell.stack)
     cells = [cell, other] if other is not None else [cell]
-    found = {} if fresh else _published(cells, store)
+    found = {} if fresh else _published_explanations(cells, store)
     if missing := [one for one in cells if one.id not in found]:
         if store.is_bundle:  # of an earlier version, which may have declared a workload otherwise
             missing = [_in_stack(one.workload, one.stack, settings) for one in missing]
         with Progress() as progress:
-            found |= _explained(
+            found |= _explain_cells(
                 missing, measuring_settings(settings, store), installer, progress, existing, fresh=fresh
             )
+    _write(found, cell, other, _moments(found[cell.id], moments), files)
+    return EXIT_OK
+
+
+def _write(
+    found: Mapping[str, Explanation], cell: Cell, other: Cell | None, keys: Sequence[str], files: options.AnswerFiles
+) -> None:
+    """Print what holds the memory of ``cell``, beyond that of ``other`` if there is one, and write it to the files."""
     mine = found[cell.id]
-    keys = _moments(mine, moments)
     theirs = found[other.id] if other is not None else None
     other_id = other.id if other is not None else ""
     write_answer(
@@ -116,25 +114,24 @@ def command(
             if theirs is None
             else explain_report.difference_as_text(cell.id, mine, other_id, theirs, keys)
         ),
-        (json_file, lambda: explain_report.explanation_json(cell.id, mine, keys, other_id, theirs)),
-        (svg_file, lambda: _drawn(cell, mine, other, theirs)),
+        (files.json, lambda: explain_report.explanation_json(cell.id, mine, keys, other_id, theirs)),
+        (files.svg, lambda: _drawn(cell, mine, other, theirs)),
     )
-    return EXIT_OK
 
 
-def _published(cells: Sequence[Cell], store: Store) -> dict[str, Explanation]:
+def _published_explanations(cells: Sequence[Cell], store: Store) -> dict[str, Explanation]:
     """Return a bundle's explanations by cell id, whichever probe made them. A folder's explanations are reused only if they
     are current."""
     if not store.is_bundle:
         return {}
     loaded = store.load()
     note_problems(loaded.problems)
-    explanation_of, results = explained_in([store.folder]), newest(loaded.results)
+    explanation_of, results = explained_in([store.folder]), newest_by_cell(loaded.results)
     found = {cell.id: explanation_of(results[cell.id]) for cell in cells if cell.id in results}
     return {name: one for name, one in found.items() if one is not None}
 
 
-def _explained(
+def _explain_cells(
     cells: list[Cell],
     settings: Settings,
     installer: Installer,
@@ -143,7 +140,7 @@ def _explained(
     *,
     fresh: bool,
 ) -> dict[str, Explanation]:
-    with session(settings, (), progress, installer, existing) as opened:
+    with open_session(settings, (), progress, installer, existing) as opened:
         found = opened.explain(cells, fresh=fresh)
     explanations: dict[str, Explanation] = {}
     for name, one in found.items():

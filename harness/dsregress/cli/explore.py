@@ -8,15 +8,15 @@ from packaging.version import Version
 
 from dsregress.bisect import candidates
 from dsregress.cli import options
+from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.output import write_answer
 from dsregress.cli.progress import Progress
-from dsregress.cli.workload import declared_scenario
 from dsregress.errors import EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.explore.exploring import ExploreQuery, explore
 from dsregress.report.answers import explore_answer as report
 from dsregress.reproduce.factors import SIMPLEST
 from dsregress.run import pipeline, targets
-from dsregress.run.session import session
+from dsregress.run.session import open_session
 from dsregress.store import Store
 from dsregress.wording.quantities import plural
 
@@ -44,7 +44,9 @@ _TIMEOUT_S = 60.0
 )
 @options.results_option
 @options.json_option
-def command(stacks: options.StackOptions, budget: float, seed: int, results: str | None, json_file: str | None) -> int:
+def explore_command(
+    stacks: options.StackOptions, budget: float, seed: int, results: str | None, json_file: str | None
+) -> int:
     """Compare two releases on configurations that no scenario lists, and find the faults that only one of them has.
 
     Both releases train tiny models on CPU. Until the budget is spent, the command tries a common job of each ZeRO stage,
@@ -83,13 +85,13 @@ def command(stacks: options.StackOptions, budget: float, seed: int, results: str
         detail_of=pipeline.details_of([Store(settings.results)]),
     )
     simplest = declared_scenario(settings, SIMPLEST)
-    with Progress(brief=True) as progress, session(settings, (), progress, installer, planned.existing) as opened:
+    with Progress(brief=True) as progress, open_session(settings, (), progress, installer, planned.existing) as opened:
         found = explore(request, simplest, opened, progress.note)
     write_answer(lambda: report.exploration_text(found), (json_file, lambda: report.exploration_json(found)))
     if found.interruption is not None:
         raise found.interruption
     if not found.tries:
-        raise NothingMeasured("no configuration was measured", where="explore", hint="the answer says why")
+        raise NothingMeasured("no configuration was measured", where="explore", hint="see the answer for the reasons")
     return EXIT_REGRESSION if any(fault.other is not None for fault in found.faults) else EXIT_OK
 
 

@@ -10,17 +10,17 @@ import msgspec
 from dsregress.advice import card_fit
 from dsregress.advice.gpus import Card, step_time
 from dsregress.cli import options
+from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.output import exit_code_of, write_answer
 from dsregress.cli.progress import Progress
-from dsregress.cli.stored import published_results, stored_stacks
-from dsregress.cli.workload import declared_scenario
+from dsregress.cli.stored_results import published_results, stored_stacks
 from dsregress.errors import NothingMeasured, UsageError
 from dsregress.probe.scenario import LAYERS, Scenario
 from dsregress.report.answers import fit_answer as fit_report
 from dsregress.report.answers import fit_curve
-from dsregress.run import pipeline, targets, workloads
+from dsregress.run import available_workloads, pipeline, targets
+from dsregress.run.available_workloads import Program
 from dsregress.run.published import answering
-from dsregress.run.workloads import Program
 
 #: Layers, and values of a swept parameter: beyond any model.
 _MOST_LAYERS = 10_000
@@ -43,7 +43,7 @@ def _world_sizes(context: click.Context, option: click.Parameter, text: str | No
     return _numbers(option.opts[0], text, card_fit.MOST_RANKS) if text is not None else ()
 
 
-def _values(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
+def _swept_values(context: click.Context, option: click.Parameter, text: str | None) -> tuple[int, ...]:
     """Return 2048, 4096, 8192, 16384 for ``2048..16384``, and a list as it is; empty if the option was not given."""
     name = option.opts[0]
     if text is None:
@@ -96,14 +96,14 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
     "--seq",
     "sequence_lengths",
     metavar="LOW..HIGH",
-    callback=_values,
+    callback=_swept_values,
     help="Find the longest sequence that fits. LOW..HIGH doubles each time; a list such as 2048,3072 is tried as it is.",
 )
 @click.option(
     "--micro-batch",
     "micro_batch_sizes",
     metavar="LOW..HIGH",
-    callback=_values,
+    callback=_swept_values,
     help="Find the largest micro-batch that fits; same form as --seq.",
 )
 @options.overhead_option
@@ -126,16 +126,8 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
 )
 @click.option("--fresh", is_flag=True, help="Simulate everything again, even if results are stored.")
 @options.results_option
-@options.json_option
-@options.markdown_option
-@click.option(
-    "--svg",
-    "svg_file",
-    type=options.OUTPUT_FILE,
-    metavar="FILE",
-    help="Plot the peaks against the ranks, or against the swept parameter.",
-)
-def command(
+@options.answer_options(markdown=True, svg="Plot the peaks against the ranks, or against the swept parameter.")
+def fit_command(
     scenario: str | None,
     program: Program | None,
     cards: tuple[Card, ...],
@@ -150,9 +142,7 @@ def command(
     network_gbits: float,
     fresh: bool,
     results: str | None,
-    json_file: str | None,
-    markdown_file: str | None,
-    svg_file: str | None,
+    files: options.AnswerFiles,
 ) -> int:
     """Simulate SCENARIO or a program at several scales, and find the cards that it fits.
 
@@ -171,7 +161,7 @@ def command(
     settings = options.load_settings(results=results)
     if program is not None:
         program = msgspec.structs.replace(program, gpu=cards[0].name)
-    scenario = workloads.chosen(scenario, program, settings)
+    scenario = available_workloads.chosen_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     question = card_fit.FitQuery(
         scenario=scenario,
@@ -185,28 +175,33 @@ def command(
         network_gbits_per_gpu=network_gbits,
     )
     card_fit.check_fit_query(question, declared)
-    installer = pipeline.new_installer(settings)
-    choice = stacks.measured_choice(targets.varied_package(settings), installer.published)
-    planned = pipeline.plan_stacks(settings, choice, installer)
+    installer, package = pipeline.new_installer(settings), targets.varied_package(settings)
+    planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
     compared = planned.stacks
     published, settings = published_results(results, settings, scenario, fresh=fresh)
     if not stacks.names_releases:
-        cells_of = functools.partial(card_fit.first_cells, question, declared)
-        compared = stored_stacks(published, compared, cells_of, targets.varied_package(settings))
+        compared = stored_stacks(
+            published, compared, functools.partial(card_fit.first_cells, question, declared), package
+        )
     with (
         Progress() as progress,
         answering(settings, compared, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
     ):
         found = card_fit.answer_fit(question, declared, compared, run)
+    _write(found, files)
+    return exit_code_of((line.cell, line.outcome) for line in found.lines)
+
+
+def _write(found: card_fit.FitAnswer, files: options.AnswerFiles) -> None:
+    """Print the answer, and write it to the files. Raise NothingMeasured if it has no figure."""
     write_answer(
         lambda: fit_report.fits_text(found),
-        (json_file, lambda: fit_report.fits_json(found)),
-        (markdown_file, lambda: fit_report.fits_markdown(found)),
-        (svg_file, lambda: fit_curve.as_svg(found)),
+        (files.json, lambda: fit_report.fits_json(found)),
+        (files.markdown, lambda: fit_report.fits_markdown(found)),
+        (files.svg, lambda: fit_curve.as_svg(found)),
     )
     if all(line.peak_bytes is None for line in found.lines):
-        raise NothingMeasured("no cell could be simulated", where="fit", hint="the verdicts above say why")
-    return exit_code_of((line.cell, line.outcome) for line in found.lines)
+        raise NothingMeasured("no cell could be simulated", where="fit", hint="see the verdicts above for the reasons")
 
 
 def _declared_ranks(scenario: Scenario) -> int:
@@ -220,6 +215,6 @@ def _sweep(
     sweeps = [card_fit.Sweep(parameter, given) for parameter, given in values.items() if given]
     if len(sweeps) > 1:
         raise UsageError(
-            "one sweep at a time", where="fit", hint="fix the others with --variant, e.g. sequence_length=4096"
+            "only one sweep at a time", where="fit", hint="fix the others with --variant, e.g. sequence_length=4096"
         )
     return sweeps[0] if sweeps else None

@@ -7,11 +7,11 @@ import click
 from dsregress.report.plain_text import plain, plain_lines
 
 
-def say(text: str, *, end: str = "\n") -> None:
+def print_text(text: str, *, end: str = "\n") -> None:
     """Print lines to stdout."""
     click.echo(plain_lines(text) + end, nl=False)
 
 
-def note(line: str) -> None:
+def print_note(line: str) -> None:
     """Print a line for the user to stderr."""
     click.echo(f"dsregress: {plain(line)}", err=True)

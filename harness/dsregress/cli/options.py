@@ -18,15 +18,15 @@ import msgspec
 
 from dsregress.advice.capacity import OVERHEAD_BYTES
 from dsregress.advice.gpus import Card, card
-from dsregress.config.settings import MOST_ROUNDS, FailOn, Settings, load
+from dsregress.config.settings import MOST_ROUNDS, FailOn, Settings, read_settings
 from dsregress.errors import UsageError
 from dsregress.model import AXES
 from dsregress.report.comparison.exports import FORMATS
-from dsregress.run.matrix import Selection
+from dsregress.run.available_workloads import Program
+from dsregress.run.cell_matrix import Selection
 from dsregress.run.pipeline import Choice
 from dsregress.run.targets import EXECUTORS
-from dsregress.run.workloads import Program
-from dsregress.versions import stacks as stack_plans
+from dsregress.versions import stack_plans
 from dsregress.wording.language import ENGLISH, LANGUAGES, saying
 
 _GIB = 1 << 30
@@ -45,6 +45,23 @@ class Number(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in some releases of click alone
+    """A duration in seconds, from ``90s``, ``30m`` or ``2h``."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smh])", str(value))
+        if found is None or not float(found[1]):
+            self.fail(f"{value!r} is not a duration: write e.g. 90s, 30m or 2h", param, ctx)
+        return float(found[1]) * _SECONDS[found[2]]
 
 
 class StackOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +108,30 @@ class SearchedPackage(msgspec.Struct, frozen=True, kw_only=True):
     fixed: dict[str, str]  #: other package -> its one version in all stacks
 
 
+class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a run measures; None: as configured."""
+
+    budget_s: float | None = None
+    rounds: int | None = None
+    timeout_s: float | None = None
+
+
+class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where cells run; None: as configured."""
+
+    executor: str | None = None
+    ray_address: str | None = None
+    image_base: str | None = None
+
+
+class AnswerFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The files that an answer is written to, ``-`` being stdout."""
+
+    json: str | None = None
+    markdown: str | None = None
+    svg: str | None = None
+
+
 class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The files that a comparison is written to, ``-`` being stdout; and how much a terminal shows."""
 
@@ -127,13 +168,13 @@ def _stack_options(
     pythons: tuple[str, ...] = (),
     **axes: str | None,
 ) -> StackOptions:
-    return StackOptions(versions=_versions(axes, others), stack=stack, baseline=baseline, pythons=pythons)
+    return StackOptions(versions=_requested_versions(axes, others), stack=stack, baseline=baseline, pythons=pythons)
 
 
 def _searched_package(
     *, package: str | None, stack: str | None, others: tuple[str, ...], **axes: str | None
 ) -> SearchedPackage:
-    return SearchedPackage(package=package, stack=stack, fixed=_versions(axes, others))
+    return SearchedPackage(package=package, stack=stack, fixed=_requested_versions(axes, others))
 
 
 def _report_files(
@@ -155,7 +196,7 @@ def _report_files(
         try:
             OUTPUT_FILE.convert(file, None, None)
         except click.BadParameter as refused:
-            raise UsageError(refused.message.rstrip("."), where="--export", hint="name a writable file") from None
+            raise UsageError(refused.message.rstrip("."), where="--export", hint="choose a writable file") from None
         formats.append((name, file))
     return ReportFiles(
         json=json_file,
@@ -171,7 +212,7 @@ def _report_files(
 _WITH = re.compile(r"\s*([^\s=<>!~]+)\s*(?:(?:=\s*(?=[^=\s])|(?=[=<>!~]=|[<>]))(.+))?", re.DOTALL)
 
 
-def _versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, str]:
+def _requested_versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, str]:
     """Return package -> spec, from the options of single packages and from ``--with``. Raise UsageError."""
     versions = {package: spec for package in AXES if (spec := axes.get(package))}
     for text in others:
@@ -180,7 +221,10 @@ def _versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, s
             raise UsageError(
                 f"not a package with its releases: {text!r}", where="--with", hint="write PACKAGE or PACKAGE=SPEC"
             )
-        package, spec = stack_plans.spelled(found[1], versions), (found[2] or stack_plans.NEWEST_THAT_FITS).strip()
+        package, spec = (
+            stack_plans.spelled_package(found[1], versions),
+            (found[2] or stack_plans.NEWEST_THAT_FITS).strip(),
+        )
         if package in versions:
             hint = f"write all its versions in one option: {package}={versions[package]},{spec}"
             raise UsageError(f"{package} is given twice", where="--with", hint=hint)
@@ -244,7 +288,10 @@ selection_options = _group(
             help="Variants to run: a glob, or parameters such as 'zero_stage=2,dtype=fp32'. Repeatable.",
         ),
         click.Option(
-            ["--device", "devices"], multiple=True, metavar="sim|cpu|cuda|auto", help="Where to run. Repeatable."
+            ["--device", "devices"],
+            multiple=True,
+            metavar="sim|cpu|cuda|auto",
+            help="Device modes to run in. Repeatable.",
         ),
     ],
 )
@@ -265,19 +312,19 @@ workload_options = _group(
         click.Option(
             ["--device"],
             metavar="sim|cpu|cuda",
-            help="Where to run it. Default: cpu if the scenario runs there, else sim; a program runs in sim.",
+            help="Device mode to run in. Default: cpu if the scenario runs there, else sim; a program runs in sim.",
         ),
     ],
 )
 
 
-def _program(*, line: str | None, ranks: int | None = None, **options: Any) -> Program | None:
+def _given_program(*, line: str | None, ranks: int | None = None, **options: Any) -> Program | None:
     given = Program(line=line or "", folder=os.getcwd(), ranks=ranks, **options)
     if line is not None:
         return given
     if given.set_options:
         flag = f"--{next(iter(given.set_options)).replace('_', '-')}"
-        raise UsageError(f"{flag} without --program", where="command line", hint="it says how a program is run")
+        raise UsageError(f"{flag} needs --program", where="command line", hint="it sets how a program runs")
     return None
 
 
@@ -306,11 +353,11 @@ _RUNNING = [
     click.Option(
         ["--inference"],
         is_flag=True,
-        help="The program trains nothing: it generates, scores or evaluates, and is measured until it ends.",
+        help="The program only generates, scores or evaluates; measure it until it ends.",
     ),
     click.Option(["--tiny"], is_flag=True, help="Shrink the program's models: same code, two layers, small sizes."),
     click.Option(
-        ["--synthetic-data"], is_flag=True, help="Make up the program's data sets that are not on this machine."
+        ["--synthetic-data"], is_flag=True, help="Generate the program's data sets that are missing on this machine."
     ),
 ]
 _RANKS = click.Option(
@@ -325,17 +372,17 @@ _GPU = click.Option(
     default=_DEFAULTS.gpu,
     show_default=True,
     metavar="NAME",
-    help="The card that the program sees.",
+    help="GPU that the program sees.",
 )
 
 #: ``--program`` and its companions; passes ``program: Program | None``.
-program_options = _group("program", _program, [_LINE, _RANKS, _GPU, *_RUNNING])
+program_options = _group("program", _given_program, [_LINE, _RANKS, _GPU, *_RUNNING])
 
 #: The same for a command with options ``--ranks`` and ``--gpu`` of its own.
-program_beside_ranks_options = _group("program", _program, [_LINE, *_RUNNING])
+program_beside_ranks_options = _group("program", _given_program, [_LINE, *_RUNNING])
 
 #: ``--program`` alone, for a command that runs nothing: it finds what was measured of a program.
-program_option = _group("program", _program, [_LINE])
+program_option = _group("program", _given_program, [_LINE])
 
 #: ``--package``, ``--stack``, ``--with``, and the version of each other package; passes ``searched: SearchedPackage``.
 searched_options = _group(
@@ -395,20 +442,54 @@ report_options = _group(
 
 def fixed_option(help: str) -> Callable[[_Command], _Command]:
     """Add ``--with`` alone; passes ``fixed``, package -> spec."""
-    return _group("fixed", lambda others: _versions({}, others), [with_option(help)])
+    return _group("fixed", lambda others: _requested_versions({}, others), [with_option(help)])
 
 
-rounds_option = click.option(
-    "--rounds",
+_ROUNDS = click.Option(
+    ["--rounds"],
     type=click.IntRange(0, MOST_ROUNDS),
     metavar="N",
     help="A fixed number of timed rounds per cell; 0 for no timing. Default: as many as a verdict needs.",
 )
+
+#: ``--budget``, ``--rounds``, ``--timeout``; passes ``timing: TimingOptions``.
+timing_options = _group(
+    "timing",
+    TimingOptions,
+    [
+        click.Option(
+            ["--budget", "budget_s"],
+            type=Duration(),
+            metavar="DURATION",
+            help="Time for timed rounds, which stop once every step time is known to be slower, faster or the same. "
+            "Default: 3m.",
+        ),
+        _ROUNDS,
+        click.Option(
+            ["--timeout", "timeout_s"],
+            type=float,
+            metavar="SECONDS",
+            help="Stop a cell that sends no heartbeat for this long.",
+        ),
+    ],
+)
+
+#: ``--rounds`` alone; passes ``timing: TimingOptions``.
+rounds_option = _group("timing", TimingOptions, [_ROUNDS])
 results_option = click.option("--results", metavar="DIR", help="Folder of results, or a bundle to read.")
 json_option = click.option("--json", "json_file", type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout).")
-markdown_option = click.option(
-    "--markdown", "markdown_file", type=OUTPUT_FILE, metavar="FILE", help="Write Markdown (- for stdout)."
-)
+
+
+def answer_options(*, markdown: bool = False, svg: str = "") -> Callable[[_Command], _Command]:
+    """Add ``--json``, and ``--markdown`` and ``--svg`` (with this help) if wanted; passes ``files: AnswerFiles``."""
+    found = [click.Option(["--json"], type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout).")]
+    if markdown:
+        found.append(
+            click.Option(["--markdown"], type=OUTPUT_FILE, metavar="FILE", help="Write Markdown (- for stdout).")
+        )
+    if svg:
+        found.append(click.Option(["--svg"], type=OUTPUT_FILE, metavar="FILE", help=svg))
+    return _group("files", AnswerFiles, found)
 
 
 FAIL_ON_HELP = "Findings that make the exit code 1: any of memory,time,numerics,crash; or none."
@@ -423,7 +504,7 @@ def fail_on_option(help: str) -> Callable[[_Command], _Command]:
         found = () if text == "none" else tuple(word.strip() for word in text.split(","))
         if unknown := [word for word in found if word not in get_args(FailOn)]:
             hint = f"there are: {', '.join(get_args(FailOn))}; or none"
-            raise UsageError(f"no such kind of finding: {unknown[0]}", where="--fail-on", hint=hint)
+            raise UsageError(f"unknown kind of finding: {unknown[0]}", where="--fail-on", hint=hint)
         return found
 
     return click.option("--fail-on", metavar="WORDS", callback=words, help=help)
@@ -472,66 +553,62 @@ def overhead_option(command: _Command) -> _Command:
     )(command)
 
 
-def executor_options(command: _Command) -> _Command:
-    """Add ``--executor`` and ``--ray-address``; passes a parameter for each."""
-    command = click.option(
-        "--ray-address",
+_EXECUTOR = (
+    click.Option(
+        ["--executor"],
+        metavar="|".join(EXECUTORS),
+        help="Where to run cells. " + "; ".join(f"{name}: {entry.summary}" for name, entry in EXECUTORS.items()) + ".",
+    ),
+    click.Option(
+        ["--ray-address"],
         metavar="HOST:PORT",
         help="With ray: the head of the cluster, or ray://HOST:10001 from outside it. Default: RAY_ADDRESS, else this "
         "machine.",
-    )(command)
-    return click.option(
-        "--executor",
-        metavar="|".join(EXECUTORS),
-        help="Where to run cells. " + "; ".join(f"{name}: {entry.summary}" for name, entry in EXECUTORS.items()) + ".",
-    )(command)
+    ),
+)
 
+#: ``--executor`` and ``--ray-address``; passes ``executor: ExecutorOptions``.
+executor_options = _group("executor", ExecutorOptions, _EXECUTOR)
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
-
-
-class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in some releases of click alone
-    """A duration in seconds, from ``90s``, ``30m`` or ``2h``."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smh])", str(value))
-        if found is None or not float(found[1]):
-            self.fail(f"{value!r} is no duration: write e.g. 90s, 30m or 2h", param, ctx)
-        return float(found[1]) * _SECONDS[found[2]]
+#: The same, and ``--image-base``.
+building_executor_options = _group(
+    "executor",
+    ExecutorOptions,
+    (
+        *_EXECUTOR,
+        click.Option(
+            ["--image-base"],
+            metavar="IMAGE",
+            help="With docker: base image of the stacks' images, e.g. python:3.11-slim.",
+        ),
+    ),
+)
 
 
 def load_settings(
     *,
     results: str | None = None,
-    rounds: int | None = None,
-    budget_s: float | None = None,
-    timeout_s: float | None = None,
     fail_on: tuple[str, ...] | None = None,
-    executor: str | None = None,
-    ray_address: str | None = None,
-    image_base: str | None = None,
+    timing: TimingOptions = TimingOptions(),  # noqa: B008  # frozen
+    executor: ExecutorOptions = ExecutorOptions(),  # noqa: B008  # frozen
 ) -> Settings:
     """Return the settings with flags applied; None means that a flag was not given. Raise UsageError."""
-    if rounds is not None and budget_s is not None:
-        raise UsageError("--budget with --rounds", where="command line", hint="a fixed number of rounds has no budget")
-    settings = load(
+    if timing.rounds is not None and timing.budget_s is not None:
+        raise UsageError("--budget and --rounds cannot be combined", where="command line", hint="drop one of them")
+    settings = read_settings(
         {
             "results": results,
-            "rounds": rounds,
-            "budget_s": budget_s,
-            "timeout_s": timeout_s,
+            **msgspec.structs.asdict(timing),
             "fail_on": fail_on,
-            "executor": executor,
+            "executor": executor.executor,
         }
     )
-    if budget_s is not None:
+    if timing.budget_s is not None:
         settings = msgspec.structs.replace(settings, rounds=None)  # of the configuration
-    if ray_address is not None:
-        settings = msgspec.structs.replace(settings, ray=msgspec.structs.replace(settings.ray, address=ray_address))
-    if image_base is not None:
-        settings = msgspec.structs.replace(settings, docker=msgspec.structs.replace(settings.docker, base=image_base))
+    if executor.ray_address is not None:
+        ray = msgspec.structs.replace(settings.ray, address=executor.ray_address)
+        settings = msgspec.structs.replace(settings, ray=ray)
+    if executor.image_base is not None:
+        docker = msgspec.structs.replace(settings.docker, base=executor.image_base)
+        settings = msgspec.structs.replace(settings, docker=docker)
     return settings

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from dsregress import compare
-from dsregress.cli.lines import note, say
+from dsregress.cli.lines import print_note, print_text
 from dsregress.cli.options import ReportFiles
 from dsregress.compare import Comparison
 from dsregress.config.settings import Settings
@@ -25,7 +25,7 @@ from dsregress.report.context import ReportContext, report_context
 from dsregress.report.known_answers import NOTHING_KNOWN, known_answers
 from dsregress.report.report_view import not_measured_text
 from dsregress.store import Store, explained_in
-from dsregress.store.bulk import in_order
+from dsregress.store.bulk import map_families
 from dsregress.system.files import write_requested
 from dsregress.wording.names import outcome_text
 from dsregress.wording.quantities import listing
@@ -67,7 +67,7 @@ def write_reports(
     if "-" not in (files.json, *(file for _, file in named)):  # whatever reads stdout wants that file alone
         writing.append(lambda: show_comparison(context, console(), details=files.details, language=files.language))
     if line := not_measured_text(context):  # last, so that it is what a log ends with
-        writing.append(functools.partial(note, f"not measured: {line}"))
+        writing.append(functools.partial(print_note, f"not measured: {line}"))
     _all_of(writing)
     return code
 
@@ -78,7 +78,7 @@ def exit_code_of(outcomes: Iterable[tuple[str, Outcome]]) -> int:
     if not missing:
         return EXIT_OK
     why = dict.fromkeys(outcome_text(outcome) for outcome in missing.values())
-    note(f"{listing(list(missing))}: {'; '.join(why)}; measure again")
+    print_note(f"{listing(list(missing))}: {'; '.join(why)}; measure again")
     return EXIT_HARNESS
 
 
@@ -91,7 +91,7 @@ def _all_of(writing: Sequence[Callable[[], None]]) -> None:
         except ResultsError as error:
             failed.append(error)
     for other in failed[1:]:
-        note(f"error: {other}")
+        print_note(f"error: {other}")
     if failed:
         raise failed[0]
 
@@ -112,16 +112,16 @@ def _write_site(context: ReportContext, folder: str, stored: Sequence[str]) -> N
     built = site.build_site(
         context,
         Path(folder),
-        spread=functools.partial(in_order, batch=_WORKLOADS),
+        spread=functools.partial(map_families, batch=_WORKLOADS),
         explained=explained_in(stored),
         detail_of=details_of([Store(folder) for folder in stored]),
     )
     done = f"{built.written:,} of {built.pages:,} files written, {built.removed:,} removed"
-    note(f"site: {Path(folder) / 'index.html'} ({done})")
+    print_note(f"site: {Path(folder) / 'index.html'} ({done})")
 
 
 def _note_unread(file: str, why: str) -> None:
-    note(f"left out: {file}: {why}")
+    print_note(f"left out: {file}: {why}")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -133,9 +133,9 @@ def note_problems(problems: Iterable[str]) -> None:
     """Report the files that could not be read, one line each."""
     lines = list(problems)
     for line in lines[:_MOST_PROBLEMS]:
-        note(f"left out: {line}")
+        print_note(f"left out: {line}")
     if len(lines) > _MOST_PROBLEMS:
-        note(f"left out: {len(lines) - _MOST_PROBLEMS} more files")
+        print_note(f"left out: {len(lines) - _MOST_PROBLEMS} more files")
 
 
 def write_answer(text: Callable[[], str], *files: tuple[str | None, Callable[[], bytes | str]]) -> None:
@@ -154,7 +154,7 @@ def _write_made(file: str, content: Callable[[], bytes | str]) -> None:
 
 
 def _say_made(text: Callable[[], str]) -> None:
-    say(text(), end="")
+    print_text(text(), end="")
 
 
 def write_file(file: str, data: bytes) -> None:
@@ -165,4 +165,4 @@ def write_file(file: str, data: bytes) -> None:
     try:
         write_requested(file, data)
     except OSError as error:
-        raise ResultsError(f"cannot be written: {error.strerror}", where=file, hint="name a writable file") from None
+        raise ResultsError(f"cannot be written: {error.strerror}", where=file, hint="choose a writable file") from None

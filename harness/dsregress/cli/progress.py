@@ -168,7 +168,7 @@ class Progress:
             self._running[cell.id] = (cell, f"round {event.number}", self._running[cell.id][2])
         elif isinstance(event, Rerun):
             self._running.pop(cell.id, None)
-            self.note(f"{_name(cell)}: its machine was lost, it runs again elsewhere ({event.why})")
+            self.note(f"{_cell_name(cell)}: its machine was lost; running again elsewhere ({event.why})")
         elif isinstance(event, Finished):
             self._running.pop(cell.id, None)
             self._done += 1
@@ -178,7 +178,7 @@ class Progress:
                 left = self._estimate.left_s()
                 about = f", {duration_text(left)} left" if left else ""
                 text = outcome_text(event.ended.outcome)
-                self.note(f"[{self._done}/{self._total}{about}] {_name(cell)}: {text}")
+                self.note(f"[{self._done}/{self._total}{about}] {_cell_name(cell)}: {text}")
 
     def note(self, line: str) -> None:
         self._said, self._silence_s = time.monotonic(), _SILENCE_S
@@ -211,7 +211,7 @@ class Progress:
         if running := list(self._running.values()):
             cell, what, began = running[-1]
             beside = f" (and {len(running) - 1} open beside it)" if len(running) > 1 else ""
-            rows.append(("running", _name(cell), f"{what}{beside}, {duration_text(now - began)}"))
+            rows.append(("running", _cell_name(cell), f"{what}{beside}, {duration_text(now - began)}"))
         return rows
 
     def _render(self) -> Table:
@@ -249,5 +249,5 @@ def duration_text(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _name(cell: Cell) -> str:
+def _cell_name(cell: Cell) -> str:
     return f"{cell.stack.label or cell.stack.id}  {cell.workload}"

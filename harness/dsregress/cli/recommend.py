@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from dsregress.advice import gpus, release_advice
+from dsregress.advice import release_advice
 from dsregress.advice.gpus import Card
 from dsregress.advice.release_advice import Advice
 from dsregress.cli import options
+from dsregress.cli.named_cells import declared_card, declared_scenario
 from dsregress.cli.output import note_problems, write_answer
-from dsregress.cli.stored import most_common, series, stack_id
-from dsregress.cli.workload import declared_scenario
+from dsregress.cli.stored_results import most_common, series, stack_id
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import Stack
 from dsregress.probe.scenario import Scenario, ScenarioError
 from dsregress.report.answers import recommend_answer as recommend_report
-from dsregress.run import pipeline, targets, workloads
-from dsregress.run.workloads import Program
+from dsregress.run import available_workloads, pipeline, targets
+from dsregress.run.available_workloads import Program
 from dsregress.store import Store
 from dsregress.wording import commands
 from dsregress.wording.language import Say
@@ -33,7 +33,7 @@ from dsregress.wording.language import Say
     "--variant",
     default="base",
     metavar="VARIANT",
-    help="Your case of the scenario, e.g. 'gradient_checkpointing=none'.",
+    help="Variant of the scenario, e.g. 'gradient_checkpointing=none'.",
 )
 @options.release_options
 @options.fail_on_option(
@@ -42,7 +42,7 @@ from dsregress.wording.language import Say
 @options.results_option
 @options.json_option
 @options.language_option
-def command(
+def recommend_command(
     scenario: str | None,
     program: Program | None,
     card: Card | None,
@@ -70,11 +70,10 @@ def command(
           --results results/2026-11-21.jsonl.gz --fail-on memory,crash
     """
     settings = options.load_settings(results=results, fail_on=fail_on)
-    scenario = workloads.measured(scenario, program, settings)
+    scenario = available_workloads.measured_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, variant)
-    if card is None and (name := declared.parameters.get("gpu")) is not None:
-        card = gpus.card(name, where=f"{scenario}: gpu")
+    card = card or declared_card(scenario, declared)
     question = release_advice.RecommendQuery(scenario=scenario, variant=variant, card=card, fail_on=settings.fail_on)
     requested = _requested(settings, stacks)
     package = targets.varied_package(settings)
@@ -87,13 +86,12 @@ def command(
         hint = f"`{again.command(versions)}` measures some"
         raise NothingMeasured(f"no results of {scenario}", where=settings.results, hint=hint)
     like = requested[0].id if requested else most_common(known, package)
+    baseline_hint = f"`{again.command(versions)}` measures it, or choose another with --baseline"
     try:
         baseline = stack_id(again.baseline, package, series(like, package, known), like=like)
     except UsageError:
-        hint = f"`{again.command(versions)}` measures it, or take another with --baseline"
-        raise NothingMeasured(
-            f"no results of {scenario} for the baseline {again.baseline}", where=settings.results, hint=hint
-        ) from None
+        what = f"no results of {scenario} for the baseline {again.baseline}"
+        raise NothingMeasured(what, where=settings.results, hint=baseline_hint) from None
     candidates = [stack.id for stack in requested if stack.id in known] or (
         [] if requested else series(baseline, package, known)
     )
@@ -102,10 +100,8 @@ def command(
     comparison = pipeline.compare_stored([store], baseline, settings, problems.append, compared, scenario)
     note_problems(problems)
     if baseline not in comparison.names:
-        hint = f"`{again.command(versions)}` measures it, or take another with --baseline"
-        raise NothingMeasured(
-            f"no result of {scenario} can be read for the baseline", where=settings.results, hint=hint
-        )
+        what = f"no result of {scenario} can be read for the baseline"
+        raise NothingMeasured(what, where=settings.results, hint=baseline_hint)
     missing = [stack.versions[package] for stack in requested if stack.id not in known]
     advice = release_advice.advise(question, declared, comparison, package, compared, missing)
     lines = again.commands(advice)
@@ -113,10 +109,10 @@ def command(
         lambda: recommend_report.advice_text(advice, lines, say),
         (json_file, lambda: recommend_report.advice_json(advice, lines)),
     )
-    return exit_code(advice)
+    return exit_code_of_advice(advice)
 
 
-def exit_code(advice: Advice) -> int:
+def exit_code_of_advice(advice: Advice) -> int:
     """Return the exit code that the command's help describes."""
     if advice.missing or (advice.pick is None and any(release.unknown for release in advice.newer)):
         return EXIT_NOTHING_MEASURED

@@ -8,18 +8,18 @@ import click
 import msgspec
 
 from dsregress.cli import options
-from dsregress.cli.lines import say
+from dsregress.cli.lines import print_text
 from dsregress.cli.output import write_reports
 from dsregress.cli.progress import Progress, duration_text
 from dsregress.config.settings import Settings, selecting
 from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.probe.scenario import BASE_VARIANT
-from dsregress.run import pipeline, workloads
+from dsregress.run import available_workloads, pipeline
+from dsregress.run.available_workloads import Program
+from dsregress.run.cell_matrix import Selection
 from dsregress.run.eta import GUESSED_STACK_S, expected_s, guessed_s
-from dsregress.run.matrix import Selection
 from dsregress.run.targets import disk_need_here
-from dsregress.run.workloads import Program
 from dsregress.store import Store
 from dsregress.versions import locking
 from dsregress.wording.quantities import plural
@@ -35,49 +35,28 @@ from dsregress.wording.quantities import plural
     help="A named selection of the configuration, e.g. reported. One that has the name of a stack runs on that stack.",
 )
 @options.program_options
-@click.option(
-    "--budget",
-    "budget_s",
-    type=options.Duration(),
-    metavar="DURATION",
-    help="Time for timed rounds, which stop once every step time is known to be slower, faster or the same. Default: 3m.",
-)
-@options.rounds_option
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=float,
-    metavar="SECONDS",
-    help="Stop a cell that shows no sign of life for this long.",
-)
+@options.timing_options
 @click.option("--fresh", is_flag=True, help="Measure everything again, even if results are stored.")
 @click.option(
     "--explain/--no-explain",
     default=None,
-    help="Name the lines of code that hold the memory of each finding. Default: yes, except for long simulations.",
+    help="Show the lines of code that hold the memory of each finding. Default: yes, except for long simulations.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time; run nothing.")
-@options.executor_options
-@click.option(
-    "--image-base", metavar="IMAGE", help="With docker: base image of the stacks' images, e.g. python:3.11-slim."
-)
+@options.building_executor_options
 @options.results_option
 @options.fail_on_option(options.FAIL_ON_HELP)
 @options.report_options
-def command(
+def regress_command(
     stacks: options.StackOptions,
     selection: Selection,
     named: str | None,
     program: Program | None,
-    budget_s: float | None,
-    rounds: int | None,
-    timeout_s: float | None,
+    timing: options.TimingOptions,
     fresh: bool,
     explain: bool | None,
     dry_run: bool,
-    executor: str | None,
-    ray_address: str | None,
-    image_base: str | None,
+    executor: options.ExecutorOptions,
     results: str | None,
     fail_on: tuple[str, ...] | None,
     files: options.ReportFiles,
@@ -107,28 +86,15 @@ def command(
       dsregress regress --executor ray --ray-address head:6379  on all nodes of a cluster: see docs/scale-out.md
       dsregress regress --json out.json --fail-on memory,crash  for CI: exit code 1 for memory and crashes only
     """
-    settings = options.load_settings(
-        rounds=rounds,
-        budget_s=budget_s,
-        timeout_s=timeout_s,
-        results=results,
-        executor=executor,
-        ray_address=ray_address,
-        image_base=image_base,
-        fail_on=fail_on,
-    )
+    settings = options.load_settings(results=results, fail_on=fail_on, timing=timing, executor=executor)
     if named is not None:
-        if selection.scenarios or selection.variants or program is not None:
-            what = "cannot be combined with --scenario, --variant or --program"
-            raise UsageError(what, where="--select", hint="give one of the two")
-        settings = selecting(settings, named)
-        if named in settings.stacks and stacks.stack is None and not stacks.pythons:
-            stacks = msgspec.structs.replace(stacks, stack=named)
+        _check_alone(selection, program)
+        settings, stacks = _selected(named, settings, stacks)
     if program is not None:
-        selection = _of_program(selection, workloads.chosen(None, program, settings))
+        selection = _of_program(selection, available_workloads.chosen_workload(None, program, settings))
     choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=fresh, explain=explain)
     installer = pipeline.new_installer(settings)
-    planned = pipeline.plan(settings, choice, installer)
+    planned = pipeline.plan_run(settings, choice, installer)
     if dry_run:
         _print_plan(planned, settings)
         _print_disk(planned, settings, installer)
@@ -137,10 +103,25 @@ def command(
         for skipped in planned.matrix.skipped:
             progress.note(f"skipped: {skipped.workload}: {skipped.reason}")
         if not planned.matrix.cells:
-            progress.note("nothing was measured: every selected workload is skipped here")
+            progress.note("nothing was measured: all selected workloads are skipped on this machine")
             return EXIT_NOTHING_MEASURED
         comparison = pipeline.regress(settings, choice, planned, installer, progress)
     return write_reports(comparison, settings, files)
+
+
+def _check_alone(selection: Selection, program: Program | None) -> None:
+    """Raise UsageError if workloads are selected besides a named selection."""
+    if selection.scenarios or selection.variants or program is not None:
+        what = "cannot be combined with --scenario, --variant or --program"
+        raise UsageError(what, where="--select", hint="give one of the two")
+
+
+def _selected(name: str, settings: Settings, stacks: options.StackOptions) -> tuple[Settings, options.StackOptions]:
+    """Return the settings with a named selection, and the stack of that name if there is one and no other was given."""
+    settings = selecting(settings, name)
+    if name in settings.stacks and stacks.stack is None and not stacks.pythons:
+        stacks = msgspec.structs.replace(stacks, stack=name)
+    return settings, stacks
 
 
 def _of_program(selection: Selection, name: str) -> Selection:
@@ -158,14 +139,14 @@ def _print_disk(planned: pipeline.Planned, settings: Settings, installer: Instal
         return
     stacks = {cell.environment_stack.id: cell.environment_stack for cell in planned.matrix.cells}
     cache = Path(settings.environments) / "locks"
-    locked = [locking.known(stack, cache=cache) for stack in stacks.values() if not stack.existed]
+    locked = [locking.known_lock(stack, cache=cache) for stack in stacks.values() if not stack.existed]
     need = disk_need_here(settings, installer, [lock for lock in locked if lock is not None])
     if need.text:
-        say(need.text)
+        print_text(need.text)
     if unknown := sum(lock is None for lock in locked):
-        say(f"{plural(unknown, 'environment')} to build whose disk is not known: not resolved yet")
+        print_text(f"{plural(unknown, 'environment')} to build of unknown size: not resolved yet")
     for line in need.notes:
-        say(line)
+        print_text(line)
 
 
 def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
@@ -174,18 +155,18 @@ def _print_plan(planned: pipeline.Planned, settings: Settings) -> None:
     known = expected_s(cells, store)
     expected = {**guessed_s(cells, known, store), **known}
     for cell in cells:
-        say(cell.id)
+        print_text(cell.id)
     for skipped in planned.matrix.skipped:
-        say(f"skipped: {skipped.workload}: {skipped.reason}")
+        print_text(f"skipped: {skipped.workload}: {skipped.reason}")
     unknown = sum(cell.workload not in known for cell in cells)
     stacks = len(planned.stacks.stacks)
     text = f"{len(cells)} cells on {stacks} stacks"
     if any(cell.workload not in expected for cell in cells):
-        say(f"{text}; duration unknown: no program has run here yet")
+        print_text(f"{text}; duration unknown: no program has run here yet")
         return
     if cells:
         seconds = GUESSED_STACK_S * stacks + sum(expected[cell.workload] for cell in cells)
         text += f", about {duration_text(seconds)} including builds, if no result is reused"
     if unknown:
         text += f" (a guess for the {unknown} that never ran here)"
-    say(text)
+    print_text(text)

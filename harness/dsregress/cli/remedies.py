@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 import msgspec
 from packaging.version import Version
 
-from dsregress.advice import card_fit, gpus, remedy_cases
+from dsregress.advice import card_fit, remedy_cases
 from dsregress.advice.gpus import Card
 from dsregress.cli import options
+from dsregress.cli.named_cells import declared_card, declared_scenario
 from dsregress.cli.output import exit_code_of, write_answer
 from dsregress.cli.progress import Progress
-from dsregress.cli.stored import published_results, stored_stacks
-from dsregress.cli.workload import declared_scenario
+from dsregress.cli.stored_results import published_results, stored_stacks
 from dsregress.envs import hardware
 from dsregress.errors import NothingMeasured, UsageError
+from dsregress.model import Stack
 from dsregress.probe.scenario import DEVICES, Scenario
 from dsregress.report.answers import remedies_answer as remedies_report
-from dsregress.run import pipeline, targets, workloads
+from dsregress.run import available_workloads, pipeline, targets
+from dsregress.run.available_workloads import Program
 from dsregress.run.published import answering
-from dsregress.run.workloads import Program
 
 
 @click.command("remedies")
@@ -27,7 +30,7 @@ from dsregress.run.workloads import Program
 @options.program_beside_ranks_options
 @options.card_option("The card to fit, e.g. A800-80G. Default: the scenario's.")
 @click.option(
-    "--device", type=click.Choice([*DEVICES, "auto"]), default="auto", show_default=True, help="Where to run it."
+    "--device", type=click.Choice([*DEVICES, "auto"]), default="auto", show_default=True, help="Device mode to run in."
 )
 @click.option(
     "--ranks",
@@ -43,9 +46,8 @@ from dsregress.run.workloads import Program
 @options.rounds_option
 @click.option("--fresh", is_flag=True, help="Run everything again, even if results are stored.")
 @options.results_option
-@options.json_option
-@options.markdown_option
-def command(
+@options.answer_options(markdown=True)
+def remedies_command(
     scenario: str | None,
     program: Program | None,
     card: Card | None,
@@ -54,11 +56,10 @@ def command(
     variant: str,
     stacks: options.StackOptions,
     overhead_bytes: int,
-    rounds: int | None,
+    timing: options.TimingOptions,
     fresh: bool,
     results: str | None,
-    json_file: str | None,
-    markdown_file: str | None,
+    files: options.AnswerFiles,
 ) -> int:
     """Measure each remedy of SCENARIO alone, and the best combination, against the unmodified case.
 
@@ -73,14 +74,14 @@ def command(
       dsregress remedies llama3_70b_zero3 --gpu A100-80G --ranks 64 --deepspeed 0.16.4,0.16.8 --markdown remedies.md
       dsregress remedies llama3_70b_zero3 --variant gradient_checkpointing=reentrant --deepspeed latest
     """
-    settings = options.load_settings(results=results, rounds=rounds)
+    settings = options.load_settings(results=results, timing=timing)
     if program is not None:
         program = msgspec.structs.replace(program, gpu=card.name if card is not None else program.gpu)
-    scenario = workloads.chosen(scenario, program, settings)
+    scenario = available_workloads.chosen_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
-    mode = _device(declared, device)
-    if card is None and mode == "sim" and (name := declared.parameters.get("gpu")) is not None:
-        card = gpus.card(name, where=f"{scenario}: gpu")
+    mode = _device_mode(declared, device)
+    if card is None and mode == "sim":
+        card = declared_card(scenario, declared)
     question = remedy_cases.RemediesQuery(
         scenario=scenario, variant=variant, device=mode, card=card, ranks=ranks, overhead_bytes=overhead_bytes
     )
@@ -95,29 +96,39 @@ def command(
             published, compared, lambda stack: remedy_cases.first_cells(question, declared, stack).values(), package
         )
         compared = (max(compared, key=lambda stack: Version(stack.versions[package])),)
-    pinned = [stack for one in compared for stack in remedy_cases.pinned_stacks(one, declared).values()]
-    every = list({stack.id: stack for stack in (*compared, *pinned)}.values())
+    every = _with_pinned(compared, declared)
     with (
         Progress() as progress,
         answering(settings, every, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
     ):
         answers = [remedy_cases.answer_remedies(question, declared, stack, run) for stack in compared]
-    write_answer(
-        lambda: remedies_report.remedies_text(answers),
-        (json_file, lambda: remedies_report.remedies_json(answers)),
-        (markdown_file, lambda: remedies_report.remedies_markdown(answers)),
-    )
+    _write(answers, files)
     cases = [case for found in answers for case in found.cases]
     if all(case.peak_bytes is None for case in cases):
-        raise NothingMeasured("no case ran to its end", where="remedies", hint="the table says why")
+        raise NothingMeasured("no case ran to its end", where="remedies", hint="see the table for the reasons")
     return exit_code_of((case.cell, case.outcome) for case in cases)
 
 
-def _device(scenario: Scenario, device: str) -> str:
+def _write(answers: Sequence[remedy_cases.RemediesAnswer], files: options.AnswerFiles) -> None:
+    """Print the answers, and write them to the files."""
+    write_answer(
+        lambda: remedies_report.remedies_text(answers),
+        (files.json, lambda: remedies_report.remedies_json(answers)),
+        (files.markdown, lambda: remedies_report.remedies_markdown(answers)),
+    )
+
+
+def _with_pinned(compared: Sequence[Stack], scenario: Scenario) -> list[Stack]:
+    """Return the stacks, and those that the scenario's remedies pin, each once."""
+    pinned = [stack for one in compared for stack in remedy_cases.pinned_stacks(one, scenario).values()]
+    return list({stack.id: stack for stack in (*compared, *pinned)}.values())
+
+
+def _device_mode(scenario: Scenario, device: str) -> str:
     """Return the device mode that is meant. Raise UsageError for ``cuda`` without a GPU."""
     if device == "auto":  # full scale first: remedies are for jobs that do not fit
         preferred = ("cuda", "sim", "cpu") if hardware.has_gpu() else ("sim", "cpu", "cuda")
         device = next(mode for mode in preferred if mode in scenario.devices)
     if device == "cuda" and not hardware.has_gpu():
-        raise UsageError("no GPU on this machine", where="--device", hint="take sim or cpu")
+        raise UsageError("this machine has no GPU", where="--device", hint="take sim or cpu")
     return device

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import click
 
 from dsregress.cli import options
-from dsregress.cli.lines import note
+from dsregress.cli.lines import print_note
 from dsregress.cli.output import note_problems, write_reports
-from dsregress.cli.stored import first_release, most_common, stack_id
+from dsregress.cli.stored_results import first_release, most_common, stack_id
 from dsregress.errors import NothingMeasured, ResultsError, UsageError
 from dsregress.run import pipeline, targets
 from dsregress.store import Store
@@ -23,7 +23,7 @@ from dsregress.wording import commands
 )
 @options.fail_on_option(options.FAIL_ON_HELP)
 @options.report_options
-def command(
+def report_command(
     folders: tuple[str, ...], baseline: str | None, fail_on: tuple[str, ...] | None, files: options.ReportFiles
 ) -> int:
     """Report stored results. Nothing is measured.
@@ -66,7 +66,9 @@ def _baseline(given: str | None, configured: str, package: str, known: Sequence[
         if given:
             raise
     chosen = first_release(known, package)
-    note(f"there are no results for {configured}, the configured baseline; compared with {chosen}: --baseline chooses")
+    print_note(
+        f"there are no results for {configured}, the configured baseline; comparing with {chosen}; use --baseline to choose"
+    )
     return chosen
 
 

@@ -11,11 +11,11 @@ import msgspec
 
 from dsregress.bisect import candidates, questions
 from dsregress.cli import options
+from dsregress.cli.named_cells import declared_scenario, named_cell
 from dsregress.cli.named_files import read_named
 from dsregress.cli.output import write_answer
 from dsregress.cli.progress import Progress
-from dsregress.cli.stored import measuring_settings
-from dsregress.cli.workload import declared_scenario, named_cell
+from dsregress.cli.stored_results import measuring_settings
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_OK, EXIT_REGRESSION, UsageError
 from dsregress.model import AXES, Cell, Result, Stack, WorkloadParts
@@ -39,10 +39,10 @@ from dsregress.reproduce.reproduction import (
     write_script,
 )
 from dsregress.run import pipeline, targets
-from dsregress.run.session import session
-from dsregress.store import Store, newest
+from dsregress.run.session import open_session
+from dsregress.store import Store, newest_by_cell
 from dsregress.versions import commits
-from dsregress.versions.stacks import of_id, spelled
+from dsregress.versions.stack_plans import of_id, spelled_package
 
 
 @click.command("reproduce")
@@ -68,7 +68,7 @@ from dsregress.versions.stacks import of_id, spelled
 @options.searched_options
 @options.results_option
 @options.json_option
-def command(
+def reproduce_command(
     finding: str,
     metric: str | None,
     against: str | None,
@@ -103,9 +103,7 @@ def command(
     4 the finding does not appear when it is measured.
     """
     _check_is_finding(finding)
-    file = Path(output).name
-    if file in ("", "..") or file.startswith("-"):  # it is run by its name, after torchrun's options
-        raise UsageError(f"no name for a script: {output}", where="--output", hint="name a file, e.g. reproduce.py")
+    file = _script_name(output)
     settings = msgspec.structs.replace(options.load_settings(results=results), executor="local")
     store = Store(settings.results)
     settings = measuring_settings(settings, store)
@@ -116,41 +114,35 @@ def command(
         settings = _in_its_stack(settings, earlier)
         finding, metric, against = earlier.cell, earlier.metric, earlier.good
     named = searched.package if earlier is None else earlier.package
-    package = spelled(named or targets.varied_package(settings), settings.stack)
+    package = spelled_package(named or targets.varied_package(settings), settings.stack)
     if package != targets.varied_package(settings) and not against:
         raise UsageError(f"no release of {package} to compare with", where="--against", hint="name one")
-    if package in searched.fixed:
-        option = f"--{package}" if package in AXES else "--with"
-        hint = f"its releases are the VERSION of {finding} and --against; to vary another package, name it: --package"
-        raise UsageError(f"{package} is what the releases differ in", where=option, hint=hint)
+    _check_not_fixed(package, searched, finding)
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     cell = named_cell(finding, settings, store, installer, {}, package)
-    if cell.framework not in SIMPLEST_OF:
-        hint = "scripts train by DeepSpeed's own engine, or by transformers' Trainer"
-        raise UsageError(f"{cell.scenario} trains by {cell.framework}", where=finding, hint=hint)
-    simplest = declared_scenario(settings, SIMPLEST_OF[cell.framework])
+    simplest = _simplest(settings, cell, finding)
 
     def in_release(version: str) -> Stack:
         return commits.stack_of(cell.stack, package, version, label=version)
 
     if earlier is not None:
         again = _reduced(earlier, cell, simplest, in_release, file)
-        with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+        with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
             found = write_script(again, simplest, opened)
     else:
         other = in_release(candidates.one_release(package, against, installer)) if against else None
         request = Request(
             cell=cell,
-            question=questions.parse(metric) if metric else None,
+            question=questions.parse_question(metric) if metric else None,
             against=other,
             baseline=other or in_release(settings.baseline),
             package=package,
-            stored=_stored(store, cell, package),
+            stored=_results_by_version(store, cell, package),
             detail_of=pipeline.details_of([store, Store(settings.results)]),
             file=file,
             conditions=conditions,
         )
-        with Progress(brief=True) as progress, session(settings, (), progress, installer) as opened:
+        with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
             found = reproduce(request, simplest, opened)
     script = found.script
     write_answer(
@@ -159,6 +151,30 @@ def command(
         (output if script is not None else None, lambda: script.text if script is not None else ""),
     )
     return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
+
+
+def _script_name(output: str) -> str:
+    """Return the file name of the script. Raise UsageError for one that torchrun would read as an option."""
+    name = Path(output).name
+    if name in ("", "..") or name.startswith("-"):  # it is run by its name, after torchrun's options
+        raise UsageError(f"not a valid script name: {output}", where="--output", hint="name a file, e.g. reproduce.py")
+    return name
+
+
+def _check_not_fixed(package: str, searched: options.SearchedPackage, finding: str) -> None:
+    """Raise UsageError if an option fixes the version of the package whose releases are compared."""
+    if package in searched.fixed:
+        option = f"--{package}" if package in AXES else "--with"
+        hint = f"its releases are the VERSION of {finding} and --against; to vary another package, name it: --package"
+        raise UsageError(f"{package} is the package being compared", where=option, hint=hint)
+
+
+def _simplest(settings: Settings, cell: Cell, finding: str) -> Scenario:
+    """Return the simplest scenario of the cell's framework. Raise UsageError for a framework that scripts do not use."""
+    if cell.framework not in SIMPLEST_OF:
+        hint = "scripts train by DeepSpeed's own engine, or by transformers' Trainer"
+        raise UsageError(f"{cell.scenario} trains by {cell.framework}", where=finding, hint=hint)
+    return declared_scenario(settings, SIMPLEST_OF[cell.framework])
 
 
 def _check_is_finding(text: str) -> None:
@@ -185,8 +201,8 @@ def _check_is_open(
     given = {"--metric": metric, "--against": against, "--package": searched.package, "--stack": searched.stack}
     if taken := [option for option, value in {**given, **packages}.items() if value]:
         cell = f"{earlier.bad}/{earlier.cell.partition('/')[2]}"
-        hint = f"leave the option out, or reproduce the cell anew with it: {cell}"
-        raise UsageError(f"{file} says it already", where=taken[0], hint=hint)
+        hint = f"drop the option, or reproduce the cell with it: {cell}"
+        raise UsageError(f"{file} already sets it", where=taken[0], hint=hint)
 
 
 def _in_its_stack(settings: Settings, earlier: StoredReproduction) -> Settings:
@@ -207,7 +223,7 @@ def _earlier(file: str) -> StoredReproduction:
     content = read_named(file, hint=hint)
     found = stored_answers.read_answers([(file, content)], lambda _, why: problems.append(why)).reproductions
     if not found:
-        raise UsageError("; ".join(problems) or "no answer of `reproduce`", where=file, hint=hint)
+        raise UsageError("; ".join(problems) or "not an answer of `reproduce`", where=file, hint=hint)
     return found[0]
 
 
@@ -217,13 +233,13 @@ def _reduced(
     """Return the reusable parts of an earlier answer. Raise UsageError if it is about another cell."""
     if cell.id != earlier.cell:
         hint = "name its packages: --torch, --transformers and so on"
-        raise UsageError(f"the answer is about another stack: {earlier.cell}", where=cell.id, hint=hint)
+        raise UsageError(f"the answer belongs to another stack: {earlier.cell}", where=cell.id, hint=hint)
     try:
         parameters = simplest.resolve(earlier.smallest.variant, DEVICE)
     except ScenarioError as error:
-        hint = "reproduce the finding anew"
+        hint = "reproduce the finding again"
         raise UsageError(
-            f"its smallest cell is no cell any more: {error}", where=earlier.smallest_cell, hint=hint
+            f"its smallest cell no longer exists: {error}", where=earlier.smallest_cell, hint=hint
         ) from None
     kept = {
         one.factor: one for one in (*earlier.needs, *earlier.indifferent, *earlier.not_known) if one.factor in FACTORS
@@ -266,11 +282,11 @@ def _introduced(found: Reproduction, settings: Settings) -> str:
     return in_words(change) if change is not None else ""
 
 
-def _stored(store: Store, cell: Cell, package: str) -> dict[str, Result]:
+def _results_by_version(store: Store, cell: Cell, package: str) -> dict[str, Result]:
     """Return version -> the newest stored result of the cell's workload, in stacks that otherwise are the cell's."""
     series = commits.stack_of(cell.stack, package, "")
     return {
         result.cell.stack.versions[package]: result
-        for result in newest(store.load(scenario=cell.scenario).results).values()
+        for result in newest_by_cell(store.load(scenario=cell.scenario).results).values()
         if result.cell.workload == cell.workload and commits.stack_of(result.cell.stack, package, "") == series
     }

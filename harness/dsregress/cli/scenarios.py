@@ -7,31 +7,31 @@ import fnmatch
 import click
 
 from dsregress.cli import options
-from dsregress.cli.lines import say
+from dsregress.cli.lines import print_text
 from dsregress.errors import no_such
-from dsregress.run import workloads
+from dsregress.run import available_workloads
 
 
 @click.command("scenarios")
 @click.argument("pattern", default="*")
-def command(pattern: str) -> None:
+def scenarios_command(pattern: str) -> None:
     """List scenarios, their variants and remedies. PATTERN is a glob over their names.
 
     `remedies` runs the remedies. So does `regress --variant` with a remedy's name or its variant.
     Any combination of a scenario's parameters can be given as a variant: --variant zero_stage=2,dtype=fp32
     """
     settings = options.load_settings()
-    found = workloads.list_scenarios(settings)
+    found = available_workloads.list_scenarios(settings)
     names = fnmatch.filter(found, pattern)
     if not names:
         raise no_such("scenario", pattern, found, where=settings.scenarios)
     for name in names:
         scenario = found[name]
-        say(f"{name} (version {scenario.version}, on {', '.join(scenario.devices)})")
-        say(f"    {scenario.summary}")
+        print_text(f"{name} (version {scenario.version}, on {', '.join(scenario.devices)})")
+        print_text(f"    {scenario.summary}")
         for variant in scenario.variant_ids:
-            say(f"    {variant}")
+            print_text(f"    {variant}")
         for remedy, variant in scenario.remedy_ids.items():
-            say(f"    remedy: {remedy} ({variant})")
+            print_text(f"    remedy: {remedy} ({variant})")
         for remedy, versions in scenario.pins.items():
-            say(f"    remedy: {remedy} ({', '.join(f'{p} {v}' for p, v in versions.items())})")
+            print_text(f"    remedy: {remedy} ({', '.join(f'{p} {v}' for p, v in versions.items())})")

@@ -18,7 +18,7 @@ from dsregress.errors import NothingMeasured
 from dsregress.model import Result
 from dsregress.probe.border.wire import PHASES
 from dsregress.report.plain_text import plain
-from dsregress.store import Store, newest
+from dsregress.store import Store, newest_by_cell
 from dsregress.wording import commands
 from dsregress.wording.names import outcome_text
 from dsregress.wording.quantities import quantity
@@ -29,7 +29,7 @@ _MIB = 1 << 20
 @click.command("show")
 @click.argument("pattern", default="*")
 @options.results_option
-def command(pattern: str, results: str | None) -> None:
+def show_command(pattern: str, results: str | None) -> None:
     """Print the newest stored measurements of cells. PATTERN is a glob over cell ids: stack/scenario/variant/device.
 
     \b
@@ -41,7 +41,9 @@ def command(pattern: str, results: str | None) -> None:
     store = Store(settings.results)
     loaded = store.load()
     note_problems(loaded.problems)
-    found = {name: result for name, result in newest(loaded.results).items() if fnmatch.fnmatchcase(name, pattern)}
+    found = {
+        name: result for name, result in newest_by_cell(loaded.results).items() if fnmatch.fnmatchcase(name, pattern)
+    }
     if not found:
         raise NothingMeasured(
             f"no stored cell matches {pattern}", where=settings.results, hint=f"`{commands.STACKS}` lists them"
@@ -52,14 +54,14 @@ def command(pattern: str, results: str | None) -> None:
         measured = f"measured {result.started_at} in {result.duration_s:.1f} s, session {result.session}"
         shown.print(Text(f"  {plain(measured)}"), soft_wrap=True)
         if result.record is not None and result.record.ranks:
-            shown.print(_table(result))
+            shown.print(_phase_table(result))
             for line in _loss_scales(result):
                 shown.print(Text(f"  {plain(line)}"), soft_wrap=True)
             for line in _models(result):
                 shown.print(Text(f"  {plain(line)}"), soft_wrap=True)
 
 
-def _table(result: Result) -> Table:
+def _phase_table(result: Result) -> Table:
     """Return the worst rank's values by phase, in MiB, seconds and counts."""
     assert result.record is not None
     headings = ("peak MiB", "held MiB", "host peak", "host held", "s", "calls", "collec-\ntives")
@@ -105,7 +107,7 @@ def _models(result: Result) -> Iterator[str]:
         return
     card = gpus.known_card(str(name))
     if card is None:
-        yield f"nothing is said of its card: {name} is not known here"
+        yield f"no statement about its card: unknown card {name}"
         return
     question = card_fit.FitQuery(
         scenario=cell.scenario,

@@ -8,7 +8,7 @@ import click
 
 from dsregress.cli import options
 from dsregress.cli.building import built_here
-from dsregress.cli.lines import say
+from dsregress.cli.lines import print_text
 from dsregress.config.variables import child_environment
 from dsregress.errors import EnvironmentUnavailable, UsageError
 from dsregress.model import Environment
@@ -23,7 +23,7 @@ from skeletons.maker_answer import SkeletonRefused
 @click.option("--out", required=True, metavar="DIR", help="The folder to create.")
 @click.option("--tiny", is_flag=True, help="Same architecture, with two layers, small sizes and weights.")
 @options.stack_options
-def command(config: str, out: str, tiny: bool, stacks: options.StackOptions) -> None:
+def skeleton_command(config: str, out: str, tiny: bool, stacks: options.StackOptions) -> None:
     """Make a checkpoint without weights: configuration, tokenizer, and safetensors files that take no space.
 
     CONFIG is a config.json, a folder with one, or the name of a known model. Give DIR to your program instead of the model.
@@ -38,27 +38,29 @@ def command(config: str, out: str, tiny: bool, stacks: options.StackOptions) -> 
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError("already exists, and is not empty", where=out, hint="name another folder")
-    environment = _environment(stacks)
+    environment = _built_environment(stacks)
     what = str(Path(config).absolute()) if Path(config).exists() else config
     python = environment.python
     try:
-        files = skeleton_maker.made(python, what, folder.absolute(), child_environment(), tiny=tiny, contents=tiny)
+        files = skeleton_maker.make_skeleton(
+            python, what, folder.absolute(), child_environment(), tiny=tiny, contents=tiny
+        )
     except SkeletonRefused as error:
         raise UsageError(str(error), where="skeleton") from None
     except skeleton_maker.MakerFailed as error:
-        hint = f"see whether it works: {python} -c 'import transformers'"
+        hint = f"check that it works: {python} -c 'import transformers'"
         raise EnvironmentUnavailable(str(error), where=python, hint=hint) from None
     for file in files:
-        say(f"{file.name}  {_sizes(file.size_bytes, file.disk_bytes)}")
+        print_text(f"{file.name}  {_size_text(file.size_bytes, file.disk_bytes)}")
     size, disk = (sum(getattr(file, field) for file in files) for field in ("size_bytes", "disk_bytes"))
-    say(f"{out}: {plural(len(files), 'file')}, {_sizes(size, disk)}")
+    print_text(f"{out}: {plural(len(files), 'file')}, {_size_text(size, disk)}")
 
 
-def _sizes(size_bytes: int, disk_bytes: int) -> str:
+def _size_text(size_bytes: int, disk_bytes: int) -> str:
     return f"{quantity(size_bytes, 'bytes')}, {quantity(disk_bytes, 'bytes')} on disk"
 
 
-def _environment(stacks: options.StackOptions) -> Environment:
+def _built_environment(stacks: options.StackOptions) -> Environment:
     settings = options.load_settings()
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan_stacks(settings, stacks.choice(), installer)

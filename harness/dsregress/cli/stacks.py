@@ -10,14 +10,14 @@ import click
 from packaging.version import Version
 
 from dsregress.cli import options
-from dsregress.cli.lines import say
+from dsregress.cli.lines import print_text
 from dsregress.cli.output import write_answer
 from dsregress.config.settings import Settings
 from dsregress.errors import UsageError
-from dsregress.run import pipeline, targets, workloads
+from dsregress.run import available_workloads, pipeline, targets
 from dsregress.store import Store
 from dsregress.versions import releases
-from dsregress.versions.stacks import StackPlan
+from dsregress.versions.stack_plans import StackPlan
 from dsregress.wording import commands
 
 
@@ -44,7 +44,7 @@ from dsregress.wording import commands
     is_flag=True,
     help="Print only the releases on the index that are newer than the committed ones, e.g. 0.20.0,0.20.1.",
 )
-def command(
+def stacks_command(
     stacks: options.StackOptions,
     results: str | None,
     json_file: str | None,
@@ -68,12 +68,12 @@ def command(
       run: nox -s regress -- --deepspeed "$DEEPSPEED" --scenario "$SCENARIO"
     """
     if scenarios and not by_scenario:
-        raise UsageError("--scenario without --by-scenario", where="command line", hint="give both")
+        raise UsageError("--scenario needs --by-scenario", where="command line", hint="give both")
     if by_scenario and json_file is None:
-        raise UsageError("--by-scenario without --json", where="command line", hint="add --json -")
+        raise UsageError("--by-scenario needs --json", where="command line", hint="add --json -")
     settings = options.load_settings(results=results)
     if new:
-        say(",".join(_new_releases(settings)))
+        print_text(",".join(_new_releases(settings)))
         return
     planned = pipeline.plan_stacks(settings, stacks.choice(), pipeline.new_installer(settings))
     names = _scenarios(settings, scenarios) if by_scenario else []
@@ -110,16 +110,16 @@ def _jobs(planned: StackPlan, scenarios: list[str]) -> list[dict[str, object]]:
 def _scenarios(settings: Settings, globs: tuple[str, ...]) -> list[str]:
     """Return the scenarios that match, by default those that a plain run measures. Raise UsageError if none does."""
     wanted = globs or tuple(pattern.split("/")[0] for pattern in settings.select)
-    existing = workloads.load_scenarios(settings, wanted)
+    existing = available_workloads.load_scenarios(settings, wanted)
     found = [name for name in existing if any(fnmatch.fnmatch(name, glob) for glob in wanted)]
     if not found:
-        raise UsageError(f"no scenario is named like {', '.join(wanted)}", hint=f"`{commands.SCENARIOS}` lists them")
+        raise UsageError(f"no scenario matches {', '.join(wanted)}", hint=f"`{commands.SCENARIOS}` lists them")
     return found
 
 
 def _new_releases(settings: Settings) -> list[str]:
     """Return the final releases of the varied package that the index has and the committed data lacks."""
     package = targets.varied_package(settings)
-    newest = max(map(Version, releases.known(package)), default=Version("0"))
-    published = releases.in_order(pipeline.new_installer(settings).published(package))
+    newest = max(map(Version, releases.known_releases(package)), default=Version("0"))
+    published = releases.sorted_versions(pipeline.new_installer(settings).published(package))
     return [text for text in published if Version(text) > newest and not Version(text).is_prerelease]

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from dsregress.config.settings import Settings, load
+from dsregress.config.settings import Settings, read_settings
 from dsregress.config.variables import installer_environment
 from dsregress.envs.installer import Installer
 from dsregress.errors import HarnessError
 from dsregress.model import NotInstalled, Stack
 from dsregress.versions import locking, releases
-from dsregress.versions.stacks import plan
+from dsregress.versions.stack_plans import ConfiguredStacks, plan_stacks
 
 
 def update_pins(
@@ -27,17 +27,15 @@ def update_pins(
 
     With ``upgrade``, packages that no stack pins move to their newest releases; without, they keep those of the base lock.
     """
-    releases.write({package: installer.published(package) for package in releases.OLDEST})
+    releases.write_releases({package: installer.published(package) for package in releases.OLDEST})
     report(f"wrote {releases.FILE.name}")
 
+    configured = ConfiguredStacks(
+        table=settings.stack, baseline=settings.baseline, python=locking.OLDEST_PYTHON, named=settings.stacks
+    )
+
     def stacks(name: str | None) -> tuple[Stack, ...]:
-        return plan(
-            table=settings.stack,
-            named=settings.stacks,
-            baseline=settings.baseline,
-            python=locking.OLDEST_PYTHON,
-            name=name,
-        ).stacks
+        return plan_stacks(configured, name=name).stacks
 
     newest = max(stacks(None), key=lambda stack: [Version(stack.versions[p]) for p in sorted(stack.versions)])
     base = "" if upgrade else locking.base_pins()
@@ -61,13 +59,13 @@ def _lock(stack: Stack, file: Path, base: str, installer: Installer) -> None:
     pins = locking.resolve(requirements, base=base, compile=installer.compile, python=stack.python)
     if isinstance(pins, NotInstalled):
         raise HarnessError(pins.signature, where=f"locking {stack.id}", hint="change [tool.dsregress.stack]")
-    locking.write(file, requirements, pins)
+    locking.write_lock(file, requirements, pins)
 
 
-def main() -> int:
+def refresh_pins() -> int:
     """Return the exit code of the command."""
     try:
-        update_pins(load(), Installer(environment=installer_environment()), upgrade="--keep" not in sys.argv)
+        update_pins(read_settings(), Installer(environment=installer_environment()), upgrade="--keep" not in sys.argv)
     except HarnessError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -75,4 +73,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(refresh_pins())

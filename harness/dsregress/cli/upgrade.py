@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import click
 from packaging.utils import canonicalize_name
@@ -12,18 +13,18 @@ from dsregress.advice import upgrade_judgement
 from dsregress.advice.gpus import Card
 from dsregress.advice.upgrade_judgement import Upgrade, UpgradeVerdict
 from dsregress.cli import options
+from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.named_files import STDIN, read_named
 from dsregress.cli.output import note_problems, write_answer
-from dsregress.cli.stored import Way, way
-from dsregress.cli.workload import declared_scenario
+from dsregress.cli.stored_results import Way, way
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import AXES
 from dsregress.report.answers import upgrade_answer as upgrade_report
-from dsregress.run import pipeline, targets, workloads
-from dsregress.run.workloads import Program
+from dsregress.run import available_workloads, pipeline, targets
+from dsregress.run.available_workloads import Program
 from dsregress.store import Store
-from dsregress.versions import installed, stacks
+from dsregress.versions import installed, stack_plans
 from dsregress.versions.installed import Installed
 from dsregress.versions.specs import UnknownVersion
 from dsregress.wording import commands
@@ -55,7 +56,7 @@ _BESIDES = ("trl",)
 @options.program_option
 @options.card_option("The card that jobs have to fit, e.g. A800-80G. Default: each scenario's.")
 @options.results_option
-def command(
+def upgrade_command(
     source: str,
     wanted: tuple[str, ...],
     scenario: str | None,
@@ -80,9 +81,9 @@ def command(
     """
     settings = options.load_settings(results=results)
     if scenario is not None or program is not None:
-        scenario = workloads.measured(scenario, program, settings)
+        scenario = available_workloads.measured_workload(scenario, program, settings)
         declared_scenario(settings, scenario)
-    found = _read(source)
+    found = _read_packages(source)
     store = Store(settings.results)
     known = [
         name for name in store.stack_ids() if scenario is None or next(store.files([name], scenario), None) is not None
@@ -94,19 +95,21 @@ def command(
         raise _nothing_known(source, packages, found)
     goals = _goals(wanted, under_test, mine, source)
     ways = {package: way(package, found.versions, goal, known) for package, goal in goals.items()}
+    evidence = _StoredEvidence(store=store, settings=settings, scenario=scenario, card=card)
     upgrades = [
-        _judged(store, settings, package, found.versions[package], goals[package], one, scenario, card)
-        for package, one in ways.items()
+        _judge_upgrade(evidence, package, found.versions[package], goals[package], one) for package, one in ways.items()
     ]
     missing = {
-        one.package: _measure(one, under_test, scenario) for one in upgrades if one.verdict is UpgradeVerdict.UNKNOWN
+        one.package: _measuring_command(one, under_test, scenario)
+        for one in upgrades
+        if one.verdict is UpgradeVerdict.UNKNOWN
     }
     unchecked = _unchecked(upgrades, packages, found)
     write_answer(lambda: upgrade_report.upgrades_text(upgrades, missing, found.versions, unchecked))
-    return exit_code(upgrades)
+    return exit_code_of_upgrades(upgrades)
 
 
-def exit_code(upgrades: Iterable[Upgrade]) -> int:
+def exit_code_of_upgrades(upgrades: Iterable[Upgrade]) -> int:
     """Return the exit code that the command's help describes."""
     verdicts = {one.verdict for one in upgrades}
     if verdicts & {UpgradeVerdict.NO, UpgradeVerdict.IF_SET}:
@@ -114,19 +117,18 @@ def exit_code(upgrades: Iterable[Upgrade]) -> int:
     return EXIT_NOTHING_MEASURED if UpgradeVerdict.UNKNOWN in verdicts else EXIT_OK
 
 
-def _read(source: str) -> Installed:
+def _read_packages(source: str) -> Installed:
     """Read the packages of a file. Raise UsageError."""
     data = read_named(source, hint="name a requirements file or uv.lock, or - for stdin")
-    return installed.read(data, STDIN if source == "-" else source)
+    return installed.read_packages(data, STDIN if source == "-" else source)
 
 
 def _nothing_known(source: str, packages: Sequence[str], found: Installed) -> NothingMeasured:
     unknown = [f"{package} ({found.unknown[package]})" for package in packages if package in found.unknown]
-    if unknown:
-        what = f"does not say which release is installed: {listing(unknown)}"
-    else:
-        what = f"has none of {', '.join(packages)}"
-    return NothingMeasured(what, where=source, hint="take the output of `pip freeze`")
+    what = (
+        f"does not pin the installed release of {listing(unknown)}" if unknown else f"has none of {', '.join(packages)}"
+    )
+    return NothingMeasured(what, where=source, hint="use the output of `pip freeze`")
 
 
 def _goals(wanted: Sequence[str], under_test: str, mine: Sequence[str], source: str) -> dict[str, str]:
@@ -139,33 +141,35 @@ def _goals(wanted: Sequence[str], under_test: str, mine: Sequence[str], source: 
             continue
         package = str(canonicalize_name(name)) if equals else under_test
         if package not in mine:
-            raise UsageError(f"{source} has no release of {package}", where="--to", hint=f"it has {', '.join(mine)}")
+            raise UsageError(f"{source} has no release of {package}", where="--to", hint=f"it pins {', '.join(mine)}")
         specs[package] = version if equals else name
-    return {package: _version(package, specs[package]) for package in mine if package in specs}
+    return {package: _goal_release(package, specs[package]) for package in mine if package in specs}
 
 
-def _version(package: str, spec: str) -> str:
+def _goal_release(package: str, spec: str) -> str:
     if spec != _LATEST:
         try:
             return str(Version(spec))
         except ValueError:  # InvalidVersion, or a number of thousands of digits
             raise UsageError(f"{spec!r} is not a version", where="--to", hint="write e.g. 0.16.8 or latest") from None
     try:
-        return stacks.resolve(package, _LATEST, None)[0]
+        return stack_plans.resolve(package, _LATEST, None)[0]
     except UnknownVersion:
         return _LATEST
 
 
-def _judged(
-    store: Store,
-    settings: Settings,
-    package: str,
-    version: str,
-    goal: str,
-    found: Way | None,
-    scenario: str | None,
-    card: Card | None,
-) -> Upgrade:
+@dataclass(frozen=True, kw_only=True)
+class _StoredEvidence:
+    """The stored results that upgrades are judged by."""
+
+    store: Store
+    settings: Settings
+    scenario: str | None  #: None: all
+    card: Card | None  #: None: each scenario's
+
+
+def _judge_upgrade(evidence: _StoredEvidence, package: str, version: str, goal: str, found: Way | None) -> Upgrade:
+    """Judge the upgrade of a package from ``version`` to ``goal``, on the way that results were ``found`` for."""
     if goal != _LATEST and Version(goal) == Version(version):
         return upgrade_judgement.stays(package, version)
     if found is None:
@@ -173,14 +177,16 @@ def _judged(
             package, version, goal, "no results of both releases with the same other packages"
         )
     problems: list[str] = []
-    comparison = pipeline.compare_stored([store], found.installed, settings, problems.append, found.stacks, scenario)
+    comparison = pipeline.compare_stored(
+        [evidence.store], found.installed, evidence.settings, problems.append, found.stacks, evidence.scenario
+    )
     note_problems(problems)
     if not {found.installed, found.target} <= comparison.names.keys():
-        return upgrade_judgement.unknown(package, version, goal, "what is stored of it cannot be read")
-    return upgrade_judgement.judge_upgrade(comparison, package, found.target, card)
+        return upgrade_judgement.unknown(package, version, goal, "its stored results cannot be read")
+    return upgrade_judgement.judge_upgrade(comparison, package, found.target, evidence.card)
 
 
-def _measure(one: Upgrade, under_test: str, scenario: str | None) -> str:
+def _measuring_command(one: Upgrade, under_test: str, scenario: str | None) -> str:
     """Return the command that measures the way of one package, in the configured stack."""
     baseline = one.installed if one.package == under_test else f"{one.package}=={one.installed}"
     return commands.regress(
@@ -194,7 +200,7 @@ def _unchecked(upgrades: Sequence[Upgrade], packages: Sequence[str], found: Inst
         parts.append("several upgrades at once")
     answered = {one.package for one in upgrades}
     if staying := [package for package in packages if package in found.versions and package not in answered]:
-        parts.append(f"{', '.join(staying)}, as nothing names a target")
+        parts.append(f"{', '.join(staying)}, which have no target version")
     parts += [f"{package} ({found.unknown[package]})" for package in packages if package in found.unknown]
     if others := len((found.versions.keys() | found.unknown.keys()) - set(packages)):
         parts.append(plural(others, "other package"))

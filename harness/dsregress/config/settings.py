@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from dsregress.config.docker import Containers
+from dsregress.config.containers import Containers
 from dsregress.config.ray import Ray
 from dsregress.config.thresholds import Thresholds
 from dsregress.config.toml_text import parsed_toml
@@ -71,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ray: Ray = Ray()
 
 
-def load(
+def read_settings(
     overrides: Mapping[str, Any] | None = None,
     *,
     start: Path | None = None,
@@ -105,7 +105,7 @@ def load(
     settings = msgspec.structs.replace(defaults, **values, root=str(root))
     folders = {name: str(root / getattr(settings, name)) for name in _FOLDERS}
     settings = msgspec.structs.replace(settings, **folders)
-    _check(settings, file, {name for name, value in (overrides or {}).items() if value is not None})
+    _check_settings(settings, file, {name for name, value in (overrides or {}).items() if value is not None})
     return settings
 
 
@@ -116,7 +116,7 @@ def selecting(settings: Settings, name: str) -> Settings:
         if 1 < len(parts) <= 3:
             options = zip(("--scenario", "--variant", "--device"), parts, strict=False)
             raise UsageError(
-                f"{name} is no selection's name but a workload's",
+                f"{name} is a workload, not a selection",
                 where="--select",
                 hint=" ".join(f"{option} {shlex.quote(part)}" for option, part in options),
             )
@@ -151,7 +151,9 @@ def _project(start: Path) -> tuple[Path, str, dict[str, Any]]:
         except ValueError as error:
             raise UsageError(f"not valid TOML: {error}", where=str(file), hint="correct that line") from None
         except OSError as error:
-            raise UsageError(f"cannot be read: {error.strerror}", where=str(file), hint="check its access") from None
+            raise UsageError(
+                f"cannot be read: {error.strerror}", where=str(file), hint="check its permissions"
+            ) from None
         if "dsregress" in tool:
             if not isinstance(tool["dsregress"], dict):
                 raise UsageError("tool.dsregress is not a table", where=str(file), hint="write [tool.dsregress]")
@@ -175,7 +177,7 @@ def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
         return msgspec.convert(value, int if key == "rounds" else types[key])  # None cannot be written
     except msgspec.ValidationError as error:
         example = 9 if key == "rounds" else msgspec.to_builtins(getattr(defaults, key))
-        raise UsageError(_plain(error), where=where, hint=f"write it like {json.dumps(example)}") from None
+        raise UsageError(_validation_text(error), where=where, hint=f"write it like {json.dumps(example)}") from None
 
 
 def _convert_table(where: str, key: str, table: dict[str, Any]) -> dict[str, Any]:
@@ -186,15 +188,17 @@ def _convert_table(where: str, key: str, table: dict[str, Any]) -> dict[str, Any
         try:
             converted[name] = msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
-            raise UsageError(_plain(error), where=f"{where}.{name}", hint=f"write it like {example}") from None
+            raise UsageError(
+                _validation_text(error), where=f"{where}.{name}", hint=f"write it like {example}"
+            ) from None
     return converted
 
 
-def _plain(error: msgspec.ValidationError) -> str:
+def _validation_text(error: msgspec.ValidationError) -> str:
     return str(error).replace(" - at `$", " at `").replace("at ``", "").replace("`", "").strip()
 
 
-def _check(settings: Settings, file: str, given: Collection[str]) -> None:
+def _check_settings(settings: Settings, file: str, given: Collection[str]) -> None:
     """Check the values beyond their types. ``given`` are the names of flags. Raise UsageError."""
     for name, (is_in, words, hint) in _RANGES.items():
         if not is_in(getattr(settings, name)):
@@ -203,7 +207,7 @@ def _check(settings: Settings, file: str, given: Collection[str]) -> None:
     for name in _FOLDERS:
         if "\0" in getattr(settings, name):
             where = "command line" if name in given else file
-            raise UsageError(f"{name} has a NUL in it", where=where, hint="no file can be named like that")
+            raise UsageError(f"{name} has a NUL in it", where=where, hint="not a valid file name")
 
 
 #: Name -> a test of the range (no comparison holds for a NaN), the range in words, and advice. The upper ends are far beyond

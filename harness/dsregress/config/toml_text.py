@@ -24,6 +24,6 @@ def parsed_toml(text: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError:
         raise
     except RecursionError:
-        raise ValueError("it nests too deep") from None
+        raise ValueError("it is nested too deeply") from None
     except ValueError:
         raise ValueError("a number of too many digits") from None

@@ -71,13 +71,13 @@ def separate(place: Path, packages: Path, shared: Path, *, framework: str, named
         if is_small or not all(record.values()):
             wrong = _damaged(packages, record, common)
         else:
-            wrong = _add(shared, packages, name, record, common)
+            wrong = _share_distribution(shared, packages, name, record, common)
             if not wrong:
-                kept |= _link(shared / key(name, record), packages, record.keys() - common)
+                kept |= _link(shared / distribution_key(name, record), packages, record.keys() - common)
                 sharing.append(name)
         if wrong or not inside.is_complete(record):
             damaged[name] = wrong or "its RECORD"
-    for file in _files(place):
+    for file in _relative_files(place):
         if file not in kept and os.lstat(file).st_nlink > 1:
             _own(file, clones=clones)
     stamps = {name: inside.stamp(packages, record) for name, record in records.items()}
@@ -88,7 +88,7 @@ def restore(packages: Path, shared: Path, distribution: str, files: Iterable[str
     """Replace these files of an environment by the shared ones; return False if those were changed as well. Raise
     OSError."""
     record = inside.records(packages)[distribution]
-    entry = shared / key(distribution, record)
+    entry = shared / distribution_key(distribution, record)
     if not _is_whole(entry, record):
         return False
     _link(entry, packages, files)
@@ -103,10 +103,12 @@ def is_shared(file: Path) -> bool:
         return False
 
 
-def _add(shared: Path, packages: Path, name: str, record: Mapping[str, str], common: Collection[str]) -> str:
+def _share_distribution(
+    shared: Path, packages: Path, name: str, record: Mapping[str, str], common: Collection[str]
+) -> str:
     """Keep a distribution's files for all environments, unless they are kept already. Return a file that differs from its
     wheel, empty if all match."""
-    entry = shared / key(name, record)
+    entry = shared / distribution_key(name, record)
     shared.mkdir(parents=True, exist_ok=True)
     with held(shared / ".lock", lambda: None):
         if _is_whole(entry, record):
@@ -142,7 +144,7 @@ def _copy(packages: Path, folder: Path, record: Mapping[str, str], common: Colle
     return ""
 
 
-def key(name: str, record: Mapping[str, str]) -> str:
+def distribution_key(name: str, record: Mapping[str, str]) -> str:
     """Return the folder name for the files of an installed distribution: ``numpy-2.4.6-f15907e9f084af31``."""
     version = next((file.partition(".dist-info/")[0] for file in record if ".dist-info/" in file), name)
     return f"{version}-{hashlib.sha256(repr(sorted(record.items())).encode()).hexdigest()[:16]}"
@@ -159,7 +161,7 @@ def _tidy(shared: Path) -> None:
     """Remove entries of which no environment has files any more, and those that a killed run left."""
     for entry in shared.iterdir():
         half = entry.name.startswith(".unfinished-")
-        if entry.is_dir() and (half or all(os.lstat(file).st_nlink == 1 for file in _files(entry))):
+        if entry.is_dir() and (half or all(os.lstat(file).st_nlink == 1 for file in _relative_files(entry))):
             remove_tree(entry)
 
 
@@ -231,7 +233,7 @@ def _is_larger(packages: Path, files: Iterable[str], limit: int) -> bool:
     return False
 
 
-def _files(folder: Path) -> Iterator[str]:
+def _relative_files(folder: Path) -> Iterator[str]:
     for place, _, names in os.walk(folder):
         for name in names:
             yield f"{place}/{name}"

@@ -48,23 +48,23 @@ def bring(installer: Installer, requirements: Sequence[str], folder: Path) -> No
     packages.mkdir()
     for file in local_files(installer, requirements):
         shutil.copy2(file, packages / file.name)
-    variables = {**_variables(installer), **_files(installer, folder)}
-    (folder / "settings.sh").write_text(_settings(installer, variables, any(packages.iterdir())))
+    variables = {**_uv_variables(installer), **_copied_files(installer, folder)}
+    (folder / "settings.sh").write_text(_shell_settings(installer, variables, any(packages.iterdir())))
 
 
 def local_files(installer: Installer, requirements: Iterable[str]) -> Iterator[Path]:
     """Yield the packages in the user's folders that the requirements may need: those of the pinned versions; without an
     index, those of every version, as a build may need tools that are pinned nowhere else."""
-    pins = dict(_pins(requirements))
+    pins = dict(_pinned_versions(requirements))
     no_index = installer.pip.no_index
     for place in installer.pip.find_links:
-        folder = _local(place)
+        folder = _local_path(place)
         for file in sorted(folder.iterdir()) if folder is not None and folder.is_dir() else ():
-            name, version = _named(file.name)
+            name, version = _name_and_version_in(file.name)
             if name and (no_index or pins.get(name) == version):
                 yield file
     for index in () if no_index else (installer.pip.index_url, *installer.pip.extra_index_urls):
-        folder = _local(index) if index.startswith("file:") else None
+        folder = _local_path(index) if index.startswith("file:") else None
         for name, version in pins.items() if folder is not None else ():
             yield from _of_index(folder / name if folder is not None else Path(), name, version)
 
@@ -77,18 +77,18 @@ def _of_index(page_folder: Path, name: str, version: str) -> Iterator[Path]:
         return
     for link in re.findall(r'href="([^"]+)"', page):
         file = page_folder / unquote(link.partition("#")[0])
-        if _named(file.name) == (name, version) and file.is_file():
+        if _name_and_version_in(file.name) == (name, version) and file.is_file():
             yield file
 
 
-def _local(place: str) -> Path | None:
+def _local_path(place: str) -> Path | None:
     parsed = urlparse(place)
     if parsed.scheme in ("", "file"):
         return Path(unquote(parsed.path))
     return None
 
 
-def _named(file: str) -> tuple[str, str]:
+def _name_and_version_in(file: str) -> tuple[str, str]:
     """Return the name and version in the file name of a package; empty if it is not one."""
     try:
         if file.endswith(".whl"):
@@ -100,7 +100,7 @@ def _named(file: str) -> tuple[str, str]:
     return str(name), str(version)
 
 
-def _pins(requirements: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _pinned_versions(requirements: Iterable[str]) -> Iterator[tuple[str, str]]:
     for line in requirements:
         try:
             requirement = Requirement(line)
@@ -109,7 +109,7 @@ def _pins(requirements: Iterable[str]) -> Iterator[tuple[str, str]]:
         yield canonicalize_name(requirement.name), str(requirement.specifier).lstrip("=")
 
 
-def _variables(installer: Installer) -> dict[str, str]:
+def _uv_variables(installer: Installer) -> dict[str, str]:
     """Return the sources of packages in uv's variables, without those that only this machine can reach."""
     pip = replace(
         installer.pip,
@@ -129,7 +129,7 @@ def _variables(installer: Installer) -> dict[str, str]:
     }
 
 
-def _files(installer: Installer, folder: Path) -> dict[str, str]:
+def _copied_files(installer: Installer, folder: Path) -> dict[str, str]:
     """Copy certificates and the netrc, and return their paths by variable."""
     environment: Mapping[str, str] = installer.environment
     found = {}
@@ -144,10 +144,10 @@ def _files(installer: Installer, folder: Path) -> dict[str, str]:
     return found
 
 
-def _settings(installer: Installer, variables: Mapping[str, str], packages: bool) -> str:
+def _shell_settings(installer: Installer, variables: Mapping[str, str], packages: bool) -> str:
     """Return a piece of shell: the variables, and uv_pip with the user's options."""
     options = replace(
-        installer.pip, find_links=tuple(place for place in installer.pip.find_links if _local(place) is None)
+        installer.pip, find_links=tuple(place for place in installer.pip.find_links if _local_path(place) is None)
     ).uv_options()
     if packages:
         options += ["--find-links", f"{PLACE}/packages"]

@@ -19,10 +19,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from dsregress.envs.apart import WRITTEN_S, key
+from dsregress.envs.apart import WRITTEN_S, distribution_key
 
 
-def share(
+def share_bytecode(
     packages: Path, records: Mapping[str, Mapping[str, str]], folder: Path, *, excluded: Collection[str]
 ) -> tuple[str, ...]:
     """Make folders of bytecode in ``packages`` links into ``folder``, for the distributions in ``records``.
@@ -34,12 +34,12 @@ def share(
     """
     linked = set()
     modules = {name: [file for file in record if file.endswith(".py")] for name, record in records.items()}
-    folders = {name: {_folder(file) for file in files} for name, files in modules.items()}
+    folders = {name: {_bytecode_folder(file) for file in files} for name, files in modules.items()}
     owners = Counter(inner for inners in folders.values() for inner in inners)
     for name in records.keys() - excluded:
         record = records[name]
-        kept = folder / key(name, record)
-        own = {_folder(file) for file in modules[name] if not _is_certain(packages / file, record[file])}
+        kept = folder / distribution_key(name, record)
+        own = {_bytecode_folder(file) for file in modules[name] if not _is_certain(packages / file, record[file])}
         for inner in folders[name] - own:
             if inner and owners[inner] == 1:
                 linked.add(kept.name)
@@ -49,7 +49,7 @@ def share(
     return tuple(sorted(linked))
 
 
-def _folder(file: str) -> str:
+def _bytecode_folder(file: str) -> str:
     return file.rpartition("/")[0]
 
 

@@ -55,7 +55,7 @@ def check_bytecode(folder: Path, entries: Iterable[str], python: Path) -> tuple[
     for entry in entries:
         place = folder / entry
         known = _read_digests(place)
-        found = {file: _digest(place / file) for file in _compiled(place)}
+        found = {file: _file_digest(place / file) for file in _compiled(place)}
         damaged = [file for file, digest in found.items() if digest != known.get(file, digest) or not digest]
         fresh = [file for file in found if file not in known and file not in damaged]
         damaged += [fresh[index] for index in _unreadable([place / file for file in fresh], python)]
@@ -67,7 +67,7 @@ def check_bytecode(folder: Path, entries: Iterable[str], python: Path) -> tuple[
         if damaged:
             more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
             package = entry.rpartition("-")[0]
-            lines.append(f"{package}: {damaged[0]}{more} is not what Python compiled: removed, and compiled anew")
+            lines.append(f"{package}: {damaged[0]}{more}: not what Python compiled; removed, to be compiled again")
     return tuple(lines)
 
 
@@ -76,7 +76,7 @@ def record_bytecode(folder: Path) -> None:
     OSError."""
     for place in folder.iterdir() if folder.is_dir() else ():
         known = _read_digests(place)
-        fresh = {file: _digest(place / file) for file in _compiled(place) if file not in known}
+        fresh = {file: _file_digest(place / file) for file in _compiled(place) if file not in known}
         if fresh:
             _write_digests(place, known | fresh)
 
@@ -90,7 +90,7 @@ def _compiled(place: Path) -> list[str]:
     ]
 
 
-def _digest(file: Path) -> str:
+def _file_digest(file: Path) -> str:
     """Return the digest of a file's content, empty if Python cannot have written it: a pipe, a device, a giant."""
     try:
         return hashlib.sha256(read_regular(file, MOST_FILE_BYTES)).hexdigest()

@@ -16,26 +16,26 @@ def changed_files(old: Environment, new: Environment, distribution: str) -> tupl
 
     Lines are counted independently of their position, so that moved lines are no change. Empty if an environment is missing.
     """
-    before, after = (_files(environment, distribution) for environment in (old, new))
+    before, after = (_files_of_distribution(environment, distribution) for environment in (old, new))
     if not before or not after:
         return ()
     found = []
     for name in sorted(before.keys() | after.keys()):
-        gone, come = _lines(before.get(name)), _lines(after.get(name))
+        gone, come = _line_counts(before.get(name)), _line_counts(after.get(name))
         added, removed = sum((come - gone).values()), sum((gone - come).values())
         if added or removed:
             found.append((-(added + removed), f"+{added} -{removed} {name}"))
     return tuple(text for _, text in sorted(found))
 
 
-def _files(environment: Environment, distribution: str) -> dict[str, Path]:
+def _files_of_distribution(environment: Environment, distribution: str) -> dict[str, Path]:
     if not environment.python:
         return {}
     packages = site_packages(Path(environment.python).parents[1])
     return {name: packages / name for name in own_files(packages, distribution) if name.endswith(".py")}
 
 
-def _lines(file: Path | None) -> Counter[str]:
+def _line_counts(file: Path | None) -> Counter[str]:
     if file is None or not file.is_file():
         return Counter()
     return Counter(file.read_text(encoding="utf-8", errors="replace").splitlines())

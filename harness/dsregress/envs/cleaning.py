@@ -40,16 +40,16 @@ def everything(folder: Path) -> tuple[Removable, ...]:
 def unused(folder: Path, used: Collection[str]) -> tuple[Removable, ...]:
     """Return the environments in ``folder`` that are not ``used`` (names of their folders), and the packages and bytecode
     that only they share. Raise OSError."""
-    environments = _folders(folder / "envs")
+    environments = _visible_folders(folder / "envs")
     superfluous = [place for place in environments if place.name not in used]
     going = Counter(inode for place in superfluous for inode, _ in _inodes(place))
-    shared = [place for place in _folders(folder / SHARED) if _is_only_in(place, going)]
+    shared = [place for place in _visible_folders(folder / SHARED) if _is_only_in(place, going)]
     going += Counter(inode for place in shared for inode, _ in _inodes(place))
     markers = [read_marker(place) for place in environments if place.name in used]
     compiled = {name for marker in markers if marker is not None for name in marker.bytecode}
-    bytecode = [place for place in _folders(folder / BYTECODE) if place.name not in compiled]
+    bytecode = [place for place in _visible_folders(folder / BYTECODE) if place.name not in compiled]
     stems = {name.rpartition("-")[0] for name in used}  # without -cpu or -gpu
-    caches = [place for place in _folders(folder / "caches") if place.name not in stems]
+    caches = [place for place in _visible_folders(folder / "caches") if place.name not in stems]
     going += Counter(inode for place in (*bytecode, *caches) for inode, _ in _inodes(place))
     return _sized([*superfluous, *shared, *bytecode, *caches], going)
 
@@ -61,12 +61,12 @@ def check_idle(folder: Path) -> None:
         lock = try_lock(file)
         if lock is None:
             raise EnvironmentUnavailable(
-                "another process builds it", where=str(file.with_suffix("")), hint="wait for its end"
+                "another process is building it", where=str(file.with_suffix("")), hint="wait for it to finish"
             )
         lock.release()
 
 
-def remove(removable: Removable) -> None:
+def remove_unused(removable: Removable) -> None:
     """Remove a folder, and the lock of an environment next to it. Raise OSError."""
     remove_tree(removable.place)
     if removable.place.exists():
@@ -75,7 +75,7 @@ def remove(removable: Removable) -> None:
         removable.place.with_name(f"{removable.place.name}.lock").unlink(missing_ok=True)
 
 
-def _folders(folder: Path) -> list[Path]:
+def _visible_folders(folder: Path) -> list[Path]:
     return sorted(place for place in folder.iterdir() if place.is_dir()) if folder.is_dir() else []
 
 

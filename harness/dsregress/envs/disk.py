@@ -71,7 +71,7 @@ def disk_need(locked: Sequence[LockedStack], folder: Path, installer: Installer,
     once: dict[tuple[str, str], int] = {}
     own_bytes = 0
     for recipe in recipes:
-        for name, version in _pins(recipe.requirements):
+        for name, version in _pinned_releases(recipe.requirements):
             size = _size_bytes(name, version)
             if size >= _SHARED_FROM_BYTES:
                 once[name, version] = size
@@ -91,7 +91,7 @@ def check_room(need: DiskNeed, folder: Path, cache: Path) -> None:
         return
     wanted: dict[int, int] = {}
     places: dict[int, Path] = {}
-    for place, size in ((_existing(folder), need.own_bytes), (_existing(cache), need.cache_bytes)):
+    for place, size in ((_nearest_existing(folder), need.own_bytes), (_nearest_existing(cache), need.cache_bytes)):
         device = os.stat(place).st_dev
         places.setdefault(device, place)
         wanted[device] = wanted.get(device, 0) + size
@@ -99,15 +99,17 @@ def check_room(need: DiskNeed, folder: Path, cache: Path) -> None:
         free = shutil.disk_usage(places[device]).free
         if size + _SPARE_BYTES > free:
             what = (
-                f"{quantity(free, 'bytes')} of disk are free, and {plural(need.environments, 'environment')} to build "
+                f"{quantity(free, 'bytes')} of disk space are free, but {plural(need.environments, 'environment')} to build "
                 f"{'takes' if need.environments == 1 else 'take'} about {quantity(size, 'bytes')}"
             )
-            hint = "free space (`clean` removes what no stack uses), or set DSREGRESS_ENVIRONMENTS to another disk"
+            hint = (
+                "free disk space (`clean` removes unused environments), or set DSREGRESS_ENVIRONMENTS to another disk"
+            )
             raise EnvironmentUnavailable(what, where=str(places[device]), hint=hint)
 
 
 @functools.cache
-def _measured() -> Mapping[str, int]:
+def _measured_sizes() -> Mapping[str, int]:
     content = Path(__file__).with_name("installed_sizes.toml").read_text(encoding="utf-8")
     return {name: size * _MB for name, size in tomllib.loads(content)["megabytes"].items()}
 
@@ -115,11 +117,11 @@ def _measured() -> Mapping[str, int]:
 def _size_bytes(name: str, version: str) -> int:
     """Return the bytes that a release takes, by its canonical name."""
     build = f"{name}+cpu" if version.endswith("+cpu") else name
-    sizes = _measured()
+    sizes = _measured_sizes()
     return sizes.get(build, sizes.get(re.sub(r"-cu\d+$", "", name), _OTHER_BYTES))
 
 
-def _pins(requirements: Iterable[str]) -> list[tuple[str, str]]:
+def _pinned_releases(requirements: Iterable[str]) -> list[tuple[str, str]]:
     """Return name and version of each line that applies on this machine; a wheel's URL contains its version."""
     found: list[tuple[str, str]] = []
     for line in requirements:
@@ -134,19 +136,19 @@ def _pins(requirements: Iterable[str]) -> list[tuple[str, str]]:
 def _shared(folder: Path) -> set[tuple[str, str]]:
     """Return name and version of the packages that environments in ``folder`` already share."""
     names = os.listdir(folder / SHARED) if (folder / SHARED).is_dir() else []
-    return {_release(name.rpartition("-")[0]) for name in names if name.count("-") >= 2}
+    return {_release_of_line(name.rpartition("-")[0]) for name in names if name.count("-") >= 2}
 
 
 def _cached(cache: Path) -> set[tuple[str, str]]:
     """Return name and version of the packages that uv has already unpacked."""
-    return {_release(info.name.removesuffix(".dist-info")) for info in cache.glob("archive-v*/*/*.dist-info")}
+    return {_release_of_line(info.name.removesuffix(".dist-info")) for info in cache.glob("archive-v*/*/*.dist-info")}
 
 
-def _release(text: str) -> tuple[str, str]:
+def _release_of_line(text: str) -> tuple[str, str]:
     name, _, version = text.partition("-")
     return canonicalize_name(inside.normal(name)), version
 
 
-def _existing(place: Path) -> Path:
+def _nearest_existing(place: Path) -> Path:
     """Return the folder itself, or the nearest existing one above it."""
     return next(above for above in (place.absolute(), *place.absolute().parents) if above.is_dir())

@@ -32,8 +32,8 @@ from dsregress.model import AXES, Environment, NotInstalled, Stack
 from dsregress.system import kept
 from dsregress.system.files import new_folder
 from dsregress.system.locks import held
-from dsregress.system.obstacles import refused
-from dsregress.system.scratch import scratch_folder
+from dsregress.system.obstacles import obstacle_error
+from dsregress.system.scratch_folders import scratch_folder
 
 #: The oldest Python that the probe runs in.
 OLDEST = (3, 10)
@@ -65,40 +65,45 @@ class _Description(msgspec.Struct, frozen=True):
         return {inside.normal(name): version for name, version in self.installed.items()}
 
 
-def read(
+class ProbeNeeds(msgspec.Struct, frozen=True, kw_only=True):
+    """What an interpreter needs to be measured."""
+
+    package: str  #: that it must have itself; empty: none
+    tools: Sequence[str]  #: the requirements of the probe, which can lie beside it
+    pins: str  #: the preferred versions of those
+
+
+def read_interpreter(
     path: str,
     *,
     named: Collection[str],
-    needed: str,
-    tools: Sequence[str],
-    pins: str,
+    needs: ProbeNeeds,
     variables: Mapping[str, str],
     folder: Path,
     installer: Installer,
 ) -> Environment:
     """Return the environment of the interpreter ``path``, or of the environment in the folder ``path``.
 
-    ``named`` are the packages whose versions its stack names, if it has them, and ``needed`` is one that it must have;
-    ``tools`` are the requirements of the probe, for which ``pins`` holds the preferred versions. ``variables`` is the
-    environment of measured processes.
+    ``named`` are the packages whose versions its stack names, if it has them. ``variables`` is the environment of measured
+    processes.
 
     Raise UsageError if the interpreter cannot be measured, EnvironmentUnavailable if the probe's own packages cannot be
     obtained.
     """
-    program = _program(path)
-    _check(program, path, variables)
+    program = _interpreter_program(path)
+    _check_interpreter(program, path, variables)
     packages = sorted({*AXES, *named})
-    found = _described(program, path, packages, variables)
+    found = _describe_interpreter(program, path, packages, variables)
     present = found.versions
-    if needed and inside.normal(needed) not in present:
+    if needs.package and inside.normal(needs.package) not in present:
         hint = "measured processes see no PYTHONPATH and no user's own site-packages: install it into the environment"
-        raise UsageError(f"{path} has no {needed}", where=_WHERE, hint=hint)
-    label, minor = _label(found.prefix), f"{found.python[0]}.{found.python[1]}"
+        raise UsageError(f"{path} has no {needs.package}", where=_WHERE, hint=hint)
+    label, minor = _interpreter_label(found.prefix), f"{found.python[0]}.{found.python[1]}"
     versions = {
         name: _as_named(name, present[inside.normal(name)]) for name in packages if inside.normal(name) in present
     }
     content = _hash(found.wheels, found.code)
-    beside = _beside(program, path, minor, found, tools, pins, folder, installer)
+    beside = _packages_beside(program, path, minor, found, needs, folder, installer)
     return Environment(
         stack=Stack(python=f"{minor}+{content[:8]}", versions=versions, label=label),
         lock_sha256=found.wheels,
@@ -114,7 +119,7 @@ def _hash(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _program(path: str) -> str:
+def _interpreter_program(path: str) -> str:
     """Return the absolute path of the program. Links are kept: a virtual environment's interpreter is one."""
     given = os.path.expanduser(path)
     if "/" not in given:
@@ -125,52 +130,54 @@ def _program(path: str) -> str:
             raise UsageError(f"{path} is a folder without bin/python", where=_WHERE, hint=_HINT)
     program = os.path.abspath(given)
     if not os.path.exists(program):
-        raise UsageError(f"{path} is not there", where=_WHERE, hint=_HINT)
+        raise UsageError(f"{path} does not exist", where=_WHERE, hint=_HINT)
     if not os.path.isfile(program) or not os.access(program, os.X_OK):
         raise UsageError(f"{path} cannot be executed", where=_WHERE, hint=_HINT)
     return program
 
 
-def _check(program: str, path: str, variables: Mapping[str, str]) -> None:
+def _check_interpreter(program: str, path: str, variables: Mapping[str, str]) -> None:
     """Raise UsageError if the program is not Python, or too old. It may be any program, so it is run with nothing but
     ``--version`` before that is known."""
-    done = _run([program, "--version"], path, variables, _VERSION_LIMIT_S)
+    done = _run_interpreter([program, "--version"], path, variables, _VERSION_LIMIT_S)
     said = re.match(r"Python (\d+)\.(\d+)", (done.stdout or done.stderr).decode("utf-8", "replace").strip())
     if said is None:
-        raise UsageError(f"{path} is not a Python", where=_WHERE, hint=_HINT)
+        raise UsageError(f"{path} is not a Python interpreter", where=_WHERE, hint=_HINT)
     version = (int(said[1]), int(said[2]))
     if version < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise UsageError(
-            f"{path} is Python {said[1]}.{said[2]}, and the probe needs {oldest} or newer", where=_WHERE, hint=_HINT
+            f"{path} is Python {said[1]}.{said[2]}, but the probe needs {oldest} or newer", where=_WHERE, hint=_HINT
         )
 
 
-def _described(program: str, path: str, packages: Sequence[str], variables: Mapping[str, str]) -> _Description:
+def _describe_interpreter(
+    program: str, path: str, packages: Sequence[str], variables: Mapping[str, str]
+) -> _Description:
     text = Path(interpreter.__file__).read_text(encoding="utf-8")
-    done = _run([program, "-c", text, inside.__file__, *packages], path, variables, _DESCRIPTION_LIMIT_S)
+    done = _run_interpreter([program, "-c", text, inside.__file__, *packages], path, variables, _DESCRIPTION_LIMIT_S)
     lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
     try:
         return msgspec.json.decode(lines[-1] if lines else "", type=_Description)
     except (msgspec.DecodeError, UnicodeError):
         last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
         why = last[0][:200] if last else f"exit code {done.returncode}"
-        hint = "see whether it works: PATH -c 'import importlib.metadata'"
-        raise UsageError(f"{path} does not say what is installed in it: {why}", where=_WHERE, hint=hint) from None
+        hint = "check that it works: PATH -c 'import importlib.metadata'"
+        raise UsageError(f"{path} cannot list its installed packages: {why}", where=_WHERE, hint=hint) from None
 
 
-def _run(
+def _run_interpreter(
     command: Sequence[str], path: str, variables: Mapping[str, str], limit_s: float
 ) -> subprocess.CompletedProcess[bytes]:
     with scratch_folder() as folder:
         environment = {**variables, "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
-            return kept.run(command, folder=str(folder), environment=environment, timeout_s=limit_s)
+            return kept.run_kept(command, folder=str(folder), environment=environment, timeout_s=limit_s)
         except OSError as error:
             raise UsageError(f"{path} cannot be started: {error.strerror}", where=_WHERE, hint=_HINT) from None
         except subprocess.TimeoutExpired:
-            hint = "see what it waits for: PATH --version"
-            raise UsageError(f"{path} does not answer in {limit_s:.0f} s", where=_WHERE, hint=hint) from None
+            hint = "check what blocks it: PATH --version"
+            raise UsageError(f"{path} did not respond within {limit_s:.0f} s", where=_WHERE, hint=hint) from None
 
 
 def _as_named(name: str, version: str) -> str:
@@ -180,7 +187,7 @@ def _as_named(name: str, version: str) -> str:
     return re.sub(r"[^A-Za-z0-9.+!_]", "_", version)
 
 
-def _label(prefix: str) -> str:
+def _interpreter_label(prefix: str) -> str:
     """Return the environment's name: the last folder of its path that is descriptive, and never a user's."""
     if prefix in ("/", "/usr", "/usr/local"):
         return "system"
@@ -191,54 +198,53 @@ def _label(prefix: str) -> str:
     return re.sub(r"[^\w.+-]", "_", name)
 
 
-def _beside(
+def _packages_beside(
     program: str,
     path: str,
     minor: str,
     found: _Description,
-    tools: Sequence[str],
-    pins: str,
+    needs: ProbeNeeds,
     folder: Path,
     installer: Installer,
 ) -> str:
     """Return the folder of the packages that the probe needs and the interpreter lacks; empty if it lacks none."""
     present = found.versions
     missing = []
-    for line in tools:
+    for line in needs.tools:
         requirement = Requirement(line)
         version = present.get(inside.normal(requirement.name))
         if version is None:
             missing.append(line)
-        elif not _fits(version, requirement.specifier):
-            what = f"{path} has {requirement.name} {version}, and the probe needs {requirement.specifier}"
+        elif not _satisfies(version, requirement.specifier):
+            what = f"{path} has {requirement.name} {version}, but the probe needs {requirement.specifier}"
             raise UsageError(
-                what, where=_WHERE, hint="upgrade it there; nothing is installed over what an environment has"
+                what, where=_WHERE, hint="upgrade it in that environment; existing packages are never replaced"
             )
     if not missing:
         return ""
-    place = folder / "beside" / f"py{minor}-{_hash(found.wheels, pins, *tools)[:12]}"
+    place = folder / "beside" / f"py{minor}-{_hash(found.wheels, needs.pins, *needs.tools)[:12]}"
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with held(place.with_name(f"{place.name}.lock"), lambda: None):
             if not place.is_dir():
                 with new_folder(place) as unfinished:
                     failed = installer.install_beside(
-                        Path(program), missing, there=found.installed, preferred=pins, target=unfinished
+                        Path(program), missing, there=found.installed, preferred=needs.pins, target=unfinished
                     )
                     if isinstance(failed, NotInstalled):
                         hint = f"install {' and '.join(missing)} into it"
                         raise EnvironmentUnavailable(
-                            f"what the probe needs does not go with what {path} has: {failed.signature}",
+                            f"the probe's requirements conflict with the packages in {path}: {failed.signature}",
                             where=_WHERE,
                             hint=hint,
                         )
     except OSError as error:
         hint = "free space, or set DSREGRESS_ENVIRONMENTS to a writable folder"
-        raise refused(EnvironmentUnavailable, "cannot be written", error, where=place, hint=hint) from None
+        raise obstacle_error(EnvironmentUnavailable, "cannot be written", error, where=place, hint=hint) from None
     return str(place)
 
 
-def _fits(version: str, specifier: SpecifierSet) -> bool:
+def _satisfies(version: str, specifier: SpecifierSet) -> bool:
     try:
         return specifier.contains(version, prereleases=True)
     except ValueError:

@@ -20,10 +20,10 @@ def has_gpu() -> bool:
 
 def detect() -> Hardware:
     """Return the CPU model, the cores and the memory that this process may use, GPUs and their driver."""
-    return of(inside.machine())
+    return hardware_of(inside.machine())
 
 
-def of(machine: Mapping[str, Any]) -> Hardware:
+def hardware_of(machine: Mapping[str, Any]) -> Hardware:
     """Return the hardware from the fields of `dsregress.envs.inside.machine`. Environment variables that limit the
     processor's instructions count as part of its model: results under another limit differ in their last digits."""
     hardware = msgspec.convert(machine, Hardware)

@@ -22,7 +22,7 @@ from dsregress.envs.package_commands import PackageCommands, output_of
 from dsregress.envs.recipe import CpuBuilds
 from dsregress.errors import EnvironmentUnavailable
 from dsregress.model import NotInstalled
-from dsregress.system.scratch import scratch_folder
+from dsregress.system.scratch_folders import scratch_folder
 
 #: uv links files from its cache, whatever the user's UV_LINK_MODE: `dsregress.envs.apart` copies the necessary ones.
 _LINKS = ("--link-mode", "hardlink")
@@ -51,8 +51,8 @@ class Installer(PackageCommands):
         return None if done.returncode == 0 else self.failure(done, "resolving a stack")
 
     def published(self, package: str, python: str = "") -> tuple[str, ...]:
-        """See `dsregress.envs.package_index.published`."""
-        return package_index.published(self, package, python)
+        """See `dsregress.envs.package_index.published_releases`."""
+        return package_index.published_releases(self, package, python)
 
     def cpu_builds(self, requirements: Sequence[str], python: str) -> CpuBuilds:
         """See `dsregress.envs.package_index.find_cpu_builds`."""
@@ -155,7 +155,9 @@ class Installer(PackageCommands):
         try:
             failed = self.install_anew(python, past)
         except EnvironmentUnavailable as error:
-            what = f"{entry.package} in uv's cache is damaged ({entry.cause}), and cannot be had again: {error.what}"
+            what = (
+                f"{entry.package} in uv's cache is damaged ({entry.cause}) and cannot be downloaded again: {error.what}"
+            )
             raise EnvironmentUnavailable(what, where=error.where, hint=hint) from None
         if failed is not None:
             return failed

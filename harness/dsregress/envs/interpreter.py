@@ -34,13 +34,13 @@ def description(inside: ModuleType, measured: list[str]) -> dict[str, Any]:
     wanted = {inside.normal(name) for name in measured}
     wheels, code = hashlib.sha256(), hashlib.sha256()
     for name, dist in sorted(found.items()):
-        record = _record(inside, dist)
+        record = _wheel_record(inside, dist)
         wheels.update(f"{name}=={dist.version} {inside._of_record(record)}\n".encode())
-        source = _source(dist)
+        source = _editable_source(dist)
         if source is not None:
             files = _of_source(inside.normal(name), source)
         elif inside.normal(name) in wanted:
-            files = ((file, _folder(dist) / file) for file in record if file.endswith(".py"))
+            files = ((file, _installation_folder(dist) / file) for file in record if file.endswith(".py"))
         else:
             continue
         for file, path in files:
@@ -66,12 +66,12 @@ def _distributions(inside: ModuleType) -> dict[str, Distribution]:
     return found
 
 
-def _folder(dist: Distribution) -> Path:
+def _installation_folder(dist: Distribution) -> Path:
     """Return the folder that a distribution is installed into."""
     return Path(str(dist.locate_file("")))
 
 
-def _record(inside: ModuleType, dist: Distribution) -> dict[str, str]:
+def _wheel_record(inside: ModuleType, dist: Distribution) -> dict[str, str]:
     info = getattr(dist, "_path", None)
     if info is None or not str(info).endswith(".dist-info"):
         return {}
@@ -79,7 +79,7 @@ def _record(inside: ModuleType, dist: Distribution) -> dict[str, str]:
     return {file: recorded for file, recorded in record.items() if not file.startswith(_EDITABLE)}
 
 
-def _source(dist: Distribution) -> Path | None:
+def _editable_source(dist: Distribution) -> Path | None:
     """Return the folder of an editable installation's source; None for all other distributions."""
     try:
         origin = json.loads(dist.read_text("direct_url.json") or "{}")
@@ -105,7 +105,7 @@ def _of_source(module: str, source: Path) -> Iterator[tuple[str, Path]]:
                 yield path.relative_to(root).as_posix(), path
 
 
-def _load(file: str) -> ModuleType:
+def _load_inside(file: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location("dsregress_inside", file)
     assert spec is not None
     assert spec.loader is not None
@@ -117,5 +117,5 @@ def _load(file: str) -> ModuleType:
 
 if __name__ == "__main__":
     sys.dont_write_bytecode = True
-    answer = json.dumps(description(_load(sys.argv[1]), sys.argv[2:]))
+    answer = json.dumps(description(_load_inside(sys.argv[1]), sys.argv[2:]))
     sys.stdout.write("\n" + answer + "\n")  # on a line of its own: site-packages may have printed

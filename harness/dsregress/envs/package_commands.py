@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dsregress.envs import signatures
-from dsregress.envs.pip_config import PipConfig
-from dsregress.envs.pip_config import read as read_pip_config
+from dsregress.envs.pip_config import PipConfig, read_pip_config
 from dsregress.errors import EnvironmentUnavailable
 from dsregress.model import NotInstalled
 from dsregress.system import kept
-from dsregress.system.scratch import scratch_folder
+from dsregress.system.scratch_folders import scratch_folder
 
 _COMMAND_S = 1800.0
 
@@ -82,10 +81,12 @@ class PackageCommands:
         output = output_of(done)
         if done.returncode < 0:  # whatever it was about to say
             ended = f"the installer was killed by signal {-done.returncode}"
-            raise EnvironmentUnavailable(ended, where=where, hint="find out what ended it (dmesg), and run this again")
+            raise EnvironmentUnavailable(
+                ended, where=where, hint="find out what killed it (dmesg), then run the command again"
+            )
         if self.offline and "No solution found" in output:  # says nothing about the stack: no index was consulted
             hint = "run once without DSREGRESS_OFFLINE"
-            raise EnvironmentUnavailable("offline, and not all packages are in uv's cache", where=where, hint=hint)
+            raise EnvironmentUnavailable("offline, and uv's cache lacks some packages", where=where, hint=hint)
         failed = signatures.classify(output, where)
         for package in signatures.missing_releases(output):
             self._check_that_indexes_list(package, where)
@@ -96,14 +97,14 @@ class PackageCommands:
         does for every address."""
         output = output_of(self.resolve_alone(package, "--universal", "--prerelease", "allow"))
         if signatures.lists_nothing(output, package):
-            what = f"an index answers with a page that lists no file of {package}"
-            hint = "open the index in a browser: a login page of the network may answer in its place (pip config list)"
+            what = f"an index returned a page that lists no files of {package}"
+            hint = "open the index in a browser: a network login page may be answering instead (see pip config list)"
             raise EnvironmentUnavailable(what, where=where, hint=hint)
 
     def _run(self, command: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
         with scratch_folder() as folder:
             try:
-                done = kept.run(command, folder=str(folder), environment=environment, timeout_s=_COMMAND_S)
+                done = kept.run_kept(command, folder=str(folder), environment=environment, timeout_s=_COMMAND_S)
             except OSError as error:
                 hint = "install it again (pip install uv)"
                 raise EnvironmentUnavailable(

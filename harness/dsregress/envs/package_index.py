@@ -27,7 +27,7 @@ _PATIENCE = {"UV_HTTP_TIMEOUT": "5", "UV_HTTP_CONNECT_TIMEOUT": "5", "UV_HTTP_RE
 _PLACE = "package index"
 
 
-def published(commands: PackageCommands, package: str, python: str = "") -> tuple[str, ...]:
+def published_releases(commands: PackageCommands, package: str, python: str = "") -> tuple[str, ...]:
     """Return all releases that the user's indexes list, pre-releases and builds (``+cpu``) included, yanked ones excluded.
 
     For the running Python, or for ``python`` ("3.12"). For ``name==version`` only that release, if it exists, even if it is
@@ -37,12 +37,12 @@ def published(commands: PackageCommands, package: str, python: str = "") -> tupl
     EnvironmentUnavailable if one cannot be queried.
     """
     if "==" in package:
-        return (package.partition("==")[2],) if _has(commands, package) else ()
-    return _published(commands, package, python)
+        return (package.partition("==")[2],) if _index_has(commands, package) else ()
+    return _query_releases(commands, package, python)
 
 
 @functools.lru_cache(maxsize=64)
-def _published(commands: PackageCommands, package: str, python: str) -> tuple[str, ...]:
+def _query_releases(commands: PackageCommands, package: str, python: str) -> tuple[str, ...]:
     if commands.offline:
         hint = "run once without DSREGRESS_OFFLINE"
         raise Offline(f"offline: cannot look up releases of {package}", where=_PLACE, hint=hint)
@@ -52,15 +52,17 @@ def _published(commands: PackageCommands, package: str, python: str) -> tuple[st
         return tuple(json.loads(done.stdout)["versions"])
     # pip says the same for a package that is not there and for an index that has failed.
     try:
-        _has(commands, package)
+        _index_has(commands, package)
     except EnvironmentUnavailable as error:
-        hint = "check the network and pip config list; releases that the harness knows need no index"
-        raise EnvironmentUnavailable(f"no index answers for {package}: {error.what}", where=_PLACE, hint=hint) from None
+        hint = "check the network and pip config list; committed releases need no index"
+        raise EnvironmentUnavailable(
+            f"no index responds for {package}: {error.what}", where=_PLACE, hint=hint
+        ) from None
     hint = "check the name and pip config list"
     raise UsageError(f"no configured index has a package {package!r}", where=_PLACE, hint=hint)
 
 
-def _has(commands: PackageCommands, requirement: str) -> bool:
+def _index_has(commands: PackageCommands, requirement: str) -> bool:
     """Return True if an index has a release. Raise EnvironmentUnavailable if one cannot be queried."""
     done = commands.resolve_alone(requirement, "--universal", "--prerelease", "allow")
     if done.returncode == 0:

@@ -74,17 +74,17 @@ class PipConfig:
         }
 
 
-def read(python: str = sys.executable, environment: Mapping[str, str] | None = None) -> PipConfig:
+def read_pip_config(python: str = sys.executable, environment: Mapping[str, str] | None = None) -> PipConfig:
     """Return the configuration that pip of the interpreter ``python`` sees; the defaults without pip."""
     command = [python, "-m", "pip", "--disable-pip-version-check", "config", "list"]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return PipConfig()
-    return parse(done.stdout)
+    return parse_pip_config(done.stdout)
 
 
-def parse(listing: str) -> PipConfig:
+def parse_pip_config(listing: str) -> PipConfig:
     """Parse the output of ``pip config list``. Unknown keys and sections of other commands are ignored."""
     values: dict[str, str] = {}
     lines = [line.partition("=") for line in listing.splitlines()]

@@ -38,7 +38,7 @@ class CpuBuilds(msgspec.Struct, frozen=True, kw_only=True):
     unknown: str = ""  #: why an index could not be asked
 
 
-def without(requirements: Sequence[str], package: str) -> tuple[str, ...]:
+def without_pins_of(requirements: Sequence[str], package: str) -> tuple[str, ...]:
     """Return the lines that do not pin ``package``."""
     name = canonicalize_name(package)
     return tuple(line for line in requirements if canonicalize_name(Requirement(line).name) != name)

@@ -118,7 +118,7 @@ class Repository:
         base = self._output("merge-base", old.sha, new.sha)
         if base is None:
             raise UsageError(
-                f"{old.short} and {new.short} share no history", where=self.place, hint="take another clone"
+                f"{old.short} and {new.short} share no history", where=self.place, hint="use another clone"
             )
         start = self.commit(base.strip())
         if start is None or start.sha == new.sha:
@@ -152,7 +152,7 @@ class Repository:
                 return Failed("install", f"a file of the commit cannot be written: {error.strerror}")
         for path, pinned in self._submodules(sha):
             if depth == _DEEPEST:
-                return Failed("install", f"submodule {path}: more than {_DEEPEST} within one another")
+                return Failed("install", f"submodule {path}: nested more than {_DEEPEST} deep")
             failed = self._unpack_submodule(sha, path, pinned, folder / path, depth + 1)
             if failed is not None:
                 return failed
@@ -236,7 +236,7 @@ class Repository:
 
     def _failed(self, done: subprocess.CompletedProcess[bytes], what: str) -> EnvironmentUnavailable:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        reason = lines[-1] if lines else "no message from git"
+        reason = lines[-1] if lines else "git printed no message"
         return EnvironmentUnavailable(f"{what}: {reason}", where=self.place, hint="a local clone needs no network")
 
     def _run(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -253,7 +253,7 @@ def _git(
     own = {name: value for name, value in environment.items() if not name.startswith("GIT_DIR")}
     try:
         if fetching_into is not None:
-            return kept.run(
+            return kept.run_kept(
                 ["git", *_NOTHING_ELSE, *arguments], folder=str(fetching_into), environment=own, timeout_s=_COMMAND_S
             )
         return subprocess.run(

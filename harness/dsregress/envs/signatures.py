@@ -53,26 +53,26 @@ def classify(output: str, where: str) -> NotInstalled:
         if found := pattern.search(output):
             raise EnvironmentUnavailable(f"{what} ({found[0]})", where=where, hint=hint)
     if _DAMAGED.search(output):
-        return MachineFault("install", machine.DAMAGED, signature(output), _detail(output))
+        return MachineFault("install", machine.DAMAGED, signature(output), _failure_detail(output))
     if fault := machine.in_log(output):
         raise EnvironmentUnavailable(f"{fault} ({signature(output)})", where=where, hint=machine.REMEDIES[fault])
-    return Failed("install", signature(output), _detail(output))
+    return Failed("install", signature(output), _failure_detail(output))
 
 
 def build_failure(output: str, name: str) -> NotInstalled:
     """Return the failure of a source that does not build."""
-    return _build_failure(_of_build(name, _errors(_lines(output))), output)
+    return _build_failure(_of_build(name, _traceback_errors(_plain_lines(output))), output)
 
 
 def _build_failure(line: str, output: str) -> NotInstalled:
     """Return the failure of a build. It is the network's if the build's last error says so; earlier network errors in its
     output may be harmless."""
     if fault := machine.in_message(line) or machine.in_log(output):
-        return MachineFault("install", fault, line, _detail(output))
-    return Failed("install", line, _detail(output))
+        return MachineFault("install", fault, line, _failure_detail(output))
+    return Failed("install", line, _failure_detail(output))
 
 
-def _detail(output: str) -> str:
+def _failure_detail(output: str) -> str:
     return without_folders(output.strip())[-_DETAIL_CHARACTERS:]
 
 
@@ -120,8 +120,8 @@ def is_missing(output: str) -> bool:
 
 def signature(output: str) -> str:
     """Return one line that is the same for the same fault: no paths of this machine, no addresses, no times."""
-    lines = _lines(output)
-    errors = _errors(lines)
+    lines = _plain_lines(output)
+    errors = _traceback_errors(lines)
     package = failed_build(output)
     if package:
         return _of_build(package, errors)
@@ -134,12 +134,12 @@ def signature(output: str) -> str:
     return _short(reported[0] if reported else next((line for line in lines if line), "no output"))
 
 
-def _lines(output: str) -> list[str]:
+def _plain_lines(output: str) -> list[str]:
     """Return the lines without the branches of the tree that uv draws."""
     return [re.sub(r"^[\s×├╰─▶│]+", "", line).strip() for line in output.splitlines()]
 
 
-def _errors(lines: Iterable[str]) -> list[str]:
+def _traceback_errors(lines: Iterable[str]) -> list[str]:
     """Return the last lines of tracebacks."""
     return [line for line in lines if re.match(r"(\w+\.)*\w*(Error|Exception)\b(:|$)", line)]
 

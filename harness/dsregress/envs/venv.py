@@ -25,7 +25,7 @@ from dsregress.envs import apart, bytecode, inside
 from dsregress.envs.bytecode_checks import check_bytecode
 from dsregress.envs.installer import Installed, Installer
 from dsregress.envs.places import BYTECODE, MARKER, SHARED, environment_folder, interpreter, site_packages
-from dsregress.envs.recipe import CpuBuilds, Recipe, peers, recipe, without
+from dsregress.envs.recipe import CpuBuilds, Recipe, peers, recipe, without_pins_of
 from dsregress.envs.restoring import Edits, edit_text, undo_shared_edits
 from dsregress.errors import EnvironmentUnavailable
 from dsregress.model import Environment, LockedStack, NotInstalled
@@ -34,7 +34,7 @@ from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.system.decoding import Damaged, decoded
 from dsregress.system.files import write_atomically
 from dsregress.system.locks import held
-from dsregress.system.obstacles import refused
+from dsregress.system.obstacles import obstacle_error
 
 _LOG = logging.getLogger(__package__)
 
@@ -66,7 +66,7 @@ class Source:
     unpack: Callable[[Path], NotInstalled | None]
 
 
-def build(
+def build_venv(
     locked: LockedStack,
     *,
     folder: Path,
@@ -88,14 +88,14 @@ def build(
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with held(place.with_name(f"{place.name}.lock"), waiting):
-            marker = _whole(place, locked)
+            marker = _marker_if_whole(place, locked)
             build_s = 0.0
             if marker is None:
                 _LOG.debug("%s: build %s", locked.stack.id, place)
                 began = time.monotonic()
                 _clear(place)
                 try:
-                    made = _make(place, folder, locked, installer, gpu, framework, source)
+                    made = _make_venv(place, folder, locked, installer, gpu, framework, source)
                 except BaseException:
                     remove_tree(place)  # a full disk gets its space back
                     raise
@@ -114,20 +114,20 @@ def build(
                     place, folder, installer, locked.stack.python, stamps=marker.stamps, shared=marker.shared
                 )
             compiled = check_bytecode(folder / BYTECODE, marker.bytecode, interpreter(place))
-            environment = _describe(place, locked, marker, framework, edited, (*notes, *compiled))
+            environment = _environment_of(place, locked, marker, framework, edited, (*notes, *compiled))
             return msgspec.structs.replace(environment, build_s=build_s)
     except OSError as error:
         hint = "free space, or set DSREGRESS_ENVIRONMENTS to a writable folder"
-        raise refused(EnvironmentUnavailable, "cannot be written", error, where=place, hint=hint) from None
+        raise obstacle_error(EnvironmentUnavailable, "cannot be written", error, where=place, hint=hint) from None
 
 
-def existing(locked: LockedStack, *, folder: Path, gpu: bool, framework: str = "deepspeed") -> Environment | None:
+def existing_venv(locked: LockedStack, *, folder: Path, gpu: bool, framework: str = "deepspeed") -> Environment | None:
     """Return the stack's existing environment if it is whole, else None. Build nothing, and do not wait."""
     place = environment_folder(locked, folder, gpu=gpu)
-    marker = _whole(place, locked)
+    marker = _marker_if_whole(place, locked)
     if marker is None:
         return None
-    return _describe(place, locked, marker, framework, inside.edited(site_packages(place), marker.stamps))
+    return _environment_of(place, locked, marker, framework, inside.edited(site_packages(place), marker.stamps))
 
 
 def build_all(
@@ -149,7 +149,7 @@ def build_all(
 
     def one(index: int) -> Environment:
         progress(index, "started", None)
-        built = build(
+        built = build_venv(
             locked[index], folder=folder, installer=installer, gpu=gpu, framework=framework,
             source=sources[index] if sources else None,
             waiting=lambda: progress(index, "waiting", None),
@@ -178,7 +178,7 @@ def _clear(place: Path) -> None:
         time.sleep(0.1)
 
 
-def _make(
+def _make_venv(
     place: Path,
     folder: Path,
     locked: LockedStack,
@@ -207,7 +207,7 @@ def _make(
 
     separated, mended = _without_damage(place, installer, of_name, separate)
     excluded = {inside.normal(framework), *separated.damaged}
-    linked = bytecode.share(site_packages(place), separated.records, folder / BYTECODE, excluded=excluded)
+    linked = bytecode.share_bytecode(site_packages(place), separated.records, folder / BYTECODE, excluded=excluded)
     marker = Marker(
         schema=_SCHEMA,
         lock_sha256=locked.sha256,
@@ -225,7 +225,7 @@ def recipe_of(locked: LockedStack, installer: Installer, *, gpu: bool, source: S
     """Return the packages of a stack's environment on this machine, apart from the ``source`` that is built in place of a
     pin."""
     cpu_builds = CpuBuilds() if gpu else installer.cpu_builds(locked.requirements, locked.stack.python)
-    pins = without(locked.requirements, source.package) if source else locked.requirements
+    pins = without_pins_of(locked.requirements, source.package) if source else locked.requirements
     return recipe(pins, gpu=gpu, cpu_builds=cpu_builds)
 
 
@@ -237,10 +237,10 @@ def _without_damage(
     damaged = {name: file for name, file in separated.damaged.items() if name in of_name}
     if not damaged:
         return separated, ()
-    what = f"{', '.join(damaged)}: {next(iter(damaged.values()))} in the installer's cache is not what its wheel holds"
+    what = f"{', '.join(damaged)}: {next(iter(damaged.values()))} in the installer's cache differs from its wheel"
     if installer.install_anew(interpreter(place), [of_name[name] for name in damaged]) is not None:
         hint = f"uv cache clean {' '.join(damaged)}"
-        raise EnvironmentUnavailable(f"{what}, and no index has it", where=str(place), hint=hint)
+        raise EnvironmentUnavailable(f"{what}, and no index provides it", where=str(place), hint=hint)
     separated = separate()
     mended = sorted(damaged.keys() - separated.damaged.keys())
     if not mended:  # its publisher's RECORD is wrong
@@ -270,7 +270,7 @@ def read_marker(place: Path) -> Marker | None:
         return None
 
 
-def _whole(place: Path, locked: LockedStack) -> Marker | None:
+def _marker_if_whole(place: Path, locked: LockedStack) -> Marker | None:
     marker = read_marker(place)
     if marker is None:
         return None
@@ -279,7 +279,7 @@ def _whole(place: Path, locked: LockedStack) -> Marker | None:
     return marker if fits and interpreter(place).exists() else None
 
 
-def _describe(
+def _environment_of(
     place: Path,
     locked: LockedStack,
     marker: Marker,

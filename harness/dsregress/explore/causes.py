@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dsregress.compare.metrics import BY_NAME
-from dsregress.explore.faults import Fault
-from dsregress.explore.following import Change
+from dsregress.explore.follow_up import Change
+from dsregress.explore.release_faults import Fault
 
 
-def together(faults: Iterable[Fault]) -> list[list[Fault]]:
+def by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
     """Group faults with one cause, in the order in which they are given."""
     causes: list[list[Fault]] = []
     for fault in faults:

@@ -21,19 +21,19 @@ import msgspec
 
 from dsregress.compare.comparison import DetailOf
 from dsregress.compare.finding_groups import severity
-from dsregress.explore import faults, space
-from dsregress.explore.faults import ChangedDefault, FailedTry, Fault
-from dsregress.explore.following import Followed, ReleaseDifference, change_of, confirmation_of
-from dsregress.explore.pairs import TriedPairs
+from dsregress.explore import release_faults, space
+from dsregress.explore.follow_up import Followed, ReleaseDifference, change_of, confirmation_of
+from dsregress.explore.release_faults import ChangedDefault, FailedTry, Fault
 from dsregress.explore.space import Row
 from dsregress.explore.suspects import suspects
+from dsregress.explore.value_pairs import TriedPairs
 from dsregress.model import Stack, Verdict, is_measurement
 from dsregress.probe.factors import FACTORS
 from dsregress.probe.scenario import Scenario
 from dsregress.reproduce import cells, reduction, requirements
 from dsregress.reproduce.cells import ReleasePair
 from dsregress.run.session import Session
-from dsregress.store import newest
+from dsregress.store import newest_by_cell
 from dsregress.system import processor_time
 from dsregress.wording.quantities import plural
 
@@ -153,7 +153,7 @@ class _Exploration:
                 self._attribute_hiding()
             bases += [] if sound is None else [base]
         bases = bases or [space.simplest_row()]
-        for rows in _parts(space.beside(bases)):
+        for rows in _halves_of(space.neighbours(bases)):
             yield [row for row in rows if not self._is_forbidden(row)]
         self._attribute_waiting()
         self._pairs_tried += map(TriedPairs, bases)
@@ -162,10 +162,10 @@ class _Exploration:
             before = len(self._tried)
             beside = [bases, *([base] for base in bases)]
             for pairs, allowed in zip(self._pairs_tried, beside, strict=True):
-                forbidden = faults.forbidden(self._faults, self._absent)
+                forbidden = release_faults.forbidden(self._faults, self._absent)
                 if rows := pairs.rows(allowed, 2 * AT_ONCE, self._drawn, forbidden, _SLOW):
                     break
-            yield from _parts(rows)
+            yield from _halves_of(rows)
             self._attribute_waiting()
             yield self._near(bases)
             self._attribute_waiting()
@@ -225,7 +225,7 @@ class _Exploration:
         hiding = [fault for fault in self._faults if fault.hides_others and fault.is_in(base)]
         if not hiding:
             return base
-        needs = next(needs for needs in hiding[0].all_needs if space.has(base, needs))
+        needs = next(needs for needs in hiding[0].all_needs if space.has_values(base, needs))
         trials = ({**base, name: space.simplest(name)} for name in space.EVERYDAY if name in needs)
         return next((trial for trial in trials if requirements.is_valid(trial) and trial != base), None)
 
@@ -234,11 +234,11 @@ class _Exploration:
         found = [fault.needs for fault in self._faults if fault.is_reduced and fault.needs]
         if not found:
             return []
-        nearby = space.near(bases, found, self._drawn, faults.forbidden(self._faults, self._absent))
+        nearby = space.near(bases, found, self._drawn, release_faults.forbidden(self._faults, self._absent))
         return list(itertools.islice(nearby, AT_ONCE))
 
     def _is_forbidden(self, row: Row) -> bool:
-        return any(space.has(row, values) for values in faults.forbidden(self._faults, self._absent))
+        return any(space.has_values(row, values) for values in release_faults.forbidden(self._faults, self._absent))
 
     def _try(self, rows: Sequence[Row]) -> None:
         """Measure the rows that were not tried before in both releases."""
@@ -254,12 +254,12 @@ class _Exploration:
             *(cells.cell_of(self._simplest, older, self._parameters(row)) for row in ordered),
             *(cells.cell_of(self._simplest, newer, self._parameters(row)) for row in reversed(ordered)),
         ]
-        results = newest(self._session.measure(wanted, baseline=older, rounds=0))
+        results = newest_by_cell(self._session.measure(wanted, baseline=older, rounds=0))
         self._tried |= row_of
         self._seen |= results.keys()
         lacking = [one for one in results.values() if not is_measurement(one.outcome)]
         self._unmeasured |= {one.cell.workload: getattr(one.outcome, "signature", "") for one in lacking}
-        shown = faults.judged(
+        shown = release_faults.judge_rows(
             results, row_of, self._request.releases, self._session.settings.thresholds, self._request.detail_of
         )
         self._shown |= shown.families
@@ -339,7 +339,7 @@ class _Exploration:
                 return True
         for fault in same_kind:
             values = {name: failure.row[name] for name in fault.all_needs[0]}
-            if values != space.changed({**space.simplest_row(), **values}):
+            if values != space.varied_values({**space.simplest_row(), **values}):
                 continue  # one of them is the simplest
             with contextlib.suppress(_BudgetSpent):
                 if self._shows(failure, [self._parameters({**space.simplest_row(), **values})])[0] is Verdict.BAD:
@@ -408,7 +408,7 @@ class _Exploration:
                 failure.question, failure.stack, failure.other, self._session, self._simplest, self._request.detail_of
             )
         verdicts = dict.fromkeys(range(len(parameter_sets)), Verdict.UNKNOWN)
-        for part in _parts([at for at, one in enumerate(parameter_sets) if requirements.is_valid(one)]):
+        for part in _halves_of([at for at, one in enumerate(parameter_sets) if requirements.is_valid(one)]):
             self._check_budget()
             shown = self._release_pairs[key].shows([parameter_sets[at] for at in part])
             verdicts |= zip(part, shown, strict=True)
@@ -451,6 +451,6 @@ class _Exploration:
             raise _BudgetSpent
 
 
-def _parts(values: Sequence[_T]) -> Iterator[list[_T]]:
+def _halves_of(values: Sequence[_T]) -> Iterator[list[_T]]:
     for begin in range(0, len(values), AT_ONCE):
         yield list(values[begin : begin + AT_ONCE])

@@ -50,7 +50,7 @@ def everyday() -> list[Row]:
     return [row for row in rows if row is not None]
 
 
-def beside(bases: Sequence[Row]) -> list[Row]:
+def neighbours(bases: Sequence[Row]) -> list[Row]:
     """Return each other value of each factor, by itself, on each of the bases, with the values that it requires. The stage
     stays. First comes each value on one base, each on another one; then on the next."""
     values = [(f.name, value) for f in VARIED if f.name != "zero_stage" for value in f.explored]
@@ -94,7 +94,7 @@ def sprinkled(
     ``first`` is not. No row has all values of one of ``forbidden``; values of the factors ``seldom`` are drawn one time in
     four."""
     row = _with(base, first)
-    if row is None or any(has(row, values) for values in forbidden):
+    if row is None or any(has_values(row, values) for values in forbidden):
         return None
     fixed = set(first)
     for factor in drawn.sample(VARIED, len(VARIED)):
@@ -104,7 +104,7 @@ def sprinkled(
             continue
         value = drawn.choice(_notable(factor))
         trial = _with(row, {factor.name: value}, fixed)
-        if trial is not None and not any(has(trial, values) for values in forbidden):
+        if trial is not None and not any(has_values(trial, values) for values in forbidden):
             row = trial
             fixed.add(factor.name)
     return row
@@ -144,7 +144,7 @@ def pairs_of(row: Mapping[str, Any]) -> set[ValuePair]:
     return {frozenset(both) for both in itertools.combinations(values, 2)}
 
 
-def changed(parameters: Mapping[str, Any]) -> Row:
+def varied_values(parameters: Mapping[str, Any]) -> Row:
     """Return the varied values that are not the simplest."""
     return {f.name: parameters[f.name] for f in VARIED if not among(f.value_in(parameters), f.values[:1])}
 
@@ -154,6 +154,6 @@ def simplest(name: str) -> Any:
     return BY_NAME[name].values[0]
 
 
-def has(row: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+def has_values(row: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
     """Return True if a row has all of these values."""
     return all(name in row and among(row[name], (value,)) for name, value in values.items())

@@ -25,15 +25,15 @@ def suspects(
     those the ones that most of the other failures share. Each set includes the factors that its values require."""
     found: dict[frozenset[str], tuple[int, int]] = {}
     for values in _combinations(row):
-        if not any(space.has(other, values) for other in sound):
+        if not any(space.has_values(other, values) for other in sound):
             names = _configurable(values, row)
-            shared = sum(space.has(other, values) for other in failed)
+            shared = sum(space.has_values(other, values) for other in failed)
             found.setdefault(names, (len(names), -shared))
     return sorted(found, key=lambda names: (found[names], sorted(names)))[:count]
 
 
 def _combinations(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    changed = space.changed(row)
+    changed = space.varied_values(row)
     for size in range(1, _MOST_VALUES + 1):
         for names in itertools.combinations(changed, size):
             yield {name: changed[name] for name in names}

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dsregress.config.docker import Containers
+from dsregress.config.containers import Containers
 from dsregress.errors import EnvironmentUnavailable
 from dsregress.launch import staging
 from dsregress.launch.contract import ProgramLaunch
@@ -31,7 +31,7 @@ from dsregress.launch.process import Gone, JsonLines, how_it_ended
 from dsregress.launch.worker import ServerWorker
 from dsregress.model import Environment, Hardware
 from dsregress.probe.border.surroundings import ENVIRONMENT
-from dsregress.system import docker
+from dsregress.system import container_engine
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -97,8 +97,8 @@ class DockerExecutor:
 
     def worker(self, environment: Environment, device: str, framework: str) -> ServerWorker:
         client = self._connected()
-        with docker.engine_errors():
-            user = docker.user_in(client)
+        with container_engine.engine_errors():
+            user = container_engine.user_in(client)
         runs = self._runs_folder(user)
         options = {
             "image": environment.image,
@@ -106,9 +106,9 @@ class DockerExecutor:
             "working_dir": "/tmp",
             "user": str(user),
             "environment": {**self._variables, **ENVIRONMENT, **_INSIDE, "PYTHONPATH": str(self._probe)},
-            "labels": {docker.ROLE: "server", docker.OWNER: str(self._folder)},
+            "labels": {container_engine.ROLE: "server", container_engine.OWNER: str(self._folder)},
         }
-        host = docker.confined(self._limits, gpus=device == "cuda")
+        host = container_engine.confined(self._limits, gpus=device == "cuda")
         host["binds"] = {
             str(self._probe): {"bind": str(self._probe), "mode": "ro"},
             str(runs): {"bind": str(runs), "mode": "rw"},
@@ -146,7 +146,7 @@ class DockerExecutor:
 
     def _connected(self) -> DockerClient:
         if self._client is None:
-            self._client = docker.connect()
+            self._client = container_engine.connect()
         return self._client
 
     def _runs_folder(self, user: int) -> Path:
@@ -159,9 +159,9 @@ class DockerExecutor:
                 os.chown(folder, user, user)
         except OSError as error:
             raise EnvironmentUnavailable(
-                f"no folder for the runs can be made: {error.strerror}",
+                f"cannot create a folder for the runs: {error.strerror}",
                 where=str(self._folder / "runs"),
-                hint="check its access and the space left",
+                hint="check its permissions and the free disk space",
             ) from None
         return folder
 
@@ -180,7 +180,7 @@ class ServerContainer:
         self._frames = bytearray()
         self._errors = bytearray()
         self._how: Gone | None = None
-        with docker.engine_errors():
+        with container_engine.engine_errors():
             host_config = self._api.create_host_config(**host, log_config=LogConfig(type=LogConfig.types.NONE))
             made = self._api.create_container(**options, stdin_open=True, host_config=host_config)
             self._id: str = made["Id"]
@@ -305,8 +305,8 @@ def ignore_missing_containers() -> Iterator[None]:
 
 def _removed(client: DockerClient, owner: str) -> Iterator[str]:
     """Remove every container of an owner, and yield the id of each."""
-    with docker.engine_errors():
-        for found in client.api.containers(all=True, filters={"label": f"{docker.OWNER}={owner}"}):
+    with container_engine.engine_errors():
+        for found in client.api.containers(all=True, filters={"label": f"{container_engine.OWNER}={owner}"}):
             with ignore_missing_containers():
                 client.api.remove_container(found["Id"], force=True, v=True)
                 yield str(found["Id"])

@@ -109,8 +109,8 @@ class LocalExecutor:
             probe = staging.copy(self._files, home / "probe")  # its own: a release can write to what it imports
 
             def ended() -> None:
-                if changed := staging.changes(probe, self._files):
-                    name = staging.named(changed)
+                if changed := staging.foreign_entries(probe, self._files):
+                    name = staging.names_text(changed)
                     self._note(
                         f"{environment.stack.id} changed the code that measured it ({name}): do not trust its results"
                     )

@@ -23,7 +23,7 @@ from dsregress.probe.border.own_code import FOLDERS, SOURCES
 from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.system.files import new_folder, write_atomically
-from dsregress.system.obstacles import refused
+from dsregress.system.obstacles import obstacle_error
 
 #: Suffixes of modules and of their data.
 _CODE = (".py", ".toml", ".json")
@@ -57,7 +57,7 @@ def _of_programs(folder: Path) -> list[Path]:
 
 def probe_sha256(files: Mapping[str, bytes]) -> str:
     """Return one hash of the probe's code, which results keep as evidence. What decides whether they are comparable is the
-    measuring version (`dsregress.store.measuring`)."""
+    measuring version (`dsregress.store.measuring_versions`)."""
     return content_sha256({name: content for name, content in files.items() if not name.startswith("scenarios/")})
 
 
@@ -71,13 +71,13 @@ def content_sha256(files: Mapping[str, bytes]) -> str:
 
 def copy(files: Mapping[str, bytes], folder: Path) -> Path:
     """Make ``folder`` with these files. Raise EnvironmentUnavailable."""
-    with _explained(folder):
+    with _copy_errors(folder):
         for name, content in files.items():
-            _write(folder / name, content)
+            _write_read_only(folder / name, content)
     return folder
 
 
-def changes(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+def foreign_entries(folder: Path, files: Mapping[str, bytes]) -> list[str]:
     """Return the entries of the folder that `copy` did not make, by path in it, sorted. Python's own bytecode does not
     count, nor do missing files (`removals`), as no other code runs in their place."""
     if folder.is_symlink():
@@ -102,14 +102,14 @@ def stage(files: Mapping[str, bytes], parent: Path, note: Callable[[str], None])
     EnvironmentUnavailable.
     """
     folder = parent / content_sha256(files)[:12]
-    with _explained(folder), _ONE_AT_A_TIME:
-        changed = _restore(folder, files) if folder.is_dir() and not folder.is_symlink() else _make(folder, files)
+    with _copy_errors(folder), _ONE_AT_A_TIME:
+        changed = _restore(folder, files) if folder.is_dir() and not folder.is_symlink() else _make_copy(folder, files)
     if changed:
-        note(f"the copy of the probe in {folder} had been changed ({named(changed)}), and is restored")
+        note(f"the copy of the probe in {folder} was changed ({names_text(changed)}); restored")
     return folder
 
 
-def named(changed: Sequence[str]) -> str:
+def names_text(changed: Sequence[str]) -> str:
     """Return ``NAME``, or ``NAME and 3 more``."""
     return changed[0] if len(changed) == 1 else f"{changed[0]} and {len(changed) - 1} more"
 
@@ -125,15 +125,15 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 @contextlib.contextmanager
-def _explained(folder: Path) -> Iterator[None]:
+def _copy_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        hint = "check its access and the space left"
-        raise refused(EnvironmentUnavailable, "cannot copy the probe", error, where=folder, hint=hint) from None
+        hint = "check its permissions and the free disk space"
+        raise obstacle_error(EnvironmentUnavailable, "cannot copy the probe", error, where=folder, hint=hint) from None
 
 
-def _make(folder: Path, files: Mapping[str, bytes]) -> list[str]:
+def _make_copy(folder: Path, files: Mapping[str, bytes]) -> list[str]:
     """Make the folder, and return what it replaced. Raise OSError."""
     found = []
     if os.path.lexists(folder):
@@ -142,7 +142,7 @@ def _make(folder: Path, files: Mapping[str, bytes]) -> list[str]:
     with new_folder(folder) as unfinished:
         unfinished.chmod(_READABLE)
         for name, content in files.items():
-            _write(unfinished / name, content)
+            _write_read_only(unfinished / name, content)
     return found
 
 
@@ -151,9 +151,9 @@ def _restore(folder: Path, files: Mapping[str, bytes]) -> list[str]:
     folder.chmod(_READABLE)
     foreign, missing = _differences(folder, files)
     for _, entry in foreign:
-        _remove(entry)
+        _remove_entry(entry)
     for name in missing:
-        _write(folder / name, files[name])
+        _write_read_only(folder / name, files[name])
     return sorted({*(name for name, entry in foreign if entry.name != _BYTECODE), *missing})
 
 
@@ -162,7 +162,7 @@ def _differences(folder: Path, files: Mapping[str, bytes]) -> tuple[list[tuple[s
     folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
     foreign = []
     missing = dict.fromkeys(files)
-    for name, entry in _entries(folder, folders):
+    for name, entry in _entries_below(folder, folders):
         if name in files and _holds(entry, files[name]):
             del missing[name]
         else:
@@ -170,7 +170,7 @@ def _differences(folder: Path, files: Mapping[str, bytes]) -> tuple[list[tuple[s
     return foreign, list(missing)
 
 
-def _entries(folder: Path, folders: set[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def _entries_below(folder: Path, folders: set[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield the entries of the folder and of these folders in it, by path in it; those folders themselves are left out."""
     left = [""]
     while left:
@@ -191,14 +191,14 @@ def _holds(entry: os.DirEntry[str], content: bytes) -> bool:
         return False
 
 
-def _remove(entry: os.DirEntry[str]) -> None:
+def _remove_entry(entry: os.DirEntry[str]) -> None:
     if entry.is_dir(follow_symlinks=False):
         remove_tree(entry.path)  # another server may write its bytecode at this moment
     else:
         os.unlink(entry.path)
 
 
-def _write(file: Path, content: bytes) -> None:
+def _write_read_only(file: Path, content: bytes) -> None:
     """Write a read-only file, to protect against accidents: its owner can change that."""
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, content, durable=False)

@@ -86,7 +86,7 @@ def _sessions(
 ) -> Iterator[tuple[Event, int]]:
     """Yield the events of a workload's sessions: one, unless it has more cells than the machine's memory holds open."""
     numbers = itertools.count(1)
-    for group in _groups(members, _open_at_most(held.machine_for(members[0]).hardware)):
+    for group in _session_groups(members, _open_at_most(held.machine_for(members[0]).hardware)):
         yield from _until_reported(group, held, plan, environment_of, pace, numbers)
 
 
@@ -105,9 +105,9 @@ def _until_reported(
         number = 0
         try:
             machine = held.machine_for(left[0])
-            for members in _groups(left, _open_at_most(machine.hardware)):  # another machine may hold fewer
+            for members in _session_groups(left, _open_at_most(machine.hardware)):  # another machine may hold fewer
                 number = next(numbers)
-                for event in _session(members, machine, plan, environment_of, pace):
+                for event in _run_session(members, machine, plan, environment_of, pace):
                     if isinstance(event, Finished) and isinstance(event.ended.outcome, Passed):
                         passed.append((event, number))
                         continue
@@ -125,7 +125,7 @@ def _until_reported(
             raise
 
 
-def _session(
+def _run_session(
     members: Sequence[Cell], machine: Machine, plan: RunPlan, environment_of: EnvironmentOf, pace: Pace
 ) -> Iterator[Event]:
     """Run cells that take turns. Their untimed parts run in parallel as far as the cores allow."""
@@ -158,7 +158,7 @@ def _open_at_most(hardware: Hardware) -> int:
     return max(2, hardware.memory_bytes // OPEN_CELL_BYTES)
 
 
-def _groups(members: Sequence[Cell], at_most: int) -> Iterator[list[Cell]]:
+def _session_groups(members: Sequence[Cell], at_most: int) -> Iterator[list[Cell]]:
     """Yield members that can be held open at once; the first, the baseline, is measured again with each group."""
     if len(members) <= at_most:
         yield list(members)

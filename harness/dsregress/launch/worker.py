@@ -21,19 +21,19 @@ from typing import Any, Protocol
 import msgspec
 
 from dsregress.errors import EnvironmentUnavailable
-from dsregress.launch import reading
+from dsregress.launch import run_files
 from dsregress.launch.contract import Ended, ProgramLaunch, RankShare, RunPlan, Waiting
 from dsregress.launch.process import Gone, Hung
 from dsregress.model import Cell, Failed, MachineFault, Outcome, OutOfMemory, Passed, TimedOut
 from dsregress.probe.border import machine
-from dsregress.probe.border.encoding import text
+from dsregress.probe.border.encoding import bounded_text
 from dsregress.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_LENGTH, without_folders
-from dsregress.probe.border.masking import MASK, published
+from dsregress.probe.border.masking import MASK, masked_launch_line
 from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.border.untrusted import read_tail
 from dsregress.probe.border.wire import CellRequest
 from dsregress.system import clock
-from dsregress.system.obstacles import refused
+from dsregress.system.obstacles import obstacle_error
 
 _LOG = logging.getLogger(__package__)
 
@@ -112,13 +112,13 @@ class ServerWorker:
     def open(self) -> None:
         if self._server is not None or self._unusable is not None:
             return
-        self._home = _folder(self._runs, "server-", self._owner)
+        self._home = _new_folder(self._runs, "server-", self._owner)
         try:
             self._server = self._start_server(self._home, self._log)
         except OSError as error:
             late = isinstance(error, TimeoutError)
             fault = machine.of_error(error) or (machine.BUSY if late else machine.NO_START)
-            self._unusable = MachineFault("import", fault, f"its interpreter does not start: {error.strerror}")
+            self._unusable = MachineFault("import", fault, f"its interpreter cannot be started: {error.strerror}")
             _LOG.debug("%s: does not start: %s", self._home.name, error)
 
     def wait_until_open(self) -> None:
@@ -129,10 +129,10 @@ class ServerWorker:
             while not self._ready:
                 event = self._server.receive(self._timeout_s + _OUTER_GRACE_S)
                 if event.get("event") == "import_failed":
-                    stage = text(event.get("stage", "import"), STAGE_LENGTH)
-                    signature = text(event.get("signature", ""), SIGNATURE_LENGTH)
-                    detail = text(event.get("detail", ""))[-DETAIL_LENGTH:]
-                    fault = text(event.get("machine_fault", ""), SIGNATURE_LENGTH)
+                    stage = bounded_text(event.get("stage", "import"), STAGE_LENGTH)
+                    signature = bounded_text(event.get("signature", ""), SIGNATURE_LENGTH)
+                    detail = bounded_text(event.get("detail", ""))[-DETAIL_LENGTH:]
+                    fault = bounded_text(event.get("machine_fault", ""), SIGNATURE_LENGTH)
                     self._unusable = _failure(stage, signature, detail, fault)
                     self._shut()
                     return
@@ -148,7 +148,7 @@ class ServerWorker:
     def start(self, cell: Cell, plan: RunPlan, share: RankShare | None = None) -> Waiting | Ended:
         """Start a cell. With a ``share``, only its ranks; the others run on other machines."""
         self.wait_until_open()
-        self._run = run = _CellRun(_folder(self._runs, "run-", self._owner))
+        self._run = run = _CellRun(_new_folder(self._runs, "run-", self._owner))
         if self._unusable is not None:
             return self._end(Ended(outcome=self._unusable))
         folder, line = self._programs.get(cell.scenario, ("", ""))
@@ -217,14 +217,14 @@ class ServerWorker:
             while True:
                 message = server.receive(self._timeout_s + _OUTER_GRACE_S)
                 if message.get("event") == "beat":
-                    run.stage = text(message.get("stage", run.stage), STAGE_LENGTH)
+                    run.stage = bounded_text(message.get("stage", run.stage), STAGE_LENGTH)
                 elif message.get("event") == "waiting":
                     run.active_s += time.monotonic() - begun
-                    return Waiting(_seconds(message.get("round_s")))
+                    return Waiting(_round_seconds(message.get("round_s")))
                 elif message.get("event") == "ended":
                     run.active_s += time.monotonic() - begun
                     run.left = _counts(message.get("left"))
-                    return self._end(reading.ended(run.folder, self._timeout_s))
+                    return self._end(run_files.read_end_of_run(run.folder, self._timeout_s))
         except Gone as gone:
             run.active_s += time.monotonic() - begun
             return self._lost(_death(run.stage, "the probe's server", gone, self._log_tail(), run.folder))
@@ -244,7 +244,7 @@ class ServerWorker:
         assert run is not None
         outcome = ended.outcome
         if run.is_removed and not isinstance(outcome, Passed | MachineFault):
-            outcome = MachineFault(run.stage, machine.REMOVED, "nothing is left of what it wrote")
+            outcome = MachineFault(run.stage, machine.REMOVED, "it left no output")
         if self._limited_memory and isinstance(outcome, MachineFault) and outcome.fault == machine.MEMORY:
             outcome = OutOfMemory(phase=outcome.stage, detail=outcome.signature)
         if ended.record is not None and ended.record.outcome == "passed":
@@ -266,7 +266,7 @@ class ServerWorker:
 
     def _log_tail(self) -> str:
         try:
-            return text(read_tail(self._log, _LOG_TAIL_BYTES).decode("utf-8", "replace"))
+            return bounded_text(read_tail(self._log, _LOG_TAIL_BYTES).decode("utf-8", "replace"))
         except OSError:
             return ""
 
@@ -305,12 +305,12 @@ def _with_line(parameters: Mapping[str, Any], line: str) -> dict[str, Any] | Non
     """Return the parameters of a cell as they run: with ``line`` in place of its published form. None if the published line
     masks a secret and is not that of ``line``."""
     shown = parameters.get("program")
-    if isinstance(shown, str) and line and published(line) == shown:
+    if isinstance(shown, str) and line and masked_launch_line(line) == shown:
         return {**parameters, "program": line}
     return None if isinstance(shown, str) and MASK in shown and MASK not in line else dict(parameters)
 
 
-def _seconds(value: object) -> float | None:
+def _round_seconds(value: object) -> float | None:
     """Return the seconds of a round that the server reports; None if they are not plausible."""
     return value if isinstance(value, float) and 0 < value < math.inf else None
 
@@ -322,7 +322,7 @@ def _counts(value: object) -> dict[str, int]:
     return {str(name)[:16]: count for name, count in list(value.items())[:20] if isinstance(count, int)}
 
 
-def _folder(parent: Path, prefix: str, owner: int | None) -> Path:
+def _new_folder(parent: Path, prefix: str, owner: int | None) -> Path:
     """Make a new folder. Raise EnvironmentUnavailable."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -330,8 +330,8 @@ def _folder(parent: Path, prefix: str, owner: int | None) -> Path:
         if owner is not None:
             os.chown(folder, owner, owner)
     except OSError as error:
-        what, hint = "no folder for the run can be made", "check its access and the space left"
-        raise refused(EnvironmentUnavailable, what, error, where=parent, hint=hint) from None
+        what, hint = "cannot create a folder for the run", "check its permissions and the free disk space"
+        raise obstacle_error(EnvironmentUnavailable, what, error, where=parent, hint=hint) from None
     return Path(folder)
 
 

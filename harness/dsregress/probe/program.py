@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from dsregress.probe.adapters import PROGRAM
-from dsregress.probe.border.masking import published
+from dsregress.probe.border.masking import masked_launch_line
 from dsregress.probe.border.untrusted import read_regular
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError, parse
 from dsregress.probe.scenario import PACKAGES, Scenario, ScenarioError
@@ -96,7 +96,7 @@ def program(
     ``rank`` and ``inference``, which means that it trains nothing; the others are those of `Scenario`. Raise
     ScenarioError for an unknown option, a line that launches no program, or a program that cannot be read."""
     line = joined(line)
-    shown = published(line)
+    shown = masked_launch_line(line)
     parsed = parsed_line(line, values or {})
     known = (*DEFAULTS, INFERENCE)
     unknown = sorted(set(options) - set(known))

@@ -234,7 +234,7 @@ def _execute(file: Path) -> ModuleType:
     except KeyboardInterrupt:  # the user's
         raise
     except BaseException as error:  # SystemExit too: the command would end with its code, as if all were well
-        raise ScenarioError(f"{file}: does not load: {type(error).__name__}: {error}".rstrip(": ")) from error
+        raise ScenarioError(f"{file}: cannot be loaded: {type(error).__name__}: {error}".rstrip(": ")) from error
     return module
 
 

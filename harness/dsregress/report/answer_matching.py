@@ -60,6 +60,6 @@ def judged_cells(metric: str) -> str:
 def question_of(metric: str) -> Question | None:
     """Return the question that a stored answer names; None if this version has no question of that name."""
     try:
-        return questions.parse(metric)
+        return questions.parse_question(metric)
     except UsageError:  # of another version
         return None

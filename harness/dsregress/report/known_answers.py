@@ -112,7 +112,7 @@ def _table(file: Path, kind: type[dict[str, _T]], problem: ProblemHandler) -> di
     if not file.exists():
         return {}
     try:
-        return msgspec.toml.decode(contents.read(str(file)), type=kind)
+        return msgspec.toml.decode(contents.read_bytes(str(file)), type=kind)
     except OSError as error:
         problem(str(file), why_unread(error))
     except ValueError as error:  # of the text and of msgspec

@@ -97,7 +97,7 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def question(self) -> Question:
         """Return the question that the metric names. Raise UsageError if the metric no longer exists."""
-        return questions.parse(self.metric)
+        return questions.parse_question(self.metric)
 
     @property
     def workload(self) -> WorkloadParts:

@@ -21,7 +21,7 @@ from dsregress.probe.factors import SIZES
 from dsregress.probe.scenario import SHAPE, Scenario, variant_id
 from dsregress.reproduce.factors import SIMPLEST_OF
 from dsregress.run.session import Session
-from dsregress.store import newest
+from dsregress.store import newest_by_cell
 
 #: Device mode of the cells: real ranks at a small size.
 DEVICE = "cpu"
@@ -138,7 +138,7 @@ class ReleasePair:
         """Return a result for each wanted cell, in order."""
         cells = [self._cell(stack, parameters) for stack, parameters in wanted]
         unique = list({cell.id: cell for cell in cells}.values())
-        found = newest(self._session.measure(unique, baseline=self._bad, rounds=0)) if unique else {}
+        found = newest_by_cell(self._session.measure(unique, baseline=self._bad, rounds=0)) if unique else {}
         self._seen |= found
         return [found[cell.id] for cell in cells]
 
@@ -256,7 +256,7 @@ def question_of(
 ) -> Question:
     """Return the gravest finding on a cell as a question. Raise NothingMeasured if it has no finding."""
     comparison = compare.compare(results, baseline.id, settings.thresholds, detail_of)
-    picked = questions.chosen(comparison, bad.stack.id)
+    picked = questions.question_of_finding(comparison, bad.stack.id)
     if picked is None or picked[1].kind == "improvement":
         hint = "name what is: --metric configuration:KEY, or --against another release"
         raise NothingMeasured("nothing is worse than in the other release", where=bad.id, hint=hint)

@@ -25,7 +25,7 @@ from dsregress.reproduce.reduction import Condition, Reduced
 from dsregress.reproduce.running import ScriptRun
 from dsregress.reproduce.script import NoFragment, Script, Subject
 from dsregress.run.session import Session
-from dsregress.store import newest
+from dsregress.store import newest_by_cell
 from dsregress.system.kept import Together
 from dsregress.wording.quantities import shortened
 
@@ -242,7 +242,7 @@ def _of_cell(request: Request, stacks: Sequence[Stack], session: Session) -> lis
     if missing:
         session.build(list(missing.values()))
         wanted = [msgspec.structs.replace(request.cell, stack=stack) for stack in missing.values()]
-        measured = newest(session.measure(wanted, baseline=request.against or request.baseline))
+        measured = newest_by_cell(session.measure(wanted, baseline=request.against or request.baseline))
         found |= {result.cell.stack.versions[package]: result for result in measured.values()}
     return [found[stack.versions[package]] for stack in stacks]
 

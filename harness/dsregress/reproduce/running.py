@@ -64,7 +64,7 @@ def run(
     started: Callable[[Kept], None] = lambda command: None,
 ) -> ScriptRun:
     """Run a script in one release. ``signature`` is a part of the error that a script of a crash ends with; ``started`` is
-    that of `dsregress.system.kept.run`.
+    that of `dsregress.system.kept.run_kept`.
 
     A script of a hang is run up to three times, until its ranks hang: that depends on the order in which their messages
     cross.
@@ -118,7 +118,7 @@ def _run(
         "TORCH_EXTENSIONS_DIR": str(caches_of(environment, Path(settings.environments)) / "torch_extensions"),
     }
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(script.ranks), script.file]
-    return kept.run(
+    return kept.run_kept(
         [environment.python, *words],
         folder=folder,
         environment=child_environment(own),

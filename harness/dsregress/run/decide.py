@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from dsregress.model import Cell, Result, Stack
-from dsregress.run.matrix import CellMatrix
+from dsregress.run.cell_matrix import CellMatrix
 from dsregress.run.watch import Watch
 from dsregress.store import Store
 from dsregress.store.reuse import reusable
@@ -39,7 +39,7 @@ def decide(
     reused: list[Result] = []
     for workload, members in cells.workloads.items():
         timed = rounds if is_timed(members[0]) else 0
-        stored = {cell.id: _stored(cell, keys[cell.id], store, watch) for cell in members} if not fresh else {}
+        stored = {cell.id: _stored_runs(cell, keys[cell.id], store, watch) for cell in members} if not fresh else {}
         found = {cell.id: reusable(stored.get(cell.id, ()), timed) for cell in members}
         missing = [cell for cell in members if found[cell.id] is None]
         if missing:
@@ -59,7 +59,7 @@ def is_timed(cell: Cell) -> bool:
     return cell.device != "sim"
 
 
-def _stored(cell: Cell, key: str, store: Store, watch: Watch) -> tuple[Result, ...]:
+def _stored_runs(cell: Cell, key: str, store: Store, watch: Watch) -> tuple[Result, ...]:
     loaded = store.of_cell(cell, key)
     for problem in loaded.problems:
         watch.note(f"left out: {problem}")

@@ -13,7 +13,7 @@ from dsregress.probe.border.untrusted import read_tail
 from dsregress.system.files import write_atomically
 from dsregress.system.kept import end_marked
 from dsregress.system.locks import try_lock
-from dsregress.system.obstacles import refused
+from dsregress.system.obstacles import obstacle_error
 
 
 @contextlib.contextmanager
@@ -25,17 +25,18 @@ def run_lock(folder: Path) -> Iterator[dict[str, int]]:
     """
     file = folder / "run.lock"
     holder = folder / "run.pid"  # beside the lock, as some releases of filelock truncate the file they lock
-    with _explained(file):
+    with _lock_errors(file):
         folder.mkdir(parents=True, exist_ok=True)
         lock = try_lock(file)
     if lock is None:
         raise EnvironmentUnavailable(
-            f"another run is going on here (process {_process(holder)}), and both would measure each other",
+            f"another run is in progress in this folder (process {_process(holder)}); "
+            "two runs would disturb each other's measurements",
             where=str(file),
-            hint="wait for its end, or set DSREGRESS_ENVIRONMENTS to another folder",
+            hint="wait for it to finish, or set DSREGRESS_ENVIRONMENTS to another folder",
         )
     try:
-        with _explained(file):
+        with _lock_errors(file):
             write_atomically(holder, f"{os.getpid()}\n".encode(), durable=False)
         runs = folder / "runs"
         left = end_marked(str(runs)) if runs.exists() else {}
@@ -46,12 +47,12 @@ def run_lock(folder: Path) -> Iterator[dict[str, int]]:
 
 
 @contextlib.contextmanager
-def _explained(file: Path) -> Iterator[None]:
+def _lock_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         hint = "set DSREGRESS_ENVIRONMENTS to another folder"
-        raise refused(EnvironmentUnavailable, "cannot be written", error, where=file, hint=hint) from None
+        raise obstacle_error(EnvironmentUnavailable, "cannot be written", error, where=file, hint=hint) from None
 
 
 def _process(holder: Path) -> str:

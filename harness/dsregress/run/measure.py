@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from dsregress.config.settings import Settings
 from dsregress.launch import schedule
@@ -14,12 +15,12 @@ from dsregress.launch.contract import Cluster, Ended, Executor
 from dsregress.launch.timed import timed_sessions
 from dsregress.launch.untimed import run_parallel
 from dsregress.model import Cell, Environment, Hardware, Result, Stack
+from dsregress.run.cell_matrix import CellMatrix
 from dsregress.run.decide import decide, is_timed
 from dsregress.run.eta import expected_s, guessed_s
-from dsregress.run.matrix import CellMatrix
 from dsregress.run.pace import Budget, least_rounds, run_plan
 from dsregress.run.watch import Watch
-from dsregress.store import SCHEMA, Store, detail_hashes, key_in, measuring_version, newest
+from dsregress.store import SCHEMA, Store, detail_hashes, key_in, measuring_version, newest_by_cell
 from dsregress.store.reuse import why_not_reused
 from dsregress.store.schema import key_parts_in
 from dsregress.system import clock
@@ -28,44 +29,43 @@ from dsregress.wording.quantities import left_text
 _LOG = logging.getLogger(__package__)
 
 
-def measure(
+@dataclass(frozen=True, kw_only=True)
+class MeasureContext:
+    """Where cells are measured, and where their results go."""
+
+    settings: Settings
+    executor: Executor
+    hardware: Hardware
+    store: Store
+    watch: Watch
+    cluster: Cluster | None = None  #: in place of that of the executor
+
+
+def measure_cells(
     cells: CellMatrix,
     environments: Sequence[Environment],
     baseline: Stack,
-    hardware: Hardware,
+    context: MeasureContext,
     *,
-    settings: Settings,
-    executor: Executor,
-    store: Store,
-    watch: Watch,
     fresh: bool,
-    cluster: Cluster | None = None,
 ) -> list[Result]:
-    """Return a result for every cell, from the store or from a run made now, in the order of the cells. ``cluster`` replaces
-    that of the executor.
+    """Return a result for every cell, from the store or from a run made now, in the order of the cells.
 
     Raise ResultsError if one cannot be stored, KeyboardInterrupt; every process is gone then, and everything measured is
     stored.
     """
-    running = _Measurement(
-        {env.stack.id: env for env in environments},
-        hardware,
-        settings,
-        executor,
-        store,
-        watch,
-        cluster or executor.cluster(hardware),
-        step_times=sum(len(members) - 1 for members in cells.workloads.values() if is_timed(members[0])),
-    )
+    settings, store = context.settings, context.store
+    step_times = sum(len(members) - 1 for members in cells.workloads.values() if is_timed(members[0]))
+    running = _Measurement({env.stack.id: env for env in environments}, context, step_times)
     keys = {cell.id: running.key(cell) for cell in cells.cells}
-    todo = decide(cells, keys, baseline, least_rounds(settings), store, watch, fresh=fresh)
+    todo = decide(cells, keys, baseline, least_rounds(settings), store, context.watch, fresh=fresh)
     wanted = [cell for members in todo.run.values() for cell in members]
     if _LOG.isEnabledFor(logging.DEBUG):
         for cell in wanted:
             why = "all is measured again" if fresh else running.why_not_reused(cell)
             _LOG.debug("%s: run: %s", cell.id, why or "the step times of its workload are compared with it")
     known_s = expected_s(wanted, store)
-    watch.measuring(wanted, len(newest(todo.reused)), {**guessed_s(wanted, known_s, store), **known_s})
+    context.watch.measuring(wanted, len(newest_by_cell(todo.reused)), {**guessed_s(wanted, known_s, store), **known_s})
     results = list(todo.reused)
     try:
         results.extend(running.run(todo.run))
@@ -82,26 +82,15 @@ _UNNOTICED_S = 120.0
 class _Measurement:
     """Environments in, results out, stored one by one."""
 
-    def __init__(
-        self,
-        environments: Mapping[str, Environment],
-        hardware: Hardware,
-        settings: Settings,
-        executor: Executor,
-        store: Store,
-        watch: Watch,
-        cluster: Cluster,
-        *,
-        step_times: int,
-    ) -> None:
+    def __init__(self, environments: Mapping[str, Environment], context: MeasureContext, step_times: int) -> None:
         self._environments = environments
-        self._hardware = hardware
-        self._settings = settings
-        self._executor = executor
-        self._cluster = cluster
+        self._hardware = context.hardware
+        self._settings = context.settings
+        self._executor = context.executor
+        self._cluster = context.cluster or context.executor.cluster(context.hardware)
         self._step_times = max(1, step_times)
-        self._store = store
-        self._watch = watch
+        self._store = context.store
+        self._watch = context.watch
         self._run = clock.name_of_session()
         self._said_set_back = False
 

@@ -2,7 +2,7 @@
 
     version specs -> stacks -> locks -> environments -> cells -> runs -> results on disk -> comparison
 
-`plan` resolves stacks and cells without starting anything; `regress` also measures and compares them.
+`plan_run` resolves stacks and cells without starting anything; `regress` also measures and compares them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dsregress.errors import HarnessError, UsageError
 from dsregress.model import Cell, Hardware, NotInstalled, Result
 from dsregress.probe import launch_line
 from dsregress.probe.border.wire import Detail
-from dsregress.run import existing, explain, matrix, workloads
-from dsregress.run.session import session
+from dsregress.run import available_workloads, cell_matrix, explaining, interpreters
+from dsregress.run.session import open_session
 from dsregress.run.targets import planned_hardware
 from dsregress.run.watch import Watch
 from dsregress.store import Explanations, Store, StoredWorkloads, explained_in
 from dsregress.store.contents import silent
-from dsregress.versions import locking, stacks
+from dsregress.versions import locking, stack_plans
 from dsregress.wording.quantities import listing
 from dsregress.wording.workload_words import is_given_program
 
@@ -40,7 +40,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     stack: str | None = None  #: a named stack
     baseline: str | None = None
     pythons: tuple[str, ...] = ()  #: paths of existing interpreters; the first is the baseline
-    selection: matrix.Selection = matrix.Selection()
+    selection: cell_matrix.Selection = cell_matrix.Selection()
     fresh: bool = False
     #: name the holders of the memory that findings are about; None: not of cells that take long to simulate
     explain: bool | None = None
@@ -49,18 +49,18 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """The stacks and cells to run."""
 
-    stacks: stacks.StackPlan
-    matrix: matrix.CellMatrix
+    stacks: stack_plans.StackPlan
+    matrix: cell_matrix.CellMatrix
     hardware: Hardware
 
 
-def plan(settings: Settings, choice: Choice, installer: Installer) -> Planned:
+def plan_run(settings: Settings, choice: Choice, installer: Installer) -> Planned:
     """Return stacks and cells of a call. An index is queried only for a release that is not known. Raise UsageError."""
     planned = plan_stacks(settings, choice, installer)
     here = planned_hardware(settings, installer)
-    cells = matrix.build(
+    cells = cell_matrix.build_matrix(
         planned.stacks,
-        workloads.load_scenarios(settings, matrix.scenario_globs(choice.selection, settings.select)),
+        available_workloads.load_scenarios(settings, cell_matrix.scenario_globs(choice.selection, settings.select)),
         choice.selection,
         settings.select,
         here,
@@ -81,7 +81,7 @@ def regress(
     """
     for name, line in notes_on_programs(planned.matrix.cells).items():
         watch.note(f"{name}: {line}")
-    with session(settings, (), watch, installer, planned.stacks.existing) as opened:
+    with open_session(settings, (), watch, installer, planned.stacks.existing) as opened:
         if choice.explain is not False:
             opened.keep_open_for(planned.matrix.cells)
         results = opened.measure(planned.matrix.cells, baseline=planned.stacks.baseline, fresh=choice.fresh)
@@ -91,11 +91,11 @@ def regress(
         if choice.explain is False:
             return comparison
         try:
-            return explain.attach(
+            return explaining.attach(
                 comparison, opened.explain_context, all_cells=choice.explain is True, report=watch.note
             )
         except HarnessError as error:  # what was measured is worth a report without it
-            watch.note(f"who holds the memory is left out: {error}")
+            watch.note(f"memory explanations are missing: {error}")
             return comparison
 
 
@@ -105,11 +105,11 @@ def notes_on_programs(cells: Iterable[Cell]) -> dict[str, str]:
     for cell in cells:
         if "program" in cell.parameters:
             programs.setdefault(cell.scenario, []).append(cell)
-    notes = {name: "; ".join(_notes(own)) for name, own in programs.items()}
+    notes = {name: "; ".join(_program_notes(own)) for name, own in programs.items()}
     return {name: line for name, line in notes.items() if line}
 
 
-def _notes(cells: Sequence[Cell]) -> Iterator[str]:
+def _program_notes(cells: Sequence[Cell]) -> Iterator[str]:
     """Yield the notes on one program."""
     if unread := launch_line.parse(str(cells[0].parameters["program"])).without_effect:
         yield f"{listing(unread)} of its launch line: read before it begins, so without effect here"
@@ -118,30 +118,30 @@ def _notes(cells: Sequence[Cell]) -> Iterator[str]:
         yield "its models train on this processor in their own size; --tiny shrinks those of transformers"
 
 
-def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:
+def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> stack_plans.StackPlan:
     """Return the stacks of a call, the baseline first. Raise UsageError, EnvironmentUnavailable."""
     if choice.pythons and choice.baseline is not None:
-        raise UsageError("the first --python is the baseline", where="--baseline", hint="leave out --baseline")
+        raise UsageError("the first --python is the baseline", where="--baseline", hint="drop --baseline")
     choice = _with_newest(settings, choice, installer)
     if choice.pythons:
         built = _built(settings, choice, installer) if choice.versions or choice.stack else None
         specs = {**settings.stacks.get(choice.stack or "", {}), **choice.versions}
-        return existing.plan(settings, choice.pythons, built, specs, installer)
+        return interpreters.plan_interpreters(settings, choice.pythons, built, specs, installer)
     return _built(settings, choice, installer)
 
 
 def _with_newest(settings: Settings, choice: Choice, installer: Installer) -> Choice:
     """Return the choice with a version for each package that it adds without one."""
-    given = {package: spec for package, spec in choice.versions.items() if spec != stacks.NEWEST_THAT_FITS}
+    given = {package: spec for package, spec in choice.versions.items() if spec != stack_plans.NEWEST_THAT_FITS}
     added = [package for package in choice.versions if package not in given]
     if not added:
         return choice
     base = _built(settings, msgspec.structs.replace(choice, versions=given), installer).baseline
     for package in added:
-        own = base.versions.get(stacks.spelled(package, base.versions))
+        own = base.versions.get(stack_plans.spelled_package(package, base.versions))
         if own is not None:
             hint = f"give the versions to compare: --with {package}=SPEC"
-            raise UsageError(f"{package} is in the stacks already, as {own}", where="--with", hint=hint)
+            raise UsageError(f"{package} is already in the stacks, as {own}", where="--with", hint=hint)
     found = locking.newest_that_fit(base, added, compile=installer.compile)
     if isinstance(found, NotInstalled):
         hint = "check the names, or give versions: --with PACKAGE=VERSION"
@@ -151,12 +151,11 @@ def _with_newest(settings: Settings, choice: Choice, installer: Installer) -> Ch
     return msgspec.structs.replace(choice, versions={**given, **found})
 
 
-def _built(settings: Settings, choice: Choice, installer: Installer) -> stacks.StackPlan:
-    return stacks.plan(
-        table=settings.stack,
-        baseline=settings.baseline,
-        python=settings.python,
-        named=settings.stacks,
+def _built(settings: Settings, choice: Choice, installer: Installer) -> stack_plans.StackPlan:
+    return stack_plans.plan_stacks(
+        stack_plans.ConfiguredStacks(
+            table=settings.stack, baseline=settings.baseline, python=settings.python, named=settings.stacks
+        ),
         name=choice.stack,
         overrides=choice.versions,
         chosen=choice.baseline,
@@ -189,7 +188,7 @@ def compare_stored(
     def read(workload: str, stack: str | None) -> Mapping[str, compare.ResultSummary]:
         return compare.ResultIndex(stored.read(workload, stack), baseline).read(workload)
 
-    parts = stored.map(functools.partial(_judge, baseline=baseline, thresholds=settings.thresholds), problem)
+    parts = stored.map(functools.partial(_judge_results, baseline=baseline, thresholds=settings.thresholds), problem)
     damaged: set[str] = set()
 
     def once(file: str, why: str) -> None:
@@ -200,23 +199,23 @@ def compare_stored(
 
     comparison = compare.combine(parts, read, baseline, settings.thresholds, details_of(stores, once))
     unread_cells = [*stored.unreadable, *stored.disputed]
-    comparison = _with_absent(comparison, stored.unreadable, "what is stored of it cannot be read")
+    comparison = _with_absent(comparison, stored.unreadable, "its stored results cannot be read")
     comparison = _with(comparison, [_disputed(*cell) for cell in dict.fromkeys(stored.disputed)])
     empty = set(stacks or ()) - {stack.id for stack in comparison.stacks} - {stack for stack, _ in unread_cells}
     lost = [
-        *(compare.not_measured(stack, "every workload", "nothing is stored of it") for stack in sorted(empty)),
-        *(compare.not_measured(folder, "some workloads", "a part of it cannot be read") for folder in stored.damaged),
+        *(compare.not_measured(stack, "every workload", "it has no stored results") for stack in sorted(empty)),
+        *(compare.not_measured(folder, "some workloads", "part of it cannot be read") for folder in stored.damaged),
         *(compare.not_measured(folder, "every workload", "it cannot be read") for folder in unread),
     ]
     comparison = _with(comparison, lost)
     explained = [store.folder for store in stores if not Explanations(store.folder).is_empty()]
-    return explain.attach_stored(comparison, explained_in(explained, once))
+    return explaining.attach_stored(comparison, explained_in(explained, once))
 
 
 def _disputed(stack: str, workload: str) -> compare.NotCompared:
     """Return the entry for a cell of which a result was edited: whatever other results it has, it has not passed."""
     return compare.not_measured(
-        stack, workload, "a result of it was damaged or edited", "restore what was edited, or remove it"
+        stack, workload, "a result of it was damaged or edited", "restore the edited file, or remove it"
     )
 
 
@@ -255,7 +254,7 @@ def details_of(stores: Sequence[Store], problem: Callable[[str, str], None] = si
     return detail_of
 
 
-def _judge(results: Iterable[Result], *, baseline: str, thresholds: compare.Thresholds) -> compare.Judged:
+def _judge_results(results: Iterable[Result], *, baseline: str, thresholds: compare.Thresholds) -> compare.Judged:
     return compare.judge_workloads(compare.ResultIndex(results, baseline), thresholds)
 
 

@@ -17,9 +17,9 @@ from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
 from dsregress.model import Cell, Environment, Result, Stack, differing_parameters
 from dsregress.run.decide import is_timed
-from dsregress.run.session import Session, session
+from dsregress.run.session import Session, open_session
 from dsregress.run.watch import Watch
-from dsregress.store import Store, newest
+from dsregress.store import Store, newest_by_cell
 from dsregress.store.reuse import reusable
 
 #: Fields that stored and wanted cells must share, besides their parameters.
@@ -38,7 +38,7 @@ class Published:
         self._rounds = rounds
         self._results: dict[_Key, list[Result]] = {}
         for result in sorted(loaded.results, key=lambda result: result.when):
-            self._results.setdefault(_key(result.cell), []).append(result)
+            self._results.setdefault(_published_key(result.cell), []).append(result)
         self._preferred: list[tuple[str, str]] = []  #: sources that answered already, in that order
 
     def find(self, cells: Sequence[Cell]) -> dict[str, Result]:
@@ -73,7 +73,7 @@ class Published:
     def _by_source(self, cell: Cell) -> dict[tuple[str, str], Result]:
         """Return source -> the result of the cell that counts."""
         grouped: dict[tuple[str, str], list[Result]] = {}
-        for result in self._results.get(_key(cell), ()):
+        for result in self._results.get(_published_key(cell), ()):
             if not differing_parameters(result.cell.parameters, cell.parameters):
                 grouped.setdefault(source(result), []).append(result)
         rounds = self._rounds if is_timed(cell) else 0
@@ -81,7 +81,7 @@ class Published:
         return {name: result for name, result in found.items() if result is not None}
 
 
-def _key(cell: Cell) -> _Key:
+def _published_key(cell: Cell) -> _Key:
     return cell.stack.id, cell.scenario, cell.scenario_version, cell.device, cell.framework
 
 
@@ -99,10 +99,10 @@ def answering(
     """Yield a function that gives the newest result of each cell: as published, else from the store, else from a run made
     now.
 
-    With ``published``, nothing is opened or built before a cell is missing. Raise as `dsregress.run.session.session`.
+    With ``published``, nothing is opened or built before a cell is missing. Raise as `dsregress.run.session.open_session`.
     """
     if published is None or fresh:
-        with session(settings, stacks, watch, installer, existing) as opened:
+        with open_session(settings, stacks, watch, installer, existing) as opened:
             yield lambda cells: opened.newest(cells, fresh=fresh)
         return
     with ExitStack() as until_the_end:
@@ -114,10 +114,10 @@ def answering(
             if missing:
                 watch.note(f"{len(missing)} of {len(cells)} cells are not among the published results")
                 if not sessions:
-                    sessions.append(until_the_end.enter_context(session(settings, (), watch, installer, existing)))
+                    sessions.append(until_the_end.enter_context(open_session(settings, (), watch, installer, existing)))
                 (opened,) = sessions
                 opened.build(list({cell.stack.id: cell.stack for cell in missing}.values()))
-                answers |= newest(opened.measure(missing, baseline=stacks[0]))
+                answers |= newest_by_cell(opened.measure(missing, baseline=stacks[0]))
             return [answers[cell.id] for cell in cells]
 
         yield run

@@ -21,20 +21,20 @@ from dsregress.errors import UsageError
 from dsregress.launch.lasting import Lasting
 from dsregress.launch.workers import IDLE_SERVER_BYTES, worker_key
 from dsregress.model import Cell, Environment, Result, Stack
-from dsregress.run.environments import build_environments
-from dsregress.run.explain import ExplainContext, Explained, explain_cells
+from dsregress.run.cell_matrix import CellMatrix
+from dsregress.run.explaining import ExplainContext, Explained, explain_cells
 from dsregress.run.lock import run_lock
-from dsregress.run.matrix import CellMatrix
-from dsregress.run.measure import measure
+from dsregress.run.measure import MeasureContext, measure_cells
+from dsregress.run.stack_environments import build_environments
 from dsregress.run.targets import open_target
 from dsregress.run.watch import Watch
-from dsregress.store import Explanations, Store, newest
+from dsregress.store import Explanations, Store, newest_by_cell
 from dsregress.system.kept import sees_processes
 from dsregress.wording.quantities import left_text
 
 
 @contextlib.contextmanager
-def session(
+def open_session(
     settings: Settings,
     stacks: Sequence[Stack],
     watch: Watch,
@@ -88,7 +88,7 @@ class Session:
         """
         missing = list({stack.id: stack for stack in stacks if stack.id not in self._environments}.values())
         if existed := [stack for stack in missing if stack.existed]:
-            what = f"{existed[0].id} is an interpreter that existed, and cannot be built"
+            what = f"{existed[0].id} is an existing interpreter and cannot be built"
             raise UsageError(what, where="stack", hint="name it: --python PATH")
         if missing:
             self.add(build_environments(missing, self.settings, self.installer, self.watch, self.target.build))
@@ -114,17 +114,19 @@ class Session:
         if rounds is not None:
             settings = msgspec.structs.replace(settings, rounds=rounds)
         try:
-            return measure(
+            return measure_cells(
                 CellMatrix(cells=tuple(cells), skipped=()),
                 list(self._environments.values()),
                 against,
-                self.target.hardware(),
-                settings=settings,
-                executor=self.target.executor,
-                store=self.store,
-                watch=self.watch,
+                MeasureContext(
+                    settings=settings,
+                    executor=self.target.executor,
+                    hardware=self.target.hardware(),
+                    store=self.store,
+                    watch=self.watch,
+                    cluster=self._lasting,
+                ),
                 fresh=fresh,
-                cluster=self._lasting,
             )
         except BaseException:
             self.end()  # so that the cells that still run need not be waited for
@@ -154,7 +156,7 @@ class Session:
 
     def newest(self, cells: Sequence[Cell], *, fresh: bool = False) -> Iterable[Result]:
         """Measure as `measure` does, and return the newest result of each cell."""
-        return newest(self.measure(cells, fresh=fresh)).values()
+        return newest_by_cell(self.measure(cells, fresh=fresh)).values()
 
     def explain(self, cells: Sequence[Cell], *, fresh: bool = False, quiet: bool = False) -> dict[str, Explained]:
         """Return cell id -> the holders of its memory, from the store or from a run made now.

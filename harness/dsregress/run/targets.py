@@ -22,8 +22,8 @@ from dsregress.config.variables import (
 )
 from dsregress.envs import hardware, venv
 from dsregress.envs.disk import DiskNeed, check_room, disk_need
-from dsregress.envs.images import ImageBuilder
 from dsregress.envs.installer import Installer
+from dsregress.envs.stack_images import ImageBuilder
 from dsregress.errors import EnvironmentUnavailable, UsageError
 from dsregress.launch import staging
 from dsregress.launch.contract import Executor, ProgramLaunch
@@ -32,8 +32,8 @@ from dsregress.launch.local import LocalExecutor
 from dsregress.launch.ray.executor import RayExecutor
 from dsregress.model import AXES, Environment, Hardware, LockedStack
 from dsregress.probe import isolation
-from dsregress.run import workloads
-from dsregress.system.obstacles import refused
+from dsregress.run import available_workloads
+from dsregress.system.obstacles import obstacle_error
 from dsregress.wording.quantities import listing
 
 #: Called from any thread with the index of a stack and ``started``, ``waiting`` (another run is building it) or ``done``.
@@ -71,12 +71,12 @@ def open_target(settings: Settings, installer: Installer, note: Note = lambda li
             f"environment: measured processes do not get {listing(names)}; "
             "a program gets what its launch line sets: --program 'NAME=VALUE torchrun ...'"
         )
-    return _entry(settings).open(settings, installer, note)
+    return _executor_entry(settings).open(settings, installer, note)
 
 
 def planned_hardware(settings: Settings, installer: Installer) -> Hardware:
     """Return the hardware that cells will run on, for planning: that of a cluster in the settings, else of this machine."""
-    entry = _entry(settings)
+    entry = _executor_entry(settings)
     if entry.is_elsewhere(settings):
         return entry.open(settings, installer, lambda line: None).hardware()
     return hardware.detect()
@@ -120,9 +120,9 @@ def venv_build(
     return build
 
 
-def _local(settings: Settings, installer: Installer, note: Note) -> Target:
+def _local_target(settings: Settings, installer: Installer, note: Note) -> Target:
     """Return the target of virtual environments and processes on this machine."""
-    programs = workloads.launches(settings)
+    programs = available_workloads.launches(settings)
     if any(Path(launch.folder).is_absolute() for launch in programs.values()):
         _tell_what_shields(settings, note)
     executor = LocalExecutor(
@@ -157,8 +157,8 @@ def _tell_what_shields(settings: Settings, note: Note) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         line = _SHIELDS[isolation.strongest(folder)]
     except OSError as error:
-        what, hint = "no folder for the run can be made", "check its access and the space left"
-        raise refused(EnvironmentUnavailable, what, error, where=folder, hint=hint) from None
+        what, hint = "cannot create a folder for the run", "check its permissions and the free disk space"
+        raise obstacle_error(EnvironmentUnavailable, what, error, where=folder, hint=hint) from None
     if line:
         note(line)
 
@@ -191,7 +191,9 @@ def _docker(settings: Settings, installer: Installer, note: Note) -> Target:
 
 def _staged(settings: Settings) -> dict[str, ProgramLaunch]:
     """Return the programs whose folders exist wherever a cell runs."""
-    return {name: one for name, one in workloads.launches(settings).items() if not Path(one.folder).is_absolute()}
+    return {
+        name: one for name, one in available_workloads.launches(settings).items() if not Path(one.folder).is_absolute()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +214,7 @@ class _RayNodeSide:
         return hardware.detect()
 
     def build(self, locked: LockedStack) -> Environment:
-        return venv.build(
+        return venv.build_venv(
             locked,
             folder=self.folder(),
             installer=Installer(environment=installer_environment(), offline=self.offline),
@@ -245,7 +247,7 @@ class ExecutorEntry:
 
 
 EXECUTORS = {
-    "local": ExecutorEntry(summary="in environments here", open=_local),
+    "local": ExecutorEntry(summary="in environments here", open=_local_target),
     "docker": ExecutorEntry(summary="in containers", open=_docker),
     "ray": ExecutorEntry(
         summary="on the nodes of a Ray cluster", open=_ray, is_elsewhere=lambda settings: bool(settings.ray.address)
@@ -253,7 +255,7 @@ EXECUTORS = {
 }
 
 
-def _entry(settings: Settings) -> ExecutorEntry:
+def _executor_entry(settings: Settings) -> ExecutorEntry:
     """Return the configured line of the table. Raise UsageError."""
     if settings.executor not in EXECUTORS:
         raise UsageError(

@@ -2,10 +2,10 @@
 
 from dsregress.store.beside import files_beside
 from dsregress.store.explanations import Explanations, explained_in
-from dsregress.store.folder import Loaded, Store, newest
-from dsregress.store.measuring import measuring_version
+from dsregress.store.folder import Loaded, Store, newest_by_cell
+from dsregress.store.measuring_versions import measuring_version
 from dsregress.store.schema import SCHEMA, content_key, detail_hashes, encode, key_in, key_of
-from dsregress.store.workloads import StoredWorkloads
+from dsregress.store.stored_workloads import StoredWorkloads
 from dsregress.system.files import write_atomically
 
 __all__ = [
@@ -22,6 +22,6 @@ __all__ = [
     "key_in",
     "key_of",
     "measuring_version",
-    "newest",
+    "newest_by_cell",
     "write_atomically",
 ]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dsregress.model import Result
 from dsregress.store import schema
-from dsregress.store.bundle import KEY
+from dsregress.store.bundle_file import KEY
 from dsregress.store.folder import read_result
 
 
@@ -25,19 +25,19 @@ def believed(files: Iterable[str], left_out: list[LeftOut]) -> Iterator[Result]:
     """Yield the results that count in some files. Files of one content, wherever they are, are read together."""
     by_content: dict[tuple[str, str], list[str]] = defaultdict(list)
     for file in files:
-        by_content[_content(file)].append(file)
+        by_content[_content_path(file)].append(file)
     for alike in by_content.values():
-        yield from _undisputed(_read(alike, left_out), left_out)
+        yield from _undisputed(_read_results(alike, left_out), left_out)
 
 
-def _content(file: str) -> tuple[str, str]:
+def _content_path(file: str) -> tuple[str, str]:
     """Return the stack, and the rest of the path up to the end of the key: the part that all runs of one content share."""
     *_, stack, scenario, name = file.split("/")
     found = KEY.search(name)
     return stack, f"{scenario}/{name[: found.end()] if found else name}"
 
 
-def _read(files: Iterable[str], left_out: list[LeftOut]) -> Iterator[tuple[str, Result]]:
+def _read_results(files: Iterable[str], left_out: list[LeftOut]) -> Iterator[tuple[str, Result]]:
     for file in files:
         try:
             yield file, read_result(file)

@@ -27,7 +27,9 @@ RESULTS = 1_000
 _BATCHES = 8
 
 
-def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]], batch: int = RESULTS) -> Iterator[_T]:
+def map_families(
+    work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]], batch: int = RESULTS
+) -> Iterator[_T]:
     """Yield ``work`` of the items of some families at a time, in their order; a family stays together.
 
     ``batch`` is the number of items worth a task of their own, about a twentieth of a second's work. ``work`` and its
@@ -48,7 +50,7 @@ def in_order(work: Callable[[list[_S]], _T], families: Iterable[Sequence[_S]], b
         yield from pool.map(work, batches)
     except BrokenProcessPool:
         raise ResultsError(
-            "a process that read results was killed", where="results", hint="free some memory and try again"
+            "a process that read results was killed", where="results", hint="free memory and try again"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

@@ -1,7 +1,7 @@
 """The files of results by their paths, in a folder, or in a bundle as if it were one.
 
     results/STACK/SCENARIO/NAME.json                        a file
-    results/2026-11-21.jsonl.gz/STACK/SCENARIO/NAME.json    a line of a bundle (see `dsregress.store.bundle`)
+    results/2026-11-21.jsonl.gz/STACK/SCENARIO/NAME.json    a line of a bundle (see `dsregress.store.bundle_file`)
 
 All readers of results use these functions.
 """
@@ -13,12 +13,12 @@ import os
 from collections.abc import Callable
 
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
-from dsregress.store import bundle
-from dsregress.store.bundle import Bundle
+from dsregress.store import bundle_file
+from dsregress.store.bundle_file import Bundle
 from dsregress.system.decoding import Damaged, decompressed
 
 
-def names(folder: str) -> list[str]:
+def file_names(folder: str) -> list[str]:
     """Return the names of a folder's entries that are not folders, sorted, without hidden ones; none if the folder does not
     exist. An entry that is not a regular file is noticed when it is read. Raise OSError."""
     found = _in_bundle(folder)
@@ -32,7 +32,7 @@ def names(folder: str) -> list[str]:
         return []
 
 
-def folders(folder: str) -> list[str]:
+def subfolders(folder: str) -> list[str]:
     """Return the paths of the folders in a folder, sorted, without hidden ones; links are not followed. Raise OSError."""
     found = _in_bundle(folder)
     if found is not None:
@@ -51,7 +51,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     return entry.is_dir(follow_symlinks=False) and not entry.name.endswith((".json", ".json.gz"))
 
 
-def read(file: str) -> bytes:
+def read_bytes(file: str) -> bytes:
     """Return the whole file. Raise OSError, also if it is not a regular file or too large."""
     found = _in_bundle(file)
     if found is not None:
@@ -79,16 +79,16 @@ def why_unread(error: OSError | Damaged) -> str:
 def read_compressed(file: str) -> bytes:
     """Return the content of a file compressed by gzip. Raise as `read`, and Damaged."""
     if _in_bundle(file) is not None:
-        return read(file)  # a bundle is compressed as a whole
-    return decompressed(read(file), MOST_FILE_BYTES)
+        return read_bytes(file)  # a bundle is compressed as a whole
+    return decompressed(read_bytes(file), MOST_FILE_BYTES)
 
 
 def is_bundle(path: str) -> bool:
     """Return True if the path is a bundle's own: by its name alone, so that a missing bundle is noticed as such."""
-    return path.endswith(bundle.SUFFIX) and not os.path.isdir(path)
+    return path.endswith(bundle_file.SUFFIX) and not os.path.isdir(path)
 
 
-def problems(root: str) -> tuple[str, ...]:
+def unreadable_parts(root: str) -> tuple[str, ...]:
     """Return one line for each part of a bundle that could not be read; none for a folder. Raise OSError, ResultsError."""
     found = _in_bundle(root)
     return () if found is None else found[0].problems
@@ -96,7 +96,7 @@ def problems(root: str) -> tuple[str, ...]:
 
 def _in_bundle(path: str) -> tuple[Bundle, str] | None:
     """Return the bundle that a path leads into, and the path inside it; None for the path of a file or a folder."""
-    head, suffix, inner = path.rpartition(bundle.SUFFIX)
+    head, suffix, inner = path.rpartition(bundle_file.SUFFIX)
     if not suffix or inner[:1] not in ("", "/") or os.path.isdir(head + suffix) or not os.path.exists(head + suffix):
         return None
-    return bundle.opened(head + suffix), inner[1:]
+    return bundle_file.opened(head + suffix), inner[1:]

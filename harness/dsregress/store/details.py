@@ -60,7 +60,7 @@ class Details:
         try:
             part = contents.read_compressed(file)
             if hashlib.sha256(part).hexdigest() != sha256:
-                raise Damaged("it is not what its name says")
+                raise Damaged("its content does not match its name")
         except FileNotFoundError:
             return None
         except (OSError, Damaged) as error:

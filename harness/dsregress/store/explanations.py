@@ -24,7 +24,7 @@ from dsregress.store.contents import ProblemHandler, silent
 from dsregress.store.schema import former_key_of, key_of
 from dsregress.system.decoding import Damaged, decoded
 from dsregress.system.files import write_atomically
-from dsregress.system.obstacles import refused
+from dsregress.system.obstacles import obstacle_error
 
 _LOG = logging.getLogger(__package__)
 
@@ -67,7 +67,7 @@ class Explanations:
             _LOG.debug("wrote %s", file)
         except OSError as error:
             hint = "choose another folder with --results"
-            raise refused(ResultsError, "cannot be written", error, where=file, hint=hint) from None
+            raise obstacle_error(ResultsError, "cannot be written", error, where=file, hint=hint) from None
 
     def read(self, key: str, problem: ProblemHandler = silent) -> Explanation | None:
         """Return the explanation of this content; None if no readable one exists. ``problem`` gets a damaged one."""
@@ -84,7 +84,7 @@ class Explanations:
     def is_empty(self) -> bool:
         """Return True if nothing was explained here."""
         try:
-            return not any(name.startswith(PREFIX) for name in contents.names(self._folder))
+            return not any(name.startswith(PREFIX) for name in contents.file_names(self._folder))
         except OSError:
             return True
 

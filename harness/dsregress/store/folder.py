@@ -29,11 +29,11 @@ import msgspec
 from dsregress.errors import ResultsError, UsageError
 from dsregress.model import Cell, Result
 from dsregress.probe.border.wire import Detail
-from dsregress.store import bundle, contents, details, schema
+from dsregress.store import bundle_file, contents, details, schema
 from dsregress.store.contents import ProblemHandler, silent
 from dsregress.store.details import Details
 from dsregress.system.files import create_atomically
-from dsregress.system.obstacles import refused
+from dsregress.system.obstacles import obstacle_error
 
 _LOG = logging.getLogger(__package__)
 
@@ -59,10 +59,10 @@ class Store:
         exist."""
         self.folder = os.path.abspath(folder)
         if self.is_bundle and not os.path.exists(self.folder):
-            raise UsageError("no such bundle", where=folder, hint="`bundle FOLDER` makes one")
+            raise UsageError("the bundle does not exist", where=folder, hint="`bundle FOLDER` makes one")
         if os.path.isfile(self.folder) and not self.is_bundle:
             raise UsageError(
-                "neither a folder of results nor a bundle", where=folder, hint=f"bundles end with {bundle.SUFFIX}"
+                "neither a folder of results nor a bundle", where=folder, hint=f"bundles end with {bundle_file.SUFFIX}"
             )
         self._details = Details(self.folder)
         self._listed: dict[str, list[str]] = {}
@@ -75,8 +75,8 @@ class Store:
     def check_writable(self) -> None:
         """Check before hours of measurement that results can be kept. Raise ResultsError if not."""
         if self.is_bundle:
-            hint = "`bundle --unpack` makes a folder of it, or choose another with --results"
-            raise ResultsError("a bundle is not added to", where=self.folder, hint=hint)
+            hint = "unpack it with `bundle --unpack`, or choose another folder with --results"
+            raise ResultsError("a bundle is read-only", where=self.folder, hint=hint)
         with self._explained(self.folder):
             os.makedirs(self.folder, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".writable-"):
@@ -144,7 +144,7 @@ class Store:
 
     def last_run(self, cell: Cell) -> Result | None:
         """Return the newest run of this stack, scenario, variant and device, whatever else has changed since."""
-        return newest(self._read(self._starting_with(self._stem(cell, ""))).results).get(cell.id)
+        return newest_by_cell(self._read(self._starting_with(self._stem(cell, ""))).results).get(cell.id)
 
     def runs_of(self, wanted: Callable[[str], bool]) -> tuple[Result, ...]:
         """Return every stored run of the scenarios that ``wanted`` accepts by their names."""
@@ -158,12 +158,12 @@ class Store:
     def damage(self) -> tuple[str, ...]:
         """Return the parts that a bundle lost before its files could be read; one line each. Raise ResultsError."""
         with self._explained(self.folder):
-            return contents.problems(self.folder)
+            return contents.unreadable_parts(self.folder)
 
     def files(self, stacks: Iterable[str] | None = None, scenario: str | None = None) -> Iterator[str]:
         """Yield the files of results (of one scenario), in order; other files among them are no results."""
         for stack in self.stack_ids() if stacks is None else [_checked(stack, "stack") for stack in stacks]:
-            for folder in _folders(os.path.join(self.folder, stack)):
+            for folder in _sound_folders(os.path.join(self.folder, stack)):
                 if scenario is None or os.path.basename(folder) == scenario:
                     yield from _result_files(folder)
 
@@ -179,7 +179,7 @@ class Store:
 
     def stack_ids(self) -> list[str]:
         """Return the stacks that have results, sorted."""
-        names = [os.path.basename(folder) for folder in _folders(self.folder)]
+        names = [os.path.basename(folder) for folder in _sound_folders(self.folder)]
         return [name for name in names if name != details.FOLDER and _SAFE.fullmatch(name)]
 
     def _read(self, files: Iterable[str]) -> Loaded:
@@ -209,7 +209,7 @@ class Store:
             raise _cannot(error, file) from None
 
 
-def newest(results: Iterable[Result]) -> dict[str, Result]:
+def newest_by_cell(results: Iterable[Result]) -> dict[str, Result]:
     """Return cell id -> its newest result; a measurement of its stack takes precedence over other results."""
     found: dict[str, Result] = {}
     for result in results:
@@ -231,7 +231,7 @@ def readable(files: Iterable[str], problem: ProblemHandler) -> Iterator[tuple[st
 def read_result(file: str) -> Result:
     """Return the result in a file. Raise NotAResult."""
     try:
-        result = schema.decode(contents.read(file))
+        result = schema.decode(contents.read_bytes(file))
     except OSError as error:
         raise schema.NotAResult(contents.why_unread(error)) from None
     if not is_named(file, result.cell):
@@ -245,22 +245,22 @@ def is_named(file: str, cell: Cell) -> bool:
     at = len(file)
     for _ in range(3):
         at = file.rfind("/", 0, at)
-    return file.startswith(stem, at) and bundle.KEY.match(file, at + len(stem)) is not None
+    return file.startswith(stem, at) and bundle_file.KEY.match(file, at + len(stem)) is not None
 
 
 def _result_files(folder: str) -> list[str]:
     """Return the files of results in the folder of a scenario, sorted, without hidden ones."""
     try:
-        names = contents.names(folder)
+        names = contents.file_names(folder)
     except OSError as error:
         raise _cannot(error, folder) from None
     return [f"{folder}/{name}" for name in names if name.endswith(".json") and not name.endswith(BENCHMARK)]
 
 
-def _folders(folder: str) -> list[str]:
+def _sound_folders(folder: str) -> list[str]:
     """Return the folders in a folder, sorted, without links and hidden ones; none if the folder does not exist."""
     try:
-        return contents.folders(folder)
+        return contents.subfolders(folder)
     except OSError as error:
         raise _cannot(error, folder) from None
 
@@ -276,10 +276,10 @@ def _checked(part: str, what: str) -> str:
 
 def _cannot(error: OSError, file: str) -> ResultsError:
     hints = {
-        errno.ENOSPC: "free some space, or choose another folder with --results",
-        errno.EDQUOT: "free some space, or choose another folder with --results",
+        errno.ENOSPC: "free disk space, or choose another folder with --results",
+        errno.EDQUOT: "free disk space, or choose another folder with --results",
         errno.EROFS: "choose another folder with --results",
-        errno.EACCES: "check its access, or choose another folder with --results",
+        errno.EACCES: "check its permissions, or choose another folder with --results",
     }
     hint = hints.get(error.errno or 0, "choose another folder with --results")
-    return refused(ResultsError, "cannot be used for results", error, where=file, hint=hint)
+    return obstacle_error(ResultsError, "cannot be used for results", error, where=file, hint=hint)

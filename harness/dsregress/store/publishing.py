@@ -12,12 +12,12 @@ from typing import NamedTuple
 import msgspec
 
 from dsregress.errors import NothingMeasured, ResultsError, UsageError
-from dsregress.store import bundle, contents, details, explanations, schema
-from dsregress.store.bundle import Entry
+from dsregress.store import bundle_file, contents, details, explanations, schema
+from dsregress.store.bundle_file import Entry
 from dsregress.store.folder import BENCHMARK, is_named
 from dsregress.system.decoding import Damaged, decoded
 from dsregress.system.files import create_atomically
-from dsregress.system.obstacles import refused
+from dsregress.system.obstacles import obstacle_error
 from dsregress.wording import commands
 
 _LOG = logging.getLogger(__package__)
@@ -40,30 +40,32 @@ def publish(folder: str, output: str) -> WrittenBundle:
     ResultsError if one of them cannot be used.
     """
     folder = os.path.abspath(folder)
-    if not output.endswith(bundle.SUFFIX):
-        raise UsageError(f"a bundle's name ends with {bundle.SUFFIX}", where=output, hint="choose another --output")
+    if not output.endswith(bundle_file.SUFFIX):
+        raise UsageError(
+            f"a bundle's name ends with {bundle_file.SUFFIX}", where=output, hint="choose another --output"
+        )
     if os.path.lexists(output):
         raise _there_already(output)
-    problems = list(contents.problems(folder))
+    problems = list(contents.unreadable_parts(folder))
     entries: list[Entry] = []
     try:
         for path in _paths(folder):
             try:
-                entries.append(_entry(folder, path))
+                entries.append(_bundle_entry(folder, path))
             except _Unsound as error:
                 problems.append(f"{path}: {error}")
         if not any(entry.kind == "result" for entry in entries):
             raise NothingMeasured("no results", where=folder, hint=f"`{commands.regress()}` measures some")
-        data = bundle.pack(entries)
+        data = bundle_file.pack(entries)
         create_atomically(output, data)
         _LOG.debug("wrote %s", output)
     except FileExistsError:  # made while this one was
         raise _there_already(output) from None
     except OSError as error:
-        raise refused(
+        raise obstacle_error(
             ResultsError, "cannot be bundled", error, where=error.filename or output, hint="choose another --output"
         ) from None
-    counts = {kind: sum(entry.kind == kind for entry in entries) for kind in bundle.KINDS}
+    counts = {kind: sum(entry.kind == kind for entry in entries) for kind in bundle_file.KINDS}
     return WrittenBundle(counts, len(data), tuple(problems))
 
 
@@ -83,10 +85,10 @@ def unpack(file: str, folder: str) -> UnpackedBundle:
     """
     file = os.path.abspath(file)
     if not contents.is_bundle(file):
-        raise UsageError(f"not a bundle: bundles end with {bundle.SUFFIX}", where=file, hint="name one")
+        raise UsageError(f"not a bundle: bundles end with {bundle_file.SUFFIX}", where=file, hint="name one")
     written = kept = 0
     try:
-        opened = bundle.opened(file)
+        opened = bundle_file.opened(file)
         problems = list(opened.problems)
         for path in opened.paths():
             data, target = opened.read(path), os.path.join(folder, path)
@@ -99,17 +101,19 @@ def unpack(file: str, folder: str) -> UnpackedBundle:
                 if _holds(target, data, is_compressed=is_compressed):
                     kept += 1
                 else:
-                    problems.append(f"{path}: there already, and different")
+                    problems.append(f"{path}: already exists with different content")
     except OSError as error:
         where = error.filename or folder
-        raise refused(ResultsError, "cannot be unpacked", error, where=where, hint="choose another --output") from None
+        raise obstacle_error(
+            ResultsError, "cannot be unpacked", error, where=where, hint="choose another --output"
+        ) from None
     return UnpackedBundle(written, kept, tuple(problems))
 
 
 def _holds(file: str, data: bytes, *, is_compressed: bool) -> bool:
     """Return True if a file has this content, however it is compressed: releases of zlib differ. Raise OSError."""
     try:
-        return (contents.read_compressed(file) if is_compressed else contents.read(file)) == data
+        return (contents.read_compressed(file) if is_compressed else contents.read_bytes(file)) == data
     except Damaged:
         return False
 
@@ -125,16 +129,18 @@ class _Unsound(Exception):
 def _paths(folder: str) -> Iterator[str]:
     """Yield every file that may be a result's: ``NAME.json``, ``details/NAME``, ``STACK/NAME`` and
     ``STACK/SCENARIO/NAME``."""
-    yield from (name for name in contents.names(folder) if name.endswith(".json"))
-    for stack in map(os.path.basename, contents.folders(folder)):
+    yield from (name for name in contents.file_names(folder) if name.endswith(".json"))
+    for stack in map(os.path.basename, contents.subfolders(folder)):
         inside = os.path.join(folder, stack)
-        yield from (f"{stack}/{name}" for name in contents.names(inside))
+        yield from (f"{stack}/{name}" for name in contents.file_names(inside))
         if stack != details.FOLDER:
-            for scenario in map(os.path.basename, contents.folders(inside)):
-                yield from (f"{stack}/{scenario}/{name}" for name in contents.names(os.path.join(inside, scenario)))
+            for scenario in map(os.path.basename, contents.subfolders(inside)):
+                yield from (
+                    f"{stack}/{scenario}/{name}" for name in contents.file_names(os.path.join(inside, scenario))
+                )
 
 
-def _entry(folder: str, path: str) -> Entry:
+def _bundle_entry(folder: str, path: str) -> Entry:
     """Return the file as an entry of the bundle. Raise _Unsound."""
     file = os.path.join(folder, path)
     first, _, name = path.rpartition("/")
@@ -144,30 +150,30 @@ def _entry(folder: str, path: str) -> Entry:
         except (OSError, Damaged) as error:
             raise _Unsound(contents.why_unread(error)) from None
         if name.startswith(explanations.PREFIX):
-            return _sound("explanation", path, data)
+            return _sound_entry("explanation", path, data)
         if not hashlib.sha256(data).hexdigest().startswith(name.removesuffix(".json.gz")):
-            raise _Unsound("damaged: it is not what its name says")
-        return _sound("detail", path, data)
+            raise _Unsound("damaged: its content does not match its name")
+        return _sound_entry("detail", path, data)
     if not name.endswith(".json"):
         raise _Unsound("not a file of results")
     try:
-        data = contents.read(file)
+        data = contents.read_bytes(file)
     except OSError as error:
         raise _Unsound(contents.why_unread(error)) from None
     if name.endswith(BENCHMARK):
-        return _sound("benchmark", path, data)
+        return _sound_entry("benchmark", path, data)
     if "/" not in first:
-        return _sound("other", path, data)
+        return _sound_entry("other", path, data)
     try:
         result = schema.decode(data)
     except schema.NotAResult as error:
         raise _Unsound(str(error)) from None
     if not is_named(file, result.cell):
         raise _Unsound(f"named wrongly, it holds {result.cell.id}")
-    return _sound("result", path, data)
+    return _sound_entry("result", path, data)
 
 
-def _sound(kind: str, path: str, data: bytes) -> Entry:
+def _sound_entry(kind: str, path: str, data: bytes) -> Entry:
     try:
         decoded(_ANY, data)
     except Damaged as error:

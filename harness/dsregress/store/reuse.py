@@ -34,7 +34,7 @@ def why_not_reused(runs: Sequence[Result], parts: Mapping[str, Any], rounds: int
     """Say why none of a cell's stored runs (oldest first) stands for a run with these key parts and ``rounds``; empty where
     one does."""
     if not runs:
-        return "nothing is stored of it"
+        return "it has no stored results"
     same = [run for run in runs if not changed_key_parts(run, parts)]
     if not same:
         changed = ", ".join(changed_key_parts(runs[-1], parts))

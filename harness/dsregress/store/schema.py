@@ -14,7 +14,7 @@ History of the schema
                 ``machine_fault``; older files have it as a failure, which is read by its text, and may have passed without
                 figures, which is read as a failure of the harness. So is one whose oracle broke, by its note. Since
                 2026-11-26 a result has its ``measuring_version`` and a cell its adapter's id as ``framework``; older files
-                are read through `dsregress.store.measuring` and `dsregress.probe.adapters.FORMER_PATHS`.
+                are read through `dsregress.store.measuring_versions` and `dsregress.probe.adapters.FORMER_PATHS`.
 
 To change it: raise `SCHEMA`, write down here what changed, and keep a loader for the old one in `_LOADERS`. A file is
 never rewritten to a newer schema: it is what was measured.
@@ -48,7 +48,7 @@ from dsregress.probe.border import machine, own_faults
 from dsregress.probe.border.plausible import MOST, nests_too_deep, why_implausible
 from dsregress.probe.border.wire import NO_TRUTH, Detail, RunRecord
 from dsregress.store.checksum import is_as_written, with_checksum
-from dsregress.store.measuring import measuring_version, version_of_probe
+from dsregress.store.measuring_versions import measuring_version, version_of_probe
 from dsregress.system import clock
 from dsregress.system.decoding import Damaged, decoded
 
@@ -289,9 +289,9 @@ def _why_impossible(result: Result) -> str:
     if not isinstance(ranks, int) or not 0 < ranks <= MOST:
         return f"{str(ranks)[:40]!r} is not a valid number of ranks"
     if nests_too_deep(result.cell.parameters):
-        return "its parameters nest too deep"
+        return "its parameters are nested too deeply"
     if not clock.is_stamp(result.started_at):
-        return f"{result.started_at[:40]!r} is no date"
+        return f"{result.started_at[:40]!r} is not a date"
     if not 0 <= result.duration_s <= MOST:
         return "a time is negative or too large"
     if not 0 <= result.hardware.memory_bytes <= MOST or not 0 <= result.hardware.cores <= MOST:

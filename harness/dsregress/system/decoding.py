@@ -23,7 +23,7 @@ def decoded(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T:
     except UnicodeDecodeError:  # msgspec checks a text's bytes last, and then speaks as `bytes.decode`
         raise Damaged("a text in it is not UTF-8") from None
     except RecursionError:
-        raise Damaged("it nests too deep") from None
+        raise Damaged("it is nested too deeply") from None
     except MemoryError:
         raise Damaged("it needs more memory than there is") from None
     except (ValueError, OverflowError) as error:  # msgspec.DecodeError is a ValueError

@@ -21,7 +21,7 @@ from dsregress.probe.border import logs, processes
 _ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 
-def main(host: int, control: int, command: list[str]) -> None:
+def keep_command(host: int, control: int, command: list[str]) -> None:
     """Run a command for the process ``host``, and answer on the file descriptor ``control``, one JSON object a line:
     ``{"errno": N}`` if it does not start; else ``{"pid": N}``, then ``{"status": N}`` when it has ended by itself (negative
     for a signal), and last ``{"left": {NAME: COUNT}}``."""
@@ -29,13 +29,13 @@ def main(host: int, control: int, command: list[str]) -> None:
     processes.die_with_parent(host, signal.SIGTERM)
     processes.become_subreaper()
     os.set_inheritable(control, False)
-    pid = _start(command, control)
+    pid = _start_command(command, control)
     log = 2 if logs.is_log(2) else None
-    status = _wait(pid, control, woken, log)
+    status = _wait_for_command(pid, control, woken, log)
     if status is None:
-        _kill(pid)
+        _kill_command(pid)
     else:
-        _say(control, {"status": status})
+        _send_message(control, {"status": status})
     processes.kill_group(pid)  # all there is to do where there is no /proc
 
     arguments = b"".join(os.fsencode(word) + b"\0" for word in command)
@@ -43,7 +43,7 @@ def main(host: int, control: int, command: list[str]) -> None:
         grace_s=processes.GRACE_S,
         silently=lambda process: status != 0 and processes.is_fork(process, pid, arguments),
     )
-    _say(control, {"left": left})
+    _send_message(control, {"left": left})
 
 
 def _wake_on_signals() -> int:
@@ -57,7 +57,7 @@ def _wake_on_signals() -> int:
     return woken
 
 
-def _start(command: list[str], control: int) -> int:
+def _start_command(command: list[str], control: int) -> int:
     """Start the command as the leader of a session and return its process id. Exit if it does not start."""
     failing, failed = os.pipe()  # closed by a successful exec
     keeper = os.getpid()
@@ -79,16 +79,16 @@ def _start(command: list[str], control: int) -> int:
     os.close(failing)
     if reason:
         os.waitpid(pid, 0)
-        _say(control, {"errno": int(reason)})
+        _send_message(control, {"errno": int(reason)})
         sys.exit(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     for end in (0, 1):
         os.dup2(nothing, end)  # the command's alone, so that their reader sees when it closes them
-    _say(control, {"pid": pid})
+    _send_message(control, {"pid": pid})
     return pid
 
 
-def _wait(pid: int, control: int, woken: int, log: int | None) -> int | None:
+def _wait_for_command(pid: int, control: int, woken: int, log: int | None) -> int | None:
     """Return how the command ended by itself; None if it has to be ended. Reap orphans meanwhile."""
     poll = select.poll()
     poll.register(control, select.POLLIN)
@@ -116,7 +116,7 @@ def _reaped(pid: int) -> int | None:
     return status
 
 
-def _kill(pid: int) -> None:
+def _kill_command(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -124,7 +124,7 @@ def _kill(pid: int) -> None:
         pass
 
 
-def _say(control: int, message: dict[str, object]) -> None:
+def _send_message(control: int, message: dict[str, object]) -> None:
     try:
         os.write(control, json.dumps(message).encode() + b"\n")
     except OSError:

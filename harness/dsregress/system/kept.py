@@ -34,8 +34,8 @@ _STARTING_S = 60.0
 _ROOT = Path(__file__).resolve().parent.parent.parent
 #: Isolated and without site-packages: half the time to start, and nothing of the command's settings reaches it.
 _KEEPER = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from dsregress.system.keeper import main; "
-    "main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])"
+    "import sys; sys.path.insert(0, sys.argv[1]); from dsregress.system.keeper import keep_command; "
+    "keep_command(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])"
 )
 
 
@@ -102,7 +102,7 @@ class Kept:
             if not in_time:
                 raise TimeoutError(errno.ETIMEDOUT, f"not in {_STARTING_S:.0f} s", command[0])
             number = self._received.get("errno", 0)
-            raise OSError(number, os.strerror(number) if number else "its keeper does not start", command[0])
+            raise OSError(number, os.strerror(number) if number else "its keeper process did not start", command[0])
 
     def ends_within(self, seconds: float) -> bool:
         """Return True if the command ends by itself in that time."""
@@ -181,7 +181,7 @@ class Together:
             command.interrupt()
 
 
-def run(
+def run_kept(
     command: Sequence[str],
     *,
     folder: str,

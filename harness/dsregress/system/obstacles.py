@@ -15,7 +15,7 @@ _Error = TypeVar("_Error", bound=HarnessError)
 _IN_THE_WAY = frozenset((errno.EEXIST, errno.ENOTDIR, errno.ENOENT, errno.ELOOP))
 
 
-def refused(kind: type[_Error], what: str, error: OSError, *, where: str | Path, hint: str) -> _Error:
+def obstacle_error(kind: type[_Error], what: str, error: OSError, *, where: str | Path, hint: str) -> _Error:
     """Return the error that ``what`` failed at ``where``, and why, with ``hint``. If the reason is a dangling link, or a
     file in the place of a folder, the error names it and what to do with it."""
     obstacle = _obstacle(error, where)
@@ -36,9 +36,9 @@ def _obstacle(error: OSError, where: str | Path) -> tuple[str, str, str] | None:
         if part.is_symlink() and not part.exists():
             return (
                 str(part),
-                f"it is a link to {os.readlink(part)}, which is not there",
-                "mount or make that, or move the link away",
+                f"it is a link to {os.readlink(part)}, which does not exist",
+                "mount or create the target, or remove the link",
             )
         if part.is_file() and (part != path or error.errno == errno.EEXIST):
-            return str(part), "it is a file, and a folder belongs there", "move it away"
+            return str(part), "it is a file where a folder is needed", "move it away"
     return None

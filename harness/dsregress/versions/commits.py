@@ -43,7 +43,7 @@ def lock_of(locked: LockedStack, stack: Stack, package: str) -> LockedStack:
     Raise UsageError if the release's lock does not have the package.
     """
     mine = canonicalize_name(package)
-    kept = [line for line in locked.requirements if _name(line) != mine]
+    kept = [line for line in locked.requirements if _package_name(line) != mine]
     if len(kept) == len(locked.requirements):
         raise UsageError(
             f"{package} is not in the stack {locked.stack.id}", where="--repository", hint="--package names another"
@@ -52,7 +52,7 @@ def lock_of(locked: LockedStack, stack: Stack, package: str) -> LockedStack:
     return LockedStack(stack=stack, requirements=lines, sha256=hashlib.sha256("\n".join(lines).encode()).hexdigest())
 
 
-def _name(line: str) -> str:
+def _package_name(line: str) -> str:
     try:
         return canonicalize_name(Requirement(line).name)
     except InvalidRequirement:

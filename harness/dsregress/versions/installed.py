@@ -49,7 +49,7 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...]  #: lines that name another file
 
 
-def read(data: bytes, file: str) -> Installed:
+def read_packages(data: bytes, file: str) -> Installed:
     """Return the packages in ``file`` with this content. Raise UsageError, which names the line."""
     try:
         # PowerShell's `pip freeze > FILE` writes UTF-16.
@@ -57,7 +57,7 @@ def read(data: bytes, file: str) -> Installed:
     except UnicodeDecodeError:
         raise UsageError("not a text file", where=file, hint=_FREEZE) from None
     is_lock = file.endswith((".lock", ".toml")) or re.search(r"^\[\[package\]\]", text, re.MULTILINE)
-    return _lock(text, file) if is_lock else _requirements(text, file)
+    return _packages_in_lock(text, file) if is_lock else _requirements(text, file)
 
 
 class _Found:
@@ -97,7 +97,7 @@ class _Found:
 
 def _requirements(text: str, file: str) -> Installed:
     found = _Found()
-    for number, line in _lines(text):
+    for number, line in _requirement_lines(text):
         where = f"{file}:{number}"
         if line.startswith("-"):
             _read_option(line, number, where, found)
@@ -129,7 +129,7 @@ def _requirements(text: str, file: str) -> Installed:
     return found.finished()
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def _requirement_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield lines numbered from 1, without comments; a line that a backslash continues is one."""
     whole, first = "", 0
     for number, line in enumerate([*text.splitlines(), ""], 1):
@@ -182,13 +182,13 @@ def _applies(marker: Marker) -> bool:
         return False
 
 
-def _lock(text: str, file: str) -> Installed:
+def _packages_in_lock(text: str, file: str) -> Installed:
     try:
         packages = parsed_toml(text).get("package", [])
     except ValueError as error:
-        raise UsageError(f"not valid TOML: {error}", where=file, hint="make it again, with `uv lock`") from None
+        raise UsageError(f"not valid TOML: {error}", where=file, hint="regenerate it with `uv lock`") from None
     if not isinstance(packages, list) or not packages:
-        raise UsageError("no lock: it has no [[package]]", where=file, hint=_FREEZE)
+        raise UsageError("not a lock file: it has no [[package]]", where=file, hint=_FREEZE)
     found = _Found()
     for number, package in enumerate(packages, 1):
         try:
@@ -197,7 +197,9 @@ def _lock(text: str, file: str) -> Installed:
                 continue
         except (msgspec.ValidationError, InvalidMarker) as error:
             where = f"{file}: [[package]] {number}"
-            raise UsageError(f"not as uv writes it: {error}", where=where, hint="make it again") from None
+            raise UsageError(
+                f"not in the form that uv writes: {error}", where=where, hint="regenerate it with `uv lock`"
+            ) from None
         if not locked.version or locked.source.keys() & {"git", "editable", "virtual", "directory"}:
             found.add_unknown(locked.name, _OWN_CODE)
         else:

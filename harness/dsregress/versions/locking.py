@@ -28,8 +28,8 @@ from dsregress.model import AXES, Failed, LockedStack, NotInstalled, Stack
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.probe.scenario import ABSENT
 from dsregress.system.files import write_atomically
-from dsregress.system.obstacles import refused
-from dsregress.system.scratch import scratch_folder
+from dsregress.system.obstacles import obstacle_error
+from dsregress.system.scratch_folders import scratch_folder
 from dsregress.versions import undeclared
 
 _LOG = logging.getLogger(__package__)
@@ -69,23 +69,25 @@ def wanted(stack: Stack, tools: Sequence[str] = TOOLS) -> tuple[str, ...]:
     return tuple(sorted((*pins, *tools, *extras)))
 
 
-def known(stack: Stack, *, cache: Path, tools: Sequence[str] = TOOLS) -> LockedStack | None:
+def known_lock(stack: Stack, *, cache: Path, tools: Sequence[str] = TOOLS) -> LockedStack | None:
     """Return the stack with everything pinned, if it was resolved before: from the committed locks, else from ``cache``."""
     requirements = wanted(stack, tools)
     for file in (FOLDER / file_name(stack), _cached(stack, cache, requirements)):
-        pins = read(file, requirements)
+        pins = read_pins(file, requirements)
         if pins is not None:
             _LOG.debug("%s: locked by %s, %d packages", stack.id, file, len(pins))
             return _locked(stack, pins)
     return None
 
 
-def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS) -> LockedStack | NotInstalled:
+def lock_stack(
+    stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS
+) -> LockedStack | NotInstalled:
     """Return the stack with everything pinned: from the committed locks, else from ``cache``, else resolved and kept there.
 
     Return Failed if no set of releases satisfies the stack's requirements: that is a result of the stack.
     """
-    if (there := known(stack, cache=cache, tools=tools)) is not None:
+    if (there := known_lock(stack, cache=cache, tools=tools)) is not None:
         return there
     requirements = wanted(stack, tools)
     base, cached = base_pins(), _cached(stack, cache, requirements)
@@ -103,10 +105,10 @@ def lock(stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = 
         return resolved
     _LOG.debug("%s: resolved in %.1f s, %d packages, kept in %s", stack.id, took_s, len(resolved), cached)
     try:
-        write(cached, requirements, resolved)
+        write_lock(cached, requirements, resolved)
     except OSError as error:
         hint = "free space or set DSREGRESS_ENVIRONMENTS"
-        raise refused(EnvironmentUnavailable, "cannot write a lock", error, where=cached, hint=hint) from None
+        raise obstacle_error(EnvironmentUnavailable, "cannot write a lock", error, where=cached, hint=hint) from None
     return _locked(stack, resolved)
 
 
@@ -129,7 +131,7 @@ def lock_all(
     """Lock each stack as `lock` does, and return them in the order given; four at once, since a resolution mostly waits for
     the network."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=4, thread_name_prefix="lock") as pool:
-        return tuple(pool.map(lambda stack: lock(stack, cache=cache, compile=compile, tools=tools), stacks))
+        return tuple(pool.map(lambda stack: lock_stack(stack, cache=cache, compile=compile, tools=tools), stacks))
 
 
 def _pin(name: str, version: str) -> str:
@@ -182,7 +184,7 @@ def _resolve(
                 held.write_text("\n".join(overrides) + "\n", encoding="utf-8")
             failed = compile(source, output, oldest, held)
             if failed is None:
-                return _pins(output.read_text(encoding="utf-8"))
+                return _pins_in_text(output.read_text(encoding="utf-8"))
         failure = failure or failed
     assert failure is not None
     return failure
@@ -211,16 +213,16 @@ def file_name(stack: Stack) -> str:
 def locked_releases(cache: Path, package: str) -> tuple[str, ...]:
     """Return the releases of a package that the locks in ``cache`` pin."""
     pinned = re.compile(rf"^{re.escape(canonicalize_name(package))}===?([^\s;+]+)", re.MULTILINE)
-    return tuple({version for file in cache.glob("*.txt") for version in pinned.findall(_text(file))})
+    return tuple({version for file in cache.glob("*.txt") for version in pinned.findall(_text_of_file(file))})
 
 
-def read(file: Path, requirements: Sequence[str]) -> tuple[str, ...] | None:
+def read_pins(file: Path, requirements: Sequence[str]) -> tuple[str, ...] | None:
     """Return the pins in a lock file; None if it is missing or was resolved from other requirements than these."""
-    text = _text(file)
-    return _pins(text) if text.startswith(_header(requirements)) else None
+    text = _text_of_file(file)
+    return _pins_in_text(text) if text.startswith(_lock_header(requirements)) else None
 
 
-def _text(file: Path) -> str:
+def _text_of_file(file: Path) -> str:
     """Return the text of a file; empty if it cannot be read."""
     try:
         return read_regular(file, MOST_FILE_BYTES, follow_links=True).decode()
@@ -228,10 +230,10 @@ def _text(file: Path) -> str:
         return ""
 
 
-def write(file: Path, requirements: Sequence[str], pins: Sequence[str]) -> None:
+def write_lock(file: Path, requirements: Sequence[str], pins: Sequence[str]) -> None:
     """Write a lock file atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, (_header(requirements) + "\n".join(pins) + "\n").encode())
+    write_atomically(file, (_lock_header(requirements) + "\n".join(pins) + "\n").encode())
 
 
 def base_pins() -> str:
@@ -245,11 +247,11 @@ def _cached(stack: Stack, cache: Path, requirements: Sequence[str]) -> Path:
     return cache / f"{file_name(stack).removesuffix('.txt')}-{key}.txt"
 
 
-def _header(requirements: Sequence[str]) -> str:
+def _lock_header(requirements: Sequence[str]) -> str:
     return f"# resolved from: {' '.join(requirements)}\n"
 
 
-def _pins(text: str) -> tuple[str, ...]:
+def _pins_in_text(text: str) -> tuple[str, ...]:
     lines = {line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("#", "-", " "))}
     return tuple(sorted({re.sub(r"^(torch==[^+;\s]+)\+[^;\s]+", r"\1", line) for line in lines}))
 

@@ -21,7 +21,7 @@ def _data() -> dict[str, list[str]]:
     return data
 
 
-def known(package: str) -> tuple[str, ...]:
+def known_releases(package: str) -> tuple[str, ...]:
     """Return the committed releases of a package, the oldest first; empty for a package that is not in the data."""
     return tuple(_data().get(package, ()))
 
@@ -34,7 +34,7 @@ def parsed_version(text: str) -> Version | None:
         return None
 
 
-def in_order(versions: Iterable[str]) -> tuple[str, ...]:
+def sorted_versions(versions: Iterable[str]) -> tuple[str, ...]:
     """Return the versions, the oldest first, each once, without texts that are no version and builds of one
     (``2.13.0+cpu``)."""
     parsed: dict[Version, str] = {}
@@ -45,12 +45,12 @@ def in_order(versions: Iterable[str]) -> tuple[str, ...]:
     return tuple(parsed[version] for version in sorted(parsed))
 
 
-def write(found: dict[str, tuple[str, ...]]) -> None:
+def write_releases(found: dict[str, tuple[str, ...]]) -> None:
     """Replace the data: final releases from `OLDEST` on."""
     data = {
         package: [
             text
-            for text in in_order(versions)
+            for text in sorted_versions(versions)
             if not Version(text).is_prerelease and Version(text) >= Version(OLDEST.get(package, "0"))
         ]
         for package, versions in sorted(found.items())

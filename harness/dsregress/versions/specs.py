@@ -64,7 +64,7 @@ def _items(package: str, spec: str) -> list[str]:
         if not token:
             raise UsageError(f"{spec!r} has an empty item", where=package, hint=_EXAMPLES)
         if "/" in token or token.startswith(".") or token.endswith((".whl", ".tar.gz")):
-            hint = "releases are compared: put its wheel into a folder of pip's find-links, and give its version"
+            hint = "releases are compared: put its wheel into a pip find-links folder and give its version"
             raise UsageError(f"{token!r} is a path or URL", where=package, hint=hint)
         can_be_narrowed = bool(items) and (items[-1].endswith(".*") or items[-1].startswith(_COMPARISONS))
         if token.startswith(_COMPARISONS) and can_be_narrowed:
@@ -80,12 +80,12 @@ def _match(package: str, item: str, known: Sequence[str], hint: str) -> tuple[st
     if item == "latest":
         final = [text for text in ordered if not Version(text).is_prerelease]
         if not final:
-            raise UnknownVersion("no release is known", where=package, hint=hint)
+            raise UnknownVersion("no known releases", where=package, hint=hint)
         return (final[-1],)
     if not item.startswith(("==", *_COMPARISONS)) and (item.endswith(".*") or ".*," in item):
         item = f"=={item}"
     if item.startswith(_COMPARISONS) or "*" in item:
-        return _range(package, item, ordered, hint)
+        return _releases_in_range(package, item, ordered, hint)
     try:
         version = Version(item.removeprefix("===").removeprefix("==").strip())
     except InvalidVersion:
@@ -95,11 +95,11 @@ def _match(package: str, item: str, known: Sequence[str], hint: str) -> tuple[st
     same = [text for text in ordered if Version(text) == version]
     if not same:
         near = _near(version, ordered)
-        raise UnknownVersion(f"release {version} is not known", where=package, hint=f"{near}{hint}")
+        raise UnknownVersion(f"unknown release {version}", where=package, hint=f"{near}{hint}")
     return (same[0],)
 
 
-def _range(package: str, item: str, ordered: Sequence[str], hint: str) -> tuple[str, ...]:
+def _releases_in_range(package: str, item: str, ordered: Sequence[str], hint: str) -> tuple[str, ...]:
     try:
         specifiers = SpecifierSet(item)
     except InvalidSpecifier:

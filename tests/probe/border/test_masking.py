@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.probe.border.masking import published, without_secrets
+from dsregress.probe.border.masking import masked_launch_line, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ from dsregress.probe.border.masking import published, without_secrets
     ],
 )
 def test_secrets_and_homes_of_a_line_are_not_published(line: str, shown: str) -> None:
-    assert published(line) == shown
+    assert masked_launch_line(line) == shown
 
 
 @pytest.mark.parametrize(
@@ -67,19 +67,19 @@ def test_secrets_and_homes_of_a_line_are_not_published(line: str, shown: str) ->
     ],
 )
 def test_what_tells_workloads_apart_stays(line: str) -> None:
-    assert published(line) == line
+    assert masked_launch_line(line) == line
 
 
 def test_a_published_line_stays_as_it_is() -> None:
-    once = published("API_KEY='x y' train.py --password z --data /home/me/x https://a:b@c/")
-    assert published(once) == once
+    once = masked_launch_line("API_KEY='x y' train.py --password z --data /home/me/x https://a:b@c/")
+    assert masked_launch_line(once) == once
 
 
 def test_the_home_of_who_runs_it_is_shortened_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/data/people/me")
-    assert published("train.py /data/people/me/x /data/people/meg") == "train.py ~/x /data/people/meg"
+    assert masked_launch_line("train.py /data/people/me/x /data/people/meg") == "train.py ~/x /data/people/meg"
     monkeypatch.setenv("HOME", "/")
-    assert published("train.py /x") == "train.py /x"
+    assert masked_launch_line("train.py /x") == "train.py /x"
 
 
 @pytest.mark.parametrize(
@@ -108,5 +108,5 @@ def test_a_message_keeps_its_words() -> None:
 )
 def test_a_long_text_takes_no_longer_than_its_length(part: str) -> None:
     begun = time.perf_counter()
-    published(part * (100_000 // len(part)))
+    masked_launch_line(part * (100_000 // len(part)))
     assert time.perf_counter() - begun < 2

@@ -17,7 +17,7 @@ from skeletons.maker_answer import SkeletonFile, SkeletonRefused, answer_line
 def answered(monkeypatch: pytest.MonkeyPatch, stdout: str, stderr: str = "") -> tuple[SkeletonFile, ...]:
     done = subprocess.CompletedProcess([], 0, stdout, stderr)
     monkeypatch.setattr(subprocess, "run", lambda *args, **options: done)
-    return skeleton_maker.made("python", "gpt2", Path("out"), {}, tiny=False, contents=False)
+    return skeleton_maker.make_skeleton("python", "gpt2", Path("out"), {}, tiny=False, contents=False)
 
 
 def test_the_last_line_names_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +41,7 @@ def test_anything_else_is_a_failure_with_the_last_line_of_stderr(monkeypatch: py
 
 def test_an_interpreter_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
     with pytest.raises(MakerFailed, match="cannot be run: No such file or directory"):
-        skeleton_maker.made(str(tmp_path / "python"), "gpt2", tmp_path / "out", {}, tiny=False, contents=False)
+        skeleton_maker.make_skeleton(str(tmp_path / "python"), "gpt2", tmp_path / "out", {}, tiny=False, contents=False)
 
 
 def test_the_working_folder_is_not_imported_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,4 +49,6 @@ def test_the_working_folder_is_not_imported_from(tmp_path: Path, monkeypatch: py
         (tmp_path / f"{module}.py").write_text("raise SystemExit('the working folder was imported from')\n")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SkeletonRefused, match="neither a file, a folder nor a known model"):
-        skeleton_maker.made(sys.executable, "no such model", tmp_path / "out", os.environ, tiny=False, contents=False)
+        skeleton_maker.make_skeleton(
+            sys.executable, "no such model", tmp_path / "out", os.environ, tiny=False, contents=False
+        )

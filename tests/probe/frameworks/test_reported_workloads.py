@@ -64,7 +64,7 @@ AUTO = {"stage": 3, "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size":
 
 def complete(integration: str) -> dict[str, Any]:
     settings = {"train_micro_batch_size_per_gpu": 1, "gradient_clipping": 1.0, "zero_optimization": AUTO}
-    made = integrations.complete(
+    made = integrations.complete_settings(
         settings, integration, hidden_size=HIDDEN, world_size=2, work=Workload(gradient_clipping=1.0)
     )
     return dict(made["zero_optimization"])

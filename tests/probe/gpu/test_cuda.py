@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 
-from dsregress.probe.gpu import cuda, nvml
+from dsregress.probe.gpu import boards, cuda
 from dsregress.probe.meters.host_work import HostWork
 from tests.probe import one_of_many
 from vgpu.allocator.model import AllocatorSettings
@@ -25,13 +25,13 @@ def test_there_is_a_rank_for_each_gpu_or_one_for_all(world_size: int, gpus: int,
 
 
 def test_counting_gpus_leaves_cuda_untouched() -> None:
-    nvml.gpu_count()
+    boards.gpu_count()
     cuda.assert_untouched()
 
 
 def test_without_a_gpu_a_rank_says_so_in_one_line() -> None:
     expected = pytest.raises(cuda.CudaError, match="no NVIDIA GPU is visible here .*; run this cell on sim or cpu")
-    with expected, cuda.on_gpu(AllocatorSettings(), 0):
+    with expected, cuda.metered_gpu(AllocatorSettings(), 0):
         pass
 
 

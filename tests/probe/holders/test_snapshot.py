@@ -90,7 +90,7 @@ def test_the_history_becomes_one_event_for_each_entry() -> None:
     gpu.allocate(1000, 512, GATHER)
     gpu.free(512)
     gpu.free(4096)  # made before the history began
-    events, addresses, _ = snapshot.history(gpu.snapshot(), 0)
+    events, addresses, _ = snapshot.snapshot_history(gpu.snapshot(), 0)
     assert [nbytes for _, nbytes, _, _ in events] == [0, 1024, -1024, 0, 0, 0]
     assert addresses == {2: 512}
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from dsregress.probe import isolation
-from dsregress.probe.isolation import landlock, view
+from dsregress.probe.isolation import landlock, mount_view
 from tests.builders.forks import in_a_fork
 from tests.paths import ROOT
 from tests.probe.isolation import ways
@@ -48,7 +48,7 @@ def allowed(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     kind = request.node.callspec.params.get("kind", "") if hasattr(request.node, "callspec") else isolation.VIEW
     if kind == isolation.VIEW and isolation.strongest(tmp_path) != isolation.VIEW:
         pytest.skip("this kernel, or this container, allows no view of one's own")
-    if kind == isolation.LANDLOCK and not landlock.version():
+    if kind == isolation.LANDLOCK and not landlock.landlock_version():
         pytest.skip("this kernel has no Landlock")
 
 
@@ -58,7 +58,7 @@ def shielded(run: Path, do: Callable[[], object]) -> str:
     def answer() -> str:
         try:
             os.chdir(run)
-            isolation.join(run)
+            isolation.join_shield(run)
             return str(do())
         except Exception as error:
             return f"{type(error).__name__}: {error}"
@@ -97,7 +97,7 @@ def test_a_hidden_process_of_a_user_without_privileges_finds_the_shield_that_oth
 @here
 def test_no_way_changes_a_file_of_the_users(kind: str, run: Path, mine: Path) -> None:
     before = ways.snapshot(mine)
-    assert isolation.make(run, [], (kind,)) == kind
+    assert isolation.make_shield(run, [], (kind,)) == kind
     raised = json.loads(shielded(run, lambda: json.dumps(ways.go(mine))))
     if kind == isolation.VIEW:  # and a program goes its ways there
         assert {way for way in raised if "parent's" not in way} <= RAISE_IN_A_VIEW
@@ -107,7 +107,7 @@ def test_no_way_changes_a_file_of_the_users(kind: str, run: Path, mine: Path) ->
 def test_without_a_shield_most_ways_change_something(run: Path, mine: Path) -> None:
     """Else the tests above would show nothing."""
     before = ways.snapshot(mine)
-    assert isolation.make(run, [], (isolation.NONE,)) == isolation.NONE
+    assert isolation.make_shield(run, [], (isolation.NONE,)) == isolation.NONE
     shielded(run, lambda: ways.go(mine))
     after = ways.snapshot(mine)
     changed = {path.partition("/")[0] for path in {*before, *after} if before.get(path) != after.get(path)}
@@ -122,20 +122,20 @@ def test_without_a_view_on_this_machine_another_shield_is_made_at_once(
         raise PermissionError(errno.EPERM, "not here")
 
     monkeypatch.setattr(f"dsregress.probe.isolation.syscalls.{refused}", refuse)
-    assert in_a_fork(lambda: isolation.make(run, [], (isolation.VIEW, isolation.NONE))) == isolation.NONE
+    assert in_a_fork(lambda: isolation.make_shield(run, [], (isolation.VIEW, isolation.NONE))) == isolation.NONE
 
 
 @here
 def test_the_folders_of_the_run_are_written_for_good(kind: str, run: Path, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
-    isolation.make(run, [str(shared), ""], (kind,))
+    isolation.make_shield(run, [str(shared), ""], (kind,))
     assert shielded(run, lambda: [(run / "a").write_text("1"), (shared / "b").write_text("2")]) == "[1, 1]"
     assert ((run / "a").read_text(), (shared / "b").read_text()) == ("1", "2")
 
 
 @here
 def test_nothing_is_made_beside_the_devices(kind: str, run: Path) -> None:
-    isolation.make(run, [], (kind,))
+    isolation.make_shield(run, [], (kind,))
     made = Path("/dev/dsregress-test")
     assert shielded(run, made.mkdir).startswith(("PermissionError", "OSError"))
     assert not made.exists()
@@ -143,7 +143,7 @@ def test_nothing_is_made_beside_the_devices(kind: str, run: Path) -> None:
 
 @here
 def test_devices_and_temporary_files_are_there(kind: str, run: Path) -> None:
-    isolation.make(run, [], (kind,))
+    isolation.make_shield(run, [], (kind,))
 
     def use() -> str:
         import tempfile
@@ -170,7 +170,7 @@ def test_what_a_view_changed_is_told_and_two_runs_do_not_see_each_others(
     at = mine / "rmtree"
     for run in (first, second):
         run.mkdir(parents=True)
-        assert isolation.make(run, []) == isolation.VIEW
+        assert isolation.make_shield(run, []) == isolation.VIEW
 
     def train() -> str:
         resumed = (at / "file").read_text()
@@ -190,9 +190,9 @@ def test_what_a_view_changed_is_told_and_two_runs_do_not_see_each_others(
 
 
 def test_a_path_that_landlock_refuses_is_told(run: Path, mine: Path) -> None:
-    if not landlock.version():
+    if not landlock.landlock_version():
         pytest.skip("this kernel has no Landlock")
-    isolation.make(run, [], (isolation.LANDLOCK,))
+    isolation.make_shield(run, [], (isolation.LANDLOCK,))
     file = mine / "chmod" / "file"
 
     def refused() -> list[str]:
@@ -209,7 +209,7 @@ def test_a_path_that_landlock_refuses_is_told(run: Path, mine: Path) -> None:
 
 
 def test_a_path_that_a_view_holds_read_only_is_told(run: Path) -> None:
-    isolation.make(run, [], (isolation.VIEW,))
+    isolation.make_shield(run, [], (isolation.VIEW,))
     file = "/dev/dsregress-new"
 
     def refused() -> list[str]:
@@ -226,9 +226,9 @@ def test_a_path_that_a_view_holds_read_only_is_told(run: Path) -> None:
 def test_where_the_folder_of_a_run_holds_no_overlays_changes_are_kept_in_memory(
     run: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(view, "_keeps_overlays", lambda folder: False)
+    monkeypatch.setattr(mount_view, "_keeps_overlays", lambda folder: False)
     before = ways.snapshot(mine)
-    isolation.make(run, [], (isolation.VIEW,))
+    isolation.make_shield(run, [], (isolation.VIEW,))
     shielded(run, lambda: (mine / "unlink" / "file").unlink())
     assert isolation.changed_outside(run) == [str(mine / "unlink" / "file")]
     assert ways.snapshot(mine) == before

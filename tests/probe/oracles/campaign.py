@@ -26,8 +26,8 @@ from dsregress.probe import scenario as scenarios
 from dsregress.probe.border.surroundings import ENVIRONMENT
 from dsregress.probe.border.wire import Numerics
 from dsregress.probe.meters.phases import walk
-from dsregress.probe.oracles import job_truth, training, truth
-from dsregress.probe.oracles.training import Trained
+from dsregress.probe.oracles import job_truth, reference_training, truth
+from dsregress.probe.oracles.reference_training import Trained
 from dsregress.probe.process import meeting
 from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.rank import TRUTH_STEPS
@@ -72,7 +72,7 @@ def _trained(framework: str, parameters: dict[str, Any]) -> dict[str, Any]:
         try:
             with Ranks(
                 lambda rank, channel: _rank(module, parameters, rank, scratch, channel),
-                range(world_size), world_size, scratch, meeting.variables("", scratch), _TIMEOUT_S,
+                range(world_size), world_size, scratch, meeting.rendezvous_variables("", scratch), _TIMEOUT_S,
             ) as ranks:  # fmt: skip
                 ranks.measured()
             found: dict[str, Any] = torch.load(scratch / "trained.pt", weights_only=False)
@@ -129,9 +129,11 @@ def _judged(group: list[dict[str, Any]], done: Collection[tuple[str, str]]) -> I
     """``done`` has (release, cell) and (cell, fault) of what is left out."""
     parameters = group[0]["parameters"]
     work, shape = _workload(parameters), parameters.get(scenarios.SHAPE, {})
-    make: Callable[[torch.dtype, int | None], Trained] = functools.partial(training.train, work, shape, TRUTH_STEPS)
+    make: Callable[[torch.dtype, int | None], Trained] = functools.partial(
+        reference_training.train_plainly, work, shape, TRUTH_STEPS
+    )
     if _job(parameters):
-        make = functools.partial(job_truth.train, jobs.job_of(parameters, shape["vocab_size"]), shape, TRUTH_STEPS)
+        make = functools.partial(job_truth.train_job, jobs.job_of(parameters, shape["vocab_size"]), shape, TRUTH_STEPS)
     once = functools.cache(make)
     for kept in group:
         if (kept["where"], kept["cell"]) in done:
@@ -141,7 +143,7 @@ def _judged(group: list[dict[str, Any]], done: Collection[tuple[str, str]]) -> I
             yield {**place, "failed": kept["failed"]}
             continue
         numerics = kept["numerics"]
-        truth.judge(work, shape, TRUTH_STEPS, kept["trained"], numerics, once)
+        truth.judge_training(work, shape, TRUTH_STEPS, kept["trained"], numerics, once)
         yield {**place, "errors": _errors(numerics), "note": numerics.note, "digest": numerics.parameter_digest}
     if work.lora_dropout:
         return
@@ -153,7 +155,7 @@ def _judged(group: list[dict[str, Any]], done: Collection[tuple[str, str]]) -> I
             continue
         broken = trained_with(fault, work.world_size * work.gradient_accumulation_steps, make, work.torch_dtype)
         numerics = Numerics(losses=list(broken.losses), gradient_norms=list(broken.gradient_norms))
-        truth.judge(work, shape, TRUTH_STEPS, broken.parameters, numerics, once)
+        truth.judge_training(work, shape, TRUTH_STEPS, broken.parameters, numerics, once)
         yield {"cells": cells, "fault": fault, "errors": _errors(numerics)}
 
 

@@ -10,8 +10,8 @@ from unittest import mock
 
 import torch
 
-from dsregress.probe.oracles import job_truth, training
-from dsregress.probe.oracles.training import Trained, Trainee
+from dsregress.probe.oracles import job_truth, reference_training
+from dsregress.probe.oracles.reference_training import Trained, Trainee
 from dsregress.probe.workloads import workload
 
 
@@ -87,5 +87,5 @@ def trained_with(
 
 @contextlib.contextmanager
 def _in_place_of_trainee(faulty: type[Trainee]) -> Iterator[None]:
-    with mock.patch.object(training, "Trainee", faulty), mock.patch.object(job_truth, "Trainee", faulty):
+    with mock.patch.object(reference_training, "Trainee", faulty), mock.patch.object(job_truth, "Trainee", faulty):
         yield

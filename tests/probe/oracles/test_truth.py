@@ -17,9 +17,9 @@ pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from dsregress.probe.border.wire import Numerics  # noqa: E402
-from dsregress.probe.oracles import training, truth  # noqa: E402
+from dsregress.probe.oracles import reference_training, truth  # noqa: E402
 from dsregress.probe.oracles.references import Truth, Yardstick  # noqa: E402
-from dsregress.probe.workloads import alignment, losses, objectives, workload  # noqa: E402
+from dsregress.probe.workloads import alignment, objectives, preference_losses, workload  # noqa: E402
 from dsregress.probe.workloads.workload import Workload  # noqa: E402
 from tests.probe.oracles.faults import FAULTS, trained_with  # noqa: E402
 
@@ -33,8 +33,8 @@ WORK = Workload(sequence_length=32, micro_batch_size=2, gradient_clipping=0.5)
 
 
 @functools.cache
-def trained(work: Workload, dtype: torch.dtype, perturbations: int | None) -> training.Trained:
-    return training.train(work, LLAMA, STEPS, dtype, perturbations)
+def trained(work: Workload, dtype: torch.dtype, perturbations: int | None) -> reference_training.Trained:
+    return reference_training.train_plainly(work, LLAMA, STEPS, dtype, perturbations)
 
 
 def judged(work: Workload, done: Workload | None = None, **told: Any) -> Numerics:
@@ -47,7 +47,7 @@ def judged(work: Workload, done: Workload | None = None, **told: Any) -> Numeric
             parameters = value(parameters)
         else:
             setattr(numerics, name, value)
-    truth.judge(work, LLAMA, STEPS, parameters, numerics, functools.partial(trained, work))
+    truth.judge_training(work, LLAMA, STEPS, parameters, numerics, functools.partial(trained, work))
     return numerics
 
 
@@ -78,9 +78,11 @@ def test_rounding_is_no_error(dtype: str, changes: dict[str, Any]) -> None:
 
 
 def test_the_gradient_of_identical_micro_batches_is_that_of_one() -> None:
-    one = training.train(dataclasses.replace(WORK, identical_micro_batches=True), LLAMA, STEPS, torch.float32)
+    one = reference_training.train_plainly(
+        dataclasses.replace(WORK, identical_micro_batches=True), LLAMA, STEPS, torch.float32
+    )
     four = dataclasses.replace(WORK, identical_micro_batches=True, gradient_accumulation_steps=4)
-    assert training.train(four, LLAMA, STEPS, torch.float32).gradient_norms == pytest.approx(
+    assert reference_training.train_plainly(four, LLAMA, STEPS, torch.float32).gradient_norms == pytest.approx(
         one.gradient_norms, rel=1e-6
     )
 
@@ -114,9 +116,9 @@ PROBLEMS: list[dict[str, Any]] = [
 ]
 
 
-def verdict_on(work: Workload, did: training.Trained) -> Numerics:
+def verdict_on(work: Workload, did: reference_training.Trained) -> Numerics:
     numerics = Numerics(losses=list(did.losses), gradient_norms=list(did.gradient_norms))
-    truth.judge(work, LLAMA, STEPS, did.parameters, numerics, functools.partial(trained, work))
+    truth.judge_training(work, LLAMA, STEPS, did.parameters, numerics, functools.partial(trained, work))
     return numerics
 
 
@@ -142,34 +144,36 @@ def test_sound_training_is_right_whatever_the_processors_rounding(
 def test_broken_training_is_wrong_in_every_dtype(dtype: str, changes: dict[str, Any], fault: str) -> None:
     work = dataclasses.replace(WORK, dtype=dtype, **changes)
     micro_batches = work.world_size * work.gradient_accumulation_steps
-    train = functools.partial(training.train, work, LLAMA, STEPS)
+    train = functools.partial(reference_training.train_plainly, work, LLAMA, STEPS)
     assert worst(verdict_on(work, trained_with(fault, micro_batches, train, work.torch_dtype))) > 1
 
 
 def test_tokens_of_a_displaced_old_policy_lie_beyond_the_edges_of_the_clipped_loss() -> None:
     """A distance of a tenth is twenty times what rounding does to a log-probability in bf16."""
     work = dataclasses.replace(WORK, **POLICY, old_policy_displacement=1.0)
-    model = training.Trainee(work, workload.build(work, workload.configuration(work, LLAMA), torch.float32)).model
+    model = reference_training.Trainee(
+        work, workload.build_model(work, workload.model_configuration(work, LLAMA), torch.float32)
+    ).model
     for step in range(STEPS):
-        for data in objectives.of(work).all_data(work, LLAMA["vocab_size"], step):
+        for data in objectives.objective_of(work).all_data(work, LLAMA["vocab_size"], step):
             log_ratio = alignment.log_probabilities(model, data) - data["old"]
-            for edge in (1 - losses.CLIP, 1 + losses.CLIP):
+            for edge in (1 - preference_losses.CLIP, 1 + preference_losses.CLIP):
                 assert (log_ratio - math.log(edge)).abs().min() > 0.1
 
 
 def test_a_suspicion_is_checked_with_more_yardsticks_before_it_is_a_verdict() -> None:
     seeds: list[int | None] = []
 
-    def train(dtype: torch.dtype, perturbations: int | None) -> training.Trained:
+    def train(dtype: torch.dtype, perturbations: int | None) -> reference_training.Trained:
         seeds.append(perturbations)
         # A problem that the seventh rounding moves by as much as the framework was off.
         return only(1.0 + 0.2 * (perturbations == 7) if dtype == torch.bfloat16 else 1.0)
 
-    def only(value: float) -> training.Trained:
-        return training.Trained([1.0], [1.0], {"w": torch.zeros(4)}, {"w": torch.full((4,), value)})
+    def only(value: float) -> reference_training.Trained:
+        return reference_training.Trained([1.0], [1.0], {"w": torch.zeros(4)}, {"w": torch.full((4,), value)})
 
     numerics = Numerics(losses=[1.0], gradient_norms=[1.0])
-    truth.judge(WORK, LLAMA, 1, only(1.2).parameters, numerics, train)
+    truth.judge_training(WORK, LLAMA, 1, only(1.2).parameters, numerics, train)
     assert seeds == [None, None, 1, 2, 3, 4, 5, 6, 7]
     assert numerics.parameter_error == pytest.approx(0.5)
 
@@ -204,7 +208,9 @@ def test_an_infinite_gradient_that_is_reported_as_a_number_is_wrong_whatever_bec
 
 def test_dropout_has_no_truth() -> None:
     numerics = Numerics(losses=[1.0])
-    truth.judge(dataclasses.replace(WORK, lora_rank=4, lora_dropout=0.1), LLAMA, 1, {"w": torch.zeros(1)}, numerics)
+    truth.judge_training(
+        dataclasses.replace(WORK, lora_rank=4, lora_dropout=0.1), LLAMA, 1, {"w": torch.zeros(1)}, numerics
+    )
     assert (numerics.parameter_error, numerics.note) == (None, "no truth: dropout is random")
 
 
@@ -225,7 +231,7 @@ def test_what_is_frozen_is_not_updated_wherever_it_is_grouped() -> None:
 @pytest.mark.parametrize("schedule", ["WarmupDecayLR", "WarmupCosineLR"])
 def test_the_first_steps_of_a_warmup_from_nothing_change_nothing(schedule: str) -> None:
     work = dataclasses.replace(WORK, schedule=schedule)
-    done = training.train(work, LLAMA, 2, torch.float32, None)
+    done = reference_training.train_plainly(work, LLAMA, 2, torch.float32, None)
     assert all(torch.equal(done.parameters[name], done.start[name]) for name in done.start)
     assert any(
         not torch.equal(values, done.start[name])

@@ -15,7 +15,7 @@ pytest.importorskip("peft")
 
 from dsregress.probe.border.surroundings import TRUTHS  # noqa: E402
 from dsregress.probe.border.wire import Numerics  # noqa: E402
-from dsregress.probe.oracles import training, truth, truth_store  # noqa: E402
+from dsregress.probe.oracles import reference_training, truth, truth_store  # noqa: E402
 from dsregress.probe.oracles.ideal import PlainMemory  # noqa: E402
 from dsregress.probe.workloads.workload import Workload  # noqa: E402
 
@@ -36,10 +36,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def judged(work: Workload, factor: float = 1.0) -> dict[str, Any]:
     """The verdict on sound training, whose parameters are then scaled."""
-    did = training.train(work, LLAMA, STEPS, work.torch_dtype)
+    did = reference_training.train_plainly(work, LLAMA, STEPS, work.torch_dtype)
     numerics = Numerics(losses=list(did.losses), gradient_norms=list(did.gradient_norms))
     parameters = {name: values * factor for name, values in did.parameters.items()}
-    truth.judge(work, LLAMA, STEPS, parameters, numerics)
+    truth.judge_training(work, LLAMA, STEPS, parameters, numerics)
     return dataclasses.asdict(numerics)
 
 
@@ -49,8 +49,10 @@ def test_what_is_kept_gives_the_same_verdict_and_is_not_trained_again(
 ) -> None:
     work = dataclasses.replace(WORK, dtype=dtype)
     made = judged(work, factor)
-    did = training.train(work, LLAMA, STEPS, work.torch_dtype)
-    monkeypatch.setattr(training, "train", lambda *arguments: did)  # another truth than what is kept would show
+    did = reference_training.train_plainly(work, LLAMA, STEPS, work.torch_dtype)
+    monkeypatch.setattr(
+        reference_training, "train_plainly", lambda *arguments: did
+    )  # another truth than what is kept would show
     assert judged(work, factor) == made
 
 
@@ -69,7 +71,7 @@ def test_what_plain_pytorch_does_not_do_changes_no_truth() -> None:
 @pytest.mark.parametrize("kind", ["reentrant", "non_reentrant"])
 def test_checkpointing_computes_again_what_it_computed(kind: str) -> None:
     again = dataclasses.replace(WORK, gradient_checkpointing=kind)
-    one, other = (training.train(work, LLAMA, STEPS, torch.bfloat16) for work in (again, WORK))
+    one, other = (reference_training.train_plainly(work, LLAMA, STEPS, torch.bfloat16) for work in (again, WORK))
     assert (one.losses, one.gradient_norms) == (other.losses, other.gradient_norms)
 
 
@@ -113,7 +115,7 @@ def test_a_file_that_was_cut_off_is_made_anew() -> None:
     assert file is not None
     file.write_bytes(file.read_bytes()[:1000])
     assert judged(WORK) == made
-    assert truth_store.read(file) is not None
+    assert truth_store.read_references(file) is not None
 
 
 def test_a_truth_with_a_flipped_bit_is_made_anew() -> None:
@@ -123,9 +125,9 @@ def test_a_truth_with_a_flipped_bit_is_made_anew() -> None:
     kept = file.read_bytes()
     for at in range(0, len(kept), len(kept) // 100):
         file.write_bytes(flipped(kept, at))
-        assert truth_store.read(file) is None, at
+        assert truth_store.read_references(file) is None, at
     assert judged(WORK) == made
-    assert truth_store.read(file) is not None
+    assert truth_store.read_references(file) is not None
 
 
 def test_a_flipped_bit_in_what_plain_pytorch_takes_is_seen_wherever_it_is() -> None:

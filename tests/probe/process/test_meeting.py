@@ -13,7 +13,7 @@ RUN = Path("/runs/run-1")
 
 
 def test_ranks_on_one_machine_meet_in_a_file() -> None:
-    with meeting.variables("", RUN) as found:
+    with meeting.rendezvous_variables("", RUN) as found:
         port = int(found.pop("MASTER_PORT"))  # for programs, which meet over TCP: a free one each time
         with pytest.raises(OSError, match="Address already in use"), socket.socket() as other:
             other.bind(("127.0.0.1", port))
@@ -22,7 +22,7 @@ def test_ranks_on_one_machine_meet_in_a_file() -> None:
 
 
 def test_ranks_that_span_machines_meet_at_the_address_of_the_first() -> None:
-    with meeting.variables("tcp://127.0.0.1:29731", RUN) as found:
+    with meeting.rendezvous_variables("tcp://127.0.0.1:29731", RUN) as found:
         pass
     assert found == {
         "DSREGRESS_RENDEZVOUS": "tcp://127.0.0.1:29731",

@@ -9,7 +9,7 @@ from typing import Any
 
 from dsregress.probe.adapters import PROGRAM
 from dsregress.probe.border.wire import CellRequest, RunRecord
-from dsregress.probe.process.cell import OpenGate, execute
+from dsregress.probe.process.cell import OpenGate, execute_cell
 from dsregress.probe.program import DEFAULTS
 from vgpu.replacing import working_folder
 
@@ -40,7 +40,7 @@ def ran(
         program_folder=str(folder),
     )
     with working_folder(run):
-        return execute(request, run, types.SimpleNamespace(extra_info={}), OpenGate())
+        return execute_cell(request, run, types.SimpleNamespace(extra_info={}), OpenGate())
 
 
 def passed(record: RunRecord) -> RunRecord:

@@ -20,7 +20,7 @@ WORK = Workload(dtype="fp32", sequence_length=12, prompt_length=5, micro_batch_s
 
 def model(work: Workload = WORK) -> torch.nn.Module:
     torch.manual_seed(0)
-    return workload.build(work, workload.configuration(work, SHAPE), torch.float32).eval()
+    return workload.build_model(work, workload.model_configuration(work, SHAPE), torch.float32).eval()
 
 
 def test_samples_of_a_pack_do_not_see_each_other() -> None:

@@ -18,7 +18,7 @@ SHAPE = scenario.load_shapes(ROOT / "scenarios")["llama-tiny"]
 
 def built(outputs: str) -> tuple[Workload, torch.nn.Module]:
     work = Workload(dtype="fp32", model_outputs=outputs)
-    model = workload.build(work, workload.configuration(work, SHAPE), torch.float32)
+    model = workload.build_model(work, workload.model_configuration(work, SHAPE), torch.float32)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(weight(name, tuple(parameter.shape)))

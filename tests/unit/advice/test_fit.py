@@ -22,9 +22,9 @@ from dsregress.model import Cell, Environment, Failed, Hardware, Passed, Result,
 from dsregress.probe.border.wire import Detail, RankRecord, RunRecord
 from dsregress.probe.scenario import Scenario
 from dsregress.report.answers import fit_answer as fit_report
-from dsregress.run.matrix import CellMatrix
-from dsregress.run.measure import measure
-from dsregress.store import Store, newest
+from dsregress.run.cell_matrix import CellMatrix
+from dsregress.run.measure import MeasureContext, measure_cells
+from dsregress.store import Store, newest_by_cell
 from vgpu.figures import PhaseReading
 
 GIB = 1 << 30
@@ -69,18 +69,20 @@ class SimulatedRuns:
         self.executor = FakeExecutor(behaviour)
 
     def run(self, cells: Sequence[Cell]) -> Iterable[Result]:
-        results = measure(
+        results = measure_cells(
             CellMatrix(cells=tuple(cells), skipped=()),
             [Environment(stack=stack, lock_sha256="l") for stack in STACKS],
             STACKS[0],
-            HARDWARE,
-            settings=Settings(rounds=0, warmup_rounds=0),
-            executor=self.executor,
-            store=self.store,
-            watch=QuietWatch(),
+            MeasureContext(
+                hardware=HARDWARE,
+                settings=Settings(rounds=0, warmup_rounds=0),
+                executor=self.executor,
+                store=self.store,
+                watch=QuietWatch(),
+            ),
             fresh=False,
         )
-        return newest(results).values()
+        return newest_by_cell(results).values()
 
     @property
     def simulated(self) -> list[str]:
@@ -296,7 +298,7 @@ def test_a_scenario_that_cannot_be_simulated_is_refused() -> None:
         (["llama3_70b_zero3", "--gpu", "H200", "--ranks", "1" + "0" * 20], "--ranks: a number is above"),
         (["llama3_70b_zero3", "--gpu", "H200", "--seq", "1..1" + "0" * 20], "--seq: a number is above 1,073,741,824"),
         (["llama3_70b_zero3", "--gpu", "H200", "--seq", "1,2..4"], "--seq: not a span: 1,2..4; write e.g. 2048..16384"),
-        (["llama3_70b_zero3", "--gpu", "H200", "--max-layers", "4", "--seq", "1..2"], "one sweep at a time"),
+        (["llama3_70b_zero3", "--gpu", "H200", "--max-layers", "4", "--seq", "1..2"], "only one sweep at a time"),
     ],
 )
 def test_the_command_refuses_before_it_starts_anything(arguments: list[str], message: str) -> None:

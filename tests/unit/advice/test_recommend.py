@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from dsregress import compare
 from dsregress.advice import gpus, release_advice
 from dsregress.cli import cli
-from dsregress.cli.recommend import exit_code
+from dsregress.cli.recommend import exit_code_of_advice
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack
 from dsregress.probe.border.wire import RankRecord, RunRecord
@@ -89,7 +89,7 @@ def test_the_newest_release_that_nothing_speaks_against_is_taken() -> None:
     assert found.pick.version == "0.15.4"
     assert [release.version for release in found.newer] == ["0.16.5", "0.16.4", "0.16.3"]
     assert [release.version for release in found.older] == ["0.15.0"]
-    assert exit_code(found) == EXIT_OK
+    assert exit_code_of_advice(found) == EXIT_OK
 
 
 def test_a_release_that_runs_where_the_baseline_fails_may_be_pinned_and_one_without_a_baseline_may_not() -> None:
@@ -136,7 +136,7 @@ def test_a_variant_that_is_asked_for_is_judged_by_itself() -> None:
 def test_a_release_that_does_not_fit_the_card_is_not_taken() -> None:
     found = advice(HISTORY, card="V100-32G")
     assert found.pick is None
-    assert exit_code(found) == EXIT_REGRESSION
+    assert exit_code_of_advice(found) == EXIT_REGRESSION
     rooms = {release.version: release.room.fails_in for release in found.newer if release.room is not None}
     assert rooms["0.15.0"] == "backward"
 
@@ -191,7 +191,7 @@ def test_what_the_baseline_does_not_have_has_no_verdict_and_is_never_taken() -> 
     results = [result("0.15.0", 40, REENTRANT), result("0.16.8", 40), result("0.16.8", 40, REENTRANT)]
     found = advice(results)
     assert found.pick is None
-    assert exit_code(found) == EXIT_NOTHING_MEASURED
+    assert exit_code_of_advice(found) == EXIT_NOTHING_MEASURED
     assert [(release.version, release.unknown) for release in found.newer] == [
         ("0.16.8", "the baseline has no result for it"),
         ("0.15.0", "not measured on this workload"),
@@ -233,7 +233,7 @@ def test_a_cell_spelled_out_with_the_same_parameters_is_the_same_workload() -> N
 def test_what_was_asked_for_and_is_missing_is_no_pass() -> None:
     found = advice(HISTORY, missing=["0.16.6"])
     assert found.pick is not None
-    assert exit_code(found) == EXIT_NOTHING_MEASURED
+    assert exit_code_of_advice(found) == EXIT_NOTHING_MEASURED
 
 
 def test_the_same_as_json() -> None:

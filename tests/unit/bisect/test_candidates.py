@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from dsregress.bisect import candidates
-from dsregress.config.settings import load
+from dsregress.config.settings import read_settings
 from dsregress.envs.installer import Installer
 from dsregress.errors import UsageError
 from tests.paths import ROOT
@@ -29,12 +29,12 @@ INDEX = cast(Installer, Index())
 
 
 def test_a_package_without_a_version_is_the_newest_that_goes_with_the_baseline() -> None:
-    settings = load(start=ROOT, environ={})
+    settings = read_settings(start=ROOT, environ={})
     fixed = {"torch": "2.6.0", "made-up": "", "another": "1.0"}
     stack = candidates.with_fixed(settings, "deepspeed", fixed, None, INDEX).stack
     assert stack == {**settings.stack, "torch": "2.6.0", "made-up": "2.1", "another": "1.0"}
 
 
 def test_what_the_stack_has_already_is_not_added() -> None:
-    with pytest.raises(UsageError, match="peft is in the stacks already, as .*--with peft=SPEC"):
-        candidates.with_fixed(load(start=ROOT, environ={}), "deepspeed", {"peft": ""}, None, INDEX)
+    with pytest.raises(UsageError, match="peft is already in the stacks, as .*--with peft=SPEC"):
+        candidates.with_fixed(read_settings(start=ROOT, environ={}), "deepspeed", {"peft": ""}, None, INDEX)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsregress.bisect.halving import Transition, changes, next_probe, runs_left, sought, undone
+from dsregress.bisect.halving import Transition, next_probe, runs_left, sought, transitions, undone
 from dsregress.model import Verdict
 
 G, B, U = Verdict.GOOD, Verdict.BAD, Verdict.UNKNOWN
@@ -64,7 +64,7 @@ def test_a_history_that_goes_bad_once_is_narrowed_down_to_nothing_but_unknowns(h
 @given(wild, st.sampled_from([G, B]))
 def test_whatever_the_history_no_unknown_is_blamed(history: list[Verdict], to: Verdict) -> None:
     answers, _ = search(history, to)
-    for change in changes(len(history), answers):
+    for change in transitions(len(history), answers):
         assert U not in (history[change.before], history[change.after])
         assert history[change.before] is not history[change.after] is change.to
 
@@ -125,7 +125,7 @@ def test_every_asks_everything_and_finds_every_change(history: list[Verdict]) ->
     answers, _ = search(history, every=True)
     assert [answers[at] for at in range(len(history))] == history
     decided = [answer for answer in history if answer is not U]
-    assert len(changes(len(history), answers)) == sum(a is not b for a, b in itertools.pairwise(decided))
+    assert len(transitions(len(history), answers)) == sum(a is not b for a, b in itertools.pairwise(decided))
 
 
 @settings(deadline=None)
@@ -145,9 +145,9 @@ def test_what_is_left_is_never_more_than_was_announced_when_nothing_is_unknown(h
 def test_a_history_that_went_bad_twice_shows_what_is_known_of_it() -> None:
     history = spelled("GGBBGGGBB")
     answers, _ = search(history, known={4: G})
-    assert [(c.before, c.after, c.to) for c in changes(9, answers)][-1] == (6, 7, B)
+    assert [(c.before, c.after, c.to) for c in transitions(9, answers)][-1] == (6, 7, B)
     everything, asked = search(history, every=True)
-    assert [(c.before, c.after, c.to) for c in changes(9, everything)] == [(1, 2, B), (3, 4, G), (6, 7, B)]
+    assert [(c.before, c.after, c.to) for c in transitions(9, everything)] == [(1, 2, B), (3, 4, G), (6, 7, B)]
     assert len(asked) == 9
 
 

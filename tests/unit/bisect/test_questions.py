@@ -47,7 +47,7 @@ def read(question: Question, outcome: Outcome | None = None, detail: Detail | No
     ],
 )
 def test_a_question_is_read_and_written_alike(written: str, meant: Question) -> None:
-    assert questions.parse(written) == meant
+    assert questions.parse_question(written) == meant
     assert meant.name == written
 
 
@@ -65,7 +65,7 @@ def test_a_question_is_read_and_written_alike(written: str, meant: Question) -> 
 )
 def test_what_is_no_question_is_reported_in_one_line(written: str, line: str) -> None:
     with pytest.raises(UsageError) as caught:
-        questions.parse(written)
+        questions.parse_question(written)
     assert str(caught.value) == line
 
 
@@ -141,7 +141,7 @@ def test_another_crash_than_the_one_that_is_sought_is_no_answer() -> None:
 
 def test_ends_are_apart_the_same_or_swapped() -> None:
     def relation(question: Question, good: Observation, bad: Observation) -> tuple[bool, bool]:
-        ends = questions.ends(question, good, bad, LIMITS)
+        ends = questions.question_ends(question, good, bad, LIMITS)
         return ends.differ, ends.swapped
 
     assert relation(HELD, number(10 * MIB), number(20 * MIB)) == (True, False)

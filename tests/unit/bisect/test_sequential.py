@@ -47,7 +47,7 @@ def test_the_evidence_of_all_possible_rounds_averages_to_one_under_a_fair_coin(r
 
     votes = np.arange(rounds + 1)
     chances = stats.binom.pmf(votes, rounds, 0.5)
-    values = np.array([sequential.evidence(int(k), rounds) for k in votes])
+    values = np.array([sequential.likelihood_ratio(int(k), rounds) for k in votes])
     assert float((chances * values).sum()) == pytest.approx(1.0, rel=1e-6)
 
 

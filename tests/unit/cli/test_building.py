@@ -36,13 +36,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "scenarios").mkdir()
     (tmp_path / "scenarios" / "broken.py").write_text("import there_is_no_such_module\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(locking, "lock", lock)
+    monkeypatch.setattr(locking, "lock_stack", lock)
     monkeypatch.setattr(targets, "venv_build", lambda *_, **__: build)
 
 
 def run(*words: str) -> object:
     with pytest.raises(SystemExit) as ended:
-        cli.main(words)
+        cli.run_command_line(words)
     return ended.value.code
 
 
@@ -58,6 +58,6 @@ def test_skeleton_runs_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
         pythons.append(python)
         return []
 
-    monkeypatch.setattr(skeleton_maker, "made", made)
+    monkeypatch.setattr(skeleton_maker, "make_skeleton", made)
     assert run("skeleton", "gpt2", "--out", "made") == 0
     assert pythons == [sys.executable]

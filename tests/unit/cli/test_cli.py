@@ -13,7 +13,7 @@ import pytest
 from dsregress import cli
 from dsregress.cli import signals
 from dsregress.cli.progress import Estimate, duration_text
-from dsregress.cli.stored import first_release, stack_id, stack_ids
+from dsregress.cli.stored_results import first_release, stack_id, stack_ids
 from dsregress.envs import hardware
 from dsregress.envs.installer import Installer
 from dsregress.envs.recipe import CpuBuilds
@@ -68,7 +68,7 @@ RunCommand = Callable[..., CommandResult]
 def say(capsys: pytest.CaptureFixture[str]) -> RunCommand:
     def call(*arguments: str) -> CommandResult:
         with pytest.raises(SystemExit) as caught:
-            cli.main(arguments)
+            cli.run_command_line(arguments)
         captured = capsys.readouterr()
         assert isinstance(caught.value.code, int)
         return CommandResult(caught.value.code, captured.out, captured.err)
@@ -99,7 +99,7 @@ def test_every_command_explains_itself(say: RunCommand, command: list[str]) -> N
         (["regress", "--scenario", "tony"], "dsregress: error: no such scenario: tony; did you mean tiny?\n"),
         (
             ["regress", "--deepspeed", "0.16.4", "--fail-on", "memory, memroy", "--dry-run"],
-            "error: --fail-on: no such kind of finding: memroy; there are: memory, time, numerics, crash; or none\n",
+            "error: --fail-on: unknown kind of finding: memroy; there are: memory, time, numerics, crash; or none\n",
         ),
         (["compare", "0.15.0", "9.9.9"], "no results for 0.15.0"),
         (["regress", "--rounds", "-1"], "Invalid value for '--rounds'"),
@@ -116,13 +116,13 @@ def test_every_command_explains_itself(say: RunCommand, command: list[str]) -> N
         (["recommend", "--program", "python x.py", "--tiny"], "No such option '--tiny'."),
         (["upgrade", "--from", "x", "--program", "python x.py", "--steps", "2"], "No such option '--steps'."),
         (["diagnose", "x", "--program", "python x.py", "--rank", "1"], "No such option '--rank'"),
-        (["stacks", "--by-scenario"], "error: command line: --by-scenario without --json; add --json -"),
-        (["stacks", "--scenario", "t*", "--json", "-"], "--scenario without --by-scenario; give both"),
+        (["stacks", "--by-scenario"], "error: command line: --by-scenario needs --json; add --json -"),
+        (["stacks", "--scenario", "t*", "--json", "-"], "--scenario needs --by-scenario; give both"),
         (["regres"], "No such command 'regres'. Did you mean 'regress'?"),
         (["nonsense"], "No such command 'nonsense'."),
         (
             ["regress", "--deepspeed", ""],
-            "error: --deepspeed: empty; give it a value, or leave it out; is a variable not",
+            "error: --deepspeed: empty; give it a value or omit it; perhaps a shell variable is unset",
         ),
         (["regress", "--torch="], "error: --torch: empty; "),
         (["regress", "--scenario", "tiny", "--variant", ""], "error: --variant: empty; "),
@@ -153,7 +153,7 @@ def test_a_signal_that_comes_while_an_error_is_said_is_an_interruption(
     def late(words: list[str]) -> int:
         raise signals.Interrupted(signal.SIGTERM)
 
-    monkeypatch.setattr(cli, "_exit_code", late)
+    monkeypatch.setattr(cli, "_exit_code_of_call", late)
     assert say("scenarios").code == 143
 
 
@@ -261,7 +261,7 @@ def test_a_matrix_is_json_for_ci(say: RunCommand) -> None:
     assert [(job["deepspeed"], job["scenario"]) for job in include] == [("0.15.0", "tiny"), ("0.16.4", "tiny")]
     missing = say("stacks", "--json", "-", "--by-scenario", "--scenario", "llama*")
     assert (missing.code, missing.out) == (2, "")
-    assert "no scenario is named like llama*" in missing.err
+    assert "no scenario matches llama*" in missing.err
 
 
 def test_stored_results_are_compared_and_written_as_json(say: RunCommand, project: Path) -> None:
@@ -315,7 +315,7 @@ def test_results_without_the_configured_baseline_are_reported_and_the_report_say
     first = of("0.16.4").cell.stack.id
     assert json.loads(said.out)["baseline"] == first
     assert (
-        f"there are no results for 0.15.0, the configured baseline; compared with {first}: --baseline chooses"
+        f"there are no results for 0.15.0, the configured baseline; comparing with {first}; use --baseline to choose"
         in said.err
     )
     assert say("report", "one", "--baseline", "0.15.0").code == 2
@@ -339,7 +339,7 @@ def test_a_bundle_becomes_the_folder_that_it_was_made_from(say: RunCommand, proj
         Store(str(project / "mine")).write(of(version), DETAIL, {"benchmarks": []})
     say("bundle", "mine", "--output", "run.jsonl.gz")
     made = say("bundle", "--unpack", "run.jsonl.gz")
-    assert (made.code, made.out, made.err) == (0, "run: 6 files written, 0 there already\n", "")
+    assert (made.code, made.out, made.err) == (0, "run: 6 files written, 0 already there\n", "")
     folders = [
         {
             file.relative_to(project / name): file.read_bytes().strip()
@@ -354,14 +354,14 @@ def test_a_bundle_becomes_the_folder_that_it_was_made_from(say: RunCommand, proj
     (changed, *_) = sorted((project / "run").glob("py*/*/*"))
     changed.write_text("mine")
     again = say("bundle", "--unpack", "run.jsonl.gz")
-    assert again.out == "run: 0 files written, 5 there already\n"
-    assert again.err.endswith(": there already, and different\n")
+    assert again.out == "run: 0 files written, 5 already there\n"
+    assert again.err.endswith(": already exists with different content\n")
     assert changed.read_text() == "mine"
     assert say("bundle", "run.jsonl.gz").err.endswith("`--unpack` makes one of a bundle\n")
     assert say("bundle", "--unpack", "mine").code == 2
     told = say("regress", "--scenario", "tiny", "--results", "run.jsonl.gz")
     assert (told.code, told.out) == (3, "")
-    assert "run.jsonl.gz: a bundle is not added to; `bundle --unpack` makes a folder of it" in told.err
+    assert "run.jsonl.gz: a bundle is read-only; unpack it with `bundle --unpack`" in told.err
 
 
 def test_a_damaged_result_is_named_and_the_rest_reported(say: RunCommand, project: Path) -> None:
@@ -410,7 +410,7 @@ def test_a_version_means_the_stack_that_is_like_the_baseline() -> None:
     assert stack_id("deepspeed==0.15.0", "deepspeed", KNOWN) == KNOWN[1]
     with pytest.raises(UsageError, match="no results for 2.11.0"):
         stack_id("torch==2.11.0", "deepspeed", KNOWN)
-    with pytest.raises(UsageError, match="0.16.4 may mean 2 stacks"):
+    with pytest.raises(UsageError, match="0.16.4 matches 2 stacks"):
         stack_id("0.16.4", "deepspeed", KNOWN)
     with pytest.raises(UsageError, match="no results for 0.16.5; did you mean"):
         stack_id("0.16.5", "deepspeed", KNOWN)

@@ -97,7 +97,7 @@ def test_a_report_ends_with_an_answer(
     bad.write_bytes(content)
     baseline = one_of_each_finding()[0].cell.stack.id
     with pytest.raises(SystemExit) as ended:
-        cli.main(["report", str(folder), "--baseline", baseline, "--json", str(tmp_path / "report.json")])
+        cli.run_command_line(["report", str(folder), "--baseline", baseline, "--json", str(tmp_path / "report.json")])
     said = capsys.readouterr()
     assert "a fault of the harness itself" not in said.err
     assert "Traceback" not in said.err
@@ -113,7 +113,7 @@ def test_a_report_ends_with_an_answer(
 def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, list[str]]:
     """The exit code of `report`, and what it left out."""
     with pytest.raises(SystemExit) as ended:
-        cli.main(["report", *arguments])
+        cli.run_command_line(["report", *arguments])
     said = capsys.readouterr()
     return ended.value.code, [line for line in said.err.splitlines() if "left out" in line]
 

@@ -28,7 +28,7 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
     def run(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as caught:
-            cli.main(arguments)
+            cli.run_command_line(arguments)
         captured = capsys.readouterr()
         assert isinstance(caught.value.code, int)
         return caught.value.code, captured.out, _TIME.sub("TIME ", captured.err)

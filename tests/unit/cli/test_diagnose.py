@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dsregress.cli import main
-from dsregress.cli.diagnose import command
+from dsregress.cli import run_command_line
+from dsregress.cli.diagnose import diagnose_command
 from tests.paths import ROOT
 
 RESULTS = ROOT / "results"
@@ -37,7 +37,7 @@ AttributeError: 'Linear' object has no attribute 'ds_grads_remaining'
 
 def diagnosed(text: str, bundle: str, *options: str) -> Result:
     arguments = ["-", "--results", str(RESULTS / bundle), *options]
-    return CliRunner().invoke(command, arguments, input=text, standalone_mode=False, catch_exceptions=False)
+    return CliRunner().invoke(diagnose_command, arguments, input=text, standalone_mode=False, catch_exceptions=False)
 
 
 def test_backward_of_0_16_runs_out_of_memory() -> None:
@@ -97,7 +97,7 @@ def test_what_is_not_known_is_said_and_is_no_pass() -> None:
     [
         (None, "cannot be read: No such file"),
         (b"\n", "is empty"),
-        (b"\x00\xff hello", "no out-of-memory message and no error"),
+        (b"\x00\xff hello", "contains no out-of-memory message and no Python error"),
     ],
 )
 def test_bad_input_is_one_line(
@@ -107,7 +107,7 @@ def test_bad_input_is_one_line(
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(SystemExit) as ended:
-        main(["diagnose", str(file)])
+        run_command_line(["diagnose", str(file)])
     assert ended.value.code == 2
     error = capsys.readouterr().err
     assert why in error

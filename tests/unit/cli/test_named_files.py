@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.cli import main, named_files
+from dsregress.cli import named_files, run_command_line
 
 COMMANDS = (("diagnose", "{}"), ("upgrade", "--from", "{}"), ("reproduce", "{}.json"))
 
@@ -37,7 +37,7 @@ def test_what_never_ends_is_named_in_one_line(
 ) -> None:
     file = command[-1].format(files / name)
     with pytest.raises(SystemExit) as ended:
-        main([*command[:-1], file])
+        run_command_line([*command[:-1], file])
     assert ended.value.code == 2
     assert capsys.readouterr().err.startswith(f"dsregress: error: {file}: cannot be read: {why}; ")
 
@@ -48,7 +48,7 @@ def test_a_closed_stdin_is_one_line(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(SystemExit) as ended:
-        main([*command[:-1], "-"])
+        run_command_line([*command[:-1], "-"])
     assert ended.value.code == 2
     assert capsys.readouterr().err == "dsregress: error: stdin: is closed; pipe a text into it, or name a file\n"
 

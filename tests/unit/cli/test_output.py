@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dsregress.cli import output
-from dsregress.cli.lines import note, say
+from dsregress.cli.lines import print_note, print_text
 from dsregress.cli.output import console, exit_code_of
 from dsregress.config.variables import display_environment
 from dsregress.errors import ResultsError
@@ -43,8 +43,8 @@ def test_foreign_text_reaches_the_terminal_in_no_other_way() -> None:
 
 
 def test_foreign_text_is_inert_on_stdout_and_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    say(HOSTILE)
-    note(HOSTILE)
+    print_text(HOSTILE)
+    print_note(HOSTILE)
     out, err = capsys.readouterr()
     assert out == "[bold red]x[/] \\u202e:\\x3aerror::boom\n"
     assert err == f"dsregress: {out}"

@@ -15,7 +15,7 @@ from dsregress.probe import scenario
 from dsregress.report.stored_answers import StoredReproduction
 from dsregress.reproduce.factors import SIMPLEST
 from dsregress.versions.commits import stack_of
-from dsregress.versions.stacks import of_id
+from dsregress.versions.stack_plans import of_id
 from tests.paths import ROOT
 
 MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
@@ -24,14 +24,14 @@ MINIMAL = scenario.load(ROOT / "scenarios" / f"{SIMPLEST}.py")
 @pytest.mark.parametrize("output", ["-", "new/..", "-c.py"])
 def test_a_script_needs_a_name_that_torchrun_can_run(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        cli.main(["reproduce", "0.18.3/llama_zero3_backward/base/cpu", "--output", output])
+        cli.run_command_line(["reproduce", "0.18.3/llama_zero3_backward/base/cpu", "--output", output])
     assert caught.value.code == 2
-    assert f"error: --output: no name for a script: {output}; name a file" in capsys.readouterr().err
+    assert f"error: --output: not a valid script name: {output}; name a file" in capsys.readouterr().err
 
 
 def test_another_package_needs_a_release_to_compare_with(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        cli.main(["reproduce", "4.48.3/trainer_zero3/base/cpu", "--package", "transformers"])
+        cli.run_command_line(["reproduce", "4.48.3/trainer_zero3/base/cpu", "--package", "transformers"])
     assert caught.value.code == 2
     assert "error: --against: no release of transformers to compare with; name one" in capsys.readouterr().err
 
@@ -70,7 +70,7 @@ def test_an_answer_that_is_written_again_keeps_its_conditions_and_its_releases()
 
 def test_an_answer_of_another_stack_is_not_written_again() -> None:
     earlier = reproduce._earlier(str(ANSWER))
-    with pytest.raises(UsageError, match="the answer is about another stack"):
+    with pytest.raises(UsageError, match="the answer belongs to another stack"):
         reproduce._reduced(earlier, cell(earlier, "0.19.8"), MINIMAL, lambda _: pytest.fail("no release"), "f.py")
 
 
@@ -86,10 +86,10 @@ def test_what_an_answer_says_is_not_given_again(
     options: list[str], named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        cli.main(["reproduce", str(ANSWER), *options])
+        cli.run_command_line(["reproduce", str(ANSWER), *options])
     assert caught.value.code == 2
     said = capsys.readouterr().err
-    assert f"error: {named}: {ANSWER} says it already; leave the option out, or reproduce the cell anew" in said
+    assert f"error: {named}: {ANSWER} already sets it; drop the option, or reproduce the cell with it" in said
 
 
 def test_an_answer_brings_its_own_packages() -> None:
@@ -109,9 +109,9 @@ def test_an_answer_brings_its_own_packages() -> None:
 
 def test_what_the_releases_differ_in_is_not_fixed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        cli.main(["reproduce", "0.18.3/llama_zero3_backward/base/cpu", "--deepspeed", "0.18.5"])
+        cli.run_command_line(["reproduce", "0.18.3/llama_zero3_backward/base/cpu", "--deepspeed", "0.18.5"])
     assert caught.value.code == 2
-    assert "error: --deepspeed: deepspeed is what the releases differ in; its releases are" in capsys.readouterr().err
+    assert "error: --deepspeed: deepspeed is the package being compared; its releases are" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_file_that_is_no_finding_is_refused(
     for name in (file, "quarter.json"):
         (tmp_path / name).write_bytes(b"")
     with pytest.raises(SystemExit) as caught:
-        cli.main(["reproduce", str(tmp_path / file)])
+        cli.run_command_line(["reproduce", str(tmp_path / file)])
     assert caught.value.code == 2
     said = capsys.readouterr().err
     assert f"error: {tmp_path / file}: not a finding: this is a file; " in said
@@ -137,7 +137,7 @@ def test_a_file_that_is_no_finding_is_refused(
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(None, "cannot be read: No such file or directory"), (b"{}", "no answer of `reproduce`")],
+    [(None, "cannot be read: No such file or directory"), (b"{}", "not an answer of `reproduce`")],
 )
 def test_a_file_that_is_no_answer_is_refused(content: bytes | None, why: str, tmp_path: Path) -> None:
     file = tmp_path / "a.json"

@@ -16,12 +16,12 @@ from dsregress.model import Environment, Stack
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """This interpreter, which has no transformers."""
     made = Environment(stack=Stack(python="3.11", versions={}), lock_sha256="", python=sys.executable)
-    monkeypatch.setattr(skeleton, "_environment", lambda stacks: made)
+    monkeypatch.setattr(skeleton, "_built_environment", lambda stacks: made)
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     with pytest.raises(SystemExit) as ended:
-        cli.main(["skeleton", *words])
+        cli.run_command_line(["skeleton", *words])
     return int(ended.value.code or 0), capsys.readouterr().err
 
 

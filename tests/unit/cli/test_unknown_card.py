@@ -33,7 +33,7 @@ def _stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     with pytest.raises(SystemExit) as ended:
-        cli.main(arguments)
+        cli.run_command_line(arguments)
     out, err = capsys.readouterr()
     assert ended.value.code == EXIT_OK, err
     assert "no such GPU" not in err
@@ -68,4 +68,4 @@ def test_other_commands_answer_as_well(command: tuple[str, ...], capsys: pytest.
 
 def test_show_says_so_of_the_cell(capsys: pytest.CaptureFixture[str]) -> None:
     shown = said(capsys, "show", "*0.16.4*", "--results", "results")
-    assert "nothing is said of its card: RTX-7090 is not known here" in shown
+    assert "no statement about its card: unknown card RTX-7090" in shown

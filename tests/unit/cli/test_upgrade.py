@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dsregress.cli import cli
-from dsregress.cli.stored import way
+from dsregress.cli.stored_results import way
 from dsregress.errors import NothingMeasured, UsageError
 from tests.paths import ROOT
 
@@ -32,7 +32,7 @@ def test_a_changed_default_is_to_be_set() -> None:
         "      since 0.19.8 (not in 0.18.9), until 0.19.8 (still in the newest measured)",
     ]
     assert "  COSTS MORE" in lines
-    assert lines[-1] == "not checked: torch, as nothing names a target; 1 other package"
+    assert lines[-1] == "not checked: torch, which have no target version; 1 other package"
 
 
 def test_a_stored_stack_whose_version_no_standard_knows_is_not_on_the_way() -> None:
@@ -87,7 +87,7 @@ def test_a_release_that_was_not_measured_is_no_pass() -> None:
 def test_a_file_without_any_known_package_is_no_pass() -> None:
     with pytest.raises(NothingMeasured, match="stdin|-: has none of deepspeed, torch, transformers"):
         say("numpy==1.26.4\n")
-    with pytest.raises(NothingMeasured, match=r"does not say which release is installed: deepspeed \(not pinned\)"):
+    with pytest.raises(NothingMeasured, match=r"does not pin the installed release of deepspeed \(not pinned\)"):
         say("deepspeed>=0.16\n")
 
 

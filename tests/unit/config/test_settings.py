@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dsregress.config import variables
-from dsregress.config.settings import load, selecting
+from dsregress.config.settings import read_settings, selecting
 from dsregress.errors import UsageError
 
 
@@ -20,14 +20,14 @@ def project(folder: Path, text: str) -> Path:
 
 def message(folder: Path, text: str, **overrides: object) -> str:
     with pytest.raises(UsageError) as caught:
-        load(overrides, start=project(folder, text), environ={})
+        read_settings(overrides, start=project(folder, text), environ={})
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value).replace(str(folder), "")
     return str(caught.value).replace(str(folder), "DIR")
 
 
 def test_defaults_serve_where_no_project_says_anything(tmp_path: Path) -> None:
-    settings = load(start=tmp_path, environ={})
+    settings = read_settings(start=tmp_path, environ={})
     assert settings.baseline == "0.15.0"
     assert settings.stack["deepspeed"] == ("0.15.0", "0.16.4", "0.16.8", "latest")
     assert settings.results == str(tmp_path / "results")
@@ -39,14 +39,14 @@ def test_the_nearest_project_with_a_table_is_found_from_below(tmp_path: Path) ->
     inner = tmp_path / "package" / "deep"
     inner.mkdir(parents=True)
     project(tmp_path / "package", '[project]\nname = "other"')
-    settings = load(start=inner, environ={})
+    settings = read_settings(start=inner, environ={})
     assert (settings.rounds, settings.root) == (3, str(tmp_path))
 
 
 def test_flags_win_over_variables_win_over_the_file(tmp_path: Path) -> None:
     project(tmp_path, '[tool.dsregress]\nresults = "from-file"\nenvironments = "from-file"\nrounds = 3')
     variables = {"DSREGRESS_RESULTS": "from-variable", "DSREGRESS_ENVIRONMENTS": "from-variable"}
-    settings = load({"results": "from-flag", "rounds": None}, start=tmp_path, environ=variables)
+    settings = read_settings({"results": "from-flag", "rounds": None}, start=tmp_path, environ=variables)
     assert settings.results == str(tmp_path / "from-flag")
     assert settings.environments == str(tmp_path / "from-variable")
     assert settings.rounds == 3
@@ -54,25 +54,25 @@ def test_flags_win_over_variables_win_over_the_file(tmp_path: Path) -> None:
 
 def test_a_named_selection_takes_the_place_of_the_plain_one(tmp_path: Path) -> None:
     project(tmp_path, '[tool.dsregress.selections]\nreported = ["trl*/base/sim"]')
-    settings = load(start=tmp_path, environ={})
+    settings = read_settings(start=tmp_path, environ={})
     assert selecting(settings, "reported").select == ("trl*/base/sim",)
     with pytest.raises(UsageError, match="no such selection: report; did you mean reported"):
         selecting(settings, "report")
     hint = "--scenario 'llama3*' --variant zero_stage=3 --device sim"
-    with pytest.raises(UsageError, match="is no selection's name but a workload's") as raised:
+    with pytest.raises(UsageError, match="is a workload, not a selection") as raised:
         selecting(settings, "llama3*/zero_stage=3/sim")
     assert raised.value.hint == hint
 
 
 def test_a_table_changes_the_default_stack_by_package(tmp_path: Path) -> None:
     project(tmp_path, '[tool.dsregress.stack]\ntorch = "2.5.1"\ndeepspeed = ["0.15.0"]')
-    stack = load(start=tmp_path, environ={}).stack
+    stack = read_settings(start=tmp_path, environ={}).stack
     assert (stack["torch"], stack["deepspeed"], stack["peft"]) == ("2.5.1", ("0.15.0",), "0.21.2")
 
 
 def test_a_table_with_a_package_of_another_framework_is_the_whole_stack(tmp_path: Path) -> None:
     project(tmp_path, '[tool.dsregress.stack]\ntinyframe = ["1.0.0", "1.1.0"]')
-    assert load(start=tmp_path, environ={}).stack == {"tinyframe": ("1.0.0", "1.1.0")}
+    assert read_settings(start=tmp_path, environ={}).stack == {"tinyframe": ("1.0.0", "1.1.0")}
 
 
 def test_malformed_toml_names_file_and_line(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_an_unknown_key_is_answered_with_the_nearest(tmp_path: Path) -> None:
         ("warmup_rounds = 10001", "warmup_rounds is not from 0 to 10,000; give rounds, e.g. 2"),
         *((f"timeout_s = {value}", "timeout_s is not above 0, and at most 2,592,000 (30 days); give seconds, e.g. 180")
           for value in ("0", "-1", "inf", "-inf", "nan", "1e300")),
-        ('results = "a\\u0000b"', "results has a NUL in it; no file can be named like that"),
+        ('results = "a\\u0000b"', "results has a NUL in it; not a valid file name"),
         ("[tool.dsregress.ray]\nwait_s = nan", "wait_s must be seconds from 0 to 30 days (it is nan)"),
         ("[tool.dsregress.ray]\nwait_s = -1", "wait_s must be seconds from 0 to 30 days (it is -1.0)"),
         ("[tool.dsregress.ray.resources.cpu]\nslot = inf", "resources must be finite amounts, and not negative"),
@@ -130,7 +130,7 @@ def test_a_working_folder_that_is_gone_is_named(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(folder)
     folder.rmdir()
     with pytest.raises(UsageError) as error:
-        load(environ={})
+        read_settings(environ={})
     assert str(error.value) == (
         "working folder: cannot be found: No such file or directory; change to a folder that exists"
     )

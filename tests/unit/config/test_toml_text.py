@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.config.settings import load
+from dsregress.config.settings import read_settings
 from dsregress.config.toml_text import parsed_toml
 from dsregress.errors import UsageError
 from dsregress.versions import installed
@@ -14,7 +14,7 @@ from dsregress.versions import installed
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("a = " + "[" * 100_000, "it nests too deep"),
+        ("a = " + "[" * 100_000, "it is nested too deeply"),
         ("a = " + "1" * 10_000, "a number of too many digits"),
         ("a" + ".a" * 20_000 + " = 1", "a key of more than 100 parts"),
         ("[" + "'a' . " * 20_000 + "a]", "a key of more than 100 parts"),
@@ -29,10 +29,10 @@ def test_what_toml_has_no_reason_to_hold_is_refused_soon(text: str, why: str, tm
     file = tmp_path / "pyproject.toml"
     file.write_text(text)
     with pytest.raises(UsageError) as refused:
-        load(start=tmp_path, environ={})
+        read_settings(start=tmp_path, environ={})
     assert str(refused.value) == f"{file}: not valid TOML: {why}; correct that line"
-    with pytest.raises(UsageError, match=f"uv.lock: not valid TOML: {why}; make it again, with `uv lock`"):
-        installed.read(text.encode(), "uv.lock")
+    with pytest.raises(UsageError, match=f"uv.lock: not valid TOML: {why}; regenerate it with `uv lock`"):
+        installed.read_packages(text.encode(), "uv.lock")
     assert time.perf_counter() - begun < 5
 
 

@@ -15,7 +15,7 @@ import pytest
 from packaging.version import Version
 
 from dsregress.cli import options
-from dsregress.cli.stored import most_common, stack_id
+from dsregress.cli.stored_results import most_common, stack_id
 from dsregress.compare import Comparison, ProblemKind
 from dsregress.model import Verdict
 from dsregress.report.context import report_context

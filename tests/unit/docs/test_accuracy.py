@@ -31,7 +31,7 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     given = ["--results", str(BUNDLE), "--markdown", str(page), "--json", str(values)]
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("DSREGRESS_ENVIRONMENTS", str(folder / "environments"))
-        patched.setattr(simulated, "session", missing)
+        patched.setattr(simulated, "open_session", missing)
         code = main(given)
     assert code == 0
     assert page.exists()

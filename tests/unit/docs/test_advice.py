@@ -9,7 +9,7 @@ import pytest
 from dsregress.advice import gpus
 from dsregress.advice.capacity import available_bytes
 from dsregress.cli import options
-from dsregress.cli.stored import most_common, stack_id
+from dsregress.cli.stored_results import most_common, stack_id
 from dsregress.compare import Comparison
 from dsregress.errors import UsageError
 from dsregress.model import Passed

@@ -14,7 +14,7 @@ from dsregress.model import Hardware, Stack
 from dsregress.probe import framework, scenario
 from dsregress.probe.factors import BY_NAME
 from dsregress.probe.process.adapter_loading import protocol_names
-from dsregress.run.matrix import Selection, build
+from dsregress.run.cell_matrix import Selection, build_matrix
 from tests.paths import ROOT, SOURCE
 from tests.unit.docs import markdown
 
@@ -44,7 +44,7 @@ def test_a_shown_scenario_becomes_cells_in_every_mode_and_variant(folder: Path) 
     declared = scenario.load(scenario.find(folder)["llama_long_context"])
     stack = Stack(python="3.11", versions={"deepspeed": "0.16.4"})
     selection = Selection(scenarios=("llama_long*",), devices=("cpu", "sim"))
-    matrix = build([stack], {"llama_long_context": declared}, selection, (), HARDWARE)
+    matrix = build_matrix([stack], {"llama_long_context": declared}, selection, (), HARDWARE)
     assert len(matrix.cells) == 2 * len(declared.variants)
     assert {cell.device for cell in matrix.cells} == {"cpu", "sim"}
     shapes = scenario.load_shapes(folder)
@@ -95,7 +95,7 @@ def test_shown_configuration_is_accepted(page: Path, tmp_path: Path) -> None:
     for block in markdown.blocks(page):
         if "[tool.dsregress" in block:
             (tmp_path / "pyproject.toml").write_text(block)
-            assert settings.load(start=tmp_path, environ={}) != settings.Settings()
+            assert settings.read_settings(start=tmp_path, environ={}) != settings.Settings()
 
 
 def test_some_configuration_is_shown() -> None:

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from dsregress.cli import cli
 from dsregress.model import Result
 from dsregress.store import Store
-from dsregress.store.bundle import SUFFIX, Bundle
-from dsregress.store.measuring import version_history
+from dsregress.store.bundle_file import SUFFIX, Bundle
+from dsregress.store.measuring_versions import version_history
 from dsregress.store.publishing import publish
 from tests.paths import ROOT
 

@@ -17,7 +17,7 @@ from dsregress.advice.gpus.traffic import Traffic, traffic
 from dsregress.compare.result_summary import summarize
 from dsregress.model import Passed, Result, split_workload
 from dsregress.probe.border.wire import Explanation, Numerics, Refusal
-from dsregress.store import Store, explained_in, newest
+from dsregress.store import Store, explained_in, newest_by_cell
 from dsregress.wording.names import outcome_text
 from dsregress.wording.quantities import quantity, short_quantity
 from tests.paths import ROOT
@@ -166,7 +166,7 @@ class PublishedCells:
         for folder in folders:
             loaded = Store(folder).load()
             assert not loaded.problems, loaded.problems
-            self._results += newest(loaded.results).values()
+            self._results += newest_by_cell(loaded.results).values()
         self._explanation = explained_in(folders)
 
     def __call__(self, workload: str, **versions: str) -> PublishedCell:

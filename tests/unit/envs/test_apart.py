@@ -53,7 +53,7 @@ def with_uv(tmp_path: Path, **more: str) -> Installer:
 def built(tmp_path: Path, version: str = "1.0", installer: Installer | None = None) -> Environment:
     locked = tiny_packages.locked(PYTHON, f"mine=={version}", "helper==1.0", "large==1.0")
     folder = tmp_path / "work"
-    return venv.build(locked, folder=folder, installer=installer or with_uv(tmp_path), gpu=False, framework="mine")
+    return venv.build_venv(locked, folder=folder, installer=installer or with_uv(tmp_path), gpu=False, framework="mine")
 
 
 def code(environment: Environment, name: str) -> Path:
@@ -112,7 +112,7 @@ def test_a_large_package_is_kept_once_for_all_environments_and_is_read_only(tmp_
 def test_the_framework_under_test_is_copied_however_large(tmp_path: Path, index: Path) -> None:
     locked = tiny_packages.locked(PYTHON, "large==1.0", "mine==1.0")
     folder, installer = tmp_path / "work", with_uv(tmp_path)
-    environment = venv.build(locked, folder=folder, installer=installer, gpu=False, framework="large")
+    environment = venv.build_venv(locked, folder=folder, installer=installer, gpu=False, framework="large")
     assert code(environment, "large").stat().st_nlink == 1
     assert not (folder / "shared").exists()
 
@@ -189,7 +189,9 @@ def test_another_build_of_a_peer_is_other_code(tmp_path: Path, index: Path) -> N
         tiny_packages.wheel(index, "torch", "1.0", code=torch)
         locked = tiny_packages.locked(PYTHON, "mine==1.0", "torch==1.0")
         installer = tiny_packages.installer(index, tmp_path / where)
-        return venv.build(locked, folder=tmp_path / where, installer=installer, gpu=True, framework="mine").code_sha256
+        return venv.build_venv(
+            locked, folder=tmp_path / where, installer=installer, gpu=True, framework="mine"
+        ).code_sha256
 
     assert of("a = 1\n", "one") == of("a = 1\n", "two") != of("a = 2\n", "three")
 
@@ -201,7 +203,7 @@ def test_a_file_of_uvs_cache_that_is_not_its_wheels_is_not_installed(tmp_path: P
     second = built(tmp_path, "2.0")
     assert code(second, "helper").read_text() == code(first, "helper").read_text() != ""
     (line,) = second.notes
-    assert line.startswith("helper: helper/__init__.py in the installer's cache is not what its wheel holds")
+    assert line.startswith("helper: helper/__init__.py in the installer's cache differs from its wheel")
     assert built(tmp_path, "2.0").notes == ()
 
 
@@ -213,7 +215,7 @@ def test_a_damaged_cache_that_no_index_can_replace_is_the_machines_fault(
         file.write_text("")
     monkeypatch.setattr(Installer, "install_anew", lambda *of: Failed("install", "gone"))
     with pytest.raises(
-        EnvironmentUnavailable, match=r"helper/__init__\.py in the installer's cache .* no index has it"
+        EnvironmentUnavailable, match=r"helper/__init__\.py in the installer's cache .* no index provides it"
     ):
         built(tmp_path, "2.0")
     places = [place.name for place in (tmp_path / "work" / "envs").iterdir() if place.is_dir()]
@@ -238,13 +240,15 @@ def test_a_file_of_two_packages_is_neither_shared_nor_called_damaged(tmp_path: P
     for name in ("large", "other"):
         tiny_packages.wheel(index, name, "1.0", code=LARGE, more={"common.py": f"of = '{name}'\n"})
     locked = tiny_packages.locked(PYTHON, "large==1.0", "mine==1.0", "other==1.0")
-    environment = venv.build(locked, folder=tmp_path / "work", installer=with_uv(tmp_path), gpu=False, framework="mine")
+    environment = venv.build_venv(
+        locked, folder=tmp_path / "work", installer=with_uv(tmp_path), gpu=False, framework="mine"
+    )
     assert environment.notes == ()
     packages = places.site_packages(Path(environment.python).parents[1])
     assert (packages / "common.py").stat().st_nlink == 1
     assert (packages / "large" / "__init__.py").stat().st_nlink == 2
     os.utime(packages / "common.py")  # as a copy of the folder has it: contents decide
-    again = venv.build(locked, folder=tmp_path / "work", installer=with_uv(tmp_path), gpu=False, framework="mine")
+    again = venv.build_venv(locked, folder=tmp_path / "work", installer=with_uv(tmp_path), gpu=False, framework="mine")
     assert again.notes == ()
 
 
@@ -255,7 +259,7 @@ def test_what_no_environment_uses_any_more_is_removed_when_the_next_is_added(tmp
     shutil.rmtree(Path(first.python).parents[1])
     tiny_packages.wheel(index, "large", "2.0", code=LARGE)
     locked = tiny_packages.locked(PYTHON, "mine==1.0", "large==2.0")
-    venv.build(locked, folder=tmp_path / "work", installer=with_uv(tmp_path), gpu=False, framework="mine")
+    venv.build_venv(locked, folder=tmp_path / "work", installer=with_uv(tmp_path), gpu=False, framework="mine")
     (left,) = [place for place in shared.iterdir() if place.is_dir()]
     assert left.name.startswith("large-2.0-")
 
@@ -308,7 +312,7 @@ def test_folders_of_two_distributions_and_of_files_that_the_installer_copied_kee
     packages = tmp_path / "packages"
     records = {"a": dict.fromkeys(("ours/a.py", "both/a.py", "copied/a.py", "a.py"), SHA), "b": {"both/b.py": SHA}}
     installed(packages, records)
-    bytecode.share(packages, records, tmp_path / "bytecode", excluded=())
+    bytecode.share_bytecode(packages, records, tmp_path / "bytecode", excluded=())
     assert shares(packages) == ["ours/__pycache__"]
 
 
@@ -316,7 +320,7 @@ def test_a_folder_that_the_framework_installs_into_as_well_keeps_its_bytecode(tm
     packages = tmp_path / "packages"
     records = {"mine": {"mine/a.py": SHA, "mine/b.py": SHA}, "plugin": {"mine/plugin.py": SHA, "plugin/a.py": SHA}}
     installed(packages, records)
-    bytecode.share(packages, records, tmp_path / "bytecode", excluded={"mine"})
+    bytecode.share_bytecode(packages, records, tmp_path / "bytecode", excluded={"mine"})
     assert shares(packages) == ["plugin/__pycache__"]
 
 
@@ -325,5 +329,5 @@ def test_what_its_wheel_does_not_vouch_for_keeps_its_bytecode(tmp_path: Path) ->
     records = {"a": {"a/a.py": SHA, "unhashed/a.py": "", "weak/a.py": "md5=made-up", "gone/a.py": SHA}}
     installed(packages, records)
     (packages / "gone" / "a.py").unlink()
-    bytecode.share(packages, records, tmp_path / "bytecode", excluded=())
+    bytecode.share_bytecode(packages, records, tmp_path / "bytecode", excluded=())
     assert shares(packages) == ["a/__pycache__"]

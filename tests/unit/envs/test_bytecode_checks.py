@@ -32,7 +32,7 @@ def check(file: Path) -> tuple[str, ...]:
     return check_bytecode(file.parents[2], [file.parents[1].name], PYTHON)
 
 
-LINE = "helper-1.0: helper/helper.cpython-311.pyc is not what Python compiled: removed, and compiled anew"
+LINE = "helper-1.0: helper/helper.cpython-311.pyc: not what Python compiled; removed, to be compiled again"
 
 
 def flip(file: Path, place: int) -> None:
@@ -94,7 +94,7 @@ def test_bytecode_that_ends_the_interpreter_costs_that_file_alone(
         (compiled.parent / f"{name}.pyc").write_bytes(compiled.read_bytes())
     compiled.unlink()
     (line,) = check_bytecode(compiled.parents[2], [ENTRY], python)
-    assert " and 1 more is not what Python compiled" in line
+    assert " and 1 more: not what Python compiled" in line
     assert list(compiled.parent.iterdir()) == []
 
 
@@ -113,7 +113,7 @@ def built(folder: Path, number: str) -> Environment:
         f"{sys.version_info.major}.{sys.version_info.minor}", f"mine=={number}", "helper==1.0"
     )
     installer = tiny_packages.installer(folder / "index", folder)
-    return venv.build(locked, folder=folder / "work", installer=installer, gpu=False, framework="mine")
+    return venv.build_venv(locked, folder=folder / "work", installer=installer, gpu=False, framework="mine")
 
 
 @pytest.mark.slow
@@ -133,7 +133,7 @@ def test_damaged_bytecode_fails_neither_the_environment_that_made_it_nor_a_new_o
 
     again = built(tmp_path, number)
     assert again.notes == (
-        "helper-1.0: helper/__init__.cpython-311.pyc is not what Python compiled: removed, and compiled anew",
+        "helper-1.0: helper/__init__.cpython-311.pyc: not what Python compiled; removed, to be compiled again",
     )
     assert tiny_packages.imported_version(again.python, "helper") == "1.0"
     assert built(tmp_path, number).notes == ()

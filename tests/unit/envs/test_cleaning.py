@@ -38,7 +38,7 @@ def built(folder: Path, release: str) -> Environment:
     more = ("other==1.0",) if release == "2.0" else ()
     locked = tiny_packages.locked(PYTHON, f"mine=={release}", "helper==1.0", "large==1.0", *more)
     installer = tiny_packages.installer(folder / "index", folder)
-    return venv.build(locked, folder=folder / "work", installer=installer, gpu=False, framework="mine")
+    return venv.build_venv(locked, folder=folder / "work", installer=installer, gpu=False, framework="mine")
 
 
 def names(found: tuple[cleaning.Removable, ...], work: Path) -> list[str]:
@@ -67,7 +67,7 @@ def test_an_environment_goes_with_what_it_alone_shares(work: Path) -> None:
     assert caches == f"caches/{two.removesuffix('-cpu')}"
     before = disk(work)
     for removable in found:
-        cleaning.remove(removable)
+        cleaning.remove_unused(removable)
     assert before - disk(work) == sum(removable.size_bytes for removable in found) > len(tiny_packages.LARGE)
     assert sorted(place.name for place in (work / "envs").iterdir()) == [one, f"{one}.lock"]
     again = built(work.parent, "1.0")
@@ -85,7 +85,7 @@ def test_all_of_them_go_with_all_that_serves_them_and_nothing_else(work: Path) -
     assert names(found, work) == ["envs", "shared", "bytecode"]
     assert sum(removable.size_bytes for removable in found) > 2 * len(tiny_packages.LARGE)
     for removable in found:
-        cleaning.remove(removable)
+        cleaning.remove_unused(removable)
     left = sorted(file.relative_to(work).as_posix() for file in work.rglob("*") if file.is_file())
     assert left == sorted(kept)
     shutil.rmtree(work / "edited")
@@ -95,7 +95,7 @@ def test_all_of_them_go_with_all_that_serves_them_and_nothing_else(work: Path) -
 def test_while_an_environment_is_built_nothing_is_removed(tmp_path: Path) -> None:
     (tmp_path / "envs" / "one").mkdir(parents=True)
     file = tmp_path / "envs" / "one.lock"
-    with locks.held(file, lambda: None), pytest.raises(EnvironmentUnavailable, match="another process builds it"):
+    with locks.held(file, lambda: None), pytest.raises(EnvironmentUnavailable, match="another process is building it"):
         cleaning.check_idle(tmp_path)
     cleaning.check_idle(tmp_path)
 
@@ -103,7 +103,7 @@ def test_while_an_environment_is_built_nothing_is_removed(tmp_path: Path) -> Non
 def test_folders_nested_without_end_are_removed(tmp_path: Path) -> None:
     nested(tmp_path / "caches" / "one", 3000)
     (found,) = cleaning.everything(tmp_path)
-    cleaning.remove(found)
+    cleaning.remove_unused(found)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -112,7 +112,7 @@ def test_folders_that_a_killed_run_left_without_permissions_are_removed(tmp_path
     shut.mkdir(parents=True)
     shut.chmod(0)
     (found,) = cleaning.everything(tmp_path)
-    cleaning.remove(found)
+    cleaning.remove_unused(found)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -121,4 +121,4 @@ def test_what_cannot_be_removed_says_why(tmp_path: Path) -> None:
     (tmp_path / "caches").symlink_to(tmp_path / "elsewhere")
     (found,) = cleaning.everything(tmp_path)
     with pytest.raises(OSError, match="symbolic link"):
-        cleaning.remove(found)
+        cleaning.remove_unused(found)

@@ -43,7 +43,7 @@ def built(folder: Path, *requirements: str, installer: Installer | None = None) 
     shutil.rmtree(folder / "work", ignore_errors=True)
     locked = tiny_packages.locked(PYTHON, *(requirements or ("mine==1.0", "helper==1.0")))
     installer = installer or tiny_packages.installer(folder / "index", folder)
-    return venv.build(locked, folder=folder / "work", installer=installer, gpu=False, framework="mine")
+    return venv.build_venv(locked, folder=folder / "work", installer=installer, gpu=False, framework="mine")
 
 
 @pytest.fixture
@@ -167,6 +167,6 @@ def test_an_index_that_is_gone_meanwhile_is_the_machines_fault(used: Path, monke
     with pytest.raises(EnvironmentUnavailable) as refused:
         built(used)
     assert str(refused.value) == (
-        "installing: mine in uv's cache is damaged (The wheel is invalid: Metadata field Name not found), and cannot be had "
-        "again: no package index can be reached (dns error); uv cache clean mine"
+        "installing: mine in uv's cache is damaged (The wheel is invalid: Metadata field Name not found) and cannot be "
+        "downloaded again: no package index can be reached (dns error); uv cache clean mine"
     )

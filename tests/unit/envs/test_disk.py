@@ -103,7 +103,7 @@ def test_what_does_not_fit_is_refused_before_it_is_built(tmp_path: Path, monkeyp
         check_room(DiskNeed(environments=2, own_bytes=600 * MB, cache_bytes=310 * MB), tmp_path / "not", tmp_path)
     assert refused.value.exit_code == 3
     assert str(refused.value) == (
-        f"{tmp_path}: 954 MiB of disk are free, and 2 environments to build take about 868 MiB; "
-        "free space (`clean` removes what no stack uses), or set DSREGRESS_ENVIRONMENTS to another disk"
+        f"{tmp_path}: 954 MiB of disk space are free, but 2 environments to build take about 868 MiB; "
+        "free disk space (`clean` removes unused environments), or set DSREGRESS_ENVIRONMENTS to another disk"
     )
     check_room(DiskNeed(), tmp_path, tmp_path)

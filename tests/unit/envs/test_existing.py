@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -44,18 +45,18 @@ def wheels(index: Path, *names: str) -> list[Path]:
     return [index / f"{name}-py3-none-any.whl" for name in names]
 
 
-def read(path: Path | str, tmp_path: Path, **more: object) -> Environment:
+def read(
+    path: Path | str, tmp_path: Path, *, needed: str = "mine", tools: Sequence[str] = (), **more: object
+) -> Environment:
     arguments: dict[str, object] = {
         "named": {"mine"},
-        "needed": "mine",
-        "tools": (),
-        "pins": "",
+        "needs": existing.ProbeNeeds(package=needed, tools=tools, pins=""),
         "variables": {"PATH": os.environ["PATH"]},
         "folder": tmp_path / "work",
         "installer": tiny_packages.installer(tmp_path / "index", tmp_path / "cache"),
         **more,
     }
-    return existing.read(str(path), **arguments)  # type: ignore[arg-type]  # keyword by keyword
+    return existing.read_interpreter(str(path), **arguments)  # type: ignore[arg-type]  # keyword by keyword
 
 
 def test_its_stack_has_its_versions_and_no_path(index: Path, tmp_path: Path) -> None:
@@ -130,7 +131,7 @@ def test_what_it_prints_at_its_start_is_not_taken_for_an_answer(index: Path, tmp
     ],
 )
 def test_its_label_is_what_a_reader_recognises_and_no_users_name(prefix: str, label: str) -> None:
-    assert existing._label(prefix) == label
+    assert existing._interpreter_label(prefix) == label
 
 
 def script(file: Path, text: str) -> Path:
@@ -145,16 +146,16 @@ def test_what_cannot_be_measured_is_one_line(index: Path, tmp_path: Path, monkey
     text.write_text("")
     empty = interpreters.make(tmp_path / "empty")
     cases = {
-        tmp_path / "nowhere": "is not there; give the path of",
+        tmp_path / "nowhere": "does not exist; give the path of",
         tmp_path / "index": "is a folder without bin/python; give",
         text: "cannot be executed; give",
-        script(tmp_path / "touches", f"touch {tmp_path}/touched; echo hello"): "is not a Python; give",
-        script(tmp_path / "old", "echo Python 3.9.7"): "is Python 3.9, and the probe needs 3.10 or newer; give",
-        script(tmp_path / "hangs", "sleep 60"): "does not answer in 1 s; see what it waits for: PATH --version",
+        script(tmp_path / "touches", f"touch {tmp_path}/touched; echo hello"): "is not a Python interpreter; give",
+        script(tmp_path / "old", "echo Python 3.9.7"): "is Python 3.9, but the probe needs 3.10 or newer; give",
+        script(tmp_path / "hangs", "sleep 60"): "did not respond within 1 s; check what blocks it: PATH --version",
         script(
             tmp_path / "broken", "test $1 = --version && echo Python 3.11.1 || { echo no encodings >&2; exit 1; }"
-        ): ("does not say what is installed in it: no encodings; see whether it works"),
-        script(tmp_path / "garbage", "echo Python 3.11.1"): "does not say what is installed in it: exit code 0; see",
+        ): ("cannot list its installed packages: no encodings; see whether it works"),
+        script(tmp_path / "garbage", "echo Python 3.11.1"): "cannot list its installed packages: exit code 0; see",
         empty: "has no mine; measured processes see no PYTHONPATH",
     }
     for path, line in cases.items():
@@ -186,7 +187,7 @@ def test_nothing_lies_beside_an_interpreter_that_has_all(index: Path, tmp_path: 
 
 def test_what_does_not_go_with_what_it_has_is_one_line(index: Path, tmp_path: Path) -> None:
     python = interpreters.make(tmp_path / "a", *wheels(index, "mine-1.0", "checker-1.0"))
-    with pytest.raises(UsageError, match=r"has checker 1.0, and the probe needs >=2; upgrade it there"):
+    with pytest.raises(UsageError, match=r"has checker 1.0, but the probe needs >=2; upgrade it there"):
         read(python, tmp_path, tools=TOOLS)
     python = interpreters.make(tmp_path / "b", *wheels(index, "mine-1.0", "shared-1.0"))
     with pytest.raises(EnvironmentUnavailable, match=r"^--python: what the probe needs does not go with what .*/b/"):

@@ -92,7 +92,7 @@ def test_no_release_fails_to_install_for_an_index_that_fails(
     index.status, index.page = status, page
     locked = tiny_packages.locked(PYTHON, "mine==1.0")
     with pytest.raises(EnvironmentUnavailable):
-        venv.build(
+        venv.build_venv(
             locked, folder=tmp_path / "work", installer=user_of(index.url, tmp_path), gpu=False, framework="mine"
         )
 
@@ -100,7 +100,9 @@ def test_no_release_fails_to_install_for_an_index_that_fails(
 def test_a_release_that_a_working_index_does_not_have_fails_to_install(tmp_path: Path, index: HttpIndex) -> None:
     locked = tiny_packages.locked(PYTHON, "mine==3.0")
     installer = user_of(index.url, tmp_path)
-    failure = venv.build(locked, folder=tmp_path / "work", installer=installer, gpu=False, framework="mine").failure
+    failure = venv.build_venv(
+        locked, folder=tmp_path / "work", installer=installer, gpu=False, framework="mine"
+    ).failure
     assert failure is not None
     assert failure.signature == "no solution: there is no version of mine==3.0 and you require mine==3.0"
 
@@ -138,7 +140,7 @@ def test_a_cpu_build_that_pytorch_alone_has_is_installed_from_there(
     files = pytorch.url.removesuffix("simple/") + "files/"
     assert found.requirements["torch"].startswith(f"torch @ {files}torch-9.9.0+cpu-py3-none-any.whl#sha256=")
     locked = tiny_packages.locked(PYTHON, "torch==9.9.0", "mine==1.0")
-    built = venv.build(locked, folder=tmp_path / "work", installer=installer, gpu=False, framework="mine")
+    built = venv.build_venv(locked, folder=tmp_path / "work", installer=installer, gpu=False, framework="mine")
     assert built.installed == {"mine": "1.0", "torch": "9.9.0+cpu"}
     assert built.notes == ()
 

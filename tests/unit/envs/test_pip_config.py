@@ -22,7 +22,7 @@ install.trusted-host='mirror b'
 
 
 def test_sections_are_merged_as_pip_does() -> None:
-    assert pip_config.parse(LISTING) == PipConfig(
+    assert pip_config.parse_pip_config(LISTING) == PipConfig(
         index_url="https://mirror/simple",
         extra_index_urls=("https://a/simple", "https://user:secret@b/simple"),
         find_links=("/srv/wheels", "/srv/more"),
@@ -33,7 +33,7 @@ def test_sections_are_merged_as_pip_does() -> None:
 
 
 def test_indexes_reach_uv_as_variables_so_that_no_password_is_on_a_command_line() -> None:
-    config = pip_config.parse(LISTING)
+    config = pip_config.parse_pip_config(LISTING)
     assert config.uv_environment({}) == {
         "UV_DEFAULT_INDEX": "https://mirror/simple",
         "UV_INDEX": "https://mirror/simple https://a/simple https://user:secret@b/simple",
@@ -63,13 +63,13 @@ def test_what_the_user_set_for_uv_itself_is_left_alone() -> None:
 
 
 def test_no_index_is_an_option() -> None:
-    assert pip_config.parse("global.no-index='true'").uv_options() == ["--no-index"]
+    assert pip_config.parse_pip_config("global.no-index='true'").uv_options() == ["--no-index"]
 
 
 def test_pip_itself_is_asked() -> None:
     environment = {"PATH": "/usr/bin:/bin", "PIP_CONFIG_FILE": "/dev/null", "PIP_EXTRA_INDEX_URL": "https://a/simple"}
-    assert pip_config.read(sys.executable, environment) == PipConfig(extra_index_urls=("https://a/simple",))
+    assert pip_config.read_pip_config(sys.executable, environment) == PipConfig(extra_index_urls=("https://a/simple",))
 
 
 def test_no_pip_is_the_default_configuration() -> None:
-    assert pip_config.read("/does/not/exist") == PipConfig()
+    assert pip_config.read_pip_config("/does/not/exist") == PipConfig()

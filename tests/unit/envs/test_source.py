@@ -72,7 +72,7 @@ def test_a_commit_is_installed_beside_what_the_lock_of_a_release_pins(tmp_path: 
     locked = commits.lock_of(release, stack, "mine")
     assert locked.requirements == (f"mine==1.0+g{'f' * 12}", "other==1.0")
     built = [
-        venv.build(
+        venv.build_venv(
             lock,
             folder=tmp_path / "work",
             installer=tiny_packages.installer(index, tmp_path / "cache"),
@@ -89,7 +89,7 @@ def test_a_commit_is_installed_beside_what_the_lock_of_a_release_pins(tmp_path: 
     assert changed_files(built[0], built[1], "mine") == ("+2 -1 mine/__init__.py",)
     place = Path(built[0].python).parents[1]
     assert [path.name for path in place.iterdir() if path.name.startswith("source-")] == []
-    standing = venv.existing(locked, folder=tmp_path / "work", gpu=False, framework="mine")
+    standing = venv.existing_venv(locked, folder=tmp_path / "work", gpu=False, framework="mine")
     assert standing == msgspec.structs.replace(built[0], build_s=0.0)
 
 
@@ -97,7 +97,7 @@ def test_a_commit_that_does_not_build_is_a_failure_of_its_stack(tmp_path: Path) 
     index = tmp_path / "index"
     index.mkdir()
     broken = "def build_wheel(*arguments, **more):\n    raise RuntimeError('Connection refused by nvcc')\n"
-    built = venv.build(
+    built = venv.build_venv(
         tiny_packages.locked(PYTHON, "mine==1.0"),
         folder=tmp_path / "work",
         installer=tiny_packages.installer(index, tmp_path / "cache"),
@@ -113,7 +113,7 @@ def test_a_commit_that_does_not_build_is_a_failure_of_its_stack(tmp_path: Path) 
 
 def test_only_the_pins_of_the_package_itself_are_left_out() -> None:
     lines = ("my-frame==1.0", "my_frame==1.0", "my-frame-extra==2.0", "torch==2.5 ; python_version < '3.12'")
-    assert recipe.without(lines, "My.Frame") == ("my-frame-extra==2.0", "torch==2.5 ; python_version < '3.12'")
+    assert recipe.without_pins_of(lines, "My.Frame") == ("my-frame-extra==2.0", "torch==2.5 ; python_version < '3.12'")
 
 
 def test_a_lock_without_the_package_is_no_lock_of_its_commits() -> None:
@@ -138,15 +138,15 @@ def test_versions_of_commits_sort_behind_their_release() -> None:
 
 def test_a_lock_that_was_never_resolved_is_not_known(tmp_path: Path) -> None:
     stack = Stack(python="3.11", versions={"mine": "1.0"})
-    assert locking.known(stack, cache=tmp_path) is None
+    assert locking.known_lock(stack, cache=tmp_path) is None
 
     def compile(source: Path, output: Path, python: str, overrides: Path | None) -> Failed | None:
         output.write_text("mine==1.0\n")
         return None
 
-    made = locking.lock(stack, cache=tmp_path, compile=compile)
+    made = locking.lock_stack(stack, cache=tmp_path, compile=compile)
     assert isinstance(made, LockedStack)
-    assert locking.known(stack, cache=tmp_path) == made
+    assert locking.known_lock(stack, cache=tmp_path) == made
 
 
 def test_the_commits_between_two_releases_come_oldest_first(repository: Repository) -> None:
@@ -330,7 +330,7 @@ def test_a_source_that_nests_folders_without_end_fails_alone_and_is_removed(tmp_
         return failed
 
     (tmp_path / "index").mkdir()
-    built = venv.build(
+    built = venv.build_venv(
         tiny_packages.locked(PYTHON, "mine==1.0"),
         folder=tmp_path / "work",
         installer=tiny_packages.installer(tmp_path / "index", tmp_path / "cache"),
@@ -345,7 +345,7 @@ def test_a_commit_whose_files_cannot_be_unpacked_fails_alone(tmp_path: Path) -> 
     index = tmp_path / "index"
     index.mkdir()
     failed = Failed("install", "submodule third is not in the clone at 0123456789ab")
-    built = venv.build(
+    built = venv.build_venv(
         tiny_packages.locked(PYTHON, "mine==1.0"),
         folder=tmp_path / "work",
         installer=tiny_packages.installer(index, tmp_path / "cache"),

@@ -61,7 +61,7 @@ def built(
     tmp_path: Path, locked: LockedStack, installer: Installer | None = None, framework: str = "mine"
 ) -> Environment:
     installer = installer or tiny_packages.installer(tmp_path / "index", tmp_path)
-    return venv.build(locked, folder=tmp_path / "work", installer=installer, gpu=False, framework=framework)
+    return venv.build_venv(locked, folder=tmp_path / "work", installer=installer, gpu=False, framework=framework)
 
 
 def test_an_environment_holds_exactly_its_lock(tmp_path: Path, index: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_build_that_is_killed_leaves_nothing_that_is_taken_for_whole(
     whole = list((tmp_path / "work" / "envs").glob("*/dsregress.json"))
     locked = tiny_packages.locked(PYTHON, "mine==1.0")
     for file in whole:  # it was faster than the signal
-        assert venv.existing(locked, folder=tmp_path / "work", gpu=False, framework="mine") is not None, file
+        assert venv.existing_venv(locked, folder=tmp_path / "work", gpu=False, framework="mine") is not None, file
     environment = built(tmp_path, locked)
     assert environment.failure is None
     assert environment.installed == {"mine": "1.0"}

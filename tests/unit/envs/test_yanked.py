@@ -12,7 +12,7 @@ from dsregress.envs import venv
 from dsregress.envs.installer import Installer, yanked
 from dsregress.envs.pip_config import PipConfig
 from dsregress.errors import UsageError
-from dsregress.versions.stacks import resolve
+from dsregress.versions.stack_plans import resolve
 from tests.builders import tiny_packages
 from tests.packages import wheelhouse
 
@@ -53,7 +53,7 @@ def test_a_range_skips_it_and_a_spec_that_names_it_has_it(installer: Installer) 
 def test_a_pin_installs_it_and_every_run_says_so(tmp_path: Path, installer: Installer) -> None:
     locked = tiny_packages.locked(PYTHON, "mine==1.1")
     for _ in range(2):
-        built = venv.build(locked, folder=tmp_path / "work", installer=installer, gpu=False, framework="mine")
+        built = venv.build_venv(locked, folder=tmp_path / "work", installer=installer, gpu=False, framework="mine")
         assert built.failure is None
         assert built.notes == ("mine 1.1 is yanked by its publisher: broken wheels",)
 

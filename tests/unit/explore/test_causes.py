@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from dsregress.bisect.questions import Question
-from dsregress.explore.causes import together
-from dsregress.explore.faults import Fault
-from dsregress.explore.following import Change, Followed
+from dsregress.explore.causes import by_cause
+from dsregress.explore.follow_up import Change, Followed
+from dsregress.explore.release_faults import Fault
 from dsregress.explore.space import simplest_row
 from dsregress.model import Finding
 from tests.builders.cells import stack
@@ -40,7 +40,7 @@ def fault(question: Question, change: Change | None = None, **needs: Any) -> Fau
 
 
 def sizes(*faults: Fault) -> list[int]:
-    return [len(cause) for cause in together(faults)]
+    return [len(cause) for cause in by_cause(faults)]
 
 
 def test_what_is_worse_by_one_change_with_a_value_in_common_has_one_cause() -> None:
@@ -72,4 +72,4 @@ def test_one_error_is_one_cause_unless_it_came_in_different_releases() -> None:
 def test_faults_of_different_releases_are_apart() -> None:
     one = fault(CRASH)
     older = msgspec.structs.replace(one, stack=one.other, other=one.stack)
-    assert [len(cause) for cause in together([one, older])] == [1, 1]
+    assert [len(cause) for cause in by_cause([one, older])] == [1, 1]

@@ -13,7 +13,7 @@ import pytest
 from dsregress.config.settings import Settings
 from dsregress.explore import exploring, space
 from dsregress.explore.exploring import Explored, ExploreQuery, explore
-from dsregress.explore.following import Change, Confirmation, Followed, changed_in
+from dsregress.explore.follow_up import Change, Confirmation, Followed, changed_in
 from dsregress.model import Cell, Failed, MachineFault, Result, Stack, Verdict
 from dsregress.probe import scenario
 from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord

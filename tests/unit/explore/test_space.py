@@ -20,7 +20,7 @@ def test_there_is_an_everyday_job_of_each_stage() -> None:
 
 
 def test_each_value_is_tried_beside_a_job_with_what_it_needs_and_its_stage_stays() -> None:
-    rows = space.beside(EVERYDAY)
+    rows = space.neighbours(EVERYDAY)
     assert all(requirements.is_valid(row) for row in rows)
     tried = {(name, repr(value)) for row in [*rows, *EVERYDAY] for name, value in row.items()}
     assert {(f.name, repr(value)) for f in VARIED for value in f.explored} == tried
@@ -46,8 +46,8 @@ def test_a_row_has_the_values_that_it_begins_with_and_nothing_forbidden() -> Non
     for row in rows:
         assert row is not None
         assert requirements.is_valid(row)
-        assert space.has(row, {"checkpoint": True, "offload_param": True})
-        assert not space.has(row, known)
+        assert space.has_values(row, {"checkpoint": True, "offload_param": True})
+        assert not space.has_values(row, known)
         assert len({name for name in row if row[name] != EVERYDAY[0][name]}) >= 5
 
 
@@ -59,4 +59,4 @@ def test_rows_near_a_fault_have_all_but_one_of_its_values() -> None:
     known = {"zero_stage": 1, "gradient_accumulation_steps": 4, "model_outputs": "all"}
     for row in itertools.islice(space.near(EVERYDAY, [known], random.Random(0), []), 50):
         assert requirements.is_valid(row)
-        assert sum(space.has(row, {name: value}) for name, value in known.items()) >= 2
+        assert sum(space.has_values(row, {name: value}) for name, value in known.items()) >= 2

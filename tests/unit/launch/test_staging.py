@@ -157,9 +157,9 @@ def test_what_a_server_changed_in_its_own_copy_is_named(
 ) -> None:
     files = staging.probe_files(scenarios)
     folder = staging.copy(files, tmp_path / "server" / "probe")
-    assert staging.changes(folder, files) == []
+    assert staging.foreign_entries(folder, files) == []
     change(folder)
-    assert staging.named(staging.changes(folder, files)).startswith(named)
+    assert staging.names_text(staging.foreign_entries(folder, files)).startswith(named)
 
 
 def with_what_is_around_it(folder: Path) -> None:
@@ -181,8 +181,8 @@ def test_what_is_gone_of_a_copy_is_removed_and_not_changed(
     folder = staging.copy(files, tmp_path / "server" / "probe")
     assert staging.removals(folder, files) == []
     remove(folder)
-    assert staging.changes(folder, files) == []
-    assert staging.named(staging.removals(folder, files)).startswith(named)
+    assert staging.foreign_entries(folder, files) == []
+    assert staging.names_text(staging.removals(folder, files)).startswith(named)
 
 
 @pytest.mark.parametrize(("change", "named"), CHANGES)
@@ -197,8 +197,8 @@ def test_a_copy_that_was_changed_is_restored_and_a_line_says_so(
     assert {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()} == files
     assert not any(file.is_symlink() for file in [folder, *folder.rglob("*")])
     (line,) = notes
-    assert f"the copy of the probe in {folder} had been changed ({named}" in line
-    assert line.endswith("), and is restored")
+    assert f"the copy of the probe in {folder} was changed ({named}" in line
+    assert line.endswith("); restored")
     staging.stage(files, tmp_path / "probe", silent)
 
 

@@ -145,7 +145,7 @@ def test_a_missing_interpreter_is_no_fault_of_the_release(tmp_path: Path) -> Non
     one = started([str(tmp_path / "python")], tmp_path)
     ended = fault(one.start(cell("A"), PLAN))
     assert (ended.stage, ended.fault) == ("import", machine.NO_START)
-    assert ended.signature == "its interpreter does not start: No such file or directory"
+    assert ended.signature == "its interpreter cannot be started: No such file or directory"
 
 
 def test_a_machine_that_stands_still_is_not_the_environment_s_fault(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_machine_that_stands_still_is_not_the_environment_s_fault(tmp_path: Pa
 
     ended = fault(ServerWorker(start, tmp_path / "runs", 20).start(cell("A"), PLAN))
     assert (ended.stage, ended.fault) == ("import", machine.BUSY)
-    assert ended.signature == "its interpreter does not start: not in 60 s"
+    assert ended.signature == "its interpreter cannot be started: not in 60 s"
 
 
 def test_a_full_disk_before_a_cell_starts_is_the_machines_fault(
@@ -221,9 +221,7 @@ tell('ready'); folder = command()['folder']; tell('beat', stage='step')
 shutil.rmtree(folder, ignore_errors=True); {end}; time.sleep(0.05)
 """
     one = worker(tmp_path, program)
-    assert fault(one.start(cell("A"), PLAN)) == MachineFault(
-        "step", machine.REMOVED, "nothing is left of what it wrote"
-    )
+    assert fault(one.start(cell("A"), PLAN)) == MachineFault("step", machine.REMOVED, "it left no output")
     one.close()
 
 

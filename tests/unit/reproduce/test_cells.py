@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from dsregress.bisect.questions import parse
+from dsregress.bisect.questions import parse_question
 from dsregress.config.settings import Settings
 from dsregress.model import Cell, Result, Stack, Verdict
 from dsregress.probe import scenario
@@ -58,7 +58,7 @@ def pair_of(figure: Figure, metric: str = HELD) -> tuple[ReleasePair, Measured]:
 
     session = Measured(figure, metric)
     opened = cast(Session, SimpleNamespace(measure=session.measure, settings=session.settings))
-    return ReleasePair(parse(metric), stack(BAD), stack(GOOD), opened, MINIMAL, lambda _: None), session
+    return ReleasePair(parse_question(metric), stack(BAD), stack(GOOD), opened, MINIMAL, lambda _: None), session
 
 
 def accumulating(*steps: int) -> list[dict[str, Any]]:

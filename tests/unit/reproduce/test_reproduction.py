@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from dsregress.bisect.questions import parse
+from dsregress.bisect.questions import parse_question
 from dsregress.cli.progress import QuietWatch
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
@@ -101,7 +101,9 @@ def opened(
     monkeypatch.setattr(
         session, "build_environments", lambda stacks, *_: [Environment(stack=one, lock_sha256="") for one in stacks]
     )
-    monkeypatch.setattr(session, "measure", lambda matrix, *_, **__: [result(one, faulty) for one in matrix.cells])
+    monkeypatch.setattr(
+        session, "measure_cells", lambda matrix, *_, **__: [result(one, faulty) for one in matrix.cells]
+    )
     settings = Settings(environments=str(folder), results=str(folder / "results"))
     return Session(settings, (), QuietWatch(), cast(Installer, None))
 
@@ -131,7 +133,7 @@ def answered(
     monkeypatch.setattr(running, "run", run or made_up)
     request = Request(
         cell=cell("0.18.3"),
-        question=parse(metric) if metric else None,
+        question=parse_question(metric) if metric else None,
         against=None,
         baseline=stack("0.18.1"),
         package="deepspeed",
@@ -279,7 +281,7 @@ def test_more_work_came_with_a_change_only_between_the_two_releases_that_are_com
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = msgspec.structs.replace(answered(tmp_path, monkeypatch, as_composed), bad="0.19.5", history=())
-    calls = msgspec.structs.replace(found, question=parse("backward.host_calls"))
+    calls = msgspec.structs.replace(found, question=parse_question("backward.host_calls"))
     assert introduced(calls, [bisected("0.18.2", "0.18.3", "backward.host_calls")], parameters_of) is None
     assert introduced(calls, [bisected("0.18.2", "0.19.5", "backward.host_calls")], parameters_of) is not None
 
@@ -302,7 +304,7 @@ def test_a_crash_has_its_first_sentence_as_a_title(
 ) -> None:
     found = answered(tmp_path, monkeypatch, as_composed)
     bad = msgspec.structs.replace(found.runs[0], line=line)
-    crash = msgspec.structs.replace(found, question=parse("outcome"), runs=(bad, *found.runs[1:]))
+    crash = msgspec.structs.replace(found, question=parse_question("outcome"), runs=(bad, *found.runs[1:]))
     assert issue_text(crash).split("\n\n")[1].startswith(f"# {title}")
 
 
@@ -353,7 +355,7 @@ def test_an_interruption_ends_the_scripts_that_run(tmp_path: Path, monkeypatch: 
             add(command)
             begun.set()
 
-        done = kept.run(["sleep", "60"], folder=str(tmp_path), environment={}, timeout_s=60, started=started)
+        done = kept.run_kept(["sleep", "60"], folder=str(tmp_path), environment={}, timeout_s=60, started=started)
         ended.append(done.returncode)
         return ScriptRun(version=version, answer=Verdict.UNKNOWN, exit_code=done.returncode, line="")
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dsregress.bisect.questions import parse
+from dsregress.bisect.questions import parse_question
 from dsregress.probe import scenario
 from dsregress.reproduce.factors import SIMPLEST
 from dsregress.reproduce.script import LAYERS, TRANSFORMERS, NoFragment, Script, Subject, compose
@@ -31,7 +31,7 @@ def script(metric: str, model: str = LAYERS, expected: object = msgspec.UNSET, *
         Subject(
             parameters=MINIMAL.resolve("base", "cpu", changes),
             defaults=DEFAULTS,
-            question=parse(metric),
+            question=parse_question(metric),
             bad=BAD,
             good=GOOD,
             model=model,
@@ -429,7 +429,7 @@ def test_a_metric_without_a_verdict_is_refused() -> None:
 )
 def test_what_is_installed_has_deepspeed_and_each_package_once(package: str, installed: str) -> None:
     parameters = MINIMAL.resolve("base", "cpu")
-    question = parse("gradient_norm_error")
+    question = parse_question("gradient_norm_error")
     text = compose(
         Subject(parameters=parameters, defaults=DEFAULTS, question=question, bad=BAD, good=GOOD, package=package)
     ).text
@@ -446,7 +446,7 @@ def test_a_count_of_none_in_the_good_release_has_no_ratio() -> None:
 def test_a_count_is_too_many_where_it_is_nearer_to_the_bad_releases() -> None:
     """Later releases may do a little more of something else."""
     parameters = MINIMAL.resolve("base", "cpu")
-    question = parse("backward.host_calls")
+    question = parse_question("backward.host_calls")
     subject = Subject(parameters=parameters, defaults=DEFAULTS, question=question, bad=BAD, good=GOOD, expected=1686)
     text = compose(msgspec.structs.replace(subject, shown=2457)).text
     assert text.endswith("sys.exit(measured > 2071)  # nearer to deepspeed 0.18.3, 2,457\n")
@@ -491,7 +491,7 @@ def test_an_expert_gets_no_token_of_the_last_rank_where_ranks_hang() -> None:
         parameters = MINIMAL.resolve(
             "base", "cpu", {"model": "mixtral-tiny", "world_size": 2, "zero_stage": 3, **changes}
         )
-        question, defaults = parse(metric), {**DEFAULTS, "shape": parameters["shape"]}
+        question, defaults = parse_question(metric), {**DEFAULTS, "shape": parameters["shape"]}
         subject = Subject(parameters=parameters, defaults=defaults, question=question, bad=BAD, good=GOOD)
         return compose(msgspec.structs.replace(subject, model=TRANSFORMERS))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dsregress.bisect.questions import parse
+from dsregress.bisect.questions import parse_question
 from dsregress.probe import scenario
 from dsregress.reproduce.script import TRANSFORMERS, NoFragment, Script, Subject
 from dsregress.reproduce.trainer_script import compose
@@ -23,7 +23,7 @@ def script(metric: str, **changes: Any) -> Script:
         Subject(
             parameters=MINIMAL.resolve("base", "cpu", changes),
             defaults=DEFAULTS,
-            question=parse(metric),
+            question=parse_question(metric),
             bad=BAD,
             good={**BAD, "transformers": "4.48.0"},
             package="transformers",
@@ -76,7 +76,7 @@ def test_what_the_template_does_not_say_is_refused() -> None:
     subject = Subject(
         parameters={**DEFAULTS, "attention": "eager"},
         defaults=DEFAULTS,
-        question=parse("outcome"),
+        question=parse_question("outcome"),
         bad=BAD,
         good=BAD,
     )

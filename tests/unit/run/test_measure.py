@@ -18,10 +18,10 @@ from dsregress.errors import EnvironmentUnavailable
 from dsregress.launch.contract import Ended
 from dsregress.launch.fake import Behaviour, FakeExecutor, passes
 from dsregress.model import Cell, Environment, Failed, Hardware, Outcome, OutOfMemory, Passed, Result, TimedOut
-from dsregress.run import matrix
+from dsregress.run import cell_matrix
 from dsregress.run.lock import run_lock
-from dsregress.run.measure import measure
-from dsregress.store import Store, newest
+from dsregress.run.measure import MeasureContext, measure_cells
+from dsregress.store import Store, newest_by_cell
 from dsregress.system import clock
 from tests.builders.cells import SCENARIOS, stack
 
@@ -47,15 +47,17 @@ class Lab:
         self.executor = FakeExecutor(behaviour)
         hardware = Hardware(cpu="c", cores=2, memory_bytes=memory)
         stacks = [replace(stack(version), label=version + self.added) for version in versions]
-        return measure(
-            matrix.build(stacks, SCENARIOS, matrix.Selection(), [select], hardware),
+        return measure_cells(
+            cell_matrix.build_matrix(stacks, SCENARIOS, cell_matrix.Selection(), [select], hardware),
             [Environment(stack=s, lock_sha256="l", failure=self.failures.get(s.label)) for s in stacks],
             stacks[0],
-            hardware,
-            settings=Settings(rounds=rounds, warmup_rounds=0),
-            executor=self.executor,
-            store=self.store,
-            watch=QuietWatch(),
+            MeasureContext(
+                hardware=hardware,
+                settings=Settings(rounds=rounds, warmup_rounds=0),
+                executor=self.executor,
+                store=self.store,
+                watch=QuietWatch(),
+            ),
             fresh=fresh,
         )
 
@@ -112,7 +114,7 @@ def test_fresh_measures_all_of_it_again_and_keeps_the_old(lab: Lab) -> None:
     fresh = lab.run("A", "B", fresh=True)
     assert len(lab.asked) == 4
     assert len(lab.store.load().results) == 4
-    assert {r.session for r in newest(lab.store.load().results).values()} <= {r.session for r in fresh} | {
+    assert {r.session for r in newest_by_cell(lab.store.load().results).values()} <= {r.session for r in fresh} | {
         r.session for r in lab.store.load().results
     }
 
@@ -205,7 +207,7 @@ with run_lock(pathlib.Path({str(tmp_path)!r})):
         with pytest.raises(EnvironmentUnavailable) as caught, run_lock(tmp_path):
             raise AssertionError("both run")
         other.kill()
-    assert f"another run is going on here (process {other.pid})" in str(caught.value)
+    assert f"another run is in progress in this folder (process {other.pid})" in str(caught.value)
     assert caught.value.exit_code == 3
     with run_lock(tmp_path):  # the kernel let go of it
         pass
@@ -238,7 +240,7 @@ def test_what_is_measured_last_counts_whatever_the_clock_says(
     lab.executor.behaviour = at("1970-01-01T00:00:00Z", TimedOut(stage="init", limit_s=1))
     (again,) = lab.run("A")  # the newest, which is reused
     assert again.session == result.session
-    assert [r.session for r in newest(lab.store.load().results).values()] == [result.session]
+    assert [r.session for r in newest_by_cell(lab.store.load().results).values()] == [result.session]
     said = capsys.readouterr().err
     assert ("the clock is, or was, wrong" in said) == clock_says.startswith("1970")
 
@@ -247,7 +249,7 @@ def test_a_clock_that_was_in_the_future_does_not_hide_what_is_measured_now(lab: 
     for started_at in ("2106-02-07T06:28:15Z", "2026-06-01T12:00:00Z", "2026-06-01T12:10:00Z"):
         lab.executor.behaviour = lambda cell, at=started_at: replace(passes(cell), started_at=at)  # type: ignore[misc]
         (result,) = lab.run("A", fresh=True)
-        assert [r.session for r in newest(lab.store.load().results).values()] == [result.session]
+        assert [r.session for r in newest_by_cell(lab.store.load().results).values()] == [result.session]
     assert [r.started_at[-3:] for r in lab.store.runs(result.cell)] == ["15Z", "16Z", "17Z"]
 
 
@@ -278,14 +280,14 @@ def reasons(lab: Lab, caplog: pytest.LogCaptureFixture, *versions: str, **option
 
 
 def test_the_debug_log_says_why_a_stored_result_is_not_reused(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
-    assert reasons(lab, caplog, "A") == ["nothing is stored of it"]
+    assert reasons(lab, caplog, "A") == ["it has no stored results"]
     assert reasons(lab, caplog, "A") == []
     assert reasons(lab, caplog, "A", fresh=True) == ["all is measured again"]
     assert reasons(lab, caplog, "A", rounds=30) == ["its last run, of DATE, has fewer timed rounds than 30"]
     assert reasons(lab, caplog, "A", memory=48 << 30) == ["changed since its last run, of DATE: hardware"]
     assert reasons(lab, caplog, "A", "B") == [
         "the step times of its workload are compared with it",
-        "nothing is stored of it",
+        "it has no stored results",
     ]
 
 

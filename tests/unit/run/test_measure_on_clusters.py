@@ -13,8 +13,8 @@ from dsregress.launch import schedule
 from dsregress.launch.contract import Ended, Lost
 from dsregress.launch.fake import FakeCluster, passes
 from dsregress.model import Cell, Environment, Failed, OutOfMemory, Passed, Result, Stack
-from dsregress.run import matrix
-from dsregress.run.measure import measure
+from dsregress.run import cell_matrix
+from dsregress.run.measure import MeasureContext, measure_cells
 from dsregress.store import Store
 from tests.builders.cells import HARDWARE, SCENARIOS, stack
 
@@ -35,15 +35,17 @@ class Seen(QuietWatch):
 
 def run(folder: Path, cluster: FakeCluster, *select: str, rounds: int = 2, watch: Seen | None = None) -> list[Result]:
     stacks: list[Stack] = [stack(version) for version in VERSIONS]
-    return measure(
-        matrix.build(stacks, SCENARIOS, matrix.Selection(), select, HARDWARE),
+    return measure_cells(
+        cell_matrix.build_matrix(stacks, SCENARIOS, cell_matrix.Selection(), select, HARDWARE),
         [Environment(stack=one, lock_sha256="l") for one in stacks],
         stacks[0],
-        HARDWARE,
-        settings=Settings(rounds=rounds, warmup_rounds=0),
-        executor=cluster,
-        store=Store(str(folder / "results")),
-        watch=watch or Seen(),
+        MeasureContext(
+            hardware=HARDWARE,
+            settings=Settings(rounds=rounds, warmup_rounds=0),
+            executor=cluster,
+            store=Store(str(folder / "results")),
+            watch=watch or Seen(),
+        ),
         fresh=False,
     )
 

@@ -60,7 +60,7 @@ def test_environments_that_do_not_fit_on_the_disk_are_announced_and_not_begun(
     found: list[str] = []
     target = open_target(settings, Installer(environment={}, uv="/not/there"), found.append)
     with pytest.raises(
-        EnvironmentUnavailable, match="954 MiB of disk are free, and 1 environment to build takes about"
+        EnvironmentUnavailable, match="954 MiB of disk space are free, but 1 environment to build takes about"
     ):
         target.build([locked], lambda index, state, environment: None)
     assert found == ["1 environment to build: about 792 MiB of disk, and 780 MiB in uv's cache"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dsregress.store import files_beside
-from dsregress.store.bundle import Entry, pack
+from dsregress.store.bundle_file import Entry, pack
 
 
 def bundle(files: dict[str, bytes]) -> bytes:

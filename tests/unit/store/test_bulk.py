@@ -26,7 +26,7 @@ def killed(items):  # as the kernel does where memory is short
     return bytes(len(items))
 
 try:
-    print(list(bulk.in_order(killed, [[n] for n in range(5_000)])))
+    print(list(bulk.map_families(killed, [[n] for n in range(5_000)])))
 except ResultsError as error:
     print(error)
 """
@@ -42,7 +42,7 @@ def test_a_reading_process_that_is_killed_is_one_line() -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "results: a process that read results was killed; free some memory and try again\n"
+    assert done.stdout == "results: a process that read results was killed; free memory and try again\n"
 
 
 #: Goes through all of it once, and stops early once.
@@ -66,10 +66,10 @@ def items(batch):
 
 families = [[n, -n] for n in range(5_000)]
 before = descriptors()
-parts = list(bulk.in_order(items, families))
+parts = list(bulk.map_families(items, families))
 assert os.getpid() not in {process for process, _ in parts}
 assert [n for _, batch in parts for n in batch] == [n for family in families for n in family]
-for _, batch in bulk.in_order(items, families):
+for _, batch in bulk.map_families(items, families):
     assert batch[:4] == [0, 0, 1, -1]
     break
 assert descriptors() == before, (descriptors(), before)
@@ -91,4 +91,4 @@ def test_what_processes_return_comes_in_order_and_nothing_of_them_stays() -> Non
 
 def test_work_is_done_where_no_system_call_says_which_processors_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
-    assert list(bulk.in_order(sum, [[1], [2, 3]])) == [6]
+    assert list(bulk.map_families(sum, [[1], [2, 3]])) == [6]

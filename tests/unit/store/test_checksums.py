@@ -14,7 +14,7 @@ import pytest
 from dsregress import cli
 from dsregress.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION
 from dsregress.model import Result
-from dsregress.store import Store, StoredWorkloads, bundle, schema
+from dsregress.store import Store, StoredWorkloads, bundle_file, schema
 from dsregress.store.checksum import is_as_written, with_checksum
 from dsregress.store.publishing import publish
 from tests.builders import synthetic
@@ -56,7 +56,7 @@ def report(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[object, li
 
     def called(*sources: object) -> tuple[object, list[str]]:
         with pytest.raises(SystemExit) as ended:
-            cli.main(["report", *map(str, sources), "--baseline", BASELINE])
+            cli.run_command_line(["report", *map(str, sources), "--baseline", BASELINE])
         return ended.value.code, capsys.readouterr().err.splitlines()
 
     return called
@@ -87,7 +87,7 @@ def test_one_edited_figure_turns_no_regression_into_a_pass(folder: Path, report:
         "measure again"
     )
     assert "0.16.4" in said[-1]
-    assert "restore what was edited, or remove it, then measure again" in said[-1]
+    assert "restore the edited file, or remove it, then measure again" in said[-1]
 
 
 def test_an_edited_result_is_not_replaced_by_an_older_one_that_passes(folder: Path, report: Report) -> None:
@@ -155,7 +155,7 @@ def test_a_bundle_of_before_has_no_checksums_and_is_read(folder: Path, report: R
             )
         )
     )
-    assert bundle.header(str(file)).schema == 1
+    assert bundle_file.read_header(str(file)).schema == 1
     assert report(file) == (EXIT_REGRESSION, [])
 
 

@@ -16,7 +16,7 @@ import pytest
 from dsregress.errors import ResultsError
 from dsregress.probe.border.wire import Detail
 from dsregress.store import Explanations, Store, StoredWorkloads, key_of
-from dsregress.store import bundle as bundles
+from dsregress.store import bundle_file as bundles
 from dsregress.store.publishing import publish
 from tests.builders.edits import forged
 from tests.builders.explanations import explanation

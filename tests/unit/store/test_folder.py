@@ -16,7 +16,7 @@ from dsregress.model import NO_FIGURES, Failed, MachineFault, Outcome, OutOfMemo
 from dsregress.probe.adapters import PROGRAM
 from dsregress.probe.border import machine
 from dsregress.probe.border.wire import Detail, RankRecord, RunRecord
-from dsregress.store import Store, key_of, newest
+from dsregress.store import Store, key_of, newest_by_cell
 from dsregress.store.reuse import reusable
 from tests.benchmarks import made_up
 from tests.builders.edits import of_before
@@ -125,7 +125,7 @@ def test_a_second_run_of_the_same_content_stands_beside_the_first(tmp_path: Path
     assert Path(file).name == f"base-cpu-{key_of(first)[:12]}-s2.json"
     found = store.of_cell(first.cell, key_of(first)).results
     assert [r.session for r in found] == ["s1", "s2"]
-    assert newest(found)[first.cell.id].session == "s2"
+    assert newest_by_cell(found)[first.cell.id].session == "s2"
     assert store.detail(second.detail_sha256) == DETAIL
     with pytest.raises(ResultsError, match="never overwritten"):
         store.write(second)
@@ -215,7 +215,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ResultsError) as caught:
         Store(str(tmp_path / "file" / "results")).check_writable()
     assert str(caught.value).endswith(
-        "file: cannot be used for results: it is a file, and a folder belongs there; move it away"
+        "file: cannot be used for results: it is a file where a folder is needed; move it away"
     )
 
 
@@ -227,7 +227,7 @@ def test_a_full_disk_leaves_no_part_of_a_file(tmp_path: Path, monkeypatch: pytes
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ResultsError, match=r"No space left on device; free some space"):
+    with pytest.raises(ResultsError, match=r"No space left on device; free disk space"):
         store.write(result())
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
@@ -361,5 +361,5 @@ def test_what_says_something_of_a_release_counts_before_what_is_newer_and_does_n
     measured = msgspec.structs.replace(result(), started_at=older)
     for outcome in (fault.outcome, Failed("harness", "s"), Skipped("r")):
         later = msgspec.structs.replace(fault, outcome=outcome, started_at=newer)
-        assert list(newest([measured, later]).values()) == [measured]
-        assert list(newest([later, measured]).values()) == [measured]
+        assert list(newest_by_cell([measured, later]).values()) == [measured]
+        assert list(newest_by_cell([later, measured]).values()) == [measured]

@@ -34,5 +34,5 @@ def test_a_keeper_that_the_machine_does_not_start_in_time_is_late(
 
 def test_a_keeper_that_ends_at_once_is_not_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "_KEEPER", "pass")
-    with pytest.raises(OSError, match="its keeper does not start"):
+    with pytest.raises(OSError, match="its keeper process did not start"):
         _started(sys.executable, tmp_path)

@@ -10,7 +10,7 @@ from dsregress.versions.installed import Installed
 
 
 def read(text: str, file: str = "requirements.txt") -> Installed:
-    return installed.read(text.encode(), file)
+    return installed.read_packages(text.encode(), file)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_markers_are_of_this_machine_and_other_files_are_named() -> None:
 
 
 def test_a_shell_that_writes_utf_16_is_read() -> None:
-    assert installed.read("torch==2.5.1\r\n".encode("utf-16"), "x.txt").versions == {"torch": "2.5.1"}
+    assert installed.read_packages("torch==2.5.1\r\n".encode("utf-16"), "x.txt").versions == {"torch": "2.5.1"}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_line_that_cannot_be_read_is_named(text: str, message: str) -> None:
 
 def test_bytes_are_no_requirements() -> None:
     with pytest.raises(UsageError, match="x.txt: not a text file"):
-        installed.read(b"\x7fELF\xfa", "x.txt")
+        installed.read_packages(b"\x7fELF\xfa", "x.txt")
 
 
 LOCK = """
@@ -141,11 +141,14 @@ def test_a_lock_is_read_by_its_name_or_by_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[[package]]\nname = x\n", r"uv.lock: not valid TOML: .* \(at line 2, column 8\); make it again"),
-        ("version = 1\n", r"uv.lock: no lock: it has no \[\[package\]\]"),
+        (
+            "[[package]]\nname = x\n",
+            r"uv.lock: not valid TOML: .* \(at line 2, column 8\); regenerate it with `uv lock`",
+        ),
+        ("version = 1\n", r"uv.lock: not a lock file: it has no \[\[package\]\]"),
         (
             "[[package]]\nname = 'x'\n[[package]]\nversion = '1'\n",
-            r"uv.lock: \[\[package\]\] 2: not as uv writes it: .*`name`",
+            r"uv.lock: \[\[package\]\] 2: not in the form that uv writes: .*`name`",
         ),
     ],
 )

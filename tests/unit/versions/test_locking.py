@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from dsregress.config.settings import load
+from dsregress.config.settings import read_settings
 from dsregress.model import Failed, LockedStack, Stack
 from dsregress.versions import locking, releases, undeclared
-from dsregress.versions.stacks import plan
+from dsregress.versions.stack_plans import ConfiguredStacks, plan_stacks
 from tests.paths import ROOT
 
 MINE = Stack(python="3.11", versions={"mine": "1.0"})
@@ -42,12 +42,13 @@ class Resolver:
 
 
 def configured() -> list[Stack]:
-    settings = load(start=ROOT, environ={})
+    settings = read_settings(start=ROOT, environ={})
     return [
         stack
         for name in (None, *settings.stacks)
-        for stack in plan(
-            table=settings.stack, named=settings.stacks, name=name, baseline=settings.baseline, python="3.11"
+        for stack in plan_stacks(
+            ConfiguredStacks(table=settings.stack, baseline=settings.baseline, python="3.11", named=settings.stacks),
+            name=name,
         ).stacks
     ]
 
@@ -66,7 +67,7 @@ def test_the_releases_that_were_locked_before_are_known(tmp_path: Path) -> None:
     resolver = Resolver(answers)
     for version in ("1.0", "1.1"):
         stack = Stack(python="3.11", versions={"mine": version})
-        assert isinstance(locking.lock(stack, cache=tmp_path, compile=resolver), LockedStack)
+        assert isinstance(locking.lock_stack(stack, cache=tmp_path, compile=resolver), LockedStack)
     (tmp_path / "damaged.txt").write_bytes(b"\xff")
     assert sorted(locking.locked_releases(tmp_path, "mine")) == ["1.0", "1.1"]
     assert locking.locked_releases(tmp_path, "Flash_Attn") == ("2.7.0",)
@@ -87,8 +88,8 @@ def test_committed_locks_hold_exact_pins_without_builds_and_places() -> None:
 
 
 def test_the_default_stacks_differ_in_nothing_but_the_version_under_test(tmp_path: Path) -> None:
-    settings = load(start=ROOT, environ={})
-    default = plan(table=settings.stack, baseline=settings.baseline, python="3.10")
+    settings = read_settings(start=ROOT, environ={})
+    default = plan_stacks(ConfiguredStacks(table=settings.stack, baseline=settings.baseline, python="3.10"))
     for python in ("3.10", "3.11", "3.12"):
         stacks = [Stack(python=python, versions=stack.versions) for stack in default.stacks]
         first, *others = (one for one in locking.lock_all(stacks, cache=tmp_path, compile=never))
@@ -100,33 +101,33 @@ def test_the_default_stacks_differ_in_nothing_but_the_version_under_test(tmp_pat
 
 def test_committed_releases_are_in_version_order() -> None:
     for package in releases.OLDEST:
-        assert releases.known(package) == releases.in_order(releases.known(package)) != ()
+        assert releases.known_releases(package) == releases.sorted_versions(releases.known_releases(package)) != ()
 
 
 def test_a_resolved_lock_is_kept_and_not_asked_for_again(tmp_path: Path) -> None:
     resolver = Resolver(["mine==1.0\nhelper==2.0\n    # via mine\n"])
-    first = locking.lock(MINE, cache=tmp_path, compile=resolver)
+    first = locking.lock_stack(MINE, cache=tmp_path, compile=resolver)
     assert isinstance(first, LockedStack)
     assert first.requirements == ("helper==2.0", "mine==1.0")
-    assert locking.lock(MINE, cache=tmp_path, compile=never) == first
+    assert locking.lock_stack(MINE, cache=tmp_path, compile=never) == first
 
 
 @pytest.mark.parametrize("damage", ["fifo", "no text", "empty"])
 def test_a_damaged_lock_is_resolved_again(tmp_path: Path, damage: str) -> None:
-    first = locking.lock(MINE, cache=tmp_path, compile=Resolver(["mine==1.0\n"]))
+    first = locking.lock_stack(MINE, cache=tmp_path, compile=Resolver(["mine==1.0\n"]))
     (file,) = tmp_path.iterdir()
     file.unlink()
     if damage == "fifo":
         os.mkfifo(file)
     else:
         file.write_bytes(b"\xff\xfe" if damage == "no text" else b"")
-    assert locking.lock(MINE, cache=tmp_path, compile=Resolver(["mine==1.0\n"])) == first
+    assert locking.lock_stack(MINE, cache=tmp_path, compile=Resolver(["mine==1.0\n"])) == first
 
 
 def test_other_tools_are_another_lock(tmp_path: Path) -> None:
     resolver = Resolver(["mine==1.0\n", "mine==1.0\ntool==1\n"])
-    one = locking.lock(MINE, cache=tmp_path, compile=resolver, tools=())
-    two = locking.lock(MINE, cache=tmp_path, compile=resolver, tools=("tool",))
+    one = locking.lock_stack(MINE, cache=tmp_path, compile=resolver, tools=())
+    two = locking.lock_stack(MINE, cache=tmp_path, compile=resolver, tools=("tool",))
     assert isinstance(one, LockedStack)
     assert isinstance(two, LockedStack)
     assert one.sha256 != two.sha256
@@ -134,7 +135,7 @@ def test_other_tools_are_another_lock(tmp_path: Path) -> None:
 
 def test_resolution_prefers_what_the_base_lock_has(tmp_path: Path) -> None:
     resolver = Resolver(["mine==1.0\n"])
-    locking.lock(MINE, cache=tmp_path, compile=resolver)
+    locking.lock_stack(MINE, cache=tmp_path, compile=resolver)
     source, preferences, python = resolver.asked[0]
     assert source.splitlines()[0] == "mine==1.0"
     assert preferences == locking.BASE.read_text()
@@ -166,7 +167,7 @@ def test_the_newest_release_that_goes_with_a_stack_is_found_under_the_name_that_
 
 def test_a_stack_without_a_solution_is_a_failure_of_that_stack(tmp_path: Path) -> None:
     no = Failed("install", "no solution: a needs b")
-    assert locking.lock(MINE, cache=tmp_path, compile=Resolver([no, no, no])) == no
+    assert locking.lock_stack(MINE, cache=tmp_path, compile=Resolver([no, no, no])) == no
 
 
 NO = Failed("install", "no solution: openrlhf needs deepspeed 0.16.3")
@@ -175,7 +176,7 @@ OPENRLHF = Stack(python="3.11", versions={"deepspeed": "0.16.8", "openrlhf": "0.
 
 def test_a_stack_pins_what_a_package_that_was_added_demands_otherwise(tmp_path: Path) -> None:
     resolver = Resolver([NO, NO, NO, "deepspeed==0.16.8\n", "deepspeed==0.16.8\nopenrlhf==0.5.9\n"])
-    made = locking.lock(OPENRLHF, cache=tmp_path, compile=resolver)
+    made = locking.lock_stack(OPENRLHF, cache=tmp_path, compile=resolver)
     assert isinstance(made, LockedStack)
     assert "openrlhf" not in resolver.asked[3][0], "the stack by itself can be had"
     assert resolver.overridden == ["", "", "", "", "deepspeed==0.16.8\n"]
@@ -216,14 +217,14 @@ def test_committed_locks_meet_what_nothing_declares() -> None:
 
 def test_a_stack_that_cannot_be_had_by_itself_overrides_nothing(tmp_path: Path) -> None:
     resolver = Resolver([NO] * 6)
-    assert locking.lock(OPENRLHF, cache=tmp_path, compile=resolver) == NO
+    assert locking.lock_stack(OPENRLHF, cache=tmp_path, compile=resolver) == NO
     assert not any(resolver.overridden)
 
 
 def test_a_package_that_is_left_out_is_installed_nowhere(tmp_path: Path) -> None:
     resolver = Resolver(["mine==1.0\n"])
     stack = Stack(python="3.11", versions={"mine": "1.0", "flash-attn": ""})
-    assert isinstance(locking.lock(stack, cache=tmp_path, compile=resolver), LockedStack)
+    assert isinstance(locking.lock_stack(stack, cache=tmp_path, compile=resolver), LockedStack)
     assert resolver.overridden == ["flash-attn; sys_platform == 'none'\n"]
 
 
@@ -241,7 +242,7 @@ def test_the_debug_log_says_where_a_lock_is_from(tmp_path: Path, caplog: pytest.
     resolver = Resolver(["mine==1.0\nother==2.0\n"])
     with caplog.at_level(logging.DEBUG, logger="dsregress.versions"):
         for _ in range(2):
-            locking.lock(MINE, cache=tmp_path, compile=resolver)
+            locking.lock_stack(MINE, cache=tmp_path, compile=resolver)
     (kept,) = tmp_path.glob("*.txt")
     assert [re.sub(r"\d+\.\d s", "TIME", record.getMessage()) for record in caplog.records] == [
         f"py3.11-mine1.0: resolved in TIME, 2 packages, kept in {kept}",
@@ -252,7 +253,7 @@ def test_the_debug_log_says_where_a_lock_is_from(tmp_path: Path, caplog: pytest.
 def test_the_debug_log_says_why_a_stack_is_not_locked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     resolver = Resolver([Failed("resolve", "no such release")] * 3)
     with caplog.at_level(logging.DEBUG, logger="dsregress.versions"):
-        locking.lock(MINE, cache=tmp_path, compile=resolver)
+        locking.lock_stack(MINE, cache=tmp_path, compile=resolver)
     assert [re.sub(r"\d+\.\d s", "TIME", record.getMessage()) for record in caplog.records] == [
         "py3.11-mine1.0: not resolved, TIME: no such release"
     ]

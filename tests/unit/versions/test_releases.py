@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from dsregress.versions.releases import in_order, parsed_version
+from dsregress.versions.releases import parsed_version, sorted_versions
 
 
 def test_a_release_is_a_version() -> None:
@@ -18,4 +18,4 @@ def test_another_text_is_none(text: str) -> None:
 
 
 def test_versions_are_put_in_order_without_builds_and_other_texts() -> None:
-    assert in_order(["0.16.10", "0.16.9", "0.16.9", "2.13.0+cpu", "main"]) == ("0.16.9", "0.16.10")
+    assert sorted_versions(["0.16.10", "0.16.9", "0.16.9", "2.13.0+cpu", "main"]) == ("0.16.9", "0.16.10")

@@ -45,7 +45,7 @@ def test_an_unknown_release_names_its_neighbours() -> None:
     with pytest.raises(UnknownVersion) as caught:
         expand("deepspeed", "0.16.5", KNOWN)
     assert str(caught.value) == (
-        "deepspeed: release 0.16.5 is not known; nearest are 0.16.3, 0.16.4, 0.16.8, 0.17.0rc1; "
+        "deepspeed: unknown release 0.16.5; nearest are 0.16.3, 0.16.4, 0.16.8, 0.17.0rc1; "
         "if it is newer than this harness, run nox -s update_pins"
     )
 

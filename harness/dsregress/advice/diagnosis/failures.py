@@ -24,7 +24,7 @@ from dsregress.compare.outcomes import fault_of, signature_of, stage_of, without
 from dsregress.compare.problems import unaffected
 from dsregress.compare.release_ranges import in_version_order
 from dsregress.model import Failed, OutOfMemory, Passed, Result, Stack, TimedOut, read_signature
-from dsregress.store import newest
+from dsregress.store import newest_by_cell
 from dsregress.wording.names import version_of
 
 #: A shorter message is shared by many faults.
@@ -96,7 +96,7 @@ def of_crash(
     crash: Crash, source: str, results: Sequence[Result], package: str, baseline: str, thresholds: Thresholds
 ) -> list[MatchedProblem]:
     """Return the problems of one source that are failures like ``crash``, the gravest first."""
-    latest = list(newest(results).values())
+    latest = list(newest_by_cell(results).values())
     matched = matching(crash, latest)
     cells = {(one.cell.stack.id, one.cell.workload) for one in matched}
     if not cells:
@@ -115,7 +115,9 @@ def of_memory(
 ) -> list[MatchedProblem]:
     """Return the problems of one source that ``crash``'s version may have, and in which simulated runs run out of memory in
     the crash's phase."""
-    simulated = [one for one in newest(results).values() if one.cell.device == "sim" and "gpu" in one.cell.parameters]
+    simulated = [
+        one for one in newest_by_cell(results).values() if one.cell.device == "sim" and "gpu" in one.cell.parameters
+    ]
     through_it = any(frame.package == package for frame in crash.frames)
     on_host = crash.memory is not None and crash.memory.where == "host"
     if on_host or not simulated or not crash.phase or not (through_it or package in crash.versions):

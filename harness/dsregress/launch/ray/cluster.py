@@ -68,10 +68,10 @@ def ray_errors(address: str = "") -> Iterator[None]:
     try:
         yield
     except Exception as error:  # Ray raises all kinds, and plain ones too
-        raise fault(error, address) from None
+        raise ray_fault(error, address) from None
 
 
-def fault(error: BaseException, address: str = "") -> EnvironmentUnavailable:
+def ray_fault(error: BaseException, address: str = "") -> EnvironmentUnavailable:
     """Return Ray's error as one line: the cause, and what to do."""
     text = re.sub(r"\s+", " ", str(error)).strip()
     where = f"{_WHERE} {address}".strip()
@@ -88,17 +88,17 @@ def fault(error: BaseException, address: str = "") -> EnvironmentUnavailable:
         )
     if re.search(r"No node info found|node_ip_address|raylet", text):
         return EnvironmentUnavailable(
-            "this machine is no node of that cluster",
+            "this machine is not a node of that cluster",
             where=where,
             hint="run the command on the head node, or give ray://HEAD:10001",
         )
     if re.search(r"timed out during startup", text):
         return EnvironmentUnavailable(
-            "Ray did not start on this machine in time",
+            "Ray did not start in time on this machine",
             where=where,
             hint="free the machine, or start it: ray start --head",
         )
-    return EnvironmentUnavailable(text[:300], where=where, hint="ask Ray itself: ray status")
+    return EnvironmentUnavailable(text[:300], where=where, hint="check with `ray status`")
 
 
 def _check_answers(address: str) -> None:
@@ -113,7 +113,7 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=_ANSWER_S).close()
     except OSError as error:
         why = error.strerror or str(error)
-        raise EnvironmentUnavailable(f"no Ray answers: {why}", where=f"{_WHERE} {address}", hint=hint) from None
+        raise EnvironmentUnavailable(f"Ray does not respond: {why}", where=f"{_WHERE} {address}", hint=hint) from None
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from dsregress.launch import staging
 from dsregress.launch.contract import Ended, Lost, ProgramLaunch, RankShare, RunPlan, Waiting, Worker
 from dsregress.launch.ray import cluster, spanning
 from dsregress.launch.ray.node import NodeSide, NodeWorker, Opened
-from dsregress.launch.ray.placing import ClusterNode, Needs, alike, missing, needs, whole
+from dsregress.launch.ray.placing import ClusterNode, Needs, alike, missing_resources, needs_of_cell, whole_node
 from dsregress.launch.workers import Workers
 from dsregress.model import Cell, Environment, Hardware, LockedStack, OutOfMemory
 from dsregress.system.other_work import busy_cores
@@ -80,7 +80,7 @@ class RayExecutor:
         """Build each stack's environment on some node and return them in order; other nodes build theirs when they get a
         cell of it. Raise EnvironmentUnavailable."""
         ray = self._joined()
-        make = ray.remote(_build).options(num_cpus=1, max_retries=3, scheduling_strategy="SPREAD")
+        make = ray.remote(_build_on_node).options(num_cpus=1, max_retries=3, scheduling_strategy="SPREAD")
         self._locked.update((lock.sha256, lock) for lock in locked)
         making = {make.remote(self.side, lock): index for index, lock in enumerate(locked)}
         for index in making.values():
@@ -108,7 +108,9 @@ class RayExecutor:
             time.sleep(_CHECK_S)
         with_gpus = [node for node in nodes if node.has.get("GPU")]
         kind = alike(Needs(nodes=1, ranks=1, resources={"CPU": 1}), with_gpus or nodes)
-        task = ray.remote(_hardware).options(num_cpus=0, scheduling_strategy=_on(kind[0][0] if kind else nodes[0]))
+        task = ray.remote(_hardware_of_node).options(
+            num_cpus=0, scheduling_strategy=_options_for_node(kind[0][0] if kind else nodes[0])
+        )
         with _node_errors():
             found: Hardware = ray.get(task.remote(self.side))
             return found
@@ -141,28 +143,30 @@ class RayExecutor:
 
     def machines_at_once(self, cell: Cell) -> int:
         nodes = self.nodes()
-        needed = needs(cell, nodes, self.settings)
+        needed = needs_of_cell(cell, nodes, self.settings)
         return sum(len(kind) // needed.nodes for kind in alike(needed, nodes))
 
     def hold(self, cell: Cell) -> HeldNodes:
         since = time.monotonic()
         while True:
             nodes = self.nodes()
-            needed = needs(cell, nodes, self.settings)
+            needed = needs_of_cell(cell, nodes, self.settings)
             kinds = alike(needed, nodes)
             if not kinds:
-                self.give_up_after(since, missing(needed))
+                self.give_up_after(since, missing_resources(needed))
                 time.sleep(_CHECK_S)
                 continue
             with self._lock:  # the kind with the most nodes that no machine of ours holds
                 kind = max(kinds, key=lambda kind: len(kind) - self._held[kind[0].kind] * needed.nodes)
                 self._held[kind[0].kind] += 1
-            group = self.group([whole(kind[0], needed)] * needed.nodes, kind)
+            group = self.group([whole_node(kind[0], needed)] * needed.nodes, kind)
             while not (placed := group.wait(_CHECK_S)) and _are_there(kind, self.nodes()):
                 pass  # in use by others
             if placed:
                 with contextlib.suppress(Lost):  # after it was placed
-                    return HeldNodes(self, group, kind[0].kind, needed, _on_first_node(group, _hardware, self.side))
+                    return HeldNodes(
+                        self, group, kind[0].kind, needed, _on_first_node(group, _hardware_of_node, self.side)
+                    )
             self.release(group, kind[0].kind)
 
     def nodes(self) -> list[ClusterNode]:
@@ -178,7 +182,7 @@ class RayExecutor:
 
     def needs(self, cell: Cell) -> Needs:
         """Return the needs of a cell, given the present nodes."""
-        return needs(cell, self.nodes(), self.settings)
+        return needs_of_cell(cell, self.nodes(), self.settings)
 
     def group(self, bundles: Sequence[Mapping[str, float]], nodes: Sequence[ClusterNode] = ()) -> Any:
         """Return a placement group, which may not be placed yet: on one of ``nodes`` (none: of all), or with each bundle on
@@ -250,7 +254,7 @@ class RayExecutor:
             raise EnvironmentUnavailable(
                 why,
                 where=f"ray {self.settings.address}".strip(),
-                hint="start more nodes (ray start --address=HEAD), or select other cells; `ray status` lists what there is",
+                hint="start more nodes (ray start --address=HEAD), or select other cells; `ray status` lists the resources",
             )
 
 
@@ -337,8 +341,8 @@ class RayWorker:
         while len(ray.wait(self._opening, num_returns=len(self._opening), timeout=_CHECK_S)[0]) < len(self._opening):
             if self._executor.could_run(self._needed):
                 since = time.monotonic()
-            self._executor.give_up_after(since, missing(self._needed))
-        self._opened = [_value(reply) for reply in self._opening]
+            self._executor.give_up_after(since, missing_resources(self._needed))
+        self._opened = [_reply_value(reply) for reply in self._opening]
 
     def start(self, cell: Cell, plan: RunPlan) -> Waiting | Ended:
         if not self._is_held:
@@ -347,7 +351,7 @@ class RayWorker:
         if len(self._actors) == 1:
             return self._together([self._actors[0].start.remote(cell, plan, None)])
         assert self._needed is not None
-        rendezvous = _value(self._actors[0].rendezvous.remote())
+        rendezvous = _reply_value(self._actors[0].rendezvous.remote())
         each = self._needed.ranks
         shares = [
             RankShare(rendezvous=rendezvous, first_rank=number * each, local_ranks=each)
@@ -402,7 +406,7 @@ class RayWorker:
         if len(waiting) == len(states):
             return Waiting(max((state.round_s for state in waiting if state.round_s is not None), default=None))
         ended = [
-            state if isinstance(state, Ended) else _value(actor.stop.remote())
+            state if isinstance(state, Ended) else _reply_value(actor.stop.remote())
             for actor, state in zip(self._actors, states, strict=True)
         ]
         return self._located(spanning.merge_parts(ended) if len(ended) > 1 else ended[0])
@@ -413,11 +417,11 @@ class RayWorker:
         left = list(replies)
         while left:
             ready, left = ray.wait(left, num_returns=1)
-            if left and any(isinstance(_value(reply), Ended) for reply in ready):
+            if left and any(isinstance(_reply_value(reply), Ended) for reply in ready):
                 _, late = ray.wait(left, num_returns=len(left), timeout=_OTHERS_END_S)
                 self._interrupt([self._actors[replies.index(reply)] for reply in late], late)
                 break
-        return [_value(reply) for reply in replies]
+        return [_reply_value(reply) for reply in replies]
 
     def _interrupt(self, actors: Sequence[Any], replies: list[Any]) -> None:
         """End the parts of a cell that wait for those that have ended. Raise Lost if one does not end even then."""
@@ -443,7 +447,7 @@ class _ClusterOutOfMemory(Lost):
     """Ray has killed an actor because its node had no memory left."""
 
 
-def _value(reply: Any) -> Any:
+def _reply_value(reply: Any) -> Any:
     """Return the value of a reply. Raise Lost, with the reason in its text, if it has none."""
     import ray
     from ray.exceptions import RayError, RayTaskError
@@ -497,7 +501,7 @@ def _on_first_node(group: Any, function: Callable[..., Any], *arguments: Any) ->
     import ray
 
     task = ray.remote(function).options(num_cpus=0, scheduling_strategy=_in(group, 0))
-    return _value(task.remote(*arguments))
+    return _reply_value(task.remote(*arguments))
 
 
 def _options(resources: Mapping[str, float]) -> dict[str, Any]:
@@ -514,7 +518,7 @@ def _in(group: Any, index: int) -> Any:
     return PlacementGroupSchedulingStrategy(placement_group=group, placement_group_bundle_index=index)
 
 
-def _on(node: ClusterNode) -> Any:
+def _options_for_node(node: ClusterNode) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(node_id=node.id, soft=False)
@@ -524,11 +528,11 @@ def _are_there(nodes: Sequence[ClusterNode], alive: Sequence[ClusterNode]) -> bo
     return {node.id for node in nodes} <= {node.id for node in alive}
 
 
-def _build(side: NodeSide, locked: LockedStack) -> Environment:
+def _build_on_node(side: NodeSide, locked: LockedStack) -> Environment:
     """Build a stack. Runs on a node."""
     return side.build(locked)
 
 
-def _hardware(side: NodeSide) -> Hardware:
+def _hardware_of_node(side: NodeSide) -> Hardware:
     """Return the node's hardware. Runs on a node."""
     return side.hardware()

@@ -145,7 +145,7 @@ class _RunsFolder:
             self._lock = try_lock(self.folder / _LOCK)
         except OSError as error:
             raise EnvironmentUnavailable(
-                f"no folder for the runs can be made: {error.strerror}",
+                f"cannot create a folder for the runs: {error.strerror}",
                 where=str(parent),
                 hint="set [tool.dsregress.ray] folder to one that can be written on every node",
             ) from None

@@ -32,7 +32,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     resources: Mapping[str, float]
 
 
-def needs(cell: Cell, nodes: Sequence[ClusterNode], settings: Ray) -> Needs:
+def needs_of_cell(cell: Cell, nodes: Sequence[ClusterNode], settings: Ray) -> Needs:
     """Return a cell's needs: CPUs for ranks, GPUs if it runs on them, memory if it simulates, and the configured custom
     resources.
 
@@ -48,7 +48,7 @@ def needs(cell: Cell, nodes: Sequence[ClusterNode], settings: Ray) -> Needs:
     most = int(max((node.has.get(per_rank, 0) for node in nodes), default=0))
     here = _ranks_on_each(ranks, settings.ranks_per_node or max(1, most))
     requested = {per_rank: float(here), **custom}
-    if here < ranks and _count(requested, nodes) < ranks // here:
+    if here < ranks and _fitting_nodes(requested, nodes) < ranks // here:
         here, requested = ranks, {per_rank: float(min(ranks, most)) if per_rank == "CPU" else 1.0, **custom}
     return Needs(nodes=ranks // here, ranks=here, resources={"CPU": 1.0, **requested})
 
@@ -58,20 +58,20 @@ def alike(needed: Needs, nodes: Sequence[ClusterNode]) -> list[list[ClusterNode]
     left out. The most frequent kind comes first."""
     kinds: dict[tuple[float, float], list[ClusterNode]] = {}
     for node in nodes:
-        if _has(node, needed.resources):
+        if _node_has(node, needed.resources):
             kinds.setdefault(node.kind, []).append(node)
     return sorted((kind for kind in kinds.values() if len(kind) >= needed.nodes), key=len, reverse=True)
 
 
-def whole(node: ClusterNode, needed: Needs) -> dict[str, float]:
+def whole_node(node: ClusterNode, needed: Needs) -> dict[str, float]:
     """Return the request for a node on which nothing else can run: every CPU and GPU that it has."""
     every = {name: node.has[name] for name in ("CPU", "GPU") if node.has.get(name)}
     return {**{name: amount for name, amount in needed.resources.items() if name != "memory"}, **every}
 
 
-def missing(needed: Needs) -> str:
+def missing_resources(needed: Needs) -> str:
     """Return why it cannot be placed: ``no node in the cluster has 4 CPUs and 1 A100``."""
-    each = " and ".join(_counted(amount, name) for name, amount in needed.resources.items() if name != "memory")
+    each = " and ".join(_resource_text(amount, name) for name, amount in needed.resources.items() if name != "memory")
     if needed.nodes > 1:
         return f"the cluster has fewer than {needed.nodes} nodes with {each}"
     return f"no node in the cluster has {each}"
@@ -82,13 +82,13 @@ def _ranks_on_each(ranks: int, at_most: int) -> int:
     return next(each for each in range(min(ranks, at_most), 0, -1) if ranks % each == 0)
 
 
-def _counted(amount: float, name: str) -> str:
+def _resource_text(amount: float, name: str) -> str:
     return f"{amount:g} {name}s" if name in ("CPU", "GPU") and amount != 1 else f"{amount:g} {name}"
 
 
-def _count(requested: Mapping[str, float], nodes: Sequence[ClusterNode]) -> int:
-    return sum(_has(node, requested) for node in nodes)
+def _fitting_nodes(requested: Mapping[str, float], nodes: Sequence[ClusterNode]) -> int:
+    return sum(_node_has(node, requested) for node in nodes)
 
 
-def _has(node: ClusterNode, requested: Mapping[str, float]) -> bool:
+def _node_has(node: ClusterNode, requested: Mapping[str, float]) -> bool:
     return all(node.has.get(name, 0) >= amount for name, amount in requested.items())

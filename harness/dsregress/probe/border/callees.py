@@ -38,7 +38,7 @@ def is_ours(found: Any) -> bool:
     if isinstance(found, types.ModuleType):
         loader = getattr(vars(found).get("__spec__"), "loader", None)
         return _is_our_name(type(loader).__module__) or is_own_file(str(vars(found).get("__file__")))
-    if (code := _code(found)) is not None:
+    if (code := _code_of(found)) is not None:
         is_generated = code.co_filename.startswith("<")  # a dataclass's methods
         return is_own_file(code.co_filename) or (is_generated and _is_our_name(getattr(found, "__module__", "")))
     kind = found if isinstance(found, type) else type(found)
@@ -50,13 +50,13 @@ def named_by(error: BaseException) -> str:
     is another one, or is not about an object of ours."""
     if isinstance(error, AttributeError) and getattr(error, "obj", None) is not None:
         return _definition(error.obj) if is_ours(error.obj) else ""
-    refused = _REFUSED_CALL.match(encoding.text(error)) if type(error) is TypeError else None
+    refused = _REFUSED_CALL.match(encoding.bounded_text(error)) if type(error) is TypeError else None
     if refused is None:
         return ""
     frame, line = list(_walked(error))[-1] if error.__traceback__ is not None else (None, 0)
     if frame is None:
         return ""
-    called = _called(frame, line, refused[1])
+    called = _called_object(frame, line, refused[1])
     if not is_own_file(frame.f_code.co_filename):
         called = _in_place_of(called, refused[1])
     if called is None:
@@ -64,11 +64,11 @@ def named_by(error: BaseException) -> str:
     return _definition(called) if called is not None and is_ours(called) else ""
 
 
-def _called(frame: types.FrameType, line: int, name: str) -> Any:
+def _called_object(frame: types.FrameType, line: int, name: str) -> Any:
     """Return the object that a frame's statement called under ``name``; None if that cannot be told without calling
     anything."""
     for expression in _calls(frame.f_code.co_filename, line):
-        if (found := _refusing(_value(expression, frame), name)) is not None:
+        if (found := _refusing(_value_in_frame(expression, frame), name)) is not None:
             return found
     return None
 
@@ -91,13 +91,13 @@ def _calls(file: str, line: int) -> Iterator[ast.expr]:
             yield node.func
 
 
-def _value(expression: ast.expr, frame: types.FrameType) -> Any:
+def _value_in_frame(expression: ast.expr, frame: types.FrameType) -> Any:
     """Return the value of a name, or of an attribute of one; None without one."""
     if isinstance(expression, ast.Name):
         scopes: tuple[Mapping[str, Any], ...] = (frame.f_locals, frame.f_globals, frame.f_builtins)
         return next((scope[expression.id] for scope in scopes if expression.id in scope), None)
     if isinstance(expression, ast.Attribute):
-        owner = _value(expression.value, frame)
+        owner = _value_in_frame(expression.value, frame)
         try:
             return None if owner is None else getattr(owner, expression.attr, None)
         except Exception:  # a property of others
@@ -144,7 +144,9 @@ def _below(held: Any, path: list[str]) -> Any:
         if isinstance(held, type):
             held = inspect.getattr_static(held, name, None)
         elif name != _LOCALS:
-            code = held if isinstance(held, types.CodeType) else _code(inspect.unwrap(held) if callable(held) else held)
+            code = (
+                held if isinstance(held, types.CodeType) else _code_of(inspect.unwrap(held) if callable(held) else held)
+            )
             within = [each for each in code.co_consts if isinstance(each, types.CodeType)] if code is not None else []
             held = next((each for each in within if each.co_name == name), None)
         if held is None:
@@ -158,7 +160,7 @@ def _unbound(called: Any) -> Any:
     return called
 
 
-def _code(found: Any) -> types.CodeType | None:
+def _code_of(found: Any) -> types.CodeType | None:
     found = _unbound(found)
     if isinstance(found, types.CodeType):
         return found
@@ -176,7 +178,7 @@ def _is_our_stand_in(module: object) -> bool:
 
 def _definition(found: Any) -> str:
     """Return the place where an object is defined, as far as that is known."""
-    if (code := _code(found)) is not None and is_own_file(code.co_filename):
+    if (code := _code_of(found)) is not None and is_own_file(code.co_filename):
         return place_of(code.co_filename, code.co_firstlineno)
     kind = found if isinstance(found, (type, types.ModuleType, types.FunctionType)) else type(found)
     module = kind if isinstance(kind, types.ModuleType) else sys.modules.get(kind.__module__)

@@ -27,7 +27,7 @@ _MOST_INTEGER = 1 << 63
 _MOST_BITS = 10_000
 
 
-def text(value: object, length: int = TEXT_LENGTH) -> str:
+def bounded_text(value: object, length: int = TEXT_LENGTH) -> str:
     """Return the text that Python prints for any object, at most ``length`` characters, without code points that UTF-8
     cannot encode (half of a surrogate pair) and without NUL, which becomes ``\\x00``."""
     try:
@@ -61,8 +61,8 @@ class _Values:
 
     def _text(self, content: object) -> str:
         if self._room is None:
-            return text(content, MOST_CHARACTERS)  # of ours, or cut already
-        printed = text(content, min(TEXT_LENGTH, self._room))
+            return bounded_text(content, MOST_CHARACTERS)  # of ours, or cut already
+        printed = bounded_text(content, min(TEXT_LENGTH, self._room))
         self._room = max(0, self._room - len(printed))
         return printed
 
@@ -98,7 +98,7 @@ class _Values:
 
     def _list(self, content: Any, inside: tuple[int, ...]) -> list[Any]:
         # A set has no order of its own: two runs would differ.
-        members = sorted(content, key=text) if isinstance(content, (set, frozenset)) else list(content)
+        members = sorted(content, key=bounded_text) if isinstance(content, (set, frozenset)) else list(content)
         found: list[Any] = []
         for member in members:
             if not self._takes_one():

@@ -86,7 +86,7 @@ def signature_of(error: BaseException) -> str:
     """
     own = own_fault(error)
     error = own.error if own is not None else _first_import_error(announced(error))
-    text = f"{type(error).__name__}: {_first_line(encoding.text(error))}".rstrip(": ")
+    text = f"{type(error).__name__}: {_first_line(encoding.bounded_text(error))}".rstrip(": ")
     place = own.place if own is not None else ""
     place = place or ("" if getattr(error, "says_where", False) else _innermost_frame(error))
     place = place[-(SIGNATURE_LENGTH // 2) :]
@@ -102,7 +102,9 @@ def announced(error: BaseException) -> BaseException:
     of one line would not see."""
     chain = list(behind_one_another(error))
     for one, cause in itertools.pairwise(chain):
-        if one.__cause__ is not cause or not _announces(encoding.text(one), encoding.text(cause).strip()):
+        if one.__cause__ is not cause or not _announces(
+            encoding.bounded_text(one), encoding.bounded_text(cause).strip()
+        ):
             return one
     return chain[-1]
 
@@ -132,8 +134,8 @@ def detail_of(error: BaseException) -> str:
     try:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Exception:  # it prints the error and its causes, which are a framework's own objects
-        text = f"{type(error).__name__}: {encoding.text(error)}"
-    return _end(encoding.text(text[-_TEXT_READ - 1 :], _TEXT_READ + 1))
+        text = f"{type(error).__name__}: {encoding.bounded_text(error)}"
+    return _last_lines(encoding.bounded_text(text[-_TEXT_READ - 1 :], _TEXT_READ + 1))
 
 
 def without_folders(text: str) -> str:
@@ -176,7 +178,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Return True if memory ran out: by torch's class, by the message of the host's allocator, or by Python's class."""
     if type(error).__name__ == "OutOfMemoryError":
         return True
-    text = encoding.text(error, _MOST_MESSAGE)
+    text = encoding.bounded_text(error, _MOST_MESSAGE)
     return "out of memory" in text.lower() or machine.host_refuses_memory(error, text)
 
 
@@ -191,7 +193,7 @@ def blames_another_rank(signature: str) -> bool:
     return _OF_ANOTHER_RANK.search(signature) is not None
 
 
-def _end(text: str) -> str:
+def _last_lines(text: str) -> str:
     """Return the last lines of a text, without folders. It is cut between words, as half a path is no longer recognized as
     one."""
     if len(text) > _TEXT_READ:
@@ -208,7 +210,7 @@ def _first_import_error(error: BaseException) -> BaseException:
     return seen[-1]
 
 
-def places(frames: Sequence[traceback.FrameSummary]) -> Iterator[str]:
+def stack_places(frames: Sequence[traceback.FrameSummary]) -> Iterator[str]:
     """Yield the places of a stack outside of torch, the standard library and the probe, the innermost first:
     ``deepspeed/runtime/engine.py:step``, or ``train.py:12`` of a program that was run (`runpy`). ``frames`` are from the
     outermost to the innermost."""
@@ -224,12 +226,12 @@ def places(frames: Sequence[traceback.FrameSummary]) -> Iterator[str]:
 
 
 def _innermost_frame(error: BaseException) -> str:
-    return next(places(traceback.extract_tb(error.__traceback__)), "")
+    return next(stack_places(traceback.extract_tb(error.__traceback__)), "")
 
 
 def tail(path: str) -> str | None:
     """Return the end of a log; None if it cannot be read."""
     try:
-        return _end(read_tail(path, _TEXT_READ + 1).decode("utf-8", "replace"))
+        return _last_lines(read_tail(path, _TEXT_READ + 1).decode("utf-8", "replace"))
     except OSError:
         return None

@@ -146,7 +146,7 @@ def of_error(error: BaseException) -> str:
 def _of_one(error: BaseException) -> str:
     if type(error).__name__ == "OutOfMemoryError":  # torch's, of a device
         return ""
-    message = encoding.text(error, _LONGEST_MESSAGE)  # the framework's own class may not print it
+    message = encoding.bounded_text(error, _LONGEST_MESSAGE)  # the framework's own class may not print it
     if host_refuses_memory(error, message) or _lost_its_exception(error, message):
         return MEMORY if memory_is_short() else ""
     if isinstance(error, OverflowError) and "PyTime_t" in message:

@@ -77,7 +77,7 @@ def without_secrets(text: str) -> str:
     return _IN_ADDRESS.sub(MASK, _BEGINNINGS.sub(MASK, text))
 
 
-def published(line: str) -> str:
+def masked_launch_line(line: str) -> str:
     """Return a launch line as it is stored and published: on one line, without secrets, and with ``~`` for home folders."""
     own = os.path.expanduser("~").rstrip("/")
     homes = f"{re.escape(own)}|{_HOMES}" if own.startswith("/") else _HOMES

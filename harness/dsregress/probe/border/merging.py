@@ -21,7 +21,11 @@ def explanation_file(rank: int) -> str:
 def merge_explanation_files(folder: Path, ranks: Iterable[int]) -> None:
     """Write ``explanation.json`` from the files of these ranks. Ranks without a sound file are left out; without any,
     nothing is written."""
-    found = [rank for rank in map(_read, (folder / explanation_file(rank) for rank in ranks)) if rank is not None]
+    found = [
+        rank
+        for rank in map(_read_rank_explanation, (folder / explanation_file(rank) for rank in ranks))
+        if rank is not None
+    ]
     if found:
         write_whole(folder / "explanation.json", encode(dataclasses.asdict(merge_explanations(found))))
 
@@ -40,7 +44,7 @@ def merge_explanations(explanations: Iterable[Explanation]) -> Explanation:
     return merged
 
 
-def _read(file: Path) -> Explanation | None:
+def _read_rank_explanation(file: Path) -> Explanation | None:
     """Return the explanation in a file; None if it is not one. The rank ran the code under test, so its file may hold
     anything."""
     try:

@@ -70,14 +70,14 @@ def _of_one(error: BaseException, *, is_handled: bool) -> OwnFault | None:
         return OwnFault(error)
     if callees.is_ours(type(error)):  # speaks of the program or of the machine
         return None
-    if place := _named(error):
+    if place := _error_name(error):
         return OwnFault(error, place)
     if not is_handled and (place := _place_of_operation(error)):
         return OwnFault(error, place)
     return None
 
 
-def _named(error: BaseException) -> str:
+def _error_name(error: BaseException) -> str:
     try:
         return callees.named_by(error)
     except Exception:  # it calls objects of others, which may raise anything; the error itself must be reported

@@ -128,10 +128,10 @@ def end_descendants(
     def found(kill: Callable[[Process], None]) -> list[Process]:
         return _reaped(spared, kill)
 
-    return _end(found, grace_s, silently, groups)
+    return _end_processes(found, grace_s, silently, groups)
 
 
-def _end(
+def _end_processes(
     list_found: Callable[[Callable[[Process], None]], list[Process]],
     grace_s: float,
     silently: Callable[[Process], bool],
@@ -188,12 +188,12 @@ def end_marked(variable: str, is_ours: Callable[[str], bool]) -> dict[str, int]:
                 break
         return marked
 
-    return _end(found, GRACE_S, lambda process: False, lambda: {os.getpgrp()})
+    return _end_processes(found, GRACE_S, lambda process: False, lambda: {os.getpgrp()})
 
 
 def command_of(pid: int) -> bytes:
     """Return the arguments of a process as the kernel keeps them, each ended by a zero byte; empty if it is gone."""
-    return _read(f"/proc/{pid}/cmdline")
+    return _read_proc_file(f"/proc/{pid}/cmdline")
 
 
 def is_fork(process: Process, session: int, command: bytes) -> bool:
@@ -206,7 +206,7 @@ def is_fork(process: Process, session: int, command: bytes) -> bool:
 def _marked(process: Process, prefix: bytes, is_ours: Callable[[str], bool]) -> bool:
     if process.pid == os.getpid():
         return False
-    values = [v for v in _read(f"/proc/{process.pid}/environ").split(b"\0") if v.startswith(prefix)]
+    values = [v for v in _read_proc_file(f"/proc/{process.pid}/environ").split(b"\0") if v.startswith(prefix)]
     return any(is_ours(os.fsdecode(value[len(prefix) :])) for value in values)
 
 
@@ -253,7 +253,7 @@ def _all() -> Iterator[Process]:
 
 def _process(pid: int) -> Process | None:
     """Return the process with this pid; None if it is gone."""
-    before, _, after = _read(f"/proc/{pid}/stat").rpartition(b")")
+    before, _, after = _read_proc_file(f"/proc/{pid}/stat").rpartition(b")")
     fields = after.split()
     if len(fields) < 20:
         return None
@@ -273,12 +273,12 @@ def processor_s(pid: int, *, ended_children: bool = False) -> float:
     """Return the processor time of a process in seconds, with ``ended_children`` also that of its ended and reaped children;
     0 if it is gone, or without /proc."""
     fields = (
-        _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        _read_proc_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     )  # behind the name, proc(5): utime, stime, cutime, cstime
     return sum(map(int, fields[11 : 15 if ended_children else 13])) / os.sysconf("SC_CLK_TCK")
 
 
-def _read(file: str) -> bytes:
+def _read_proc_file(file: str) -> bytes:
     try:
         with open(file, "rb") as stream:
             return stream.read()

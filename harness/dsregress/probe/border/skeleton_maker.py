@@ -31,7 +31,7 @@ class MakerFailed(RuntimeError):
     """The process did not answer; one line that says what it did instead."""
 
 
-def made(
+def make_skeleton(
     python: str, what: str, folder: Path, environment: Mapping[str, str], *, tiny: bool, contents: bool
 ) -> tuple[SkeletonFile, ...]:
     """Make ``folder`` (see `skeletons.make.make_skeleton`) with this interpreter, and return its files. Raise
@@ -51,10 +51,10 @@ def made(
         raise MakerFailed(f"no skeleton was made within {_TIMEOUT_S} s") from None
     except OSError as error:
         raise MakerFailed(f"the interpreter cannot be run: {error.strerror}") from None
-    return _read(done)
+    return _read_answer(done)
 
 
-def _read(done: subprocess.CompletedProcess[str]) -> tuple[SkeletonFile, ...]:
+def _read_answer(done: subprocess.CompletedProcess[str]) -> tuple[SkeletonFile, ...]:
     """Return the files of the answer. Raise SkeletonRefused or MakerFailed."""
     try:
         answer = json.loads(done.stdout.strip().splitlines()[-1])

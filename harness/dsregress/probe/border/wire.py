@@ -199,7 +199,7 @@ class Explanation:
 
 @dataclasses.dataclass(slots=True)
 class Clocks:
-    """A GPU's clocks in one timed round, and why they are not higher (names as in `dsregress.probe.gpu.nvml`)."""
+    """A GPU's clocks in one timed round, and why they are not higher (names as in `dsregress.probe.gpu.boards`)."""
 
     sm_mhz: int
     memory_mhz: int

@@ -21,13 +21,13 @@ from dsregress.probe.frameworks import on_processors
 from dsregress.probe.frameworks.deepspeed_config import (
     Sharding,
     autocasts,
-    config,
+    deepspeed_config,
     effective_zero,
     of_frozen,
     of_next_job,
 )
 from dsregress.probe.frameworks.deepspeed_engine import (
-    configuration,
+    effective_configuration,
     gathered,
     mean_loss,
     whole_parameters,
@@ -64,9 +64,9 @@ def world_size(parameters: Mapping[str, Any], device: str) -> int:
     """Return the number of processes to start: one in ``sim``, and if there are fewer GPUs than ranks."""
     size = int(parameters["world_size"])
     if device == "cuda":
-        from dsregress.probe.gpu import cuda, nvml
+        from dsregress.probe.gpu import boards, cuda
 
-        return cuda.processes(size, nvml.gpu_count())
+        return cuda.processes(size, boards.gpu_count())
     return 1 if device == "sim" else size
 
 
@@ -76,7 +76,7 @@ def stopwatch(device: str) -> Any:
         return None
     from dsregress.probe.gpu import cuda
 
-    return cuda.stopwatch()
+    return cuda.cuda_stopwatch()
 
 
 def _one_of_many(parameters: Mapping[str, Any], device: str) -> bool:
@@ -85,9 +85,9 @@ def _one_of_many(parameters: Mapping[str, Any], device: str) -> bool:
         return device == "sim"
     if meeting.spans_machines():
         return False
-    from dsregress.probe.gpu import cuda, nvml
+    from dsregress.probe.gpu import boards, cuda
 
-    return cuda.stubbed(int(parameters["world_size"]), nvml.gpu_count())
+    return cuda.stubbed(int(parameters["world_size"]), boards.gpu_count())
 
 
 @contextlib.contextmanager
@@ -101,7 +101,7 @@ def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
         with Simulation(rank=0, world_size=int(parameters["world_size"]), allocator=allocator) as simulation:
             yield simulation.meter
     elif device == "cuda":
-        with _on_gpu(parameters) as cuda_meter:
+        with _gpu_surroundings(parameters) as cuda_meter:
             yield cuda_meter
     else:
         from vgpu.meters.meter import TorchMeter
@@ -111,13 +111,13 @@ def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
 
 
 @contextlib.contextmanager
-def _on_gpu(parameters: Mapping[str, Any]) -> Iterator[Meter]:
-    from dsregress.probe.gpu import cuda, nvml
+def _gpu_surroundings(parameters: Mapping[str, Any]) -> Iterator[Meter]:
+    from dsregress.probe.gpu import boards, cuda
     from dsregress.probe.workloads.workload import pick
     from vgpu.allocator.model import AllocatorSettings
 
     with contextlib.ExitStack() as stack:
-        meter = stack.enter_context(cuda.on_gpu(pick(AllocatorSettings, parameters), nvml.gpu_count()))
+        meter = stack.enter_context(cuda.metered_gpu(pick(AllocatorSettings, parameters), boards.gpu_count()))
         if _one_of_many(parameters, "cuda"):
             stack.enter_context(_alone(int(parameters["world_size"])))
         else:
@@ -150,18 +150,18 @@ def start(
     shard = workload.pick(Sharding, parameters)
     autocast = autocasts(work, shard)
     alone = join(parameters, device)
-    model_config = workload.configuration(work, shape)
-    training = config(parameters, model_config.hidden_size)
+    model_config = workload.model_configuration(work, shape)
+    training = deepspeed_config(parameters, model_config.hidden_size)
     evaluating = {}
     if work.reference:
         without_optimizer = {**of_frozen(parameters), "optimizer": "passed", "warmup": False, "schedule": None}
-        evaluating = config(without_optimizer, model_config.hidden_size)
+        evaluating = deepspeed_config(without_optimizer, model_config.hidden_size)
 
     def engine(weights_of: str = "", *, goes_on: bool = False, trains: bool = True) -> Any:
         """Return a new engine. ``goes_on``: from a checkpoint; ``trains``: it has an optimizer."""
         settings = training if trains else evaluating
         with zero_init(settings, shard):
-            model = workload.build(work, model_config, torch.float32 if autocast else work.torch_dtype)
+            model = workload.build_model(work, model_config, torch.float32 if autocast else work.torch_dtype)
         if shard.load_on_device:
             model = model.to(accelerator(device))
         for call, value in active_hooks(parameters, "model_made"):
@@ -171,7 +171,7 @@ def start(
         own = copy.deepcopy(settings)  # DeepSpeed removes entries from its argument
         if goes_on:
             own = of_next_job(own, universal=work.universal)
-        optimizer = _optimizer(work, shard, model) if trains else {}
+        optimizer = _optimizer_arguments(work, shard, model) if trains else {}
         made: Any = deepspeed.initialize(model=model, config=own, **optimizer)[0]
         compiled(made, shard, device)
         for call, value in active_hooks(parameters, "engine_made"):
@@ -192,7 +192,7 @@ def start(
     return DeepSpeedTraining(work, engines, model_config, device, alone, hooks)
 
 
-def _optimizer(work: Any, shard: Sharding, model: Any) -> dict[str, Any]:
+def _optimizer_arguments(work: Any, shard: Sharding, model: Any) -> dict[str, Any]:
     """Return the arguments of ``initialize`` that define how parameters are updated. Raise ValueError for an unknown
     optimizer."""
     from dsregress.probe.workloads import workload
@@ -204,7 +204,7 @@ def _optimizer(work: Any, shard: Sharding, model: Any) -> dict[str, Any]:
         return {"model_parameters": groups, "lr_scheduler": decays}
     if shard.optimizer != "passed":
         raise ValueError(f"no such optimizer: {shard.optimizer} (known: configured, passed)")
-    optimizer = workload.optimizer(work, groups)
+    optimizer = workload.plain_optimizer(work, groups)
     return {"optimizer": optimizer, "lr_scheduler": workload.scheduler(work, optimizer) if is_own else None}
 
 
@@ -310,7 +310,7 @@ class DeepSpeedTraining:
         self._alone = alone  #: without the other ranks, values are meaningless
         self._device = accelerator(device)
         self.micro_batches = work.gradient_accumulation_steps
-        self._objective = objectives.of(work)
+        self._objective = objectives.objective_of(work)
         self.backwards = len(self._objective.losses)
         self._at_loss = 0
         self._work, self._engine, self._model_config = work, engines.first, model_config
@@ -471,7 +471,7 @@ class DeepSpeedTraining:
         return whole_parameters(self._engine.module)
 
     def configuration(self) -> dict[str, Any]:
-        return configuration(self._engine, self._model_config)
+        return effective_configuration(self._engine, self._model_config)
 
 
 def judge(
@@ -486,7 +486,7 @@ def judge(
     from dsregress.probe.workloads.workload import Workload, pick
 
     if int(os.environ["RANK"]) == 0:
-        truth.judge(pick(Workload, parameters), shape, steps, trained, numerics)
+        truth.judge_training(pick(Workload, parameters), shape, steps, trained, numerics)
 
 
 def ideal(
@@ -496,7 +496,7 @@ def ideal(
     a real GPU: next to the engine there is no room to train the model once more. Raise NotCoveredError for several
     engines and without ZeRO."""
     from dsregress.probe.oracles import ideal as oracle
-    from dsregress.probe.oracles import plain
+    from dsregress.probe.oracles import plain_memory
     from dsregress.probe.workloads import objectives
     from dsregress.probe.workloads.workload import Workload, pick
 
@@ -504,27 +504,27 @@ def ideal(
     if work.second_engine or work.reference == "beside":
         raise NotCoveredError("ZeRO's arithmetic is that of one engine")
     job = oracle.from_configuration(
-        effective_zero(config(parameters, shape["hidden_size"])["zero_optimization"]),
+        effective_zero(deepspeed_config(parameters, shape["hidden_size"])["zero_optimization"]),
         world_size=work.world_size,
         element_bytes=4 if autocasts(work, shard) else work.torch_dtype.itemsize,
         gradient_bytes={None: 0, "fp32": 4, "bf16": 2, "fp16": 2}[shard.gradient_accumulation_dtype],
         micro_batches=work.gradient_accumulation_steps,
-        backwards=len(objectives.of(work).losses),
+        backwards=len(objectives.objective_of(work).losses),
     )
     if job.stage == 0:
         raise NotCoveredError("without ZeRO the framework holds what it likes")
     taken = _taken(work, shape, meter, device) if device != "cuda" else None
-    return oracle.ideal(plain.sizes(work, shape), job, taken, one_memory=device == "cpu")
+    return oracle.ideal_memory(plain_memory.model_sizes(work, shape), job, taken, one_memory=device == "cpu")
 
 
 def _taken(work: Any, shape: Mapping[str, Any], meter: Meter, device: str) -> Any:
     """Return the memory that plain PyTorch takes for a micro-batch, which is the same for all releases of a workload."""
-    from dsregress.probe.oracles import plain, truth_store
+    from dsregress.probe.oracles import plain_memory, truth_store
 
     file = truth_store.memory_file_of(work, shape, device)
     if file is not None and (kept := truth_store.read_memory(file)) is not None:
         return kept
-    taken = plain.activations(work, shape, meter, accelerator(device))
+    taken = plain_memory.activations(work, shape, meter, accelerator(device))
     if file is not None:
         truth_store.write_memory(file, taken)
     return taken

@@ -27,7 +27,7 @@ class Sharding:
     loss_scale_power: int = 8  #: the first loss scale of fp16 is two to this
 
 
-def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
+def deepspeed_config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     """Return the configuration that ``deepspeed.initialize`` gets."""
     from dsregress.probe.frameworks import integrations
     from dsregress.probe.workloads.workload import Workload, adam, pick
@@ -53,7 +53,7 @@ def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
         loss_scale_power=shard.loss_scale_power,
     )
     settings = deepspeed_configuration(job, base)
-    return integrations.complete(
+    return integrations.complete_settings(
         settings, shard.integration, hidden_size=hidden_size, world_size=work.world_size, work=work
     )
 

@@ -56,7 +56,7 @@ def _belongs_to(weights: Any, parameter: Any) -> bool:
     return hasattr(parameter, "ds_id") or torch.equal(weights.to(parameter.dtype), parameter.detach())
 
 
-def configuration(engine: Any, model_config: Any) -> dict[str, Any]:
+def effective_configuration(engine: Any, model_config: Any) -> dict[str, Any]:
     """Return the configuration in force after ``deepspeed.initialize``, as dotted keys."""
     return {
         **flatten("deepspeed", vars(engine._config)),

@@ -15,7 +15,7 @@ from dsregress.probe.border.wire import Numerics
 from dsregress.probe.frameworks import deepspeed as one_engine
 from dsregress.probe.frameworks.deepspeed import PACKAGE, stopwatch, surroundings, world_size
 from dsregress.probe.frameworks.deepspeed_config import Sharding, of_frozen
-from dsregress.probe.frameworks.deepspeed_config import config as one_config
+from dsregress.probe.frameworks.deepspeed_config import deepspeed_config as one_config
 from dsregress.probe.frameworks.deepspeed_engine import mean_loss, whole_parameters
 from dsregress.probe.workloads.flatten import flatten
 
@@ -61,10 +61,10 @@ def _engine(
     from dsregress.probe.workloads import jobs, workload
 
     work, shard = job.work, workload.pick(Sharding, parameters)
-    model_config = workload.configuration(work, shape)
+    model_config = workload.model_configuration(work, shape)
     settings = config(parameters, model_config.hidden_size, role)
     with one_engine.zero_init(settings, shard):
-        model = jobs.build(role, work, model_config, work.torch_dtype)
+        model = jobs.build_role(role, work, model_config, work.torch_dtype)
     if hasattr(model, "score"):
         # Made outside zero.Init, the head is on the host, and DeepSpeed would move it in place.
         model.score.to(one_engine.accelerator(device))
@@ -74,7 +74,7 @@ def _engine(
         engine, *_ = deepspeed.initialize(model=model, config=settings)
         engine.eval()
         return engine
-    optimizer = workload.optimizer(work, workload.parameter_groups(work, model))
+    optimizer = workload.plain_optimizer(work, workload.parameter_groups(work, model))
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings)
     one_engine.compiled(engine, shard, device)
     return engine
@@ -177,4 +177,4 @@ def judge(
     from dsregress.probe.workloads import jobs
 
     if int(os.environ["RANK"]) == 0:
-        job_truth.judge(jobs.job_of(parameters, shape["vocab_size"]), shape, steps, trained, numerics)
+        job_truth.judge_job(jobs.job_of(parameters, shape["vocab_size"]), shape, steps, trained, numerics)

@@ -49,7 +49,7 @@ def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
 
 def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
     """Return the configuration that `TrainingArguments` gets as its ``deepspeed``."""
-    settings = deepspeed_config.config({**parameters, "integration": "none"}, hidden_size)
+    settings = deepspeed_config.deepspeed_config({**parameters, "integration": "none"}, hidden_size)
     return {**settings, **dict.fromkeys(_AUTO, "auto"), "bf16": {"enabled": "auto"}}
 
 
@@ -69,7 +69,7 @@ def start(
     work = workload.pick(workload.Workload, parameters)
     if raw.join(parameters, device):
         raise ValueError(f"transformers' Trainer cannot stand for ranks that are not there: it needs {work.world_size}")
-    model_config = workload.configuration(work, shape)
+    model_config = workload.model_configuration(work, shape)
     with measured():
         arguments = transformers.TrainingArguments(
             output_dir=os.path.join(os.getcwd(), "trainer"),
@@ -93,7 +93,7 @@ def start(
             remove_unused_columns=False,
             dataloader_pin_memory=False,
         )
-        model = workload.build(work, model_config, work.torch_dtype)  # under zero.Init, as the arguments arranged
+        model = workload.build_model(work, model_config, work.torch_dtype)  # under zero.Init, as the arguments arranged
         raw.fill(model)
         stepped = SteppedTrainer(_trainer(arguments, model, Samples(work, model_config.vocab_size)))
         stepped.begin()
@@ -120,7 +120,7 @@ class Samples:
     def __init__(self, work: Any, vocabulary: int) -> None:
         from dsregress.probe.workloads import objectives
 
-        self._work, self._vocabulary, self._objective = work, vocabulary, objectives.of(work)
+        self._work, self._vocabulary, self._objective = work, vocabulary, objectives.objective_of(work)
 
     def __len__(self) -> int:
         work = self._work
@@ -250,7 +250,7 @@ class TrainerTraining:
         folder = settings.pop("output_dir")  # of this run alone; older releases name the run after it
         own = flatten("trainer", {name: value for name, value in settings.items() if value != folder})
         return {
-            **deepspeed_engine.configuration(self._stepped.engine, self._model_config),
+            **deepspeed_engine.effective_configuration(self._stepped.engine, self._model_config),
             **{name: value for name, value in own.items() if not name.endswith("_dir") and "deepspeed" not in name},
         }
 

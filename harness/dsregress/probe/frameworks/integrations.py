@@ -20,7 +20,7 @@ from vgpu.replacing import Patches
 INTEGRATIONS = CHOICES["integration"]
 
 
-def complete(
+def complete_settings(
     settings: Mapping[str, Any], integration: str, *, hidden_size: int, world_size: int, work: Any
 ) -> dict[str, Any]:
     """Return a new dictionary for ``deepspeed.initialize``. ``work`` is a `dsregress.probe.workloads.workload.Workload`.

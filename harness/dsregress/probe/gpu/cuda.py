@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from dsregress.probe.border.wire import Clocks
-from dsregress.probe.gpu import nvml
+from dsregress.probe.gpu import boards
 from vgpu.allocator.model import AllocatorSettings
 from vgpu.figures import PhaseReading
 from vgpu.meters import operators
@@ -47,7 +47,7 @@ def assert_untouched() -> None:
 
 
 @contextlib.contextmanager
-def on_gpu(settings: AllocatorSettings, gpus: int) -> Iterator[CudaMeter]:
+def metered_gpu(settings: AllocatorSettings, gpus: int) -> Iterator[CudaMeter]:
     """Put this rank on its GPU (``LOCAL_RANK``), with these options of the allocator, and yield its meter. Raise
     CudaError if no GPU is visible."""
     if not gpus:
@@ -118,7 +118,7 @@ class CudaStopwatch:
     """Implements `dsregress.probe.framework.Stopwatch` with CUDA events on the current stream: the time between two of
     them is the GPU's, including its waiting for the host if the host is slower."""
 
-    def __init__(self, board: nvml.Board | None) -> None:
+    def __init__(self, board: boards.Board | None) -> None:
         self._board = board
         self._clocks: Clocks | None = None
 
@@ -141,9 +141,9 @@ class CudaStopwatch:
         return self._clocks
 
 
-def stopwatch() -> CudaStopwatch:
+def cuda_stopwatch() -> CudaStopwatch:
     """Return the stopwatch of this rank's GPU."""
-    return CudaStopwatch(nvml.board(int(os.environ["LOCAL_RANK"])))
+    return CudaStopwatch(boards.board(int(os.environ["LOCAL_RANK"])))
 
 
 @contextlib.contextmanager

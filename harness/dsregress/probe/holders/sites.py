@@ -1,7 +1,7 @@
 """Attributes memory to code: where each storage was made, for which module, and for what purpose.
 
 Enabled by `CellRequest.explain`; otherwise the ledger has no observer, at no cost. The observer changes nothing, so the
-figures are the same to the byte. When the step is over, `dsregress.probe.holders.replay` replays the ledger's trace.
+figures are the same to the byte. When the step is over, `dsregress.probe.holders.trace_replay` replays the ledger's trace.
 
 The module is the innermost one whose ``__call__`` is running (also when a checkpoint runs it again in backward), or the
 one that a parameter belongs to. Frames' local variables are never read: that would keep tensors alive.
@@ -20,7 +20,7 @@ from dsregress.probe.border.wire import Explanation
 from dsregress.probe.framework import ListsHolders, NamesModules, NamesPackage
 from dsregress.probe.holders import categories
 from dsregress.probe.holders.frames import StackWalker, parameter_of_gradient
-from dsregress.probe.holders.replay import Birth, PhaseMarks, explain
+from dsregress.probe.holders.trace_replay import Birth, PhaseMarks, explain_trace
 from vgpu.allocator.model import AllocatorSettings
 from vgpu.figures import PhaseReading
 from vgpu.meters.ledger import StorageLedger, StorageReference
@@ -205,7 +205,7 @@ class SiteRecorder:
             card = dataclasses.replace(self.allocator(), card_bytes=room_bytes)
         first = self._first
         trace = [(serial, nbytes, memory, phase - first) for serial, nbytes, memory, phase in self._trace]
-        return explain(trace, self._births, self._phases.all(), self._labels, rank, card)
+        return explain_trace(trace, self._births, self._phases.all(), self._labels, rank, card)
 
     def _learn_names(self, modules: Iterable[tuple[str, Any]]) -> None:
         """Record the names of the model's modules and of their parameters."""

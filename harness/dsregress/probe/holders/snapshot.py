@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from dsregress.probe.border.wire import Explanation, Held
-from dsregress.probe.holders import categories, replay, sites
+from dsregress.probe.holders import categories, sites, trace_replay
 from dsregress.probe.holders.frames import CALLERS, PLUMBING, WRAPPERS
 from vgpu.figures import PhaseReading
 from vgpu.meters.ledger import DEVICE, Event, StorageLedger, StorageReference
@@ -29,7 +29,9 @@ _UNIT = 512
 MOST_EVENTS = 1 << 22
 
 
-def history(snapshot: Mapping[str, Any], device: int) -> tuple[list[Event], dict[int, int], dict[int, list[Any]]]:
+def snapshot_history(
+    snapshot: Mapping[str, Any], device: int
+) -> tuple[list[Event], dict[int, int], dict[int, list[Any]]]:
     """Return (allocations and frees, one event for each entry of the trace; serial -> address; serial -> frames).
 
     An entry that is neither an allocation nor a free becomes an event of no bytes, so that positions in both are equal.
@@ -85,8 +87,8 @@ class CudaSiteRecorder(sites.SiteRecorder):
     ) -> None:
         super().__init__(ledger, framework, package)
         self._snapshot, self._device = snapshot, device
-        self._at_address: dict[int, list[replay.Birth]] = defaultdict(list)
-        self._marks = replay.PhaseMarks()
+        self._at_address: dict[int, list[trace_replay.Birth]] = defaultdict(list)
+        self._marks = trace_replay.PhaseMarks()
         self._every: list[int] = [0]  #: position in the history at which each phase began
         self._readings: dict[str, int] = {}
 
@@ -123,7 +125,7 @@ class CudaSiteRecorder(sites.SiteRecorder):
         return Explanation(moments, device.timeline, device.note)
 
     def _of_device(self, rank: int) -> Explanation:
-        events, addresses, frames = history(self._snapshot(), self._device)
+        events, addresses, frames = snapshot_history(self._snapshot(), self._device)
         numbered, phase = [], 0
         for position, (serial, nbytes, memory, _) in enumerate(events):
             while phase + 1 < len(self._every) and self._every[phase + 1] <= position:
@@ -133,18 +135,18 @@ class CudaSiteRecorder(sites.SiteRecorder):
         at_address: dict[int, list[int]] = defaultdict(list)
         for serial, address in addresses.items():
             at_address[address].append(serial)
-        births: dict[int, replay.Birth] = {}
+        births: dict[int, trace_replay.Birth] = {}
         for address, serials in at_address.items():
             known = self._at_address.get(address, [])
             for number, serial in enumerate(serials):
                 site, via, own = where(frames[serial], self._package)
-                birth = births[serial] = replay.Birth(site, via, "", began[serial], False, own)
+                birth = births[serial] = trace_replay.Birth(site, via, "", began[serial], False, own)
                 # Else the address also held memory that was no storage, and which is which is unknown.
                 if len(known) == len(serials):
                     birth.category, birth.module = known[number].category, known[number].module
                     birth.names = known[number].names
         full = len(events) >= MOST_EVENTS
-        explained = replay.explain(numbered, births, self._marks.all(), self._labels, rank)
+        explained = trace_replay.explain_trace(numbered, births, self._marks.all(), self._labels, rank)
         device = {key: moment for key, moment in explained.moments.items() if ".device_" in key}
         note = "the allocator's history was too short for all of the run" if full else ""
         return Explanation(device, explained.timeline, note)

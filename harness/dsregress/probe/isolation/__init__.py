@@ -1,10 +1,10 @@
 """Keeps what a program writes away from its user's files.
 
-A run has a *shield*, made once in the run's folder (`make`) and taken on by each of its ranks (`join`). It is the first
-of these that the machine allows:
+A run has a *shield*, made once in the run's folder (`make_shield`) and taken on by each of its ranks (`join_shield`). It is
+the first of these that the machine allows:
 
-- ``view``: the ranks share their own view of the file system (`dsregress.probe.isolation.view`). They can read and change
-  everything: their changes belong to the run, and are discarded with it.
+- ``view``: the ranks share their own view of the file system (`dsregress.probe.isolation.mount_view`). They can read and
+  change everything: their changes belong to the run, and are discarded with it.
 - ``landlock``: the ranks may write to the folders of the run alone; elsewhere the kernel refuses (`.landlock`).
 - ``none``: no protection but the run's copy of the program's folder (`dsregress.probe.programs.world.workplace`).
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from dsregress.probe.border import processes
 from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.border.untrusted import write_whole
-from dsregress.probe.isolation import landlock, view
+from dsregress.probe.isolation import landlock, mount_view
 
 VIEW, LANDLOCK, NONE = KINDS = ("view", "landlock", "none")
 
@@ -58,30 +58,30 @@ class Shield:
     namespaces: list[str]
 
 
-def make(run: Path, writable: Sequence[str], kinds: Sequence[str] = ()) -> str:
+def make_shield(run: Path, writable: Sequence[str], kinds: Sequence[str] = ()) -> str:
     """Make the shield of a run and return its kind, the first of ``kinds``, else of all, that works here.
 
-    ``writable`` are folders besides the run's in which writes are to stay. The processes that `join` may be forks of
+    ``writable`` are folders besides the run's in which writes are to stay. The processes that `join_shield` may be forks of
     this one or not; this one must still exist when they do.
     """
-    shield = _made(run, [str(run), *(folder for folder in writable if folder)], kinds or KINDS)
+    shield = _first_working_shield(run, [str(run), *(folder for folder in writable if folder)], kinds or KINDS)
     write_whole(run / _FILE, json.dumps(asdict(shield)))
     return shield.kind
 
 
-def _made(run: Path, writable: list[str], kinds: Sequence[str]) -> Shield:
+def _first_working_shield(run: Path, writable: list[str], kinds: Sequence[str]) -> Shield:
     if sys.platform != "linux":
         kinds = ()
     for folder in writable:
         os.makedirs(folder, exist_ok=True)
     if VIEW in kinds:
         with contextlib.suppress(OSError):  # this kernel, or this container, allows no namespaces or no overlays
-            return Shield(kind=VIEW, writable=writable, namespaces=view.make(run / _CHANGED, writable))
-    kind = LANDLOCK if LANDLOCK in kinds and landlock.version() > 0 else NONE
+            return Shield(kind=VIEW, writable=writable, namespaces=mount_view.make_view(run / _CHANGED, writable))
+    kind = LANDLOCK if LANDLOCK in kinds and landlock.landlock_version() > 0 else NONE
     return Shield(kind=kind, writable=writable, namespaces=[])
 
 
-def join(run: Path) -> Shield:
+def join_shield(run: Path) -> Shield:
     """Take on the shield of a run, for this process and all that it starts. Return it.
 
     Call it before this process has threads. Raise OSError if the kernel refuses what it allowed before.
@@ -89,7 +89,7 @@ def join(run: Path) -> Shield:
     shield = _shield(run)
     parent = os.getppid()
     if shield.kind == VIEW:
-        view.join(shield.namespaces)
+        mount_view.join_view(shield.namespaces)
     elif shield.kind == LANDLOCK:
         temporary = run / "tmp"
         temporary.mkdir(exist_ok=True)
@@ -115,7 +115,7 @@ def changed_outside(run: Path) -> list[str]:
     temporary = _temporary_folders()
     found = (
         _as_far_as_there(path)
-        for path in view.changed(run / _CHANGED, shield.namespaces)
+        for path in mount_view.changed_paths(run / _CHANGED, shield.namespaces)
         if not path.startswith(own) and not path.endswith(".pyc")
     )
     return sorted({path for path in found if os.path.lexists(path) or not path.startswith(temporary)})
@@ -182,7 +182,7 @@ def strongest(folder: Path) -> str:
 def say_what_works(folder: str) -> None:
     """Print the kind of a shield that works for a process that measures, in an empty folder."""
     processes.give_up_prying()  # as the processes that measure
-    sys.stdout.write(_made(Path(folder), [folder], KINDS).kind)
+    sys.stdout.write(_first_working_shield(Path(folder), [folder], KINDS).kind)
 
 
 def _shield(run: Path) -> Shield:

@@ -45,7 +45,7 @@ _METADATA = (90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 26
 _TRUNCATE_CALL = 76
 
 
-def version() -> int:
+def landlock_version() -> int:
     """Return the version of Landlock that this kernel has, 0 if it has none."""
     try:
         return syscalls.checked(syscalls.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION), "landlock")
@@ -56,7 +56,7 @@ def version() -> int:
 def restrict(writable: Sequence[str]) -> None:
     """Let this process, and what it starts, write below these folders and to devices alone. Cannot be undone. Raise OSError
     if the kernel refuses."""
-    here = version()
+    here = landlock_version()
     rights = _CHANGES | (here >= _REPARENT_VERSION) * _REPARENT | (here >= _TRUNCATE_VERSION) * _TRUNCATE
     handled = ctypes.create_string_buffer(struct.pack("<Q", rights), 8)
     ruleset = syscalls.checked(syscalls.syscall(_CREATE_RULESET, handled, ctypes.c_size_t(8), 0), "landlock")
@@ -93,7 +93,7 @@ def ignore_metadata() -> None:
     if platform.machine() != "x86_64":
         return
     answers = dict.fromkeys(_METADATA, 0)
-    if version() < _TRUNCATE_VERSION:
+    if landlock_version() < _TRUNCATE_VERSION:
         answers[_TRUNCATE_CALL] = errno.EACCES
     program = [_instruction(_LOAD, 4), _instruction(_EQUAL, _X86_64, 1, 0), _instruction(_RETURN, _ALLOW)]
     program.append(_instruction(_LOAD, 0))

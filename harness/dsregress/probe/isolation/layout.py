@@ -72,7 +72,7 @@ def plan_view(mounts: Sequence[Mount]) -> list[Step]:
 
 
 def _steps_of_entries(folder: str, kinds: dict[str, str], above: set[str]) -> Iterator[Step]:
-    for entry in _entries(folder):
+    for entry in _listed_entries(folder):
         path = os.path.join(folder, entry.name)
         if entry.is_symlink():
             yield Step(path, How.LINK)
@@ -84,14 +84,14 @@ def _steps_of_entries(folder: str, kinds: dict[str, str], above: set[str]) -> It
             yield Step(path, How.READ_ONLY)
         elif path not in above:
             yield Step(path, How.OVERLAY)
-        elif len(_entries(path)) > _MOST_ENTRIES:
+        elif len(_listed_entries(path)) > _MOST_ENTRIES:
             yield Step(path, How.READ_ONLY)
         else:
             yield Step(path, How.FOLDER)
             yield from _steps_of_entries(path, kinds, above)
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _listed_entries(folder: str) -> list[os.DirEntry[str]]:
     """Return the entries of a folder, by name; empty if this user may not list it, or if it is gone."""
     try:
         with os.scandir(folder) as entries:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dsregress.probe.border.encoding import text
+from dsregress.probe.border.encoding import bounded_text
 from dsregress.probe.border.faults import stable
 from vgpu.replacing import Patches
 
@@ -27,12 +27,12 @@ class _CountingHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            _count(self._counts, f"{record.name}: {text(record.getMessage())}")
+            _count_message(self._counts, f"{record.name}: {bounded_text(record.getMessage())}")
         except Exception:  # a framework's own broken log call is not an error of this run
             pass
 
 
-def _count(counts: dict[str, int], message: str) -> None:
+def _count_message(counts: dict[str, int], message: str) -> None:
     """Count a message under its first line without numbers and addresses."""
     lines = message.strip().splitlines()
     signature = _NUMBER.sub("N", stable(lines[0] if lines else ""))
@@ -56,7 +56,7 @@ def count_warnings() -> Iterator[dict[str, int]]:
     show = warnings.showwarning
 
     def showwarning(message: Any, category: Any, *rest: Any, **more: Any) -> None:
-        _count(counts, f"{category.__name__}: {text(message)}")
+        _count_message(counts, f"{category.__name__}: {bounded_text(message)}")
         show(message, category, *rest, **more)
 
     with Patches("warnings are counted") as patches:

@@ -8,7 +8,7 @@ Sources, named in `TERMS`: the ZeRO paper (Rajbhandari et al., "ZeRO: Memory Opt
 Parameter Models", 2020, arXiv:1910.02054), section 5 for the shares and section 6 for buffers; ZeRO-Offload
 (arXiv:2101.06840) for what moves to the host; DeepSpeed's configuration reference
 (https://www.deepspeed.ai/docs/config-json/) for the window and the buckets. Activations are measured, not modelled:
-those of the same model trained by plain PyTorch (`dsregress.probe.oracles.plain`).
+those of the same model trained by plain PyTorch (`dsregress.probe.oracles.plain_memory`).
 """
 
 from __future__ import annotations
@@ -133,7 +133,9 @@ def from_configuration(
     )
 
 
-def ideal(model: ModelSizes, job: IdealJob, plain: PlainMemory | None, *, one_memory: bool = False) -> dict[str, Terms]:
+def ideal_memory(
+    model: ModelSizes, job: IdealJob, plain: PlainMemory | None, *, one_memory: bool = False
+) -> dict[str, Terms]:
     """Return ``backward.device_retained_bytes`` -> term -> bytes, for what each phase may hold at its end and at its
     peak.
 
@@ -146,7 +148,7 @@ def ideal(model: ModelSizes, job: IdealJob, plain: PlainMemory | None, *, one_me
     if one_memory:
         device, host = {name: device.get(name, 0) + host.get(name, 0) for name in {**device, **host}}, {}
     on_host = job.offload_optimizer and not one_memory
-    moments = {"optimizer": _share(model.trained, job) * _MOMENTS}
+    moments = {"optimizer": _share_elements(model.trained, job) * _MOMENTS}
     lasting = device if on_host else {**device, **moments}
     lasting_host = {**host, **moments} if on_host else host
     batch = {"batch": plain.batch * job.micro_batches} if plain is not None else {}
@@ -176,12 +178,12 @@ def ideal(model: ModelSizes, job: IdealJob, plain: PlainMemory | None, *, one_me
 
 def _states(model: ModelSizes, job: IdealJob) -> tuple[Terms, Terms]:
     """Return what is held from initialization on, on the device and on the host."""
-    share, element = _share(model.trained, job), job.element_bytes
+    share, element = _share_elements(model.trained, job), job.element_bytes
     gradient = job.gradient_bytes or element
     device: Terms = {}
     host: Terms = {}
     if job.stage == 3:
-        (host if job.offload_param else device)["parameters"] = _share(model.numels, job) * element
+        (host if job.offload_param else device)["parameters"] = _share_elements(model.numels, job) * element
         device["persistent"] = _persistent(model, job) * element
         device["buckets"] = job.reduce_bucket_size * element
         if job.hpz_partition_size > 1:
@@ -207,7 +209,7 @@ def _while_reducing(model: ModelSizes, job: IdealJob) -> Terms:
         return {}
     whole = sum(model.trained) * job.element_bytes
     largest = max(model.trained) * job.element_bytes
-    kept = _share(model.trained, job) * (job.gradient_bytes or job.element_bytes)
+    kept = _share_elements(model.trained, job) * (job.gradient_bytes or job.element_bytes)
     terms = {
         "buckets": min(2 * job.reduce_bucket_size * job.element_bytes, whole),  # one is filled while one is reduced
         "in_flight": largest,
@@ -217,7 +219,7 @@ def _while_reducing(model: ModelSizes, job: IdealJob) -> Terms:
     return terms
 
 
-def _share(numels: Sequence[int], job: IdealJob) -> int:
+def _share_elements(numels: Sequence[int], job: IdealJob) -> int:
     """Return the number of elements of this rank. Stage 3 splits each parameter by itself and pads it; below, all of
     them are first concatenated, and padded to twice the ranks so that messages are aligned."""
     if job.stage == 3:
@@ -229,8 +231,8 @@ def _sub_group(model: ModelSizes, job: IdealJob) -> int:
     """Return the number of elements that the optimizer updates at once. A sub-group is closed by the parameter that
     fills it."""
     if job.stage < 3:
-        return _share(model.trained, job)
-    return min(_share(model.trained, job), job.sub_group_size + -(-max(model.trained) // job.world_size))
+        return _share_elements(model.trained, job)
+    return min(_share_elements(model.trained, job), job.sub_group_size + -(-max(model.trained) // job.world_size))
 
 
 def _persistent(model: ModelSizes, job: IdealJob) -> int:

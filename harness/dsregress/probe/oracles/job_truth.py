@@ -12,22 +12,22 @@ import torch
 
 from dsregress.probe.border.wire import Numerics
 from dsregress.probe.oracles import truth, truth_store
-from dsregress.probe.oracles.training import Trained, Trainee
+from dsregress.probe.oracles.reference_training import Trained, Trainee
 from dsregress.probe.workloads import jobs, workload
 from dsregress.probe.workloads.jobs import Job
 
 
-def train(
+def train_job(
     job: Job, shape: Mapping[str, Any], steps: int, dtype: torch.dtype, perturbations: int | None = None
 ) -> Trained:
-    """Train as `training.train` does, with every role in one process that sees all ranks' micro-batches. Parameters are
-    named ``role.name``; losses are summed over the roles, and the gradient norm is that of all their gradients
-    together."""
+    """Train as `reference_training.train_plainly` does, with every role in one process that sees all ranks'
+    micro-batches. Parameters are named ``role.name``; losses are summed over the roles, and the gradient norm is that of
+    all their gradients together."""
     work = job.work
     roles = {
         role: Trainee(
             work,
-            jobs.build(role, work, workload.configuration(work, shape), dtype),
+            jobs.build_role(role, work, workload.model_configuration(work, shape), dtype),
             jobs.weights_of(role),
             perturbations=perturbations,
         )
@@ -48,16 +48,18 @@ def train(
                     total += trainee.backward(functools.partial(job.loss, role, models, data), share=share)
         losses.append(total)
         norms.append(math.sqrt(sum(trainee.update() ** 2 for trainee in trained.values())))
-    return Trained(losses, norms, _named(trained, "start"), _named(trained, "parameters"))
+    return Trained(losses, norms, _parameters_by_role(trained, "start"), _parameters_by_role(trained, "parameters"))
 
 
-def judge(
+def judge_job(
     job: Job, shape: Mapping[str, Any], steps: int, trained: Mapping[str, torch.Tensor], numerics: Numerics
 ) -> None:
-    """Judge the job as `truth.judge` does."""
+    """Judge the job as `truth.judge_training` does."""
     file = truth_store.file_of(job.work, shape, steps, dataclasses.asdict(job.parameters))
-    truth.judge(job.work, shape, steps, trained, numerics, functools.partial(train, job, shape, steps), file)
+    truth.judge_training(
+        job.work, shape, steps, trained, numerics, functools.partial(train_job, job, shape, steps), file
+    )
 
 
-def _named(trained: Mapping[str, Trainee], what: str) -> dict[str, torch.Tensor]:
+def _parameters_by_role(trained: Mapping[str, Trainee], what: str) -> dict[str, torch.Tensor]:
     return {f"{role}.{name}": v for role, trainee in trained.items() for name, v in getattr(trainee, what).items()}

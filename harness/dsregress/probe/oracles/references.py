@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from dsregress.probe.oracles.training import Trained
+from dsregress.probe.oracles.reference_training import Trained
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The truth about numerics: the same weights, batches and optimizer through plain PyTorch, without any framework.
 
 Training in fp32 is the truth. Trainings in the dtype of the scenario with fp32 master weights are the yardsticks: one
-without changes, and several with weights perturbed by a rounding (see `dsregress.probe.oracles.training`). So the
+without changes, and several with weights perturbed by a rounding (see `dsregress.probe.oracles.reference_training`). So the
 tolerance follows from the problem: if rounding alone moves a parameter far, as when Adam divides a gradient near zero by
 its own size, or when a token is at the edge of a clipped loss, the yardsticks spread as far. A framework is wrong if it
 strays further than the yardsticks do.
@@ -20,10 +20,10 @@ from typing import Any
 import torch
 
 from dsregress.probe.border.wire import Numerics
-from dsregress.probe.oracles import training, truth_store
-from dsregress.probe.oracles.plain import original_linear
+from dsregress.probe.oracles import reference_training, truth_store
+from dsregress.probe.oracles.plain_memory import original_linear
+from dsregress.probe.oracles.reference_training import Trained
 from dsregress.probe.oracles.references import References, Truth, Yardstick, distance
-from dsregress.probe.oracles.training import Trained
 from dsregress.probe.workloads.workload import Workload
 
 #: How many times the furthest yardstick's distance from the truth still counts as rounding. Sound releases were measured at
@@ -45,7 +45,7 @@ FLOORS = {"fp32": (1e-5, 1e-4, 1e-3), "bf16": (1e-3, 2e-2, 3e-2), "fp16": (1e-3,
 Train = Callable[[torch.dtype, int | None], Trained]
 
 
-def judge(
+def judge_training(
     work: Workload,
     shape: Mapping[str, Any],
     steps: int,
@@ -56,31 +56,36 @@ def judge(
 ) -> None:
     """Fill in the truth and the distances from it, each divided by its tolerance: above 1 is wrong. ``trained`` holds
     whole parameters after ``steps`` steps, in fp32 if the framework keeps them so. ``train`` is by default
-    `training.train` of the workload; ``file`` is the file that keeps its truth (`truth_store`).
+    `reference_training.train_plainly` of the workload; ``file`` is the file that keeps its truth (`truth_store`).
 
     After an infinite gradient fp16 promises to skip the step, as the truth does. bf16 and fp32 promise less: either
     that, or that the reported norm is not finite, so that the user can stop before such weights are saved (the adapter
     reports the norm; DeepSpeed documents ``check_grad_overflow`` of bf16 for newer releases only).
     """
-    numerics.parameter_digest = digest(trained)
+    numerics.parameter_digest = parameter_digest(trained)
     if work.lora_dropout:
         numerics.note = "no truth: dropout is random"
         return
     if train is None:
-        train, file = functools.partial(training.train, work, shape, steps), truth_store.file_of(work, shape, steps)
+        train, file = (
+            functools.partial(reference_training.train_plainly, work, shape, steps),
+            truth_store.file_of(work, shape, steps),
+        )
     judged = JudgedTraining(
         dtype=work.dtype, steps=steps, trained=trained, infinite_gradient_step=work.infinite_gradient_step
     )
     with original_linear():
-        kept = truth_store.read(file) if file is not None else None
+        kept = truth_store.read_references(file) if file is not None else None
         references = kept or References(Truth.of(train(torch.float32, None)), [])
         stored = len(references.yardsticks)
-        used = _judge(judged, numerics, references, functools.partial(_yardstick, work.torch_dtype, train))
+        used = _compare_with_yardsticks(
+            judged, numerics, references, functools.partial(_yardstick, work.torch_dtype, train)
+        )
     if file is not None and used > stored:
-        truth_store.write(file, references)
+        truth_store.write_references(file, references)
 
 
-def _judge(
+def _compare_with_yardsticks(
     judged: JudgedTraining, numerics: Numerics, references: References, make: Callable[[Truth, int], Yardstick]
 ) -> int:
     """Compare with as many yardsticks as the doubt requires, and return their number. Yardsticks that ``references``
@@ -113,8 +118,8 @@ class JudgedTraining:
 
     def compare(self, numerics: Numerics, true: Truth, yardsticks: Sequence[Yardstick]) -> None:
         """Fill in what is true and how far the training is from it. Steps are judged for which the truth has numbers."""
-        numerics.true_losses = [_number(loss) for loss in true.losses]
-        numerics.true_gradient_norms = [_number(norm) for norm in true.gradient_norms]
+        numerics.true_losses = [_finite(loss) for loss in true.losses]
+        numerics.true_gradient_norms = [_finite(norm) for norm in true.gradient_norms]
         norms = numerics.gradient_norms
         at = self.infinite_gradient_step
         unreported = at is not None and at < len(norms) and self.dtype != "fp16" and _is_number(norms[at])
@@ -167,7 +172,7 @@ def _worst_parameter(
     return worst, at
 
 
-def digest(parameters: Mapping[str, torch.Tensor]) -> str:
+def parameter_digest(parameters: Mapping[str, torch.Tensor]) -> str:
     """Return a hash of all parameters, in the order of their names."""
     sha = hashlib.sha256()
     for name in sorted(parameters):
@@ -195,7 +200,7 @@ def _worst_error(
     return worst
 
 
-def _number(value: float) -> float | None:
+def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 

@@ -61,41 +61,43 @@ _SOURCES = (Path(__file__).parent, Path(__file__).parents[1] / "workloads", Path
 def file_of(work: Workload, shape: Mapping[str, Any], steps: int, job: Any = None) -> Path | None:
     """Return the file of the truth of a workload, or of a job of several models with it; None if no truths are kept.
     ``job`` tells such jobs apart, as JSON has it."""
-    return _file("truth", dataclasses.replace(work, **_INDIFFERENT), shape, steps=steps, job=job)
+    return _store_file("truth", dataclasses.replace(work, **_INDIFFERENT), shape, steps=steps, job=job)
 
 
 def memory_file_of(work: Workload, shape: Mapping[str, Any], device: str) -> Path | None:
     """Return the file of the memory that plain PyTorch takes for a micro-batch of a workload; None if none is kept."""
-    return _file("memory", work, shape, device=device)
+    return _store_file("memory", work, shape, device=device)
 
 
-def _file(ending: str, work: Workload, shape: Mapping[str, Any], **more: Any) -> Path | None:
+def _store_file(ending: str, work: Workload, shape: Mapping[str, Any], **more: Any) -> Path | None:
     folder = os.environ.get(TRUTHS)
     if not folder:
         return None
     decides = {
         "work": dataclasses.asdict(work),
         "shape": dict(shape),
-        "releases": _releases(),
+        "releases": _releases_of_truth(),
         "processor": _processor(),
-        "source": _source(),
+        "source": _source_of_truth(),
         **more,
     }
     name = hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:32]
     return Path(folder) / f"{name}.{ending}"
 
 
-def read(file: Path) -> References | None:
+def read_references(file: Path) -> References | None:
     """None where there is nothing that can be read."""
-    return _read(file, lambda content: References.from_plain(torch.load(io.BytesIO(content), weights_only=True)))
+    return _read_file(file, lambda content: References.from_plain(torch.load(io.BytesIO(content), weights_only=True)))
 
 
 def read_memory(file: Path) -> PlainMemory | None:
     """As `read`."""
-    return _read(file, lambda content: PlainMemory(**{name: int(size) for name, size in json.loads(content).items()}))
+    return _read_file(
+        file, lambda content: PlainMemory(**{name: int(size) for name, size in json.loads(content).items()})
+    )
 
 
-def _read(file: Path, load: Callable[[bytes], _T]) -> _T | None:
+def _read_file(file: Path, load: Callable[[bytes], _T]) -> _T | None:
     try:
         written = read_regular(file, MOST_BYTES)
         content = written[_DIGEST_BYTES:]
@@ -108,19 +110,19 @@ def _read(file: Path, load: Callable[[bytes], _T]) -> _T | None:
     return kept
 
 
-def write(file: Path, references: References) -> None:
+def write_references(file: Path, references: References) -> None:
     """Whole or not at all; where the disk does not let it, nothing is kept."""
     kept = io.BytesIO()
     torch.save(references.as_plain(), kept)
-    _write(file, kept.getvalue())
+    _write_file(file, kept.getvalue())
 
 
 def write_memory(file: Path, taken: PlainMemory) -> None:
     """As `write`."""
-    _write(file, json.dumps(dataclasses.asdict(taken)).encode())
+    _write_file(file, json.dumps(dataclasses.asdict(taken)).encode())
 
 
-def _write(file: Path, content: bytes) -> None:
+def _write_file(file: Path, content: bytes) -> None:
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, hashlib.sha256(content).digest() + content)
@@ -140,7 +142,7 @@ def _drop_oldest(folder: Path) -> None:
 
 
 @functools.cache
-def _releases() -> dict[str, str]:
+def _releases_of_truth() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in ("torch", "transformers", "peft")}
 
 
@@ -156,7 +158,7 @@ def _processor() -> list[Any]:
 
 
 @functools.cache
-def _source() -> str:
+def _source_of_truth() -> str:
     sha = hashlib.sha256()
     for source in _SOURCES:
         for file in sorted(source.glob("*.py")) if source.is_dir() else [source]:

@@ -66,7 +66,7 @@ class OpenGate:
         import_all(modules)
 
 
-def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:
+def execute_cell(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> RunRecord:
     """Run a cell to its end, write ``record.json`` to ``folder`` however the cell ends, and return the record."""
     adapter = load_adapter(request.framework)
     here = _ranks_here(adapter, request)
@@ -79,7 +79,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
             if isinstance(adapter, ProgramAdapter):
                 adapter.prepare_run(request, folder)
             try:
-                _measure(request, here, shape, folder, rounds, benchmark, gate)
+                _measure_ranks(request, here, shape, folder, rounds, benchmark, gate)
             except CellEnded:
                 if isinstance(adapter, ProgramAdapter) and adapter.prepare_retry(folder):
                     continue
@@ -107,7 +107,7 @@ def execute(request: CellRequest, folder: Path, benchmark: Any, gate: Gate) -> R
     if record.ranks and (outside := isolation.changed_outside(folder)):
         record.ranks[0].notes.append(_kept_apart(outside))
     isolation.discard(folder)
-    record.round_s = [_seconds(timed) for timed in counted]
+    record.round_s = [_longest_rank_s(timed) for timed in counted]
     record.costs = [timed.cost for timed in counted]
     record.clocks = [timed.clocks for timed in counted if timed.clocks is not None]
     record.discarded_rounds = sum(timed.discarded for timed in counted)
@@ -134,7 +134,7 @@ def _kept_apart(paths: Sequence[str]) -> str:
     return f"the program changed {paths[0]}{more}: discarded with the run, your files are as they were"
 
 
-def _measure(
+def _measure_ranks(
     request: CellRequest,
     here: Sequence[int],
     shape: Mapping[str, Any],
@@ -145,7 +145,7 @@ def _measure(
 ) -> None:
     """Start the ranks and add their timed ``rounds``. Raise CellEnded if a rank fails."""
     with (
-        meeting.variables(request.rendezvous, folder) as where,
+        meeting.rendezvous_variables(request.rendezvous, folder) as where,
         Ranks(
             lambda rank, channel: measure_rank(request, rank, folder, channel, shape),
             here,
@@ -161,14 +161,14 @@ def _measure(
             with contextlib.suppress(EnoughRounds):
                 benchmark.pedantic(
                     lambda: rounds.append(ranks.round()),
-                    setup=lambda: gate.pass_through(_seconds(rounds[-1]) if rounds else None),
+                    setup=lambda: gate.pass_through(_longest_rank_s(rounds[-1]) if rounds else None),
                     rounds=request.rounds,
                     warmup_rounds=request.warmup_rounds,
                 )
             benchmark.has_error = len(rounds) <= request.warmup_rounds  # not if enough were run
 
 
-def _seconds(timed: TimedRound) -> float:
+def _longest_rank_s(timed: TimedRound) -> float:
     return sum(timed.seconds.values())
 
 
@@ -243,7 +243,7 @@ def test_scenario(cell: Any, benchmark: Any) -> None:
         os.environ.setdefault(variable, value)
     load_adapter(request.framework).preload("cpu")
     with tempfile.TemporaryDirectory() as folder, working_folder(Path(folder)):  # as the probe's server runs a cell
-        record = execute(request, Path(folder), benchmark, OpenGate())
+        record = execute_cell(request, Path(folder), benchmark, OpenGate())
     assert record.outcome == "passed", f"{record.outcome} in {record.stage}: {record.signature}\n{record.log_tail}"
     numerics = record.ranks[0].numerics
     if numerics is not None:

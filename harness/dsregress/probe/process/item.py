@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsregress.probe.process.cell import execute
+from dsregress.probe.process.cell import execute_cell
 
 
 def test_cell(request: Any, benchmark: Any) -> None:
     """The outcome is in the record; the test only carries pytest-benchmark's timer."""
     session = request.config.dsregress
-    execute(session.request, session.folder, benchmark, session)
+    execute_cell(session.request, session.folder, benchmark, session)

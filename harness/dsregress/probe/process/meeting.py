@@ -16,7 +16,7 @@ _SIOCGIFADDR = 0x8915  # netdevice(7)
 
 
 @contextlib.contextmanager
-def variables(rendezvous: str, folder: Path) -> Iterator[dict[str, str]]:
+def rendezvous_variables(rendezvous: str, folder: Path) -> Iterator[dict[str, str]]:
     """Yield the environment variables of each rank, valid within the block. ``rendezvous`` is ``tcp://ADDRESS:PORT`` on
     the machine of rank 0, empty if all ranks are on this machine; ``folder`` is the run's."""
     if not rendezvous:

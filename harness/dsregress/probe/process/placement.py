@@ -41,7 +41,7 @@ def use_huge_pages() -> None:
         madvise = ctypes.CDLL(None).madvise
         madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         with open("/proc/self/pagemap", "rb", buffering=0) as pagemap:
-            written = [run for mapping in _own_mappings() for run in _written(pagemap, *mapping)]
+            written = [run for mapping in _own_mappings() for run in _written_pages(pagemap, *mapping)]
         for begin, end in written:
             madvise(begin, end - begin, _MADV_COLLAPSE)  # mappings that it refuses are left unchanged
 
@@ -57,7 +57,7 @@ def _own_mappings() -> Iterator[tuple[int, int]]:
                 yield begin, end
 
 
-def _written(pagemap: RawIOBase, begin: int, end: int) -> Iterator[tuple[int, int]]:
+def _written_pages(pagemap: RawIOBase, begin: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the runs of huge pages of which this process alone has at least `_LEAST_WRITTEN` pages."""
     run = begin
     for at in range(begin, end, _HUGE_PAGE_BYTES):

@@ -82,7 +82,7 @@ def measure_rank(request: CellRequest, rank: int, folder: Path, channel: Channel
         return
     assert isinstance(adapter, JobAdapter)  # as `load_adapter` ensures
     if request.explain:
-        _explain(adapter, request, rank, folder, shape, heartbeat)
+        _explain_rank(adapter, request, rank, folder, shape, heartbeat)
         channel.send({"at": "measured", "imported": []})
         channel.receive()
         return
@@ -94,7 +94,7 @@ def measure_rank(request: CellRequest, rank: int, folder: Path, channel: Channel
         measured(measurement.record, measurement.detail)
         if request.device == "cpu":
             scheduling.keep_to_own_cores(int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]))
-        _timed_rounds(measurement.training, channel, _stopwatch(adapter, request))
+        _timed_rounds(measurement.training, channel, _stopwatch_of(adapter, request))
 
 
 class RankMeasurement:
@@ -213,7 +213,7 @@ def _profilable(device: str) -> AbstractContextManager[None]:
     return backward_on_this_thread()
 
 
-def _stopwatch(adapter: Adapter, request: CellRequest) -> Stopwatch:
+def _stopwatch_of(adapter: Adapter, request: CellRequest) -> Stopwatch:
     own = adapter.stopwatch(request.device) if isinstance(adapter, KeepsTime) else None
     return own or HostStopwatch()
 
@@ -232,7 +232,7 @@ def _timed_rounds(training: Training, channel: Channel, stopwatch: Stopwatch) ->
         channel.send({"at": "round", "seconds": seconds, "cost": asdict(phases.cost), "clocks": clocks})
 
 
-def _explain(
+def _explain_rank(
     adapter: JobAdapter, request: CellRequest, rank: int, folder: Path, shape: Mapping[str, Any], heartbeat: Heartbeat
 ) -> None:
     """Run the same init and steps as in `RankMeasurement`, observed: leave ``explanation-N.json`` next to the record."""

@@ -155,11 +155,11 @@ class Ranks:
             handle = logs.open_log(log)
             os.dup2(handle, 1)
             os.dup2(handle, 2)
-            whereabouts.answer(self._folder, number)
+            whereabouts.report_stack_on_signal(self._folder, number)
             os.environ.update(self._variables, RANK=str(number), WORLD_SIZE=str(world_size),
                               LOCAL_RANK=str(here.index(number)), LOCAL_SIZE=str(len(here)),
                               LOCAL_WORLD_SIZE=str(len(here)))  # fmt: skip
-            code = _run(self._body, number, theirs)
+            code = _run_body(self._body, number, theirs)
         finally:
             os._exit(code)  # no clean-up of what belongs to the parent, and no waiting for a framework's threads
 
@@ -207,7 +207,9 @@ class Ranks:
         return [replies[number] for number in sorted(replies)]
 
     def _stuck(self, outcome: str, rank: _RankProcess, why: str) -> CellEnded:
-        places = whereabouts.ask(self._folder, {one.number: one.pid for one in self._ranks if one.open})
+        places = whereabouts.whereabouts_of_ranks(
+            self._folder, {one.number: one.pid for one in self._ranks if one.open}
+        )
         log = faults.tail(str(rank.log)) or ""
         if rank.stage == faults.HARNESS:  # an oracle's time, not the framework's
             outcome = "failed"
@@ -281,7 +283,7 @@ def _blame_order(message: Message | None) -> int:
     return 2 if faults.blames_another_rank(message["signature"]) else 1
 
 
-def _run(body: Body, number: int, channel: Channel) -> int:
+def _run_body(body: Body, number: int, channel: Channel) -> int:
     try:
         body(number, channel)
         return 0

@@ -35,7 +35,7 @@ from dsregress.probe.process.channel import Channel, Closed, Message, pair
 from dsregress.probe.process.lazy_imports import import_all
 
 
-def main(arguments: list[str] | None = None) -> int:
+def serve_cells(arguments: list[str] | None = None) -> int:
     """Run the server until the host ends it. Return the exit code, 1 if the framework cannot be imported."""
     parser = argparse.ArgumentParser(prog="dsregress.probe.process.server", description=__doc__)
     parser.add_argument("--framework", required=True, help="id of the adapter")
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         scheduling.finish_turns()
     host = _Host(options.log)
     try:
-        import_s = _preload(options.framework, options.device)
+        import_s = _preload_framework(options.framework, options.device)
     except BaseException as error:
         host.send(
             {
@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _preload(framework: str, device: str) -> float:
+def _preload_framework(framework: str, device: str) -> float:
     start = time.perf_counter()
     gc.disable()  # it would walk a million lasting objects repeatedly: a sixth of the time
     import pytest_benchmark.plugin  # noqa: F401  (imported once here, not in every cell)
@@ -175,7 +175,7 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
             ours.send(command)
     left, status = _end_cell(pid, before, stopped=not alive)
     ours.close()
-    _complete(folder, import_s, stage, status)
+    _complete_record(folder, import_s, stage, status)
     host.send({"event": "ended", "left": left})
     import_all(imported)
     return alive
@@ -211,10 +211,10 @@ def _cell_has_message(host: _Host, cell: Channel, folder: Path) -> bool:
     return cell.fileno() in ready
 
 
-def _complete(folder: Path, import_s: float, stage: str, status: int) -> None:
+def _complete_record(folder: Path, import_s: float, stage: str, status: int) -> None:
     """Add the import time to the cell's record, or write a record for a cell that died without one."""
     path = folder / "record.json"
-    record = _record(path)
+    record = _read_record(path)
     if record is None:
         log = faults.tail(str(folder / "cell.log")) or ""
         signature = (
@@ -229,7 +229,7 @@ def _complete(folder: Path, import_s: float, stage: str, status: int) -> None:
     write_whole(path, encode(record))
 
 
-def _record(path: Path) -> Message | None:
+def _read_record(path: Path) -> Message | None:
     """Return the record that the cell left; None if it is not one. The measured code could write there as well."""
     try:
         record = json.loads(read_regular(path, MOST_FILE_BYTES))
@@ -248,10 +248,10 @@ def _cell_process(folder: Path, server: Channel) -> int:
     request = CellRequest(**json.loads((folder / "request.json").read_text()))
     session: Any = _CellPlugin(request, folder, server)  # it is the cell's gate as well
     if not request.rounds:
-        from dsregress.probe.process.cell import execute  # which imports the framework's torch
+        from dsregress.probe.process.cell import execute_cell  # which imports the framework's torch
 
         with _filters_of_pytest():
-            execute(request, folder, None, session)
+            execute_cell(request, folder, None, session)
         return 0
     options = [
         f"{Path(__file__).with_name('item.py')}",
@@ -317,4 +317,4 @@ class _CellPlugin:
 
 if __name__ == "__main__":
     # Under its own name, because a measured program is called ``__main__``.
-    sys.exit(importlib.import_module("dsregress.probe.process.server").main())
+    sys.exit(importlib.import_module("dsregress.probe.process.server").serve_cells())

@@ -17,8 +17,8 @@ from traceback import FrameSummary
 from typing import IO
 
 from dsregress.probe.border import processes
-from dsregress.probe.border.encoding import text
-from dsregress.probe.border.faults import MOST_WHEREABOUTS, WHEREABOUTS_LENGTH, places
+from dsregress.probe.border.encoding import bounded_text
+from dsregress.probe.border.faults import MOST_WHEREABOUTS, WHEREABOUTS_LENGTH, stack_places
 from dsregress.probe.border.own_code import FOLDERS
 from dsregress.probe.border.wire import DEADLOCK_S
 
@@ -55,23 +55,23 @@ _Stack = tuple[tuple[str, int, str], ...]
 _answers: list[IO[bytes]] = []  # faulthandler keeps the descriptor alone
 
 
-def answer(folder: Path, rank: int) -> None:
-    """Make this process report its stack on `ask` from now on."""
+def report_stack_on_signal(folder: Path, rank: int) -> None:
+    """Make this process report its stack on `whereabouts_of_ranks` from now on."""
     if _SIGNAL is None:
         return
-    file = _file(folder, rank).open("wb")
+    file = _stack_file(folder, rank).open("wb")
     _answers.append(file)
     faulthandler.register(_SIGNAL, file, all_threads=True)
 
 
-def ask(folder: Path, pids: Mapping[int, int]) -> tuple[str, ...]:
-    """Return where ranks are, given the process of each, which has called `answer`: lines such as ``ranks 0 and 2:
-    deepspeed/comm/torch.py:all_gather_into_tensor, called by
+def whereabouts_of_ranks(folder: Path, pids: Mapping[int, int]) -> tuple[str, ...]:
+    """Return where ranks are, given the process of each, which has called `report_stack_on_signal`: lines such as
+    ``ranks 0 and 2: deepspeed/comm/torch.py:all_gather_into_tensor, called by
     deepspeed/runtime/zero/partition_parameters.py:_dist_allgather_fn``. Ranks that do not answer are left out."""
     ranks_at: dict[str, list[int]] = {}
     for rank, stack in _stacks(folder, pids).items():
-        ranks_at.setdefault(_described(stack), []).append(rank)
-    lines = [text(f"{_named(ranks)}: {place}", WHEREABOUTS_LENGTH) for place, ranks in ranks_at.items()]
+        ranks_at.setdefault(_described_stack(stack), []).append(rank)
+    lines = [bounded_text(f"{_ranks_text(ranks)}: {place}", WHEREABOUTS_LENGTH) for place, ranks in ranks_at.items()]
     if len(lines) > MOST_WHEREABOUTS:
         lines = [*lines[: MOST_WHEREABOUTS - 1], f"{len(lines) - MOST_WHEREABOUTS + 1} more places"]
     return tuple(lines)
@@ -112,18 +112,21 @@ def _stacks(folder: Path, pids: Mapping[int, int]) -> dict[int, _Stack]:
     written = {}
     for rank, pid in pids.items():
         with contextlib.suppress(OSError):  # one that has ended, and one that removed its folder
-            written[rank] = _file(folder, rank).stat().st_size
+            written[rank] = _stack_file(folder, rank).stat().st_size
             os.kill(pid, _SIGNAL)
     deadline = time.monotonic() + _ANSWER_S
-    found = {rank: _main_stack(_added(_file(folder, rank), size, deadline)) for rank, size in sorted(written.items())}
+    found = {
+        rank: _main_stack(_appended_text(_stack_file(folder, rank), size, deadline))
+        for rank, size in sorted(written.items())
+    }
     return {rank: stack for rank, stack in found.items() if stack}
 
 
-def _file(folder: Path, rank: int) -> Path:
+def _stack_file(folder: Path, rank: int) -> Path:
     return folder / f"rank-{rank}.stack"
 
 
-def _added(file: Path, before: int, deadline: float) -> str:
+def _appended_text(file: Path, before: int, deadline: float) -> str:
     """Return what a process has appended to a file of ``before`` bytes, once the file has stopped growing."""
     size = before
     try:
@@ -154,8 +157,8 @@ def _main_stack(stacks: str) -> _Stack:
     return tuple(itertools.takewhile(lambda frame: not frame[0].endswith(_FORKS_RANKS), frames))
 
 
-def _places(stack: _Stack) -> list[str]:
-    return [*places([FrameSummary(file, line, name, lookup_line=False) for file, line, name in reversed(stack)])]
+def _places_of_stack(stack: _Stack) -> list[str]:
+    return [*stack_places([FrameSummary(file, line, name, lookup_line=False) for file, line, name in reversed(stack)])]
 
 
 def _is_in_collective(stack: _Stack) -> bool:
@@ -164,9 +167,9 @@ def _is_in_collective(stack: _Stack) -> bool:
     return any(file.endswith(_COLLECTIVES) for file in itertools.takewhile(_BENEATH.search, files))
 
 
-def _described(stack: _Stack) -> str:
+def _described_stack(stack: _Stack) -> str:
     """Return the innermost place, the first one in another folder, which shows its purpose, and the line of the program."""
-    found = _places(stack)
+    found = _places_of_stack(stack)
     if not found:
         return f"{os.path.basename(stack[0][0])}:{stack[0][2]}"
     named = [place for place in found if "wrap" not in place.rpartition(":")[2]]  # decorators, which are everywhere
@@ -178,7 +181,7 @@ def _described(stack: _Stack) -> str:
     return f"{description}, from {of_program}" if of_program not in ("", found[0]) else description
 
 
-def _named(ranks: Sequence[int]) -> str:
+def _ranks_text(ranks: Sequence[int]) -> str:
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"

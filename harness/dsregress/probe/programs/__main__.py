@@ -16,7 +16,7 @@ from pathlib import Path
 from dsregress.probe.adapters import PROGRAM
 from dsregress.probe.border.surroundings import ENVIRONMENT
 from dsregress.probe.border.wire import CellRequest, RunRecord
-from dsregress.probe.process.cell import OpenGate, execute
+from dsregress.probe.process.cell import OpenGate, execute_cell
 from dsregress.probe.program import DEFAULTS
 from dsregress.probe.programs import program_adapter
 from vgpu.replacing import working_folder
@@ -42,7 +42,7 @@ def main(device: str, ranks: str, line: str, *changes: str) -> int:
         program_folder=os.getcwd(),
     )
     with tempfile.TemporaryDirectory() as name, working_folder(name):
-        record = execute(request, Path(name), types.SimpleNamespace(extra_info={}), OpenGate())
+        record = execute_cell(request, Path(name), types.SimpleNamespace(extra_info={}), OpenGate())
         log = "".join(file.read_text(errors="replace") for file in sorted(Path(name).glob("rank-*.log")))
     sys.stdout.write(log[-4000:] + "\n" + _table(record))
     return 0 if record.outcome == "passed" else 1

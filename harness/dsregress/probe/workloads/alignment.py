@@ -1,5 +1,5 @@
 """Data and losses of reinforcement learning from feedback and of preference training: the inputs of
-`dsregress.probe.workloads.losses`, and how a model produces them.
+`dsregress.probe.workloads.preference_losses`, and how a model produces them.
 
 ``data["ids"]`` has a row per sequence, or all samples of the micro-batch concatenated in one row (``Workload.packed``),
 without padding, as OpenRLHF packs them; then ``data["positions"]`` restarts with each sample, by which transformers
@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from dsregress.probe.workloads import losses, workload
+from dsregress.probe.workloads import preference_losses, workload
 from dsregress.probe.workloads.workload import Workload
 
 Data = Mapping[str, torch.Tensor]
@@ -48,8 +48,8 @@ def samples(
     first = (rank * 257 + micro_batch) * count
     advantages = torch.stack([_advantage(work, step, first + number) for number in range(count)])
     return {
-        **_rows(work, ids, device),
-        "answers": _answers(work, count).to(device),
+        **_padded_rows(work, ids, device),
+        "answers": _answer_mask(work, count).to(device),
         "old": old.to(device),
         "advantages": advantages.unsqueeze(-1).to(device),
     }
@@ -57,7 +57,9 @@ def samples(
 
 def policy_gradient(model: Any, data: Data) -> torch.Tensor:
     """Return PPO's clipped loss of one model on `samples`."""
-    return losses.policy_loss(log_probabilities(model, data), data["old"], data["advantages"], data["answers"])
+    return preference_losses.policy_loss(
+        log_probabilities(model, data), data["old"], data["advantages"], data["answers"]
+    )
 
 
 def pairs(
@@ -68,7 +70,7 @@ def pairs(
     both = dataclasses.replace(work, micro_batch_size=2 * work.micro_batch_size)
     ids = workload.batch(both, vocabulary, step, rank, micro_batch)
     ids[work.micro_batch_size :, : work.prompt_length] = ids[: work.micro_batch_size, : work.prompt_length]
-    return {"ids": ids.to(device), "answers": _answers(work, len(ids)).to(device)}
+    return {"ids": ids.to(device), "answers": _answer_mask(work, len(ids)).to(device)}
 
 
 def preference(model: Any, data: Data, reference: Any = None) -> torch.Tensor:
@@ -81,7 +83,7 @@ def preference(model: Any, data: Data, reference: Any = None) -> torch.Tensor:
         else:
             with without_adapters(model):
                 old = of_answers(model, data)
-    return losses.dpo_loss(*new.chunk(2), *old.chunk(2))
+    return preference_losses.dpo_loss(*new.chunk(2), *old.chunk(2))
 
 
 def group_samples(
@@ -99,8 +101,8 @@ def group_policy_gradient(model: Any, data: Data) -> torch.Tensor:
     with torch.no_grad(), without_adapters(model):
         reference = log_probabilities(model, data)
     new = log_probabilities(model, data)
-    loss = losses.policy_loss(new, data["old"], data["advantages"], data["answers"])
-    return loss + GROUP_KL_COEFFICIENT * losses.divergence(new, reference, data["answers"])
+    loss = preference_losses.policy_loss(new, data["old"], data["advantages"], data["answers"])
+    return loss + GROUP_KL_COEFFICIENT * preference_losses.divergence(new, reference, data["answers"])
 
 
 def log_probabilities(model: Any, data: Data) -> torch.Tensor:
@@ -108,10 +110,12 @@ def log_probabilities(model: Any, data: Data) -> torch.Tensor:
     ids, count = data["ids"], data["answers"].shape[1]
     if "positions" in data:
         logits = model(input_ids=ids, position_ids=data["positions"]).logits
-        return _by_sample(losses.log_probabilities(logits, ids), data)
+        return _by_sample(preference_losses.log_probabilities(logits, ids), data)
     if count == ids.shape[1] - 1:
-        return losses.log_probabilities(model(input_ids=ids).logits, ids)
-    return losses.log_probabilities(model(input_ids=ids, logits_to_keep=count + 1).logits, ids[:, -count - 1 :])
+        return preference_losses.log_probabilities(model(input_ids=ids).logits, ids)
+    return preference_losses.log_probabilities(
+        model(input_ids=ids, logits_to_keep=count + 1).logits, ids[:, -count - 1 :]
+    )
 
 
 def of_answers(model: Any, data: Data) -> torch.Tensor:
@@ -119,7 +123,7 @@ def of_answers(model: Any, data: Data) -> torch.Tensor:
     return (log_probabilities(model, data) * data["answers"]).sum(-1)
 
 
-def values(model: Any, data: Data) -> torch.Tensor:
+def token_values(model: Any, data: Data) -> torch.Tensor:
     """Return the output of a model with one number per token, for the samples up to each token: (samples, tokens)."""
     ids = data["ids"]
     inputs = {"input_ids": ids} if "positions" not in data else {"input_ids": ids, "position_ids": data["positions"]}
@@ -148,10 +152,10 @@ def draw(*shape: int, of: tuple[int, ...]) -> torch.Tensor:
 
 def _advantage(work: Workload, step: int, sample: int) -> torch.Tensor:
     group, member = divmod(sample, work.samples_per_prompt)
-    return losses.group_advantages(draw(work.samples_per_prompt, of=(step, 1 << 20, group)))[member]
+    return preference_losses.group_advantages(draw(work.samples_per_prompt, of=(step, 1 << 20, group)))[member]
 
 
-def _rows(work: Workload, ids: torch.Tensor, device: torch.device | str) -> dict[str, torch.Tensor]:
+def _padded_rows(work: Workload, ids: torch.Tensor, device: torch.device | str) -> dict[str, torch.Tensor]:
     count, length = ids.shape
     if not work.packed or count == 1:
         return {"ids": ids.to(device)}
@@ -166,7 +170,7 @@ def _by_sample(columns: torch.Tensor, data: Data) -> torch.Tensor:
     return torch.nn.functional.pad(columns, (0, 1)).view(count, predicted + 1)[:, :-1]
 
 
-def _answers(work: Workload, count: int) -> torch.Tensor:
+def _answer_mask(work: Workload, count: int) -> torch.Tensor:
     """Return a mask, 1 for columns about a token of the answer, 0 for those about the prompt: (samples, tokens - 1)."""
     columns = torch.arange(1, work.sequence_length)
     return (columns >= work.prompt_length).float().repeat(count, 1)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from dsregress.probe.border.encoding import text
+from dsregress.probe.border.encoding import bounded_text
 
 #: Keys that identify this run or this machine, not a choice of the framework.
 _OWN = ("_param_dict", "global_rank", "mesh_device")
@@ -34,9 +34,9 @@ def _flatten(key: str, value: Any, depth: int, found: dict[str, Any]) -> None:
     if fields is not None:
         for name, inner in fields.items():
             if name not in _OWN:
-                _flatten(f"{key}.{text(name).lstrip('_')}", inner, depth - 1, found)
+                _flatten(f"{key}.{bounded_text(name).lstrip('_')}", inner, depth - 1, found)
     elif isinstance(value, (list, tuple)) and all(isinstance(v, (bool, int, float, str)) for v in value):
-        found[key] = ", ".join(map(text, value))
+        found[key] = ", ".join(map(bounded_text, value))
     elif type(value).__name__ == "dtype":
         found[key] = str(value)
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from dsregress.probe.workloads import alignment, losses, workload
+from dsregress.probe.workloads import alignment, preference_losses, workload
 from dsregress.probe.workloads.alignment import Data
 from dsregress.probe.workloads.workload import Workload
 
@@ -87,24 +87,26 @@ class ActorCritic(Job):
         if REFERENCE in models:
             found["reference"] = alignment.log_probabilities(models[REFERENCE], data)
         if CRITIC in models:
-            found["values"] = alignment.values(models[CRITIC], data)[:, :-1]
+            found["values"] = alignment.token_values(models[CRITIC], data)[:, :-1]
         if REWARD in models:
-            found["reward"] = alignment.values(models[REWARD], data)[:, -1]
+            found["reward"] = alignment.token_values(models[REWARD], data)[:, -1]
         # A sample is judged as a whole, once it is complete: at its last token.
         answers = data["answers"]
         rewards = torch.nn.functional.pad(found.pop("reward").unsqueeze(-1), (answers.shape[1] - 1, 0))
-        found["returns"], found["advantages"] = losses.returns_and_advantages(rewards, found["values"], answers)
+        found["returns"], found["advantages"] = preference_losses.returns_and_advantages(
+            rewards, found["values"], answers
+        )
         return found
 
     def loss(self, role: str, models: Mapping[str, Any], data: Data) -> torch.Tensor:
         answers = data["answers"]
         if role == CRITIC:
-            new = alignment.values(models[role], data)[:, :-1]
-            return losses.value_loss(new, data["values"], data["returns"], answers)
+            new = alignment.token_values(models[role], data)[:, :-1]
+            return preference_losses.value_loss(new, data["values"], data["returns"], answers)
         new = alignment.log_probabilities(models[role], data)
-        loss = losses.policy_loss(new, data["old"], data["advantages"], answers)
+        loss = preference_losses.policy_loss(new, data["old"], data["advantages"], answers)
         if "reference" in data:
-            loss = loss + self.parameters.kl_coefficient * losses.divergence(new, data["reference"], answers)
+            loss = loss + self.parameters.kl_coefficient * preference_losses.divergence(new, data["reference"], answers)
         return loss
 
 
@@ -137,11 +139,11 @@ def weights_of(role: str) -> str:
     return "reward." if role == REWARD else ""
 
 
-def build(role: str, work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
+def build_role(role: str, work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
     """Return the model of one role, its weights as transformers leaves them. Frozen models are in evaluation mode, in
     which transformers checkpoints nothing; only the policy has adapters."""
     plain = work if role == POLICY else dataclasses.replace(work, lora_rank=0)
-    model = _with_values(plain, config, dtype) if role in _VALUED else workload.build(plain, config, dtype)
+    model = _with_values(plain, config, dtype) if role in _VALUED else workload.build_model(plain, config, dtype)
     return model if role in TRAINED else model.eval()
 
 

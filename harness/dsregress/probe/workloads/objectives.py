@@ -1,7 +1,7 @@
 """The data and the losses of one micro-batch, each loss with its own backward.
 
 Chosen by the scenario's parameter ``objective``, and shared by the adapters, the truth (`dsregress.probe.oracles.truth`)
-and the plain pass of the memory oracle (`dsregress.probe.oracles.plain`). A new one is a line in `OBJECTIVES`.
+and the plain pass of the memory oracle (`dsregress.probe.oracles.plain_memory`). A new one is a line in `OBJECTIVES`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def token_ids(
     return {"ids": batch(work, vocabulary, step, rank, micro_batch, device)}
 
 
-def answers(
+def answer_data(
     work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> Data:
     """Return `token_ids` with ``labels`` of the same shape: all but the first token, which is never a target. Releases
@@ -41,7 +41,7 @@ def answers(
 def uneven_answers(
     work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> Data:
-    """Return `answers` with a prompt that grows from micro-batch to micro-batch, and is the same on all ranks."""
+    """Return `answer_data` with a prompt that grows from micro-batch to micro-batch, and is the same on all ranks."""
     ids = batch(work, vocabulary, step, rank, micro_batch, device)
     return {"ids": ids, "labels": _after_prompt(ids, 1 + (work.sequence_length - 2) * (micro_batch % 4) // 4)}
 
@@ -83,7 +83,7 @@ def next_token(model: Any, data: Data) -> torch.Tensor:
     return _loss(model(input_ids=data["ids"], labels=data["ids"]))
 
 
-def answer(model: Any, data: Data) -> torch.Tensor:
+def answer_loss(model: Any, data: Data) -> torch.Tensor:
     """Return the model's own loss over the answer's tokens."""
     return _loss(model(input_ids=data["ids"], labels=data["labels"]))
 
@@ -121,8 +121,8 @@ def without_the_head(model: Any, data: Data) -> torch.Tensor:
 
 OBJECTIVES = {
     "next_token": Objective((next_token,)),
-    "fine_tuning": Objective((answer,), answers, counted_tokens),
-    "uneven_fine_tuning": Objective((answer,), uneven_answers, counted_tokens),
+    "fine_tuning": Objective((answer_loss,), answer_data, counted_tokens),
+    "uneven_fine_tuning": Objective((answer_loss,), uneven_answers, counted_tokens),
     "two_runs": Objective((of_two_runs,), runs=2),
     "two_backwards": Objective((next_token, next_token_reversed)),
     "several_outputs": Objective((of_several_outputs,)),
@@ -151,7 +151,7 @@ def with_infinite_gradient(loss: torch.Tensor) -> torch.Tensor:
     return infinite
 
 
-def of(work: Workload) -> Objective:
+def objective_of(work: Workload) -> Objective:
     """Return the objective of a workload. Raise ValueError for an unknown one."""
     if work.objective not in OBJECTIVES:
         raise ValueError(f"no such objective: {work.objective} (known: {', '.join(OBJECTIVES)})")

@@ -106,7 +106,7 @@ def pick(kind: Any, parameters: Mapping[str, Any]) -> Any:
     return kind(**{f.name: parameters[f.name] for f in dataclasses.fields(kind) if f.name in parameters})
 
 
-def configuration(work: Workload, shape: Mapping[str, Any]) -> Any:
+def model_configuration(work: Workload, shape: Mapping[str, Any]) -> Any:
     """Return the model's transformers configuration. ``shape`` is a row of ``scenarios/models.py``."""
     from transformers import AutoConfig
 
@@ -115,7 +115,7 @@ def configuration(work: Workload, shape: Mapping[str, Any]) -> Any:
     return AutoConfig.for_model(fields.pop("model_type"), **fields, use_cache=False, attn_implementation=work.attention)
 
 
-def build(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
+def build_model(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
     """Return a causal language model in training mode, with its adapters, its weights as the libraries leave them; the
     caller sets each to the value that `weight` makes from its name. Raise ValueError for unknown ``model_outputs``."""
     import transformers
@@ -177,7 +177,7 @@ def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, A
     return [group for group in groups if group["params"] or work.empty_groups]
 
 
-def optimizer(work: Workload, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+def plain_optimizer(work: Workload, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
     """Return torch's own AdamW, one tensor at a time: the fused and batched forms allocate differently from release to
     release of torch, which is not what is compared."""
     return torch.optim.AdamW(groups, **adam(work), foreach=False)

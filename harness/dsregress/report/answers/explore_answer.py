@@ -8,7 +8,7 @@ import msgspec
 
 from dsregress.explore import causes, space
 from dsregress.explore.exploring import Explored
-from dsregress.explore.faults import Fault
+from dsregress.explore.release_faults import Fault
 from dsregress.model import Stack
 from dsregress.probe.factors import BY_NAME
 from dsregress.report.plain_text import plain
@@ -70,7 +70,7 @@ def exploration_text(found: Explored) -> str:
 
 def _apart(found: Explored) -> list[list[Fault]]:
     """Return the faults that only one of the releases has, grouped by their cause."""
-    return causes.together(fault for fault in found.faults if fault.tells_apart)
+    return causes.by_cause(fault for fault in found.faults if fault.tells_apart)
 
 
 def _covered(found: Explored) -> str:
@@ -154,7 +154,7 @@ def exploration_json(found: Explored) -> bytes:
         "pairs_covered": found.pairs_covered,
         "runs": found.cells,
         "defaults": [
-            {"key": one.key, "older": one.older, "newer": one.newer, "needs": space.changed(one.row)}
+            {"key": one.key, "older": one.older, "newer": one.newer, "needs": space.varied_values(one.row)}
             for one in found.defaults
         ],
         "faults": [

@@ -56,7 +56,7 @@ def _bisect(found: Finding, good: Stack, bad: Stack, *, fixed: bool) -> str:
         return ""
     metric = BY_NAME[found.metric].flat_name(found.phase)
     try:
-        questions.parse(metric)
+        questions.parse_question(metric)
     except UsageError:
         return ""
     return commands.bisect(axes[0], good, bad, found, metric, fixed=fixed)

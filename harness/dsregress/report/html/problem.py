@@ -130,7 +130,7 @@ def _make_script(context: ReportContext, problem: Problem) -> str:
     if cell is None or cell.result.cell.framework != DEEPSPEED or found.device != "cpu":
         return ""
     try:
-        questions.parse(metric)
+        questions.parse_question(metric)
     except UsageError:
         return ""
     return commands.reproduce(found.cell, metric)

@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 class Spread(Protocol):
     """Calls ``work`` for some families of workloads (or files) at a time, perhaps on all processors, and returns the results
-    in their order: `dsregress.store.bulk.in_order`."""
+    in their order: `dsregress.store.bulk.map_families`."""
 
     def __call__(self, work: Callable[[list[str]], _T], families: Iterable[Sequence[str]]) -> Iterable[_T]: ...
 

@@ -25,7 +25,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (folder / "config.json").write_text("{}")
         return ()
 
-    monkeypatch.setattr(skeleton_maker, "made", make)
+    monkeypatch.setattr(skeleton_maker, "make_skeleton", make)
     return made
 
 

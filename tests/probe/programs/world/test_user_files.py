@@ -102,7 +102,7 @@ def test_without_a_view_a_program_is_refused_what_is_not_its_folders(
     folder: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a container, or where AppArmor keeps namespaces from users."""
-    if not landlock.version():
+    if not landlock.landlock_version():
         pytest.skip("this kernel has no Landlock")
     monkeypatch.setattr(isolation, "KINDS", (isolation.LANDLOCK,))
     written(folder, mine)

@@ -30,7 +30,7 @@ This process on Ray node 10.0.0.7 was started with:
             RuntimeError(
                 "No node info found matching attributes: '10.0.0.7' when trying to resolve node to connect to."
             ),
-            "ray head:6379: this machine is no node of that cluster; "
+            "ray head:6379: this machine is not a node of that cluster; "
             "run the command on the head node, or give ray://HEAD:10001",
         ),
         (
@@ -39,12 +39,12 @@ This process on Ray node 10.0.0.7 was started with:
         ),
         (
             ConnectionError("something else\nover two lines"),
-            "ray head:6379: something else over two lines; ask Ray itself: ray status",
+            "ray head:6379: something else over two lines; check with `ray status`",
         ),
     ],
 )
 def test_a_complaint_is_one_line_that_says_what_to_do(error: Exception, line: str) -> None:
-    assert str(cluster.fault(error, "head:6379")) == line
+    assert str(cluster.ray_fault(error, "head:6379")) == line
 
 
 @pytest.mark.parametrize("address", ["head", "head:", ":6379", "ray://head"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsregress.config.ray import Ray
-from dsregress.launch.ray.placing import ClusterNode, Needs, alike, missing, needs, whole
+from dsregress.launch.ray.placing import ClusterNode, Needs, alike, missing_resources, needs_of_cell, whole_node
 from dsregress.model import Cell, Stack
 
 
@@ -50,23 +50,27 @@ TWO_CORES = {"CPU": 2.0, "memory": 8e9}
 def test_ranks_go_on_one_node_where_they_have_room_and_else_evenly_on_several(
     device: str, ranks: int, there: list[ClusterNode], wanted: Needs
 ) -> None:
-    assert needs(cell(device, ranks), there, Ray()) == wanted
+    assert needs_of_cell(cell(device, ranks), there, Ray()) == wanted
 
 
 def test_how_many_ranks_a_node_gets_can_be_said() -> None:
-    found = needs(cell("cpu", 2), nodes(TWO_CORES, TWO_CORES), Ray(ranks_per_node=1))
+    found = needs_of_cell(cell("cpu", 2), nodes(TWO_CORES, TWO_CORES), Ray(ranks_per_node=1))
     assert found == Needs(nodes=2, ranks=1, resources={"CPU": 1.0})
 
 
 def test_custom_resources_are_asked_for_by_device() -> None:
     settings = Ray(resources={"cuda": {"A800": 1.0}})
-    assert needs(cell("cuda", 8), nodes(EIGHT_GPUS), settings).resources == {"CPU": 1.0, "GPU": 8.0, "A800": 1.0}
-    assert "A800" not in needs(cell("cpu", 2), nodes(TWO_CORES), settings).resources
+    assert needs_of_cell(cell("cuda", 8), nodes(EIGHT_GPUS), settings).resources == {
+        "CPU": 1.0,
+        "GPU": 8.0,
+        "A800": 1.0,
+    }
+    assert "A800" not in needs_of_cell(cell("cpu", 2), nodes(TWO_CORES), settings).resources
 
 
 def test_a_node_that_is_held_is_asked_for_whole() -> None:
     needed = Needs(nodes=1, ranks=1, resources={"CPU": 1.0, "memory": 2 << 30, "A800": 1.0})
-    assert whole(nodes({**EIGHT_GPUS, "A800": 8.0})[0], needed) == {"CPU": 64.0, "GPU": 8.0, "A800": 1.0}
+    assert whole_node(nodes({**EIGHT_GPUS, "A800": 8.0})[0], needed) == {"CPU": 64.0, "GPU": 8.0, "A800": 1.0}
 
 
 def test_nodes_are_alike_that_have_as_many_cores_and_gpus() -> None:
@@ -76,8 +80,11 @@ def test_nodes_are_alike_that_have_as_many_cores_and_gpus() -> None:
 
 
 def test_what_is_missing_is_one_line() -> None:
-    assert missing(Needs(nodes=1, ranks=1, resources={"CPU": 1.0, "memory": 5.0})) == "no node in the cluster has 1 CPU"
     assert (
-        missing(Needs(nodes=4, ranks=8, resources={"CPU": 1.0, "GPU": 8.0}))
+        missing_resources(Needs(nodes=1, ranks=1, resources={"CPU": 1.0, "memory": 5.0}))
+        == "no node in the cluster has 1 CPU"
+    )
+    assert (
+        missing_resources(Needs(nodes=4, ranks=8, resources={"CPU": 1.0, "GPU": 8.0}))
         == "the cluster has fewer than 4 nodes with 1 CPU and 8 GPUs"
     )

@@ -62,7 +62,9 @@ class Skeletons:
         meter in force."""
         unfinished = Path(tempfile.mkdtemp(prefix=".making-", dir=place.parent))
         try:
-            skeleton_maker.made(sys.executable, what, unfinished, os.environ, tiny=self.tiny, contents=self.contents)
+            skeleton_maker.make_skeleton(
+                sys.executable, what, unfinished, os.environ, tiny=self.tiny, contents=self.contents
+            )
             unfinished.rename(place)
         except (SkeletonRefused, skeleton_maker.MakerFailed) as error:
             raise NotHere(what, str(error)) from None

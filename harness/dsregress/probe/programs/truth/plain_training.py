@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from dsregress.probe.framework import Meter
-from dsregress.probe.oracles.training import Trained
+from dsregress.probe.oracles.reference_training import Trained
 from dsregress.probe.programs.launch import program_rank
 from dsregress.probe.programs.truth.plain_engine import DTYPES, PlainEngine
 from dsregress.probe.programs.truth.plain_settings import NoTruth

@@ -120,7 +120,7 @@ def effective_configuration(stepper: Any) -> dict[str, Any]:
         from dsregress.probe.frameworks import deepspeed_engine
 
         model_config = getattr(stepper.module, "config", None)
-        return deepspeed_engine.configuration(
+        return deepspeed_engine.effective_configuration(
             stepper, model_config if hasattr(model_config, "to_dict") else _NoConfig()
         )
     return {
@@ -174,6 +174,6 @@ def _local(parameter: Any) -> torch.Tensor:
 
 
 def _digest(parameters: Mapping[str, torch.Tensor]) -> str:
-    from dsregress.probe.oracles.truth import digest
+    from dsregress.probe.oracles.truth import parameter_digest
 
-    return digest(parameters)
+    return parameter_digest(parameters)

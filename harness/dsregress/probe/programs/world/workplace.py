@@ -64,7 +64,7 @@ def make_workplace(run: Path, source: str, truths: str = "") -> Path:
     if not source:
         raise ValueError("where the program's files are is not known on this machine: give it with --program once more")
     shared = [os.environ.get(name, "") for name in _SHARED]
-    in_view = isolation.make(run, [truths, *shared]) == isolation.VIEW
+    in_view = isolation.make_shield(run, [truths, *shared]) == isolation.VIEW
     made = run / NAME
     made.mkdir()
     copied = folder_to_copy(Path(source))
@@ -81,7 +81,7 @@ def make_workplace(run: Path, source: str, truths: str = "") -> Path:
 def enter_workplace(run: Path) -> None:
     """Deny this process, and all that it starts, any write to the user's files. Call it before the process has threads;
     it cannot be undone."""
-    if isolation.join(run).kind != isolation.VIEW:
+    if isolation.join_shield(run).kind != isolation.VIEW:
         _copy_what_is_opened(run)
 
 
