@@ -38,7 +38,7 @@ class KnownModel:
 
 @dataclasses.dataclass(frozen=True)
 class ConfigurationSource:
-    """A source that configurations were read from."""
+    """The origin of configurations."""
 
     kind: str  #: ``repository``, ``copy``, ``code`` (of another project) or ``card`` (of papers and model cards)
     text: str
@@ -59,7 +59,7 @@ def known_models() -> Mapping[str, KnownModel]:
 
 @functools.cache
 def configuration_sources() -> Mapping[str, ConfigurationSource]:
-    """Return where the configurations are from, by `KnownModel.source`."""
+    """Return the origins of the configurations, by `KnownModel.source`."""
     return {key: ConfigurationSource(**fields) for key, fields in read_table("sources").items()}
 
 

@@ -102,10 +102,10 @@ def ignore_metadata() -> None:
     program.append(_instruction(_RETURN, _ALLOW))
     code = ctypes.create_string_buffer(b"".join(program))
 
-    class Program(ctypes.Structure):
+    class FilterProgram(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_void_p))
 
-    filled = Program(len(program), ctypes.addressof(code))
+    filled = FilterProgram(len(program), ctypes.addressof(code))
     syscalls.prctl(_PR_SET_NO_NEW_PRIVS, 1)
     syscalls.prctl(_PR_SET_SECCOMP, _FILTER, ctypes.addressof(filled))
 

@@ -58,10 +58,10 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 def make_read_only(target: str) -> None:
     """Make a mount and all below it read-only."""
 
-    class Attributes(ctypes.Structure):
+    class MountAttributes(ctypes.Structure):
         _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "user_namespace")]
 
-    attributes = Attributes(set=_MOUNT_ATTR_RDONLY)
+    attributes = MountAttributes(set=_MOUNT_ATTR_RDONLY)
     path = ctypes.c_char_p(os.fsencode(target))
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
     checked(

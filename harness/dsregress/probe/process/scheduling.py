@@ -18,7 +18,7 @@ _CALLS = {"x86_64": (314, 315), "aarch64": (274, 275)}
 _SHORT_TURN_NS = 500_000
 
 
-class _Attributes(ctypes.Structure):
+class _SchedulingAttributes(ctypes.Structure):
     """``struct sched_attr``."""
 
     _fields_ = (
@@ -70,14 +70,14 @@ def take_short_turns() -> None:
     if calls is None or sys.platform != "linux":
         return
     set_attributes, get_attributes = calls
-    size = ctypes.sizeof(_Attributes)
+    size = ctypes.sizeof(_SchedulingAttributes)
     with contextlib.suppress(OSError, AttributeError):
         call = ctypes.CDLL(None).syscall
         for thread in map(int, os.listdir("/proc/self/task")):
-            had, has = _Attributes(), _Attributes()
+            had, has = _SchedulingAttributes(), _SchedulingAttributes()
             if call(get_attributes, thread, ctypes.byref(had), size, 0) != 0:
                 continue  # it has ended meanwhile, or a container forbids it
-            short = _Attributes.from_buffer_copy(had)
+            short = _SchedulingAttributes.from_buffer_copy(had)
             short.policy, short.turn_ns = os.SCHED_OTHER, _SHORT_TURN_NS
             call(set_attributes, thread, ctypes.byref(short), 0)
             call(get_attributes, thread, ctypes.byref(has), size, 0)

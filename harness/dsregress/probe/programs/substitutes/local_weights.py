@@ -84,7 +84,7 @@ class LocalWeights:
             else:
                 raise NotHere(
                     f"{name} is not here, and no known model",
-                    "make one of its config.json, `skeleton CONFIG --out DIR`, and name DIR",
+                    "make it, `skeleton CONFIG --out DIR`, and name DIR",
                 )
         return self._folders[key]
 
