@@ -56,8 +56,8 @@ def said_once(said: CommandResult, code: int, line: str) -> None:
         ),
         (
             ["--with", "tinytrainer=../tinytrainer"],
-            "tinytrainer: '../tinytrainer' is a path or URL; releases are compared: put its wheel into a folder of pip's "
-            "find-links, and give its version",
+            "tinytrainer: '../tinytrainer' is a path or URL; releases are compared: put its wheel into a pip "
+            "find-links folder and give its version",
         ),
         (["--with", "../x=1.0"], "stack: '../x' is not the name of a package; write e.g. trl"),
         (
@@ -151,7 +151,7 @@ def test_a_release_that_is_not_known_and_no_index_to_ask(project: Project, nobod
     said_once(
         said,
         3,
-        "package index: no index answers for tinyframe: no package index can be reached (error sending request); "
+        "package index: no index responds for tinyframe: no package index can be reached (error sending request); "
         "check the network and pip config list; committed releases need no index",
     )
     assert not project.results.exists()
@@ -234,7 +234,7 @@ def test_a_disk_with_room_for_the_results_only_leaves_the_explanations_out_of_th
     said = mounted(project, f"size={bytes_taken_by_results(project)}", "regress")
     assert said.code == 1
     assert said.out.startswith("tinyframe 1.0.0 to 1.1.0: ")
-    (note,) = [line for line in said.err.splitlines() if "left out" in line]
+    (note,) = [line for line in said.err.splitlines() if "explanations" in line]
     assert note.startswith(f"memory explanations are missing: {project.results}/details/explained-")
     assert note.endswith(".json.gz: cannot be written: No space left on device; choose another folder with --results")
 

@@ -76,7 +76,7 @@ def test_what_cannot_be_compared_is_one_line(project: Project, wheels: Path, tmp
     for arguments, line in (
         (("--python", python, "--python", same), f"--python: {python} and {same} hold the same packages and code; "
          "drop one of them"),
-        (("--python", python, "--baseline", GOOD), "--baseline: the first --python is the baseline; leave out --baseline"),
+        (("--python", python, "--baseline", GOOD), "--baseline: the first --python is the baseline; drop --baseline"),
         (("--python", python, "--executor", "docker"),
          "--python: cannot be combined with the executor docker; drop --executor"),
         (("--python", "/bin/ls"), "--python: /bin/ls is not a Python interpreter; give the path of an "
