@@ -83,8 +83,9 @@ def imported_roots(node: ast.AST) -> set[str]:
     return {node.module.partition(".")[0]} if isinstance(node, ast.ImportFrom) and node.module else set()
 
 
-def test_the_package_has_types_and_says_so() -> None:
-    assert (SOURCE / "dsregress" / "py.typed").read_bytes() == b""
+def test_the_packages_have_types_and_say_so() -> None:
+    assert {file.read_bytes() for file in SOURCE.glob("*/py.typed")} == {b""}
+    assert len([*SOURCE.glob("*/py.typed")]) == len([*SOURCE.glob("*/__init__.py")])
     assert "Typing :: Typed" in PYPROJECT["project"]["classifiers"]
 
 
