@@ -202,7 +202,7 @@ def test_an_interrupted_search_goes_on(project: Project) -> None:
         ),
         (
             ["--good", "1.0.0", "--bad", "1.1.0", "--fixed"],
-            "bisect: with --fixed the bad version is the older one, and 1.1.0 is newer than 1.0.0; leave --fixed out to "
+            "bisect: with --fixed the bad version is the older one, and 1.1.0 is newer than 1.0.0; drop --fixed to "
             "find the first bad release",
         ),
         (["1.1.0..1.0.0"], "bisect: 1.1.0 is newer than 1.0.0; write 1.0.0..1.1.0"),

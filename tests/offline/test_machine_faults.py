@@ -291,7 +291,10 @@ def test_a_stored_pass_without_figures_is_measured_again(three: Project, ranks: 
     edit(file, record={**msgspec.json.decode(file.read_bytes())["record"], "ranks": ranks})
     said = three.run("report", "--baseline", GOOD)
     assert said.code == 3
-    assert "not measured: 2.0.0 (fit/base/cpu): the harness failed: it passed, but a rank reported no figures" in last_line(said)
+    assert (
+        "not measured: 2.0.0 (fit/base/cpu): the harness failed: it passed, but a rank reported no figures"
+        in last_line(said)
+    )
     again = three.regress("--fail-on", "none")
     assert "1 cell to run" in again.said.err
     assert again.code == 0
