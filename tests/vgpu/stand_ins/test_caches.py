@@ -81,6 +81,7 @@ def test_what_was_cached_is_forgotten_after_an_error_too(tmp_path: Path, monkeyp
     (tmp_path / "asker").mkdir()
     (tmp_path / "asker" / "import_utils.py").write_text(ASKS_WITH_A_CACHE)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(caches, "_ASKING", ("asker.import_utils",))
     asker = importlib.import_module("asker.import_utils")
     assert not asker.is_flash_attn_2_available()
 
