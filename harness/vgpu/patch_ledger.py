@@ -6,6 +6,7 @@ As a program's last line, ``python -m vgpu.patch_ledger`` prints that of its ran
 from __future__ import annotations
 
 from vgpu.replacing import LEDGER
+from vgpu.text_columns import aligned_lines
 
 _HEADINGS = ("owner", "name", "since", "until", "here", "why")
 
@@ -17,9 +18,7 @@ def ledger_text() -> str:
         (row.owner, row.name, row.since, row.until, "no" if row.is_gone else "", row.why)
         for _, row in sorted(LEDGER.items())
     ]
-    widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in (_HEADINGS, *rows))
-    return "\n".join(lines) + "\n"
+    return "\n".join(aligned_lines([_HEADINGS, *rows], "<" * len(_HEADINGS))) + "\n"
 
 
 if __name__ == "__main__":

@@ -178,7 +178,7 @@ class Factor:
 
     def is_active(self, values: Mapping[str, Any]) -> bool:
         """Return True if these parameters have another value than the simplest."""
-        return bool(values.get(self.name, self.simplest) != self.simplest)
+        return bool(self.value_in(values) != self.simplest)
 
     @property
     def is_in_scripts(self) -> bool:
@@ -205,7 +205,7 @@ class Factor:
 
     def value_in(self, parameters: Mapping[str, Any]) -> Any:
         """Return the value that a cell has; the simplest one if the cell names none."""
-        return parameters.get(self.name, self.values[0])
+        return parameters.get(self.name, self.simplest)
 
     def limit(self, shown: Sequence[Any], hidden: Collection[Any]) -> Any:
         """Return the value above which all values show a finding, if several do; None if they do not differ from the others

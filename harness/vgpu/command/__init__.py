@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from vgpu import card_catalogue
 from vgpu.command.launch_words import UsageError
+from vgpu.text_columns import aligned_lines
 
 RAN, FAILED, USAGE, NOT_MODELLED = 0, 1, 2, 3
 
@@ -121,8 +122,4 @@ def _card_table() -> str:
         )
         for card in card_catalogue.known_cards().values()
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:5], widths[1:])), row[5]])
-        for row in rows
-    )
+    return "\n".join(aligned_lines(rows, "<>>>><"))

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from vgpu.process_start import TORCHRUN_VARIABLES
+
 
 class UsageError(ValueError):
     """A launch line, or an option, that cannot be run; one line gives the reason."""
@@ -70,7 +72,7 @@ def _torchrun(words: list[str]) -> LaunchedScript:
         arguments=tuple(options.training_script_args),
         ranks=per_node * nodes if per_node and nodes else None,
         ranks_per_node=per_node,
-        variables={"TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0", "TORCHELASTIC_RUN_ID": "none"},
+        variables=TORCHRUN_VARIABLES,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vgpu.figures import PhaseMemory
+from vgpu.text_columns import aligned_lines
 from vgpu.virtual_gpu import Memory, VirtualGpu
 
 _GIB = 1 << 30
@@ -23,7 +24,8 @@ def _table(gpu: VirtualGpu) -> list[str]:
     memory = gpu.memory
     rows: list[tuple[str, Memory | PhaseMemory]] = [*memory.phases.items(), ("whole run", memory)]
     cells = [(name, *(f"{figure:,}" for figure in _figures(one))) for name, one in rows]
-    widths = [max(len(row[at]) for row in (("phase", *_COLUMNS), *cells)) for at in range(len(_COLUMNS) + 1)]
+    table = [("phase", *_COLUMNS), *cells]
+    widths = [max(map(len, column)) for column in zip(*table)]
     groups = (
         "allocated".rjust(widths[1] + 2 + widths[2]), "reserved".rjust(widths[3] + 2 + widths[4]), "host".rjust(widths[5])
     )  # fmt: skip
@@ -31,7 +33,7 @@ def _table(gpu: VirtualGpu) -> list[str]:
         f"rank {gpu.rank} of {gpu.world_size} on {gpu.card.name} ({gpu.card.cuda_name}): {steps}{of}, in bytes",
         "",
         "  ".join(("".ljust(widths[0]), *groups)),
-        *(_line(row, widths) for row in (("phase", *_COLUMNS), *cells)),
+        *aligned_lines(table, "<" + ">" * len(_COLUMNS)),
     ]
 
 
@@ -40,10 +42,6 @@ def _figures(memory: Memory | PhaseMemory) -> tuple[int, ...]:
         memory.allocated_peak_bytes, memory.allocated_bytes, memory.reserved_peak_bytes, memory.reserved_bytes,
         memory.host_peak_bytes,
     )  # fmt: skip
-
-
-def _line(row: tuple[str, ...], widths: list[int]) -> str:
-    return "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))])
 
 
 def _collectives(gpu: VirtualGpu) -> list[str]:
@@ -55,11 +53,7 @@ def _collectives(gpu: VirtualGpu) -> list[str]:
     if not found:
         return ["no collectives"] if gpu.world_size > 1 else []
     rows = [("phase", "collective", "calls", "bytes"), *found]
-    widths = [max(len(row[at]) for row in rows) for at in range(4)]
-    return [
-        "  ".join((row[0].ljust(widths[0]), row[1].ljust(widths[1]), row[2].rjust(widths[2]), row[3].rjust(widths[3])))
-        for row in rows
-    ]
+    return aligned_lines(rows, "<<>>")
 
 
 def _room(gpu: VirtualGpu) -> list[str]:

@@ -18,15 +18,10 @@ from vgpu.command.timeline_page import timeline_page
 from vgpu.error_chain import behind
 from vgpu.fault import BrokenPart
 from vgpu.no_stand_in import NoStandInError
+from vgpu.process_start import RANK_VARIABLES, command_line
 from vgpu.replacing import variables
 from vgpu.sim.errors import SimulationError
 from vgpu.virtual_gpu import attach
-
-#: Variables that `attach` sets and that a program without a launcher does not find.
-_OF_A_RANK = (
-    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "MASTER_ADDR",
-    "MASTER_PORT",
-)  # fmt: skip
 
 
 def run_line(
@@ -101,15 +96,10 @@ def _print_traceback(error: Exception) -> None:
 @contextlib.contextmanager
 def _started(script: LaunchedScript, ranks: int) -> Iterator[None]:
     """Set the environment, ``sys.argv`` and ``sys.path`` within the block as the launcher and Python do."""
-    argv, path = sys.argv, list(sys.path)
     own = [f"--local_rank={os.environ['LOCAL_RANK']}"] if script.takes_local_rank else []
-    sys.argv = [script.program, *own, *script.arguments]
-    sys.path.insert(0, os.getcwd() if script.is_module else os.path.dirname(os.path.abspath(script.program)))
-    with variables(script.variables):
+    first = os.getcwd() if script.is_module else os.path.dirname(os.path.abspath(script.program))
+    with variables(script.variables), command_line([script.program, *own, *script.arguments], [first]):
         if not script.takes_rank and ranks == 1:  # accelerate would make it DDP
-            for name in _OF_A_RANK:
-                os.environ.pop(name, None)
-        try:
-            yield
-        finally:
-            sys.argv, sys.path[:] = argv, path
+            for name in RANK_VARIABLES & os.environ.keys():
+                del os.environ[name]
+        yield

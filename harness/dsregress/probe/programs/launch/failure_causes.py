@@ -21,6 +21,7 @@ from dsregress.probe.programs.world.local_sockets import NoNetworkError
 from dsregress.probe.programs.world.program_errors import CannotRun
 from dsregress.probe.programs.world.resource_errors import NotHere, place_of
 from vgpu.error_chain import behind, behind_one_another
+from vgpu.process_start import RANK_VARIABLES
 
 #: Errors due to the machine, the environment or the launch line.
 _NOT_HERE = (CannotRun, NotHere, NoNetworkError, StartedError, LaunchLineError)
@@ -140,7 +141,7 @@ def lacks_launcher(error: ModuleNotFoundError) -> CannotRun | None:
 def _asks_for_its_rank(error: BaseException) -> bool:
     """Return True if torch or the program missed a variable of a rank, or DeepSpeed tried MPI for it."""
     for one in behind_one_another(error):
-        if isinstance(one, KeyError) and one.args and one.args[0] in launchers.OF_A_RANK:
+        if isinstance(one, KeyError) and one.args and one.args[0] in RANK_VARIABLES:
             return True
         if isinstance(one, ModuleNotFoundError) and one.name == "mpi4py":
             return True

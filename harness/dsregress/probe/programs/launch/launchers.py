@@ -19,6 +19,7 @@ from typing import Any
 
 from dsregress.probe.launch_line import INSTALLED, LaunchLine, LaunchLineError, parse
 from dsregress.probe.programs.launch import console_scripts
+from vgpu.process_start import RANK_VARIABLES, TORCHRUN_VARIABLES
 from vgpu.replacing import MissingTarget, Patches, variables
 
 
@@ -34,13 +35,8 @@ class Start:
     has_rank: bool = True  #: a launcher assigns one; ``python train.py`` has none
 
 
-#: Variables by which a launcher gives a process its rank.
-OF_A_RANK = frozenset((
-    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "NODE_RANK",
-    "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
-))  # fmt: skip
 #: Variables of a job's geometry, which the harness sets.
-_GEOMETRY = OF_A_RANK | {"CUDA_VISIBLE_DEVICES"}
+_GEOMETRY = RANK_VARIABLES | {"CUDA_VISIBLE_DEVICES"}
 
 
 def start_of(line: LaunchLine, local_rank: int) -> Start:
@@ -52,7 +48,7 @@ def start_of(line: LaunchLine, local_rank: int) -> Start:
     given.update(begun.variables)  # a launcher has the last word
     kept = {name: value for name, value in given.items() if name not in _GEOMETRY}
     # mpirun and srun assign ranks as well, and appear in no line.
-    has_rank = begun.has_rank or not OF_A_RANK.isdisjoint(dict(line.variables)) or _ranks() > 1
+    has_rank = begun.has_rank or not RANK_VARIABLES.isdisjoint(dict(line.variables)) or _ranks() > 1
     return dataclasses.replace(begun, variables=kept, has_rank=has_rank)
 
 
@@ -78,7 +74,7 @@ def _torchrun(line: LaunchLine, local_rank: int) -> Start:
     return dataclasses.replace(
         _plain(line, local_rank),
         has_rank=True,
-        variables={"TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0", "TORCHELASTIC_RUN_ID": "none"},
+        variables=TORCHRUN_VARIABLES,
     )
 
 

@@ -26,7 +26,8 @@ from dsregress.probe.programs.watch.step_watch import StepWatch
 from dsregress.probe.programs.world import random_state, workplace
 from dsregress.probe.programs.world.process_pools import capped_pools
 from dsregress.probe.programs.world.program_errors import CannotRun, ProgramError
-from vgpu.replacing import variables, working_folder
+from vgpu.process_start import RANK_VARIABLES, command_line
+from vgpu.replacing import attribute, variables, working_folder
 
 
 class Run(Protocol):
@@ -207,7 +208,7 @@ def _command(start: launchers.Start, others: started_processes.StartedProcesses)
 
 
 def _of_a_rank() -> dict[str, str]:
-    return {name: os.environ[name] for name in launchers.OF_A_RANK & os.environ.keys()}
+    return {name: os.environ[name] for name in RANK_VARIABLES & os.environ.keys()}
 
 
 @contextlib.contextmanager
@@ -224,14 +225,10 @@ def _environment(start: launchers.Start, of_a_rank: Mapping[str, str]) -> Iterat
 @contextlib.contextmanager
 def _command_line(start: launchers.Start) -> Iterator[None]:
     """Set ``sys.argv`` and the first entries of ``sys.path`` within the block as Python does for a script or a module."""
-    argv, path, bytecode = sys.argv, list(sys.path), sys.dont_write_bytecode
     file = sys.executable if start.entry else start.program
     first = os.getcwd() if start.is_module else os.path.dirname(os.path.abspath(file))
-    sys.argv = [start.program, *start.arguments]
     more = [folder for folder in start.variables.get("PYTHONPATH", "").split(os.pathsep) if folder]
-    sys.path[:0] = [first, *map(os.path.abspath, more)]
-    sys.dont_write_bytecode = True  # next to the user's files
-    try:
+    words, folders = [start.program, *start.arguments], [first, *map(os.path.abspath, more)]
+    bytecode = attribute(sys, "dont_write_bytecode", True)  # next to the user's files
+    with command_line(words, folders), bytecode:
         yield
-    finally:
-        sys.argv, sys.path[:], sys.dont_write_bytecode = argv, path, bytecode
