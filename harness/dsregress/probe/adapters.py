@@ -45,6 +45,6 @@ def unknown_adapter(named: str) -> str:
 
 
 def adapter_module(named: str) -> str:
-    """Return the module path of an adapter, which `dsregress.probe.framework.load_adapter` imports."""
+    """Return the module path of an adapter, which `dsregress.probe.process.adapter_loading.load_adapter` imports."""
     adapter = adapter_id(named)
     return ADAPTERS.get(adapter, adapter)

@@ -37,7 +37,7 @@ MICS = switch(
 ASKED = """
 import json, sys, types
 from pathlib import Path
-from dsregress.bisect.questions import parse
+from dsregress.bisect.questions import parse_question
 from dsregress.explore import space
 from dsregress.probe import choices, scenario
 from dsregress.probe.factor import Configured
@@ -55,7 +55,7 @@ for call, value in active_hooks(p, "after_update"):
     call(engine, value)
 versions = {"torch": "2.13.0", "deepspeed": "0.18.3"}
 subject = Subject(
-    parameters=p, defaults=minimal.resolve("base", "cpu"), question=parse("outcome"), bad=versions, good=versions
+    parameters=p, defaults=minimal.resolve("base", "cpu"), question=parse_question("outcome"), bad=versions, good=versions
 )
 print(json.dumps({
     "parameter": minimal.parameters["mics"],

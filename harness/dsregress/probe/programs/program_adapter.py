@@ -1,6 +1,6 @@
 """The adapter of programs (see `dsregress.probe.framework`): a program runs itself, so this adapter starts no job.
 
-Parameters of a cell, declared by `dsregress.probe.scenario.program`:
+Parameters of a cell, declared by `dsregress.probe.program.program`:
 
 - ``program``: the launch line, whose ``{name}`` are other parameters;
 - ``arguments``: more arguments, appended to the line;

@@ -1,5 +1,5 @@
 """Data for the question on the first page: may I upgrade from one release to another? A script answers it in the reader's
-browser by the rule of `dsregress.advice.upgrade`, for the reader's kind of training and card."""
+browser by the rule of `dsregress.advice.upgrade_judgement`, for the reader's kind of training and card."""
 
 from __future__ import annotations
 
