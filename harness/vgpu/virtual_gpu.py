@@ -140,6 +140,8 @@ def attach(
     """Make this process rank ``rank`` of ``world_size`` within the block, on a virtual ``card``, and yield the card. An
     unmodified CUDA training script runs there: real framework code, on tensors without storage.
 
+    The program runs in this process, with its files: weights that it saves there have no values.
+
     The program ends after ``steps`` optimizer steps, or by itself. Frameworks that are installed are imported first; do not
     join a process group before. One at a time per process.
 

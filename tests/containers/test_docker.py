@@ -40,8 +40,10 @@ def executor(docker_engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     scenarios.mkdir()
     (scenarios / "fit.py").write_text((SCENARIOS / "fit.py").read_text())
     everything = "from tinyframe.adapter import *\nfrom tinyframe import adapter\n"
-    (scenarios / "_starving_import.py").write_text("def preload(device):\n    held = b'x' * (512 << 20)\n")
-    (scenarios / "_hanging_import.py").write_text("import time\ndef preload(device):\n    time.sleep(3600)\n")
+    (scenarios / "_starving_import.py").write_text(f"{everything}def preload(device):\n    held = b'x' * (512 << 20)\n")
+    (scenarios / "_hanging_import.py").write_text(
+        f"{everything}import time\ndef preload(device):\n    time.sleep(3600)\n"
+    )
     (scenarios / "_starving_rank.py").write_text(
         f"{everything}\n"
         "class Training(adapter.Training):\n"
@@ -211,7 +213,7 @@ def test_a_server_that_cannot_start_says_why(executor: DockerExecutor, image: st
     assert isinstance(ended, Failed)
     assert ended.stage == "harness"
     assert ended.signature.startswith(
-        "ModuleNotFoundError: No module named 'scenarios._absent' (dsregress/probe/adapters.py:"
+        "ModuleNotFoundError: No module named 'scenarios._absent' (dsregress/probe/process/adapter_loading.py:"
     )
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from tests.containers.projects import Engine
 from tests.paths import ROOT
-from tests.probe.isolation import ways
+from tests.vgpu.isolation import ways
 
 SCRIPT = """
 import os, pathlib
-from dsregress.probe import isolation
-from tests.probe.isolation import ways
+from vgpu import isolation
+from tests.vgpu.isolation import ways
 
 run = pathlib.Path("/tmp/runs/1")
 run.mkdir(parents=True)

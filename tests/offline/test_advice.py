@@ -85,7 +85,7 @@ def test_a_release_that_was_not_measured_is_named_with_the_command_that_does(pro
     assert "no results for: 2.0.0" in said.out
     command = f"  dsregress regress --with tinyframe={GOOD},2.0.0 --baseline {GOOD} --scenario fit --variant base"
     assert command in said.out.splitlines()
-    done = project.run(*command.split()[3:], "--json", str(project.folder / "more.json"))
+    done = project.run(*command.split()[1:], "--json", str(project.folder / "more.json"))
     assert done.code == 0, done.err
     again = project.run("recommend", "fit", "--with", f"tinyframe={GOOD},{VERSION['hungry']},2.0.0")
     assert again.code == 0

@@ -25,13 +25,12 @@ BORDER = [
     *(f"dsregress.probe.border.{file.stem}" for file in sorted((PACKAGE / "probe" / "border").glob("[!_]*.py"))),
 ]
 
-#: What else of the probe the host imports: how workloads are declared, adapters by their ids, factors, what keeps a program
-#: from its user's files, the tables of known models, and which torch can be measured.
+#: What else of the probe the host imports: how workloads are declared, adapters by their ids, factors, the tables of known models,
+#: which torch can be measured, and of the virtual GPU its cards, its figures and what keeps a program from its user's files.
 SHARED = [
     "dsregress.probe.adapters",
     "dsregress.probe.factor",
     "dsregress.probe.factors",
-    "dsregress.probe.isolation",
     "dsregress.probe.launch_line",
     "dsregress.probe.oldest_torch",
     "dsregress.probe.program",
@@ -41,6 +40,9 @@ SHARED = [
     "skeletons.known_models",
     "vgpu.card_catalogue",
     "vgpu.figures",
+    "vgpu.isolation",
+    "vgpu.process_control",
+    "vgpu.trees",
 ]
 
 #: Packages of what runs in measured environments.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import ending
-from tests.paths import SOURCE
+from tests.paths import ROOT, SOURCE
 
 HANGING = """
 import threading, time
@@ -61,7 +61,7 @@ def test_a_test_that_hangs_fails_with_the_stacks_of_all_threads_and_the_next_run
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env={"PYTHONPATH": str(SOURCE)},
+        env={"PYTHONPATH": f"{ROOT}{os.pathsep}{SOURCE}"},
         capture_output=True,
         text=True,
         timeout=120,

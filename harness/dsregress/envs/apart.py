@@ -23,9 +23,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from dsregress.envs import inside
-from dsregress.probe.border.trees import remove_tree
 from dsregress.system.files import new_folder, write_atomically
 from dsregress.system.locks import held
+from vgpu.trees import remove_tree
 
 #: Packages that a stack names are copied up to this size: people edit them, and releases patch one another.
 #: A stack with DeepSpeed, transformers and PEFT then takes 33 MB more, not 90 MB.

@@ -17,8 +17,8 @@ import msgspec
 from dsregress.envs.places import BYTECODE, SHARED
 from dsregress.envs.venv import read_marker
 from dsregress.errors import EnvironmentUnavailable
-from dsregress.probe.border.trees import remove_tree
 from dsregress.system.locks import try_lock
+from vgpu.trees import remove_tree
 
 #: All that the harness makes in the folder, and can make again: not ``edited``, which holds a user's edits.
 _ALL = ("envs", SHARED, BYTECODE, "locks", "probe", "caches", "skeletons", "truths", "runs")

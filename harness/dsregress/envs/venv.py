@@ -29,12 +29,12 @@ from dsregress.envs.recipe import CpuBuilds, Recipe, peers, recipe, without_pins
 from dsregress.envs.restoring import Edits, edit_text, undo_shared_edits
 from dsregress.errors import EnvironmentUnavailable
 from dsregress.model import Environment, LockedStack, NotInstalled
-from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.system.decoding import Damaged, decoded
 from dsregress.system.files import write_atomically
 from dsregress.system.locks import held
 from dsregress.system.obstacles import obstacle_error
+from vgpu.trees import remove_tree
 
 _LOG = logging.getLogger(__package__)
 

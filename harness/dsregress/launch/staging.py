@@ -20,10 +20,10 @@ from pathlib import Path, PurePosixPath
 
 from dsregress.errors import EnvironmentUnavailable, UsageError
 from dsregress.probe.border.own_code import FOLDERS, SOURCES
-from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.system.files import new_folder, write_atomically
 from dsregress.system.obstacles import obstacle_error
+from vgpu.trees import remove_tree
 
 #: Suffixes of modules and of their data.
 _CODE = (".py", ".toml", ".json")

@@ -29,11 +29,11 @@ from dsregress.probe.border import machine
 from dsregress.probe.border.encoding import bounded_text
 from dsregress.probe.border.faults import DETAIL_LENGTH, SIGNATURE_LENGTH, STAGE_LENGTH, without_folders
 from dsregress.probe.border.masking import MASK, masked_launch_line
-from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.border.untrusted import read_tail
 from dsregress.probe.border.wire import CellRequest
 from dsregress.system import clock
 from dsregress.system.obstacles import obstacle_error
+from vgpu.trees import remove_tree
 
 _LOG = logging.getLogger(__package__)
 

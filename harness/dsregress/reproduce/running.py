@@ -19,12 +19,12 @@ from dsregress.launch.local import caches_of
 from dsregress.model import Environment, Verdict
 from dsregress.probe.border.faults import stable
 from dsregress.probe.border.surroundings import ENVIRONMENT
-from dsregress.probe.border.trees import remove_tree
 from dsregress.reproduce.script import HANGS, Script
 from dsregress.system import kept
 from dsregress.system.kept import Kept
 from dsregress.wording.names import outcome_text
 from dsregress.wording.quantities import shortened
+from vgpu.trees import remove_tree
 
 #: A script takes seconds once the framework is imported, which takes a minute if other work keeps the machine busy.
 _LIMIT_S = 600.0

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dsregress.errors import EnvironmentUnavailable
-from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.border.untrusted import read_tail
 from dsregress.system.files import write_atomically
 from dsregress.system.kept import end_marked
 from dsregress.system.locks import try_lock
 from dsregress.system.obstacles import obstacle_error
+from vgpu.trees import remove_tree
 
 
 @contextlib.contextmanager

@@ -31,10 +31,10 @@ from dsregress.launch.docker import DockerExecutor
 from dsregress.launch.local import LocalExecutor
 from dsregress.launch.ray.executor import RayExecutor
 from dsregress.model import AXES, Environment, Hardware, LockedStack
-from dsregress.probe import isolation
 from dsregress.run import available_workloads
 from dsregress.system.obstacles import obstacle_error
 from dsregress.wording.quantities import listing
+from vgpu import isolation
 
 #: Called from any thread with the index of a stack and ``started``, ``waiting`` (another run is building it) or ``done``.
 BuildProgress = Callable[[int, str, Environment | None], None]

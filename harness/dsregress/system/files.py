@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from dsregress.probe.border.trees import remove_tree
+from vgpu.trees import remove_tree
 
 _LOG = logging.getLogger(__package__)
 

@@ -3,7 +3,7 @@
 `dsregress.system.kept` starts it, as a program of its own. It is a subreaper, so daemons and orphans of the command
 become its children. When the command has ended, or the host has (its end of the control channel closes, and the kernel
 sends a signal), the keeper kills what is left until nothing is, and reports it. Should the keeper itself be killed, the
-kernel kills the command (`processes.die_with_parent`), and `dsregress.system.kept` finds the rest by its mark.
+kernel kills the command (`process_control.die_with_parent`), and `dsregress.system.kept` finds the rest by its mark.
 
 The command is a child of the keeper, whose environment is the command's own and holds nothing more.
 """
@@ -17,6 +17,7 @@ import signal
 import sys
 
 from dsregress.probe.border import logs, processes
+from vgpu import process_control
 
 _ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
@@ -26,7 +27,7 @@ def keep_command(host: int, control: int, command: list[str]) -> None:
     ``{"errno": N}`` if it does not start; else ``{"pid": N}``, then ``{"status": N}`` when it has ended by itself (negative
     for a signal), and last ``{"left": {NAME: COUNT}}``."""
     woken = _wake_on_signals()
-    processes.die_with_parent(host, signal.SIGTERM)
+    process_control.die_with_parent(host, signal.SIGTERM)
     processes.become_subreaper()
     os.set_inheritable(control, False)
     pid = _start_command(command, control)
@@ -65,8 +66,8 @@ def _start_command(command: list[str], control: int) -> int:
     if pid == 0:
         try:
             os.setsid()
-            processes.die_with_parent(keeper)
-            processes.give_up_prying()
+            process_control.die_with_parent(keeper)
+            process_control.give_up_prying()
             for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program inherits that
                 signal.signal(number, signal.SIG_DFL)
             os.execvp(command[0], command)

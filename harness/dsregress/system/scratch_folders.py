@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from dsregress.probe.border.trees import remove_tree
+from vgpu.trees import remove_tree
 
 _PREFIX = "dsregress-scratch-"
 

@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
-from vgpu import card_catalogue
+from vgpu import card_catalogue, isolation
+from vgpu.command.apart import run_apart
 from vgpu.command.launch_words import UsageError
 from vgpu.text_columns import aligned_lines
 
 RAN, FAILED, USAGE, NOT_MODELLED = 0, 1, 2, 3
+INTERRUPTED = 130  # as shells have it
 
 _EPILOG = """\
 LINE is how the job is launched, unchanged: torchrun train.py ARGS, deepspeed train.py ARGS, python train.py ARGS,
-python -m MODULE ARGS, or train.py ARGS. The program runs in this process as one of the ranks.
+python -m MODULE ARGS, or train.py ARGS. The program runs as one of the ranks. What it writes is discarded, as the weights
+that it saves have no values; where a machine cannot do that, writes are refused.
 
 examples:
   vgpu run --card H100-80G --ranks 8 -- torchrun train.py --config small.yaml
@@ -37,6 +43,34 @@ def main(words: Sequence[str] | None = None) -> int:
         return RAN
     if importlib.util.find_spec("torch") is None:
         return _refused("torch is not installed here: pip install torch")
+    return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Run the launch line in a process of its own, apart from the user's files, and keep its page alone."""
+    timeline = None if options.timeline is None else Path(options.timeline).absolute()
+    if timeline is not None and not timeline.parent.is_dir():
+        return _refused(f"--timeline: {Path(options.timeline).parent}: no such folder")
+    with tempfile.TemporaryDirectory(prefix="vgpu-") as folder:
+        page = Path(folder) / "run" / "timeline.html"
+        page.parent.mkdir()
+        try:
+            ended = run_apart(page.parent, lambda: _run_line(options, page))
+        except ChildProcessError as error:
+            print(f"vgpu: {error}", file=sys.stderr)
+            return FAILED
+        except KeyboardInterrupt:
+            print("vgpu: interrupted", file=sys.stderr)
+            return INTERRUPTED
+        finally:
+            isolation.discard(page.parent)
+        if timeline is not None and page.is_file():
+            shutil.copyfile(page, timeline)
+            print(f"\ntimeline  {options.timeline}")
+    return ended
+
+
+def _run_line(options: argparse.Namespace, page: Path) -> int:
     from vgpu.command.running import run_line
 
     line = options.line[1:] if options.line[:1] == ["--"] else options.line
@@ -48,7 +82,8 @@ def main(words: Sequence[str] | None = None) -> int:
             rank=options.rank,
             ranks_per_node=options.ranks_per_node,
             steps=options.steps,
-            timeline=options.timeline,
+            run_folder=page.parent,
+            page=page if options.timeline is not None else None,
         )
     except (UsageError, card_catalogue.UnknownCard) as error:
         return _refused(str(error))

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from vgpu import isolation
 from vgpu.card_catalogue import named_card
 from vgpu.command import FAILED, NOT_MODELLED, RAN
 from vgpu.command.launch_words import LaunchedScript, UsageError, read_launch_words
@@ -32,35 +33,33 @@ def run_line(
     rank: int,
     ranks_per_node: int | None,
     steps: int | None,
-    timeline: str | None,
+    run_folder: Path,
+    page: Path | None,
 ) -> int:
-    """Run the program of a launch line, print its memory, and return the command's exit code. Raise UsageError or
-    UnknownCard before anything runs."""
+    """Run the program of a launch line, print its memory, and write its timeline to ``page``. Return the command's exit
+    code. ``run_folder`` has the shield that this process has joined. Raise UsageError or UnknownCard before anything
+    runs."""
     named_card(card)
     script = read_launch_words(words)
     if not script.is_module and not os.path.isfile(script.program):
         raise UsageError(f"{script.program}: no such file")
-    if timeline is not None and not Path(timeline).absolute().parent.is_dir():
-        raise UsageError(f"--timeline: {Path(timeline).parent}: no such folder")
     ranks = ranks or script.ranks or 1
     if not 0 <= rank < ranks:
         raise UsageError(f"--rank {rank}: there are {ranks} ranks, counted from 0")
     ended = RAN
-    page = Path(timeline).absolute() if timeline is not None else None  # a program may change the folder
     with (
         attach(card, rank, ranks, ranks_per_node=ranks_per_node or script.ranks_per_node or 8, steps=steps) as gpu,
         _started(script, ranks),
     ):
-        ended = _run(script)
+        ended = _run(script, run_folder)
     sys.stderr.flush()
     print(summary_text(gpu), flush=True)
     if page is not None:
         page.write_text(timeline_page(gpu), encoding="utf-8")
-        print(f"\ntimeline  {timeline}")
     return ended
 
 
-def _run(script: LaunchedScript) -> int:
+def _run(script: LaunchedScript, run_folder: Path) -> int:
     """Run the program to its end. Print what it failed with, and return the exit code."""
     try:
         if script.is_module:
@@ -79,6 +78,13 @@ def _run(script: LaunchedScript) -> int:
         refused = behind(error, SimulationError) or behind(error, NoStandInError)
         if refused is not None:
             print(f"vgpu: not modelled: {refused}", file=sys.stderr)
+            return NOT_MODELLED
+        if isinstance(error, OSError) and (path := isolation.refused_path(run_folder, error)):
+            print(
+                f"vgpu: {script.program} writes to {path}, and this machine can keep it from your files only by refusing: "
+                "let it write below $TMPDIR",
+                file=sys.stderr,
+            )
             return NOT_MODELLED
         _print_traceback(error)
         return FAILED

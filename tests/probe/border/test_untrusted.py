@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.probe.border.untrusted import read_regular, read_tail, write_whole
+from dsregress.probe.border.untrusted import read_regular, read_tail
+from vgpu.whole_files import write_whole
 
 
 def fifo(path: Path) -> None:

@@ -53,4 +53,7 @@ def test_every_target_is_here_or_the_ledger_says_why_not(
     owned = {f"{owner}.{name}" for owner, name, *_ in table}
     assert {"torch.cuda.is_available", "torch.nn.functional.scaled_dot_product_attention"} & owned
     assert "deepspeed.runtime.engine.DeepSpeedEngine.backward" in owned
-    assert ("deepspeed.runtime.zero.utils.get_lst_from_rank0" in owned) == (device == "sim")
+    if (
+        device == "sim"
+    ):  # on cpu it may be there too: a rank's ledger begins with its server's, here the one of these tests
+        assert "deepspeed.runtime.zero.utils.get_lst_from_rank0" in owned

@@ -73,7 +73,7 @@ class PublishedProblem:
                 f"{own.last} by its script (not in {own.after}); its jobs go on to be wrong until {until}, by {others}"
             )
             if own.first is not None:
-                text = f"{line.who}: {_RANK.sub('', own.first.message).removeprefix('the ')}."
+                text = f"{line.words.who}: {_RANK.sub('', own.first.message).removeprefix('the ')}."
                 evidence = (own.first.message, *own.first.evidence)
         self.releases = markdown(releases)
         self.span = markdown(f"since {since}, until {until}{self._where_jobs_do_not_tell()}")

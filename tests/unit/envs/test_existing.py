@@ -154,8 +154,10 @@ def test_what_cannot_be_measured_is_one_line(index: Path, tmp_path: Path, monkey
         script(tmp_path / "hangs", "sleep 60"): "did not respond within 1 s; check what blocks it: PATH --version",
         script(
             tmp_path / "broken", "test $1 = --version && echo Python 3.11.1 || { echo no encodings >&2; exit 1; }"
-        ): ("cannot list its installed packages: no encodings; see whether it works"),
-        script(tmp_path / "garbage", "echo Python 3.11.1"): "cannot list its installed packages: exit code 0; see",
+        ): ("cannot list its installed packages: no encodings; check that it works"),
+        script(
+            tmp_path / "garbage", "echo Python 3.11.1"
+        ): "cannot list its installed packages: exit code 0; check that",
         empty: "has no mine; measured processes see no PYTHONPATH",
     }
     for path, line in cases.items():
@@ -187,8 +189,10 @@ def test_nothing_lies_beside_an_interpreter_that_has_all(index: Path, tmp_path: 
 
 def test_what_does_not_go_with_what_it_has_is_one_line(index: Path, tmp_path: Path) -> None:
     python = interpreters.make(tmp_path / "a", *wheels(index, "mine-1.0", "checker-1.0"))
-    with pytest.raises(UsageError, match=r"has checker 1.0, but the probe needs >=2; upgrade it there"):
+    with pytest.raises(UsageError, match=r"has checker 1.0, but the probe needs >=2; upgrade it in that environment"):
         read(python, tmp_path, tools=TOOLS)
     python = interpreters.make(tmp_path / "b", *wheels(index, "mine-1.0", "shared-1.0"))
-    with pytest.raises(EnvironmentUnavailable, match=r"^--python: what the probe needs does not go with what .*/b/"):
+    with pytest.raises(
+        EnvironmentUnavailable, match=r"^--python: the probe's requirements conflict with the packages in .*/b/"
+    ):
         read(python, tmp_path, tools=("checker>=3",))

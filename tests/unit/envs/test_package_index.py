@@ -66,7 +66,7 @@ def test_an_index_lists_the_releases_of_a_package_and_knows_no_other(tmp_path: P
     ("status", "page", "why"),
     [
         (500, None, r"no package index can be reached \(HTTP status server error\)"),
-        (200, http_indexes.LOGIN_PAGE, "an index answers with a page that lists no file of mine"),
+        (200, http_indexes.LOGIN_PAGE, "an index returned a page that lists no files of mine"),
     ],
 )
 @pytest.mark.parametrize("package", ["mine", "mine==1.0"])

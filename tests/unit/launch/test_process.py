@@ -38,8 +38,8 @@ def test_a_process_that_dies_with_its_parent_outlives_the_thread_that_started_it
     program = f"""
 import os, sys
 sys.path.insert(0, {str(SOURCE)!r})
-from dsregress.probe.border import processes
-processes.die_with_parent(os.getppid())
+from vgpu import process_control
+process_control.die_with_parent(os.getppid())
 print('{{"event": "ready"}}', flush=True)
 for line in sys.stdin:
     print(line, end='', flush=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.paths import SOURCE
+from vgpu import isolation
 from vgpu.command import main
 
 TRAIN = """
@@ -62,6 +63,35 @@ def vgpu(tmp_path: Path) -> Vgpu:
 def without_logs(text: str) -> str:
     """Leave out what DeepSpeed logs when it is imported."""
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("["))
+
+
+SAVES = """
+import os, shutil, sys
+import torch
+torch.save(torch.nn.Linear(4, 4, device="cuda").state_dict(), "model.pt")
+os.system("echo theirs > notes.txt")
+shutil.rmtree("runs")
+open("new.txt", "w").write("theirs")
+print("saved", os.path.getsize("model.pt") > 5)
+"""
+
+
+@pytest.mark.slow
+def test_a_program_that_saves_over_its_users_files_changes_none_of_them(vgpu: Vgpu, tmp_path: Path) -> None:
+    if isolation.strongest(tmp_path) != isolation.VIEW:
+        pytest.skip("this kernel, or this container, allows no view of one's own")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "save.py").write_text(SAVES)
+    mine = [tmp_path / "model.pt", tmp_path / "notes.txt", tmp_path / "runs" / "log"]
+    for file in mine:
+        file.write_text("mine\n")
+    before = sorted(tmp_path.rglob("*"))
+    done = vgpu("run", "--timeline", "page.html", "--", "python", "save.py")
+    assert (done.returncode, "saved True" in done.stdout) == (0, True)
+    assert [file.read_text() for file in mine] == ["mine\n"] * 3
+    assert sorted(tmp_path.rglob("*")) == sorted([*before, tmp_path / "page.html"])
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("vgpu: ")]
+    assert line == f"vgpu: discarded what the program wrote: {mine[0]}, {mine[1]}, {tmp_path / 'runs'}"
 
 
 @pytest.mark.slow
@@ -139,7 +169,7 @@ def test_what_is_not_modelled_is_one_line_and_a_code_of_its_own(vgpu: Vgpu, tmp_
     ],
 )
 def test_usage_is_refused_in_one_line(
-    words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
@@ -149,7 +179,7 @@ def test_usage_is_refused_in_one_line(
     except SystemExit as error:
         code = error.code  # type: ignore[assignment]
     assert code == 2
-    assert capsys.readouterr().err.startswith(said)
+    assert capfd.readouterr().err.startswith(said)
 
 
 def test_without_torch_it_says_what_to_install(

@@ -21,8 +21,8 @@ from dsregress.launch.local import LocalExecutor
 from dsregress.launch.worker import ServerWorker
 from dsregress.model import Cell, Environment, Hardware, LockedStack
 from dsregress.probe.border.ports import held_port
-from dsregress.probe.border.trees import remove_tree
 from dsregress.system.locks import try_lock
+from vgpu.trees import remove_tree
 
 #: Lock file in a folder for runs, held by its actor.
 _LOCK = "held.lock"

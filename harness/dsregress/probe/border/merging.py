@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dsregress.probe.border.encoding import encode
-from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
+from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.probe.border.wire import Explanation, Held, Moment, Refusal, Stretch
+from vgpu.whole_files import write_whole
 
 
 def explanation_file(rank: int) -> str:

@@ -8,7 +8,6 @@ its process group or session. So a subreaper can find every process that was sta
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import os
 import re
@@ -17,14 +16,10 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_DUMPABLE = 4
-_PR_CAPBSET_DROP = 24
-_PR_SET_CHILD_SUBREAPER = 36
+from vgpu.process_control import apply_prctl
 
-#: Each of these lets root read the memory of any process: CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_PERFMON (capabilities(7)). A
-#: container's root has none of them either, as a rule.
-_PRYING = (19, 21, 38)
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
 
 #: Time for processes to notice the end of the one that started them and to end too, before they are killed and reported.
 GRACE_S = 0.5
@@ -54,32 +49,15 @@ class Process:
         return self.pid, self.started
 
 
-def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
-    """Make the kernel send this process a signal when its parent ends, even by SIGKILL. Linux only.
-
-    Strictly, when the *thread* ends that started this process. ``parent`` is the parent's pid from before the fork. If that
-    process is gone, this one exits at once.
-    """
-    if _prctl(_PR_SET_PDEATHSIG, by) and os.getppid() != parent:
-        os._exit(1)
-
-
 def become_subreaper() -> None:
     """Make orphans among the descendants of this process its children from now on. Linux only."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    apply_prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def hide() -> None:
     """Forbid other processes of the same user to read the memory and the environment of this one: the processes that we
     start must not find the caller's secrets in ``/proc``. Linux only; a program that this process executes is not hidden."""
-    _prctl(_PR_SET_DUMPABLE, 0)
-
-
-def give_up_prying() -> None:
-    """Keep programs that this process executes from reading the memory and the environment of processes that forbid it, even
-    as root. Linux only; no effect without the privilege."""
-    for capability in _PRYING:
-        _prctl(_PR_CAPBSET_DROP, capability)
+    apply_prctl(_PR_SET_DUMPABLE, 0)
 
 
 def kill_group(group: int) -> None:
@@ -284,11 +262,3 @@ def _read_proc_file(file: str) -> bytes:
             return stream.read()
     except OSError:
         return b""
-
-
-def _prctl(option: int, argument: int) -> bool:
-    """Return True if the kernel knows the option and applied it."""
-    try:
-        return ctypes.CDLL(None, use_errno=True).prctl(option, argument, 0, 0, 0) == 0
-    except (OSError, AttributeError):
-        return False

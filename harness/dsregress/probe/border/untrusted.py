@@ -9,8 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import tempfile
-from pathlib import Path
 
 #: The largest file of a run or of its results, decompressed: the largest of those published has 98 KB.
 MOST_FILE_BYTES = 1 << 24
@@ -77,20 +75,6 @@ def read_tail(path: str | os.PathLike[str], length: int, *, follow_links: bool =
         return os.read(handle, length)
     finally:
         os.close(handle)
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all, in a folder that others write to: an existing file is neither opened nor followed.
-    Raise OSError."""
-    handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-")
-    try:
-        with open(handle, "wb") as stream:
-            stream.write(content.encode() if isinstance(content, str) else content)
-        os.chmod(unfinished, 0o644)  # mkstemp's 0600 would hide it from a host that is another user
-        os.replace(unfinished, path)
-    except BaseException:
-        os.unlink(unfinished)
-        raise
 
 
 def _mebibytes(size: int) -> str:

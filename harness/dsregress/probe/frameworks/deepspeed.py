@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.border.wire import Numerics
 from dsregress.probe.factor import LoopCall
 from dsregress.probe.factors import active_hooks
@@ -35,6 +34,7 @@ from dsregress.probe.frameworks.deepspeed_engine import (
 from dsregress.probe.frameworks.deepspeed_files import exported_parameters, shared_folder, universal
 from dsregress.probe.oracles.unbroken import NotCoveredError
 from dsregress.probe.process import meeting
+from vgpu.trees import remove_tree
 
 
 def preload(device: str) -> None:

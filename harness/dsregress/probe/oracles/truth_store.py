@@ -26,12 +26,13 @@ from typing import Any, TypeVar
 import torch
 
 from dsregress.probe.border.surroundings import TRUTHS
-from dsregress.probe.border.untrusted import read_regular, write_whole
+from dsregress.probe.border.untrusted import read_regular
 from dsregress.probe.factors import FACTORS
 from dsregress.probe.oracles.ideal import PlainMemory
 from dsregress.probe.oracles.references import References
 from dsregress.probe.workloads.workload import Workload
 from skeletons import weights
+from vgpu.whole_files import write_whole
 
 #: Beyond this, the files that were not read for longest go: a tiny Llama's has a MiB.
 MOST_BYTES = 1 << 30

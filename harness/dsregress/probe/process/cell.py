@@ -19,14 +19,12 @@ from typing import Any, Protocol
 
 import pytest
 
-from dsregress.probe import isolation
 from dsregress.probe import scenario as scenarios
 from dsregress.probe.border import machine
 from dsregress.probe.border.encoding import encode
 from dsregress.probe.border.faults import detail_of, signature_of
 from dsregress.probe.border.merging import merge_explanation_files
 from dsregress.probe.border.surroundings import ENVIRONMENT, TRUTHS
-from dsregress.probe.border.untrusted import write_whole
 from dsregress.probe.border.wire import CellRequest, Detail, RankRecord, RunRecord
 from dsregress.probe.framework import Adapter
 from dsregress.probe.process import meeting
@@ -35,7 +33,9 @@ from dsregress.probe.process.lazy_imports import import_all
 from dsregress.probe.process.rank import measure_rank
 from dsregress.probe.process.rank_file import Unreadable, rank_file, read_record
 from dsregress.probe.process.ranks import CellEnded, EnoughRounds, Ranks, TimedRound
+from vgpu import isolation
 from vgpu.replacing import working_folder
+from vgpu.whole_files import write_whole
 
 #: Rounds of a cell under plain pytest.
 _ROUNDS, _WARMUP_ROUNDS, _TIMEOUT_S = 5, 1, 180.0

@@ -15,7 +15,6 @@ from typing import Any
 from dsregress.probe.border.encoding import encode, free_value
 from dsregress.probe.border.faults import HARNESS
 from dsregress.probe.border.merging import explanation_file
-from dsregress.probe.border.untrusted import write_whole
 from dsregress.probe.border.wire import NO_VALUES, CellRequest, Detail, Numerics, RankRecord
 from dsregress.probe.framework import (
     Adapter,
@@ -45,6 +44,7 @@ from dsregress.probe.process.lazy_imports import new_modules
 from dsregress.probe.process.rank_file import representable, write_record
 from vgpu.figures import PhaseReading
 from vgpu.watching.metered_phases import MeteredPhases, Phase
+from vgpu.whole_files import write_whole
 
 #: Steps before the metered one: in its first step a framework allocates, compiles and traces.
 WARMUP_STEPS = 1

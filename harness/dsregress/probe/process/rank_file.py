@@ -9,9 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dsregress.probe.border.encoding import encode
-from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
+from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.probe.border.wire import NO_NUMBER, Detail, Numerics, RankRecord, SavedTensors
 from vgpu.figures import MemoryReading, PhaseReading
+from vgpu.whole_files import write_whole
 
 
 def rank_file(folder: Path, rank: int) -> Path:

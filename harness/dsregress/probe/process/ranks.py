@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dsregress.probe.border import faults, logs, machine, processes
+from dsregress.probe.border import faults, logs, machine
 from dsregress.probe.border.wire import STAGE_TIMEOUTS, Clocks, RoundCost
 from dsregress.probe.process import whereabouts
 from dsregress.probe.process.channel import Channel, Closed, Message, pair
+from vgpu import process_control
 
 #: Body of a rank, given its number and its end of the channel.
 Body = Callable[[int, Channel], None]
@@ -147,7 +148,7 @@ class Ranks:
             return _RankProcess(number, pid, ours, log)
         code = 1
         try:
-            processes.die_with_parent(parent)
+            process_control.die_with_parent(parent)
             os.register_at_fork(after_in_child=theirs.close)  # what a rank leaves running does not hide its end
             for number_of_signal in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number_of_signal, signal.SIG_DFL)  # the parent may handle them

@@ -27,12 +27,14 @@ import pytest
 
 from dsregress.probe.border import faults, logs, machine, processes
 from dsregress.probe.border.encoding import encode
-from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular, write_whole
+from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.probe.border.wire import CellRequest, RunRecord
 from dsregress.probe.process import jit, scheduling
 from dsregress.probe.process.adapter_loading import load_adapter
 from dsregress.probe.process.channel import Channel, Closed, Message, pair
 from dsregress.probe.process.lazy_imports import import_all
+from vgpu import process_control
+from vgpu.whole_files import write_whole
 
 
 def serve_cells(arguments: list[str] | None = None) -> int:
@@ -42,7 +44,7 @@ def serve_cells(arguments: list[str] | None = None) -> int:
     parser.add_argument("--device", required=True, choices=("sim", "cpu", "cuda"))
     parser.add_argument("--log", required=True, type=Path, help="where the framework's prints go")
     options = parser.parse_args(arguments)
-    processes.die_with_parent(os.getppid())
+    process_control.die_with_parent(os.getppid())
     processes.become_subreaper()
     if options.device != "cuda":  # the thread that feeds a GPU is the job's own to schedule
         scheduling.finish_turns()
@@ -145,7 +147,7 @@ def _run_cell(host: _Host, folder: Path, import_s: float) -> bool:
         code = 1
         try:
             os.setpgid(0, 0)
-            processes.die_with_parent(parent)
+            process_control.die_with_parent(parent)
             ours.close()
             host.close()
             os.register_at_fork(after_in_child=theirs.close)  # else the cell ends only when the last fork of a rank has

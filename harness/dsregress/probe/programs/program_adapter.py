@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Any
 from dsregress.probe.border.encoding import encode
 from dsregress.probe.border.faults import HARNESS
 from dsregress.probe.border.merging import explanation_file
-from dsregress.probe.border.trees import remove_tree
-from dsregress.probe.border.untrusted import write_whole
 from dsregress.probe.border.wire import CellRequest, Detail, RankRecord
 from dsregress.probe.framework import Meter
 from dsregress.probe.holders import sites
 from dsregress.probe.process.channel import Channel, pair
 from dsregress.probe.process.heartbeat import Heartbeat
 from dsregress.probe.program import INFERENCE, ranks_of
+from vgpu.trees import remove_tree
+from vgpu.whole_files import write_whole
 
 if TYPE_CHECKING:
     from dsregress.probe.programs.watch.measured_inference import Inference

@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dsregress.probe import isolation
-from dsregress.probe.isolation import landlock
-from tests.probe.isolation import ways
 from tests.probe.programs.cells import passed, ran
+from tests.vgpu.isolation import ways
+from vgpu import isolation
+from vgpu.isolation import landlock
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
@@ -39,7 +39,7 @@ for step in range(4):
     subprocess.run("echo theirs > last.txt; rm -rf outputs/old; chmod 600 kept.bin", shell=True)
     {more}
 """
-GO_ALL_WAYS = "import pathlib; from tests.probe.isolation import ways; ways.go(pathlib.Path({mine!r}))"
+GO_ALL_WAYS = "import pathlib; from tests.vgpu.isolation import ways; ways.go(pathlib.Path({mine!r}))"
 MAPPED = (
     "; torch.from_file('storage.bin', shared=True, size=2, dtype=torch.float32).fill_(7)"  # not on tensors without data
 )

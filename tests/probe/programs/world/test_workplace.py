@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.probe import isolation, launch_line
+from dsregress.probe import launch_line
 from dsregress.probe.programs.world import workplace
+from vgpu import isolation
 
 
 def test_files_outside_of_the_folder_are_found_and_folders_stay(tmp_path: Path) -> None:

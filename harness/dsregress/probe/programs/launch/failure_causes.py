@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dsregress.probe import isolation
 from dsregress.probe.border import faults, machine
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError
 from dsregress.probe.programs.launch import absent_packages, launchers, missing_imports, project_packages
@@ -20,6 +19,7 @@ from dsregress.probe.programs.world import workplace
 from dsregress.probe.programs.world.local_sockets import NoNetworkError
 from dsregress.probe.programs.world.program_errors import CannotRun
 from dsregress.probe.programs.world.resource_errors import NotHere, place_of
+from vgpu import isolation
 from vgpu.error_chain import behind, behind_one_another
 from vgpu.process_start import RANK_VARIABLES
 

@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from dsregress.probe.border.untrusted import read_regular, write_whole
+from dsregress.probe.border.untrusted import read_regular
 from dsregress.probe.programs.substitutes import synthetic_rows
 from dsregress.probe.programs.world.resource_errors import is_in_the_program
 from vgpu.error_chain import behind_one_another
+from vgpu.whole_files import write_whole
 
 #: How often a cell is retried. A program that needs more columns than these has rows of a kind that is not synthesized.
 _MOST = 12

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from dsregress.probe.border import skeleton_maker
-from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.programs.world.resource_errors import NotHere
 from skeletons.known_models import known_models
 from skeletons.make import configuration_companions
 from skeletons.maker_answer import SkeletonRefused
 from skeletons.pipelines import known_pipelines
+from vgpu.trees import remove_tree
 
 _ROOT = Path(__file__).resolve().parents[3]
 

@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dsregress.probe.border import logs, processes
+from dsregress.probe.border import logs
 from dsregress.probe.border.faults import signal_signature, signature_of
 from dsregress.probe.border.own_faults import own_fault
 from dsregress.probe.border.ports import held_port
-from dsregress.probe.border.untrusted import write_whole
 from dsregress.probe.harness_fault import HarnessFault
+from vgpu import process_control
 from vgpu.no_stand_in import NoStandInError
+from vgpu.whole_files import write_whole
 
 #: Name of the folder in that of a run.
 NAME = "repeats"
@@ -118,7 +119,7 @@ def repeats_of_rank(run: Path, rank: int, body: Run, place: Place, beat: Callabl
     starter = os.fork()
     if not starter:
         try:
-            processes.die_with_parent(parent)
+            process_control.die_with_parent(parent)
             ours.close()
             _serve(run / NAME, rank, theirs, body, place)
         finally:
@@ -159,7 +160,7 @@ def _repeat(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> Non
     child = os.fork()
     if not child:
         try:
-            processes.die_with_parent(parent)
+            process_control.die_with_parent(parent)
             _run(folder, order, rank, body)
             os._exit(_DONE)
         finally:

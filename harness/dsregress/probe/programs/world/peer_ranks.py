@@ -23,10 +23,10 @@ from typing import Any
 
 import torch
 
-from dsregress.probe.border import processes
 from dsregress.probe.border.faults import signature_of
-from dsregress.probe.border.untrusted import write_whole
+from vgpu import process_control
 from vgpu.sim.errors import SimulationError, caller, location
+from vgpu.whole_files import write_whole
 
 #: Name of the folder in that of a run.
 NAME = "messages"
@@ -54,7 +54,7 @@ class FileMessages:
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         why = "nothing more" if error is None else f"nothing ({signature_of(error)})"
-        (self._folder / f"ended-{self._rank}").write_text(why)
+        write_whole(self._folder / f"ended-{self._rank}", why)
 
     def send(self, contents: torch.Tensor | None, to: int) -> None:
         write_whole(self._file(self._rank, to), json.dumps(None if contents is None else contents.flatten().tolist()))
@@ -90,7 +90,7 @@ def peer_messages(folder: Path, rank: int, run: Callable[[int, FileMessages], No
     starter = os.fork()
     if not starter:
         try:
-            processes.die_with_parent(parent)
+            process_control.die_with_parent(parent)
             os.close(alive[1])
             _start_ranks(folder, requests, alive[0], run)
         finally:
@@ -126,7 +126,7 @@ def _start_ranks(folder: Path, requests: tuple[int, int], alive: int, run: Calla
                 children.append(child)
                 continue
             try:
-                processes.die_with_parent(parent)
+                process_control.die_with_parent(parent)
                 _run_besides(folder, int(line), _starting(requests[1]), run)
             finally:
                 os._exit(0)

@@ -4,7 +4,7 @@ files.
 It is a copy of the folder in which the line is typed, or of its parent if the program reaches beyond the former by
 ``..`` (`dsregress.probe.surrounding_folder`). Folders are created anew. Code and settings are copied, because a program
 finds its folder by them (``Path(__file__).resolve().parent / "out"``), and through a link that would be the user's.
-Other files are links to the user's, which the run's shield protects (`dsregress.probe.isolation`). If the shield is not a
+Other files are links to the user's, which the run's shield protects (`vgpu.isolation`). If the shield is not a
 view of the run's own, what can be written should not be a link: files are copied as far as that costs little, linked
 folders are created anew as well, and any other file is copied when Python opens it for writing.
 """
@@ -21,11 +21,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from dsregress.probe import isolation
 from dsregress.probe.border.surroundings import SKELETONS
-from dsregress.probe.border.trees import remove_tree
 from dsregress.probe.launch_line import LaunchLine
 from dsregress.probe.program import LARGEST_SOURCE, SOURCES, folder_to_copy
+from vgpu import isolation
+from vgpu.trees import remove_tree
 
 #: Name of a run's own copy.
 NAME = "program"

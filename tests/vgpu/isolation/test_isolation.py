@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from dsregress.probe import isolation
-from dsregress.probe.isolation import landlock, mount_view
 from tests.builders.forks import in_a_fork
 from tests.paths import ROOT
-from tests.probe.isolation import ways
+from tests.vgpu.isolation import ways
+from vgpu import isolation
+from vgpu.isolation import landlock, mount_view
 
 here = pytest.mark.parametrize("kind", [isolation.VIEW, isolation.LANDLOCK])
 
@@ -88,7 +88,7 @@ def test_a_hidden_process_of_a_user_without_privileges_finds_the_shield_that_oth
     as_no_root: Callable[[str], str],
 ) -> None:
     program = (
-        "import pathlib, sys; from dsregress.probe import isolation; from dsregress.probe.border import processes; {}; "
+        "import pathlib, sys; from vgpu import isolation; from dsregress.probe.border import processes; {}; "
         "print(isolation.strongest(pathlib.Path(sys.argv[1])))"
     )
     assert as_no_root(program.format("processes.hide()")) == as_no_root(program.format("pass"))
@@ -121,7 +121,7 @@ def test_without_a_view_on_this_machine_another_shield_is_made_at_once(
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(errno.EPERM, "not here")
 
-    monkeypatch.setattr(f"dsregress.probe.isolation.syscalls.{refused}", refuse)
+    monkeypatch.setattr(f"vgpu.isolation.syscalls.{refused}", refuse)
     assert in_a_fork(lambda: isolation.make_shield(run, [], (isolation.VIEW, isolation.NONE))) == isolation.NONE
 
 

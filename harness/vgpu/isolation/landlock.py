@@ -16,7 +16,7 @@ import platform
 import struct
 from collections.abc import Sequence
 
-from dsregress.probe.isolation import syscalls
+from vgpu.isolation import syscalls
 
 #: Devices and the kernel's own files, which are written, and neither made nor removed.
 _DEVICES = ("/dev", "/proc")

@@ -3,7 +3,7 @@
 A run has a *shield*, made once in the run's folder (`make_shield`) and taken on by each of its ranks (`join_shield`). It is
 the first of these that the machine allows:
 
-- ``view``: the ranks share their own view of the file system (`dsregress.probe.isolation.mount_view`). They can read and
+- ``view``: the ranks share their own view of the file system (`vgpu.isolation.mount_view`). They can read and
   change everything: their changes belong to the run, and are discarded with it.
 - ``landlock``: the ranks may write to the folders of the run alone; elsewhere the kernel refuses (`.landlock`).
 - ``none``: no protection but the run's copy of the program's folder (`dsregress.probe.programs.world.workplace`).
@@ -25,10 +25,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from dsregress.probe.border import processes
-from dsregress.probe.border.trees import remove_tree
-from dsregress.probe.border.untrusted import write_whole
-from dsregress.probe.isolation import landlock, mount_view
+from vgpu import process_control
+from vgpu.isolation import landlock, mount_view
+from vgpu.trees import remove_tree
+from vgpu.whole_files import write_whole
 
 VIEW, LANDLOCK, NONE = KINDS = ("view", "landlock", "none")
 
@@ -38,7 +38,7 @@ _FILE = "shield.json"
 #: A program of its own, as the processes that measure are: the host is hidden (`processes.hide`), and so are its forks, for
 #: which only root can then map the ids of a view.
 _TRIAL = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from dsregress.probe.isolation import say_what_works; "
+    "import sys; sys.path.insert(0, sys.argv[1]); from vgpu.isolation import say_what_works; "
     "say_what_works(sys.argv[2])"
 )
 
@@ -96,7 +96,7 @@ def join_shield(run: Path) -> Shield:
         os.environ["TMPDIR"], tempfile.tempdir = str(temporary), None
         landlock.restrict([*shield.writable, *_home_of_the_run()])
         landlock.ignore_metadata()
-    processes.die_with_parent(parent)  # the kernel forgets it when privileges change
+    process_control.die_with_parent(parent)  # the kernel forgets it when privileges change
     return shield
 
 
@@ -166,7 +166,7 @@ def strongest(folder: Path) -> str:
     """Return the kind that a run in ``folder`` will have on this machine. Raise OSError if nothing can be written."""
     with tempfile.TemporaryDirectory(dir=folder) as made:
         tried = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", _TRIAL, str(Path(__file__).parents[3]), made],
+            [sys.executable, "-I", "-S", "-c", _TRIAL, str(Path(__file__).parents[2]), made],
             env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -181,7 +181,7 @@ def strongest(folder: Path) -> str:
 
 def say_what_works(folder: str) -> None:
     """Print the kind of a shield that works for a process that measures, in an empty folder."""
-    processes.give_up_prying()  # as the processes that measure
+    process_control.give_up_prying()  # as the processes that measure
     sys.stdout.write(_first_working_shield(Path(folder), [folder], KINDS).kind)
 
 

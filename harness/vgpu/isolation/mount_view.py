@@ -16,9 +16,9 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dsregress.probe.border.trees import remove_tree
-from dsregress.probe.isolation import layout, syscalls
-from dsregress.probe.isolation.layout import How
+from vgpu.isolation import layout, syscalls
+from vgpu.isolation.layout import How
+from vgpu.trees import remove_tree
 
 #: The place of the machine's own root in the view until it is detached.
 _OLD = "/.machine"

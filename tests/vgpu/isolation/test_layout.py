@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.probe.isolation import layout
-from dsregress.probe.isolation.layout import How, Mount, Step
+from vgpu.isolation import layout
+from vgpu.isolation.layout import How, Mount, Step
 
 TABLE = r"""22 27 0:21 / /proc rw,relatime - proc proc rw
 27 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw

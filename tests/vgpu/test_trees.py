@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.probe.border.trees import remove_tree
 from tests.nesting import nested
+from vgpu.trees import remove_tree
 
 
 def test_a_folder_is_removed_with_three_thousand_nested_folders(tmp_path: Path) -> None:
