@@ -25,8 +25,8 @@ BORDER = [
     *(f"dsregress.probe.border.{file.stem}" for file in sorted((PACKAGE / "probe" / "border").glob("[!_]*.py"))),
 ]
 
-#: What else of the probe the host imports: how workloads are declared, adapters by their ids, factors, the tables of known models,
-#: which torch can be measured, and of the virtual GPU its cards, its figures and what keeps a program from its user's files.
+#: What else of the probe the host imports: how workloads are declared, adapters by their ids, factors, the tables of known
+#: models, which torch can be measured, and of the virtual GPU its cards, figures and what keeps a program from user files.
 SHARED = [
     "dsregress.probe.adapters",
     "dsregress.probe.factor",
