@@ -1,0 +1,128 @@
+"""The record of one problem: an advisory. Pure data; `osv` reads and writes it as a file.
+
+An advisory claims no more than was run: a release is affected or unaffected if its script or a measured job says so, and
+unknown otherwise; so is each value of a fact that decides.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+
+class AdvisoryKind(Enum):
+    """The effect on a job."""
+
+    TRAINS_WRONG = "trains wrong"
+    TRAINS_DIFFERENTLY = "trains differently"
+    CRASHES = "crashes"
+    HANGS = "hangs"
+    OUT_OF_MEMORY = "out of memory"
+    LEAKS = "leaks"
+    SAVES_WRONG = "saves wrong"
+    SAVES_DIFFERENTLY = "saves differently"
+    DEFAULT_CHANGED = "default changed"
+    SLOWER = "slower"
+    MORE_WORK = "more work"
+
+
+class Ruling(Enum):
+    """The judgement on the affected releases."""
+
+    FAULT = "fault"  #: they are wrong
+    CHANGE = "change"  #: they are right, or it is a matter of taste: set what is wanted
+    IMPROVEMENT = "improvement"  #: they are better
+
+
+class ReleaseRange(msgspec.Struct, frozen=True, kw_only=True):
+    """The releases of one package that have the problem, as far as they were run."""
+
+    package: str
+    affected: tuple[str, ...]  #: in version order, here and below
+    unaffected: tuple[str, ...]
+
+    # Releases between two of the same answer have that answer; between two of different ones, beyond the newest and
+    # before the oldest they are unknown. `matching` decides by this.
+
+
+class FactCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact of the job that decides, by the name of a factor (`dsregress.probe.factors`) or of `job_facts.FURTHER_FACTS`."""
+
+    fact: str
+    shown: tuple[Any, ...]  #: values with which the problem was seen
+    hidden: tuple[Any, ...] = ()  #: values with which it was looked for and not seen
+    unknown: tuple[Any, ...] = ()
+    text: str = ""  #: of `shown`, as the factor words it: "ZeRO stage 0, 1 or 2"
+
+
+class PartnerCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """Releases of another package beside which the problem is seen."""
+
+    package: str
+    affected: tuple[str, ...]
+    unaffected: tuple[str, ...] = ()
+
+
+class Remedy(msgspec.Struct, frozen=True, kw_only=True):
+    """What ends the problem and was run."""
+
+    text: str  #: "use 0.19.6", "give `use_reentrant=True`"
+    package: str = ""  #: of a release to go to
+    version: str = ""
+    fact: str = ""  #: of a setting: the fact and the value that it takes
+    value: Any = None
+    ran_in: tuple[str, ...] = ()  #: releases in which the setting was run
+
+
+class ScriptRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The output of the script in releases of the range's package."""
+
+    releases: tuple[str, ...]
+    exit_code: int | None
+    line: str
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What was run."""
+
+    script: str = ""  #: file in docs/reproducers; empty if there is none, and `reason` says why
+    runs: tuple[ScriptRun, ...] = ()
+    reason: str = ""
+    bundles: tuple[str, ...] = ()  #: files in results/ whose cells show it
+    cells: int = 0  #: that show it
+    devices: tuple[str, ...] = ()  #: device modes of these: "cpu", "sim"
+    stack: str = ""  #: the partners it was run with: "torch 2.13.0, transformers 4.57.6"
+
+
+class References(msgspec.Struct, frozen=True, kw_only=True):
+    """Addresses upstream."""
+
+    reported: tuple[str, ...] = ()
+    introduced: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+    related: tuple[str, ...] = ()
+    looked_up: str = ""  #: day
+
+
+class Advisory(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known of one problem."""
+
+    id: str  #: "DSR-2026-0007": never changes and is never given again
+    title: str  #: under 90 characters
+    kind: AdvisoryKind
+    ruling: Ruling
+    ranges: tuple[ReleaseRange, ...]  #: a stack is affected if any of these is
+    conditions: tuple[FactCondition, ...] = ()  #: all of them must hold
+    partners: tuple[PartnerCondition, ...] = ()  #: all of them must hold
+    sees: str = ""  #: what the reader sees: the error's line, the loss that is 4 times as large
+    detail: str = ""
+    size: str = ""  #: and how it grows: "2 bytes per parameter"
+    remedies: tuple[Remedy, ...] = ()  #: the best first
+    evidence: Evidence = Evidence()
+    references: References = References()
+    aliases: tuple[str, ...] = ()
+    published: str = ""  #: day, here and below
+    modified: str = ""
+    withdrawn: str = ""
