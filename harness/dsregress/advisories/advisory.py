@@ -6,6 +6,7 @@ unknown otherwise; so is each value of a fact that decides.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -36,6 +37,32 @@ class Ruling(Enum):
     IMPROVEMENT = "improvement"  #: they are better
 
 
+#: Facts of a job that are no factors, with their words.
+FURTHER_FACTS: Mapping[str, str] = {
+    "accelerate_launch": "accelerate or transformers configures the engine",
+    "autocast_adapter_dtype": "peft's `autocast_adapter_dtype`",
+    "device": "the kind of device",
+    "from_config": "a model that is built from its configuration alone",
+    "fsdp": "FSDP",
+    "generates": "a model that generates while it trains",
+    "get_global_grad_norm": "`get_global_grad_norm()`",
+    "initial_scale_power": "`initial_scale_power` of fp16",
+    "load_universal": "`load_universal`",
+    "max_prompt_length": "`max_prompt_length` of TRL's GRPOConfig",
+    "quantized": "a quantized model",
+    "reuses_configuration": "one dictionary of configuration for several engines",
+    "safe_get_full_fp32_param": "`safe_get_full_fp32_param`",
+    "safe_get_full_grad": "`safe_get_full_grad`",
+    "safe_set_full_grad": "`safe_set_full_grad`",
+    "second_trainer": "a second Trainer in one process",
+    "task": "the task",  #: "sft", "dpo", "grpo", "ppo", "gkd", "reward"
+    "torch_compile": "torch.compile",
+    "trainer": "transformers' Trainer",
+    "warmup_max_lr": "`warmup_max_lr` of the schedule",
+    "warmup_steps": "warmup steps",
+}
+
+
 class ReleaseRange(msgspec.Struct, frozen=True, kw_only=True):
     """The releases of one package that have the problem, as far as they were run."""
 
@@ -47,17 +74,19 @@ class ReleaseRange(msgspec.Struct, frozen=True, kw_only=True):
     # before the oldest they are unknown. `matching` decides by this.
 
 
-class FactCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact of the job that decides, by the name of a factor (`dsregress.probe.factors`) or of `job_facts.FURTHER_FACTS`."""
+class FactCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A fact of the job that decides, by the name of a factor (`dsregress.probe.factors`) or of `FURTHER_FACTS`."""
 
     fact: str
     shown: tuple[Any, ...]  #: values with which the problem was seen
     hidden: tuple[Any, ...] = ()  #: values with which it was looked for and not seen
     unknown: tuple[Any, ...] = ()
+    above: float | None = None  #: every number above it shows the problem; others, none
+    others: bool = False  #: True if every value that is neither hidden nor unknown shows it: the tried ones stand for "set"
     text: str = ""  #: of `shown`, as the factor words it: "ZeRO stage 0, 1 or 2"
 
 
-class PartnerCondition(msgspec.Struct, frozen=True, kw_only=True):
+class PartnerCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Releases of another package beside which the problem is seen."""
 
     package: str
@@ -65,7 +94,7 @@ class PartnerCondition(msgspec.Struct, frozen=True, kw_only=True):
     unaffected: tuple[str, ...] = ()
 
 
-class Remedy(msgspec.Struct, frozen=True, kw_only=True):
+class Remedy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What ends the problem and was run."""
 
     text: str  #: "use 0.19.6", "give `use_reentrant=True`"
@@ -76,7 +105,7 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     ran_in: tuple[str, ...] = ()  #: releases in which the setting was run
 
 
-class ScriptRun(msgspec.Struct, frozen=True, kw_only=True):
+class ScriptRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The output of the script in releases of the range's package."""
 
     releases: tuple[str, ...]
@@ -84,7 +113,7 @@ class ScriptRun(msgspec.Struct, frozen=True, kw_only=True):
     line: str
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was run."""
 
     script: str = ""  #: file in docs/reproducers; empty if there is none, and `reason` says why
