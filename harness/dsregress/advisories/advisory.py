@@ -82,7 +82,9 @@ class FactCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     hidden: tuple[Any, ...] = ()  #: values with which it was looked for and not seen
     unknown: tuple[Any, ...] = ()
     above: float | None = None  #: every number above it shows the problem; others, none
-    others: bool = False  #: True if every value that is neither hidden nor unknown shows it: the tried ones stand for "set"
+    others: bool = (
+        False  #: True if every value that is neither hidden nor unknown shows it: the tried ones stand for "set"
+    )
     text: str = ""  #: of `shown`, as the factor words it: "ZeRO stage 0, 1 or 2"
 
 

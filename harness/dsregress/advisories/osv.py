@@ -109,7 +109,7 @@ def decode_advisory(content: bytes) -> Advisory:
     record = _decoder.decode(content)
     own = record.database_specific
     ours = {theirs: field for field, theirs in _REFERENCE_TYPES.items()}
-    addresses: dict[str, tuple[str, ...]] = {field: () for field in _REFERENCE_TYPES}
+    addresses: dict[str, tuple[str, ...]] = dict.fromkeys(_REFERENCE_TYPES, ())
     for one in record.references:
         addresses[ours[one.type]] += (one.url,)
     return Advisory(
@@ -118,9 +118,7 @@ def decode_advisory(content: bytes) -> Advisory:
         kind=own.kind,
         ruling=own.ruling,
         ranges=tuple(
-            ReleaseRange(
-                package=one.package.name, affected=one.versions, unaffected=one.ecosystem_specific.unaffected
-            )
+            ReleaseRange(package=one.package.name, affected=one.versions, unaffected=one.ecosystem_specific.unaffected)
             for one in record.affected
         ),
         conditions=own.conditions,
