@@ -1,7 +1,7 @@
 """The facts of a job: their names and words, and the facts that follow from others. Pure.
 
-Most are the factors of the probe (`dsregress.probe.factors`), which conditions of advisories name. `FURTHER_FACTS` are those
-that no cell varies by a parameter of its own.
+Most are the factors of the probe (`dsregress.probe.factors`), which conditions of advisories name; the others are those of
+`dsregress.advisories.advisory.FURTHER_FACTS`, and a few that only a reader states.
 """
 
 from __future__ import annotations
@@ -11,30 +11,16 @@ from typing import Any
 
 import msgspec
 
+from dsregress.advisories.advisory import FURTHER_FACTS
 from dsregress.errors import UsageError, no_such
 from dsregress.probe.factor import Factor, switch
 from dsregress.probe.factors import BY_NAME
 
-_TRAINERS = ("none", "accelerate", "transformers", "trl")
 _SCHEDULERS = ("none", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest")
+_TASKS = ("sft", "dpo", "grpo", "ppo", "gkd", "reward", "pretrain")
 
-FURTHER_FACTS = (
-    switch("lora", "LoRA"),
-    Factor(
-        name="trainer",
-        title="trainer",
-        values=_TRAINERS,
-        known=_TRAINERS,
-        words={
-            "none": "a training loop of one's own",
-            "accelerate": "accelerate",
-            "transformers": "transformers' Trainer",
-            "trl": "a trainer of TRL",
-        },
-    ),
-    switch("saves_checkpoints", "saved checkpoints"),
-    switch("resumes", "a run that resumes from a checkpoint"),
-    switch("evaluates", "evaluation during training"),
+#: The facts that are no factors, save those that are only on or off.
+_OF_SEVERAL_VALUES = (
     Factor(
         name="scheduler",
         title="scheduler",
@@ -44,18 +30,30 @@ FURTHER_FACTS = (
     ),
     Factor(name="warmup_steps", title="warmup steps", values=(0, 1), words={0: "no warmup steps"}, counted=True),
     Factor(
-        name="accelerator",
-        title="accelerator",
+        name="device",
+        title="device",
         values=("cuda", "cpu"),
         known=("cuda", "cpu"),
-        words={"cuda": "CUDA", "cpu": "DeepSpeed's CPU accelerator"},
+        words={"cuda": "GPUs", "cpu": "DeepSpeed's CPU accelerator"},
     ),
+    Factor(name="task", title="task", values=_TASKS, known=_TASKS),
+    Factor(name="max_prompt_length", title="max_prompt_length", values=(None, 512)),
+    Factor(name="initial_scale_power", title="initial_scale_power", values=(None, 16)),
     Factor(name="card", title="card", values=("",), words={"": "no card"}),
     Factor(name="model_name", title="model", values=("",), words={"": "no model"}),
 )
+_SWITCHES = {**FURTHER_FACTS, "lora": "LoRA"}
+_DECLARED = {one.name: one for one in _OF_SEVERAL_VALUES}
 
 #: Every fact by its name.
-FACTS: Mapping[str, Factor] = {**BY_NAME, **{one.name: one for one in FURTHER_FACTS}}
+FACTS: Mapping[str, Factor] = {
+    **BY_NAME,
+    **_DECLARED,
+    **{name: switch(name, words) for name, words in _SWITCHES.items() if name not in _DECLARED},
+}
+
+#: What people say for a fact.
+_ALIASES = {"resumes": "resume", "evaluates": "evaluate", "accelerator": "device", "gpu": "card", "model": "model_name"}
 
 
 class OneOf(msgspec.Struct, frozen=True):
@@ -123,7 +121,6 @@ _STAND_INS: Mapping[str, Callable[[Any], Any]] = {
     "lora_rank": _positive(8),
     "loss_scale": lambda value: None if _is_number(value) and value == 0 else _positive(256)(value),
     "hpz_partition_size": lambda value: None if value in (0, 1) else _positive(2)(value),
-    "trainer": lambda value: "transformers" if value == "trl" else value,
 }
 
 
@@ -133,43 +130,45 @@ def stand_in(name: str, value: Any) -> Any:
 
 
 _NOT_TWO_BACKWARDS = OneOf(tuple(one for one in BY_NAME["objective"].values if one != "two_backwards"))
-#: transformers' Trainer, and TRL's, which are subclasses of it: one backward for each micro-batch, by the engine.
-_OF_TRAINER = {
+
+#: The value of the fact that others follow from.
+_SAME: Any = object()
+
+_OF_TRAINER = {  # and of TRL's and LLaMA-Factory's, which are subclasses: one backward per micro-batch, by the engine
     "integration": "transformers",
+    "accelerate_launch": True,
     "model_outputs": "all",
     "backward_on": "engine",
     "no_sync": False,
     "objective": _NOT_TWO_BACKWARDS,
 }
-
-#: The value of the fact that others follow from.
-_SAME: Any = object()
+_WITHOUT_LORA = {"lora_modules_to_save": "", "lora_autocast": False, "autocast_adapter_dtype": False}
+_ONLY_IN_STAGE_3 = {"zero_init": False, "offload_param": False, "hpz_partition_size": None}
 
 #: A fact, the values from which others follow, and these.
 _CONSEQUENCES: Sequence[tuple[str, Callable[[Any], bool], Mapping[str, Any]]] = (
     ("lora", lambda value: value is True, {"lora_rank": 8}),
-    ("lora", lambda value: value is False, {"lora_rank": 0, "lora_modules_to_save": "", "lora_autocast": False}),
+    ("lora", lambda value: value is False, {"lora_rank": 0}),
     ("lora_rank", lambda value: value > 0, {"lora": True}),
-    ("lora_rank", lambda value: value == 0, {"lora": False, "lora_modules_to_save": "", "lora_autocast": False}),
-    ("evaluates", lambda value: value is False, {"evaluate": False, "evaluate_within": False}),
-    ("evaluates", lambda value: value is True, {"evaluate": True}),
-    ("evaluate", lambda value: value is True, {"evaluates": True}),
-    ("resumes", lambda value: value is True, {"resume": True, "checkpoint": True}),
-    ("resumes", lambda value: value is False, {"resume": False, "checkpoint": False, "universal": False}),
-    ("resume", lambda value: value is True, {"resumes": True, "checkpoint": True}),
+    ("lora_rank", lambda value: value == 0, {"lora": False, **_WITHOUT_LORA}),
+    ("autocast_adapter_dtype", lambda value: True, {"lora_autocast": _SAME}),
+    ("lora_autocast", lambda value: True, {"autocast_adapter_dtype": _SAME}),
+    ("evaluate", lambda value: value is False, {"evaluate_within": False}),
+    ("resume", lambda value: value is True, {"checkpoint": True}),
+    ("checkpoint", lambda value: value is False, {"resume": False, "universal": False, "load_universal": False}),
     ("scheduler", lambda value: value in ("none", "WarmupLR"), {"schedule": None}),
     ("scheduler", lambda value: value == "WarmupLR", {"warmup": True}),
     ("scheduler", lambda value: value != "WarmupLR", {"warmup": False}),
-    ("scheduler", lambda value: value == "WarmupDecayLR", {"schedule": "WarmupDecayLR"}),
-    ("scheduler", lambda value: value == "WarmupCosineLR", {"schedule": "WarmupCosineLR"}),
+    ("scheduler", lambda value: value not in ("none", "WarmupLR"), {"schedule": _SAME}),
     ("schedule", lambda value: value is not None, {"scheduler": _SAME, "warmup": False}),
-    ("trainer", lambda value: value in ("transformers", "trl"), _OF_TRAINER),
-    ("trainer", lambda value: value == "accelerate", {"integration": "accelerate", "backward_on": "engine"}),
-    ("trainer", lambda value: value == "none", {"integration": "none"}),
-    ("zero_stage", lambda value: value != 3, {"zero_init": False, "offload_param": False, "hpz_partition_size": None}),
+    ("trainer", lambda value: value is True, _OF_TRAINER),
+    ("integration", lambda value: value == "accelerate", {"accelerate_launch": True, "backward_on": "engine"}),
+    ("integration", lambda value: value == "none", {"accelerate_launch": False, "trainer": False}),
+    ("integration", lambda value: value != "transformers", {"trainer": False}),
+    ("zero_stage", lambda value: value != 3, _ONLY_IN_STAGE_3),
     ("zero_stage", lambda value: value == 0, {"offload_optimizer": False}),
     ("dtype", lambda value: value != "fp16", {"loss_scale": None}),
-    ("card", lambda value: bool(value), {"accelerator": "cuda"}),
+    ("card", lambda value: bool(value), {"device": "cuda"}),
 )
 
 
@@ -196,7 +195,9 @@ _UNSET = ("unset", "none", "null", "default")
 def said_fact(text: str) -> Fact:
     """Return the fact that the reader states as ``NAME=VALUE``. Raise UsageError with what it could be."""
     name, equals, written = (part.strip() for part in text.partition("="))
-    factor = FACTS.get(name) or next((one for one in FACTS.values() if one.key and one.key == name), None)
+    factor = FACTS.get(_ALIASES.get(name, name)) or next(
+        (one for one in FACTS.values() if one.key and one.key == name), None
+    )
     if factor is None:
         raise no_such("fact", name, FACTS, where="--set", most=12)
     if not equals or not written:

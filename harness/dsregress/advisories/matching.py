@@ -133,7 +133,7 @@ def _release_part(package: str, affected: Sequence[str], unaffected: Sequence[st
 def is_affected(version: str, affected: Iterable[str], unaffected: Iterable[str]) -> bool | None:
     """Return True if a release has a problem, False if it has not, by the nearest releases that were run; None if nothing
     is known."""
-    ran = {**{Version(one): True for one in affected}, **{Version(one): False for one in unaffected}}
+    ran = {**dict.fromkeys(map(Version, affected), True), **dict.fromkeys(map(Version, unaffected), False)}
     wanted = Version(version)
     if wanted in ran:
         return ran[wanted]
@@ -169,8 +169,13 @@ def shows(condition: FactCondition, value: Any) -> bool | None:
             return False
         if _is_among(tried, condition.unknown):
             return None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if condition.others:
+        return True
+    if condition.above is not None and is_number:
+        return bool(value > condition.above)
     factor = FACTS.get(condition.fact)
-    return _nearest(condition, value) if factor is not None and factor.counted else None
+    return _nearest(condition, value) if is_number and factor is not None and factor.counted else None
 
 
 def _is_among(value: Any, values: Iterable[Any]) -> bool:
@@ -179,7 +184,7 @@ def _is_among(value: Any, values: Iterable[Any]) -> bool:
 
 def _nearest(condition: FactCondition, value: Any) -> bool | None:
     """Return the answer for a number by the nearest ones that were run. More than the largest is as the largest."""
-    ran = {**{one: True for one in condition.shown}, **{one: False for one in condition.hidden}}
+    ran = {**dict.fromkeys(condition.shown, True), **dict.fromkeys(condition.hidden, False)}
     fewer = max((one for one in ran if one < value), default=None)
     more = min((one for one in ran if one > value), default=None)
     if fewer is None or (more is not None and ran[fewer] is not ran[more]):

@@ -8,7 +8,15 @@ import pytest
 
 from dsregress.advisories.advisory import FactCondition
 from dsregress.advisories.job_facts import OneOf
-from dsregress.advisories.matching import Job, Match, condition_text, is_affected, match_advisories, match_advisory
+from dsregress.advisories.matching import (
+    Job,
+    Match,
+    condition_text,
+    is_affected,
+    match_advisories,
+    match_advisory,
+    shows,
+)
 from tests.builders.advisories import advisory
 
 
@@ -104,12 +112,14 @@ def test_adapters_of_any_rank_are_as_those_that_were_run(rank: int, match: Match
     assert match_advisory(advisory(needs={"lora_rank": ([8], [0])}), job(lora_rank=rank)).match is match
 
 
-def test_a_subclass_of_trainer_is_as_trainer_unless_it_was_run_itself() -> None:
-    assert match_advisory(advisory(needs={"trainer": (["transformers"], ["none"])}), job(trainer="trl")).match is (
-        Match.CONCERNED
-    )
-    run = advisory(needs={"trainer": (["transformers"], ["trl"])})
-    assert match_advisory(run, job(trainer="trl")).match is Match.FREE
+def test_the_tried_values_may_stand_for_all_others() -> None:
+    condition = FactCondition(fact="overlap_comm", shown=(True,), hidden=(None,), unknown=(False,), others=True)
+    assert [shows(condition, value) for value in (True, None, False, "auto")] == [True, False, None, True]
+
+
+def test_a_limit_decides_for_all_numbers() -> None:
+    condition = FactCondition(fact="warmup_max_lr", shown=(0.01,), hidden=(0.001,), above=0.001)
+    assert [shows(condition, value) for value in (0.5, 0.0005, "auto")] == [True, False, None]
 
 
 def test_a_fact_with_several_possible_values_decides_if_all_say_the_same() -> None:
@@ -134,7 +144,7 @@ def test_a_withdrawn_advisory_concerns_nobody() -> None:
 
 def test_a_condition_is_in_its_own_words_else_in_those_of_its_fact() -> None:
     assert condition_text(FactCondition(fact="zero_stage", shown=(1, 2))) == "ZeRO stage 1 or 2"
-    assert condition_text(FactCondition(fact="resumes", shown=(True,))) == "a run that resumes from a checkpoint"
+    assert condition_text(FactCondition(fact="fsdp", shown=(True,))) == "FSDP"
     assert condition_text(FactCondition(fact="zero_stage", shown=(1,), text="optimizer states sharded")) == (
         "optimizer states sharded"
     )
