@@ -1,7 +1,7 @@
 """The verdict on an upgrade: two jobs put to the same advisories. Pure.
 
-Faults decide. A fault that a setting or a release of another package ends is a condition of the upgrade; so is a default that
-changed and can be set. Gains, costs and changes are named beside it, and never decide.
+Faults decide. A fault that a setting or a release of another package ends is a condition of the upgrade; so is a changed default
+that can be set. Gains, costs and changes are named beside it, and never decide.
 """
 
 from __future__ import annotations
