@@ -1,7 +1,7 @@
 """The verdict on an upgrade: two jobs put to the same advisories. Pure.
 
-Faults decide. A fault that a setting or a release of another package ends is a condition of the upgrade; so is a changed default
-that can be set. Gains, costs and changes are named beside it, and never decide.
+Faults decide. A fault that a setting or a release of another package ends is a condition of the upgrade; so is a default
+that changed and can be set. Gains, costs and changes are named beside it, and never decide.
 """
 
 from __future__ import annotations
@@ -35,6 +35,13 @@ class SetBefore(msgspec.Struct, frozen=True, kw_only=True):
     remedies: tuple[Remedy, ...]
 
 
+class Arising(msgspec.Struct, frozen=True, kw_only=True):
+    """An advisory that comes to concern the job, or may, with a remedy of another one."""
+
+    remedy: Remedy
+    matched: Matched
+
+
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
     """Releases on the way that a fault rules out, which the target has not."""
 
@@ -49,6 +56,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     against: tuple[Matched, ...] = ()  #: faults that nothing else ends
     conditions: tuple[SetBefore, ...] = ()
+    arising: tuple[Arising, ...] = ()
     instead: Mapping[str, str] = {}  #: package -> the nearest release without those against it; empty if none is known
     depends: tuple[Matched, ...] = ()  #: faults and changes that concern it, or not, by what was not stated
     unknown: tuple[Matched, ...] = ()  #: of which a release or a value was not run
@@ -80,9 +88,9 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
     against: list[Matched] = []
     conditions: list[SetBefore] = []
     kept: list[Matched] = []
-    for one in (each for each in concerned if _decides(each.advisory)):
+    for one in (each for each in concerned if decides(each.advisory)):
         is_new = before[one.advisory.id].match is not Match.CONCERNED
-        remedies = ending_remedies(one, new, old)
+        remedies = tuple(each for each in ending_remedies(one, new, old) if not is_another_job(each))
         if remedies and (is_new or one.advisory.kind in _ENDS_THE_JOB):
             conditions.append(SetBefore(matched=one, remedies=remedies))
         elif is_new and one.advisory.ruling is Ruling.FAULT:
@@ -92,12 +100,13 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
     named = {one.advisory.id for one in (*against, *kept, *(each.matched for each in conditions))}
     others = [one for one in concerned if one.advisory.id not in named and _is_new(one, before)]
     open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and _is_new(one, before)]
-    unknown = [one for one in open_ones if one.match is Match.UNKNOWN and _decides(one.advisory)]
+    unknown = [one for one in open_ones if one.match is Match.UNKNOWN and decides(one.advisory)]
     return UpgradeAnswer(
         verdict=_verdict(against, unknown, conditions),
         against=tuple(against),
         conditions=tuple(conditions),
-        depends=(*_arising(advisories, new, conditions), *(one for one in open_ones if _is_question(one))),
+        arising=tuple(_arising(advisories, new, conditions)),
+        depends=tuple(one for one in open_ones if _is_question(one)),
         unknown=tuple(unknown),
         gained=tuple(_gained(before, after)),
         kept=tuple(kept),
@@ -115,7 +124,7 @@ def _verdict(against: Sequence[Matched], unknown: Sequence[Matched], conditions:
     return Verdict.IF_SET if conditions else Verdict.YES
 
 
-def _decides(advisory: Advisory) -> bool:
+def decides(advisory: Advisory) -> bool:
     """Return True for a fault that is no cost, and for a default that changed."""
     if is_cost(advisory):
         return False
@@ -155,7 +164,20 @@ def ending_remedies(one: Matched, job: Job, old: Job | None = None) -> tuple[Rem
     return tuple(found)
 
 
-def _arising(advisories: Sequence[Advisory], new: Job, conditions: Sequence[SetBefore]) -> Iterator[Matched]:
+#: Facts whose value is a choice of what is trained, or of what fits: nobody changes it for an upgrade if a release will do.
+_OF_THE_JOB = frozenset((
+    *("zero_stage", "dtype", "world_size", "gradient_accumulation_steps", "model", "model_outputs", "objective"),
+    *("lora_rank", "lora", "trainer", "device", "task", "integration"),
+    *("offload_optimizer", "offload_param", "gradient_checkpointing", "frozen", "torch_autocast", "evaluate", "checkpoint"),
+))  # fmt: skip
+
+
+def is_another_job(remedy: Remedy) -> bool:
+    """Return True if a remedy changes what the job trains, or what it needs."""
+    return remedy.fact in _OF_THE_JOB
+
+
+def _arising(advisories: Sequence[Advisory], new: Job, conditions: Sequence[SetBefore]) -> Iterator[Arising]:
     """Yield the advisories that come to concern the job, or may, once a remedy's setting is set."""
     seen: set[str] = set()
     without = {one.advisory.id: one.match for one in match_advisories(advisories, new)}
@@ -163,9 +185,9 @@ def _arising(advisories: Sequence[Advisory], new: Job, conditions: Sequence[SetB
         tried = new.changed(facts={remedy.fact: remedy.value})
         for one in match_advisories(advisories, tried):
             is_worse = one.match in (Match.CONCERNED, Match.DEPENDS) and without[one.advisory.id] is Match.FREE
-            if is_worse and _decides(one.advisory) and one.advisory.id not in seen:
+            if is_worse and decides(one.advisory) and one.advisory.id not in seen:
                 seen.add(one.advisory.id)
-                yield one
+                yield Arising(remedy=remedy, matched=one)
 
 
 def _gained(before: Mapping[str, Matched], after: Iterable[Matched]) -> Iterator[Matched]:
@@ -221,7 +243,7 @@ def _skipped(advisories: Sequence[Advisory], old: Job, new: Job, answer: Upgrade
         for one in match_advisories(advisories, job)
         if one.match is not Match.FREE
     }
-    others = [one for one in advisories if one.id not in at_ends and _decides(one) and not one.withdrawn]
+    others = [one for one in advisories if one.id not in at_ends and decides(one) and not one.withdrawn]
     for package, target in new.versions.items():
         start = old.versions.get(package, target)
         between = [one for one in known_versions(others, package) if Version(start) < Version(one) < Version(target)]

@@ -19,7 +19,7 @@ _SECTION = "deepspeed_config"
 
 def is_of_accelerate(document: Document) -> bool:
     """Return True for a file that ``accelerate config`` writes."""
-    return not {"distributed_type", "compute_environment"}.isdisjoint(document.keys())
+    return not {"distributed_type", "compute_environment"}.isdisjoint(document)
 
 
 def deepspeed_file(document: Document) -> str:

@@ -31,8 +31,8 @@ _MARKS = frozenset((
 
 def is_of_deepspeed(document: Document) -> bool:
     """Return True for a file that is DeepSpeed's configuration."""
-    sections = [key for key in document.keys() if key in ("fp16", "bf16") and not isinstance(document.get(key), dict)]
-    return not sections and not _MARKS.isdisjoint(document.keys())
+    sections = [key for key in document if key in ("fp16", "bf16") and not isinstance(document.get(key), dict)]
+    return not sections and not _MARKS.isdisjoint(document)
 
 
 def facts_of_deepspeed(document: Document) -> Iterator[Fact]:
@@ -67,7 +67,7 @@ def _precision(document: Document) -> Iterator[Fact]:
         if (dtype := _DTYPES.get(str(document.get("torch_autocast.dtype")))) is not None:
             yield document.fact("dtype", dtype, "torch_autocast.dtype")
         return
-    keys = {name: key for name, key in _HALF.items()}
+    keys = dict(_HALF)
     if document.get("bfloat16") is not None:
         keys["bf16"] = "bfloat16.enabled"
     given = {name: document.get(key) for name, key in keys.items()}

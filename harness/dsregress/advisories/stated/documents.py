@@ -14,11 +14,13 @@ from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 
 
 class Document:
-    """A configuration file. ``file`` is its name as the reader gave it."""
+    """A configuration file, or the options of a launch line. ``file`` is its name as the reader gave it; ``dashes`` are those
+    before its keys."""
 
-    def __init__(self, values: Mapping[str, Any], file: str) -> None:
+    def __init__(self, values: Mapping[str, Any], file: str, dashes: str = "") -> None:
         self.values = values
         self.file = file
+        self._dashes = dashes
 
     def get(self, key: str) -> Any:
         """Return the value of a dotted key; None if the file does not have it."""
@@ -32,9 +34,9 @@ class Document:
     def fact(self, name: str, value: Any, key: str) -> Fact:
         """Return a fact that a key states, by its value or by its absence."""
         absent = "" if self.get(key) is not None else "no "
-        return Fact(name=name, value=value, source=f"{self.file}: {absent}{key}")
+        return Fact(name=name, value=value, source=f"{self.file}: {absent}{self._dashes}{key}")
 
-    def keys(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[str]:
         """Yield the keys of its first level."""
         yield from self.values
 

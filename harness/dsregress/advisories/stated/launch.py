@@ -49,13 +49,13 @@ def _facts(line: LaunchLine, folder: Path) -> Iterator[Fact]:
     if ranks is not None:
         yield Fact(name="world_size", value=ranks, source=f"{LINE}: {line.launcher}")
     if line.launcher == "accelerate":
-        yield from _of_accelerate(Document(options_of(line.options), f"{LINE}: accelerate launch"), folder)
+        yield from _of_accelerate(Document(options_of(line.options), LINE, "--"), folder)
     if line.configuration and Path(folder, line.configuration).suffix in _YAML:
         yield from _of_accelerate(read_document(line.configuration, folder, LINE), folder)
     options = options_of(line.arguments)
     for file in _setting_files(line, options):
         yield from _of_trainer(read_document(file, folder, LINE), folder)
-    yield from _of_trainer(Document(options, LINE), folder)
+    yield from _of_trainer(Document(options, LINE, "--"), folder)
     if line.launcher in ("trl", "llamafactory-cli"):
         yield Fact(name="trainer", value=True, source=f"{LINE}: {line.launcher}")
         if line.launcher == "trl" and line.program in ("sft", "dpo", "grpo", "gkd", "reward"):
@@ -65,8 +65,8 @@ def _facts(line: LaunchLine, folder: Path) -> Iterator[Fact]:
 
 
 def _setting_files(line: LaunchLine, options: dict[str, Any]) -> list[str]:
-    """Return the files of settings that the program reads: ``train x.yaml`` of LLaMA-Factory and axolotl, ``--config x.yaml``
-    of TRL, a YAML or JSON file as the only argument of a script that HfArgumentParser reads."""
+    """Return the files of settings that the program reads: ``train x.yaml`` of LLaMA-Factory and axolotl, ``--config
+    x.yaml`` of TRL, a YAML or JSON file as the only argument of a script that HfArgumentParser reads."""
     config = options.get("config")
     named = [config] if isinstance(config, str) and config.endswith(_YAML) else []
     alone = (

@@ -34,9 +34,7 @@ def deepspeed_file(document: Document) -> str:
 
 def is_of_llamafactory(document: Document) -> bool:
     """Return True for a file of LLaMA-Factory's settings."""
-    return document.get("model_name_or_path") is not None and not {"finetuning_type", "template"}.isdisjoint(
-        document.keys()
-    )
+    return document.get("model_name_or_path") is not None and not {"finetuning_type", "template"}.isdisjoint(document)
 
 
 def is_of_axolotl(document: Document) -> bool:

@@ -1,0 +1,246 @@
+"""The answer to ``audit``, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from dsregress.advisories.advisory import Advisory, Remedy
+from dsregress.advisories.auditing import Audit, Question, StatedJob, asked
+from dsregress.advisories.job_facts import FACTS, Fact, choices
+from dsregress.advisories.matching import Match, Matched, condition_text, match_advisory, value_text
+from dsregress.advisories.upgrading import Skipped, UpgradeAnswer, Verdict, decides, ending_remedies, is_another_job
+from dsregress.probe.factor import either
+from dsregress.wording.quantities import listing, plural
+
+_MOST_QUESTIONS = 8
+_MOST_IDS = 4
+
+#: Words with which a remedy's text begins if it is a whole request.
+_VERBS = frozenset((
+    *("use", "put", "give", "set", "call", "pass", "keep", "leave", "turn", "add", "drop", "go", "build", "make"),
+    *("remove", "train", "load", "write", "do", "configure", "name", "install", "take"),
+))  # fmt: skip
+
+
+def audit_text(audit: Audit, job: StatedJob) -> str:
+    """Return the answer for a job as it is, ending in a newline."""
+    sections = [
+        [audit_headline(audit)],
+        *(list(_advisory_lines(one, job)) for one in audit.concerned),
+        [*_also(audit)],
+        [*_question_lines(audit.questions)],
+        [*_closing(audit, job)],
+    ]
+    return _joined(sections)
+
+
+def audit_headline(audit: Audit) -> str:
+    """Return the first line: how many advisories concern the job."""
+    count = len(audit.concerned)
+    verb = "concerns" if count == 1 else "concern"
+    found = f"{count} of {plural(audit.total, 'advisory', 'advisories')} {verb} this job"
+    if not count:
+        found = f"none of {plural(audit.total, 'advisory', 'advisories')} is known to concern this job"
+    open_ones = sum(len(one.matched) for one in audit.questions)
+    return f"{found}; {open_ones} more may, by what was not stated" if open_ones else found
+
+
+def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: StatedJob, command: str) -> str:
+    """Return the answer for an upgrade, ending in a newline. ``audit`` is of the new job; ``command`` measures what is not
+    known."""
+    reasons = [*(one for one in answer.against), *(one.matched for one in answer.conditions)]
+    sections = [
+        [upgrade_headline(answer, old, new)],
+        *(list(_advisory_lines(one, new, old)) for one in reasons),
+        [*_arising_lines(answer)],
+        [*_titled("changes", answer.changes, _change_line)],
+        [*_titled("gained", answer.gained, _title)],
+        [*_titled("in both, and not solved by going", answer.kept, _title)],
+        [*_titled("costs", answer.costs, _title)],
+        [*_skip_lines(answer.skipped)],
+        [*_question_lines(asked(answer.depends))],
+        [*_unknown_lines(answer.unknown)],
+        [f"measure it: {command}"] if answer.verdict is Verdict.UNKNOWN else [],
+        [*_closing(audit, new)],
+    ]
+    return _joined(sections)
+
+
+def upgrade_headline(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
+    """Return the verdict as one line."""
+    return f"{change_text(old, new)}: {_verdict_text(answer, new)}"
+
+
+def change_text(old: StatedJob, new: StatedJob) -> str:
+    """Return ``deepspeed 0.16.8 -> 0.19.8``."""
+    changes = [
+        f"{name} {old.versions[name]} -> {version}" if name in old.versions else f"{name} {version}"
+        for name, version in new.versions.items()
+        if old.versions.get(name) != version
+    ]
+    return listing(changes, 3) if changes else "the same releases"
+
+
+def _verdict_text(answer: UpgradeAnswer, new: StatedJob) -> str:
+    if answer.verdict is Verdict.NO:
+        more = f" and {len(answer.against) - 1} more" if len(answer.against) > 1 else ""
+        return f"no: {answer.against[0].advisory.title}{more}; {_instead(answer)}"
+    if answer.verdict is Verdict.UNKNOWN:
+        reasons = dict.fromkeys(reason for one in answer.unknown for reason in one.not_run)
+        return f"not known: {listing(list(reasons), 2)} was not run"
+    settings = [_any_remedy(one.remedies) for one in answer.conditions]
+    verdict = f"yes, if you {' and '.join(settings)}" if settings else "yes"
+    questions = asked(one for one in answer.depends if decides(one.advisory))
+    if not questions:
+        return verdict
+    if len(questions) == 1:
+        return f"{verdict}, unless it has {_question_words(questions[0])}"
+    return f"{verdict}, as far as the job is stated ({plural(len(questions), 'question')} below)"
+
+
+def _instead(answer: UpgradeAnswer) -> str:
+    others = [each for one in answer.against for each in one.advisory.remedies if each.fact and is_another_job(each)]
+    setting = f", or {_imperative(others[0])}" if others and len(answer.against) == 1 else ""
+    if not answer.instead:
+        return f"no release is known that is without it{setting}"
+    return f"go to {listing([f'{name} {version}' for name, version in answer.instead.items()])}{setting}"
+
+
+def _any_remedy(remedies: Sequence[Remedy]) -> str:
+    return either([_imperative(one) for one in remedies[:3]])
+
+
+def _imperative(remedy: Remedy) -> str:
+    """Return a remedy as a request: ``use torch 2.9.1``, ``set gradient_clipping``."""
+    first = remedy.text.partition(" ")[0]
+    return remedy.text if first in _VERBS else f"set {remedy.text}"
+
+
+def _advisory_lines(one: Matched, job: StatedJob, old: StatedJob | None = None) -> Iterator[str]:
+    advisory = one.advisory
+    both = "" if old is None or not _concerned_too(advisory, old) else " (in both)"
+    yield f"{advisory.id} {advisory.kind.value}{both}: {advisory.title}"
+    if advisory.sees:
+        yield f"  you see: {advisory.sees}"
+    yield f"  because: {', '.join(_reasons(advisory, job))}"
+    if remedies := [_imperative(each) for each in _told(one, job)]:
+        yield f"  remedy: {'; or '.join(remedies[:4])}"
+    else:
+        yield "  remedy: none is known"
+
+
+def _told(one: Matched, job: StatedJob) -> tuple[Remedy, ...]:
+    """Return the remedies to name: those that end it, of which releases are one."""
+    ending = ending_remedies(one, job.job)
+    return ending or tuple(each for each in one.advisory.remedies if not each.package and not each.fact)
+
+
+def _concerned_too(advisory: Advisory, old: StatedJob) -> bool:
+    return match_advisory(advisory, old.job).match is Match.CONCERNED
+
+
+def _reasons(advisory: Advisory, job: StatedJob) -> Iterator[str]:
+    for package in dict.fromkeys(one.package for one in (*advisory.ranges, *advisory.partners)):
+        if package in job.versions:
+            yield f"{package} {job.versions[package]}"
+    for condition in advisory.conditions:
+        if (fact := job.facts.get(condition.fact)) is not None:
+            yield f"{condition_text(condition)} ({fact.source})"
+
+
+def fact_text(fact: Fact) -> str:
+    """Return a fact with the place that states it: ``ZeRO stage 3 (ds.json: zero_optimization.stage)``."""
+    return f"{value_text(fact.name, fact.value)} ({fact.source})"
+
+
+def _also(audit: Audit) -> Iterator[str]:
+    yield from _titled("behaves so", audit.notes, _change_line)
+    yield from _titled("costs", audit.costs, _title)
+
+
+def _titled(title: str, found: Sequence[Matched], line: Callable[[Matched], str]) -> Iterator[str]:
+    if found:
+        yield f"{title}:"
+        yield from (f"  {line(one)}" for one in found)
+
+
+def _title(one: Matched) -> str:
+    return f"{one.advisory.id} {one.advisory.title}"
+
+
+def _change_line(one: Matched) -> str:
+    settings = [_imperative(each) for each in one.advisory.remedies if each.fact]
+    return f"{_title(one)}; to change that, {either(settings[:2])}" if settings else _title(one)
+
+
+def _arising_lines(answer: UpgradeAnswer) -> Iterator[str]:
+    for one in answer.arising:
+        conditions = [condition_text(each) for each in one.matched.open]
+        when = f", with {' and '.join(conditions)}" if conditions else ""
+        remedies = [_imperative(each) for each in one.matched.advisory.remedies if each.fact]
+        then = f": {remedies[0]}" if remedies else ""
+        yield f"if you {_imperative(one.remedy)}{when}: {_title(one.matched)}{then}"
+
+
+def _skip_lines(skipped: Sequence[Skipped]) -> Iterator[str]:
+    if skipped:
+        yield "skip on the way:"
+    for one in skipped:
+        yield f"  {one.package} {releases_text(one.releases)}: {_title(one.matched)}"
+
+
+def releases_text(releases: Sequence[str]) -> str:
+    """Return ``0.17.0 to 0.17.6``, or one release."""
+    return releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
+
+
+def _question_lines(questions: Sequence[Question]) -> Iterator[str]:
+    if questions:
+        yield "not stated:"
+    for one in questions[:_MOST_QUESTIONS]:
+        ids = listing([each.advisory.id for each in one.matched], _MOST_IDS)
+        yield f"  {len(one.matched)} more with {_question_words(one)} ({_how_to_say(one)}): {ids}"
+    if len(questions) > _MOST_QUESTIONS:
+        rest = sum(len(one.matched) for one in questions[_MOST_QUESTIONS:])
+        yield f"  {rest} more by {plural(len(questions) - _MOST_QUESTIONS, 'rarer question')}, which --json lists"
+
+
+def _question_words(question: Question) -> str:
+    parts = [*map(condition_text, question.conditions), *(f"some releases of {name}" for name in question.packages)]
+    return " and ".join(parts)
+
+
+def _how_to_say(question: Question) -> str:
+    """Return what the reader adds: ``--set resume=yes|no``, or the file that pins a package."""
+    facts = [f"--set {one.fact}={choices(FACTS[one.fact])}" for one in question.conditions if one.fact in FACTS]
+    return " ".join([*facts, *(f"-r FILE that pins {name}" for name in question.packages)])
+
+
+def _unknown_lines(unknown: Sequence[Matched]) -> Iterator[str]:
+    if not unknown:
+        return
+    reasons: dict[tuple[str, ...], list[str]] = {}
+    for one in unknown:
+        reasons.setdefault(one.not_run, []).append(one.advisory.id)
+    yield "not known, as it was not run:"
+    for what, ids in reasons.items():
+        yield f"  {', '.join(what)}: {listing(ids, _MOST_IDS)}"
+
+
+def _closing(audit: Audit, job: StatedJob) -> Iterator[str]:
+    yield from (
+        f"{one.first.name} is not known: {fact_text(one.first)}, and {fact_text(one.second)}" for one in job.conflicts
+    )
+    if audit.ignored:
+        yield f"ignored: {', '.join(audit.ignored)}"
+    if audit.free:
+        yield f"{plural(audit.free, 'other advisory does', 'other advisories do')} not concern it"
+
+
+def _joined(sections: Iterable[Sequence[str]]) -> str:
+    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def facts_text(facts: Mapping[str, Fact]) -> str:
+    """Return all facts, one a line, ending in a newline."""
+    return "".join(f"{name}: {fact_text(fact)}\n" for name, fact in sorted(facts.items()))
