@@ -50,6 +50,7 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[FactCondition, ...] = ()  #: conditions on facts that were not stated
     open_packages: tuple[str, ...] = ()  #: packages whose release was not stated
     not_run: tuple[str, ...] = ()  #: "deepspeed 0.19.9", "ZeRO stage 3": why nothing is known
+    beside_affected: bool = False  #: a release next to one that was not run has the problem
 
 
 def match_advisories(advisories: Iterable[Advisory], job: Job) -> tuple[Matched, ...]:
@@ -72,6 +73,7 @@ def match_advisory(advisory: Advisory, job: Job) -> Matched:
         open=tuple(whole.open) if whole.match is not Match.FREE else (),
         open_packages=tuple(dict.fromkeys(whole.open_packages)) if whole.match is not Match.FREE else (),
         not_run=tuple(dict.fromkeys(whole.not_run)) if whole.match is not Match.FREE else (),
+        beside_affected=whole.beside_affected and whole.match is Match.UNKNOWN,
     )
 
 
@@ -83,6 +85,7 @@ class _Part:
         self.open: list[FactCondition] = []
         self.open_packages: list[str] = []
         self.not_run: list[str] = []
+        self.beside_affected = False
 
     @property
     def match(self) -> Match:
@@ -98,6 +101,7 @@ class _Part:
         self.open += other.open
         self.open_packages += other.open_packages
         self.not_run += other.not_run
+        self.beside_affected |= other.beside_affected
 
 
 def _any_of(parts: Sequence[_Part]) -> _Part:
@@ -126,6 +130,7 @@ def _release_part(package: str, affected: Sequence[str], unaffected: Sequence[st
     answer = is_affected(version, affected, unaffected)
     if answer is None:
         part.not_run.append(f"{package} {version}")
+        part.beside_affected = True in _beside(version, affected, unaffected)
     part.free = answer is False
     return part
 
@@ -133,15 +138,18 @@ def _release_part(package: str, affected: Sequence[str], unaffected: Sequence[st
 def is_affected(version: str, affected: Iterable[str], unaffected: Iterable[str]) -> bool | None:
     """Return True if a release has a problem, False if it has not, by the nearest releases that were run; None if nothing
     is known."""
+    older, newer = _beside(version, affected, unaffected)
+    return older if older is newer else None
+
+
+def _beside(version: str, affected: Iterable[str], unaffected: Iterable[str]) -> tuple[bool | None, bool | None]:
+    """Return the answers of the nearest releases that were run, the older and the newer one, None if there is none; twice
+    its own for one that was run."""
     ran = {**dict.fromkeys(map(Version, affected), True), **dict.fromkeys(map(Version, unaffected), False)}
     wanted = Version(version)
-    if wanted in ran:
-        return ran[wanted]
-    older = max((one for one in ran if one < wanted), default=None)
-    newer = min((one for one in ran if one > wanted), default=None)
-    if older is None or newer is None or ran[older] is not ran[newer]:
-        return None
-    return ran[older]
+    older = max((one for one in ran if one <= wanted), default=None)
+    newer = min((one for one in ran if one >= wanted), default=None)
+    return None if older is None else ran[older], None if newer is None else ran[newer]
 
 
 def _fact_part(condition: FactCondition, job: Job) -> _Part:

@@ -102,7 +102,7 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
     open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and _is_new(one, before)]
     unknown = [one for one in open_ones if one.match is Match.UNKNOWN and decides(one.advisory)]
     return UpgradeAnswer(
-        verdict=_verdict(against, unknown, conditions),
+        verdict=_verdict(against, [one for one in unknown if _is_in_doubt(one, advisories, old, new)], conditions),
         against=tuple(against),
         conditions=tuple(conditions),
         arising=tuple(_arising(advisories, new, conditions)),
@@ -116,10 +116,22 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
     )
 
 
-def _verdict(against: Sequence[Matched], unknown: Sequence[Matched], conditions: Sequence[SetBefore]) -> Verdict:
+def _is_in_doubt(one: Matched, advisories: Sequence[Advisory], old: Job, new: Job) -> bool:
+    """Return True if what was not run decides: a release beside one that has the fault, or beyond all that were run. A
+    release on the far side of one without it, and a value that was not tried, are named and do not decide."""
+    if one.beside_affected:
+        return True
+    for package, version in new.versions.items():
+        known = known_versions(advisories, package)
+        if old.versions.get(package) != version and known and Version(version) > Version(known[-1]):
+            return True
+    return False
+
+
+def _verdict(against: Sequence[Matched], in_doubt: Sequence[Matched], conditions: Sequence[SetBefore]) -> Verdict:
     if against:
         return Verdict.NO
-    if unknown:
+    if in_doubt:
         return Verdict.UNKNOWN
     return Verdict.IF_SET if conditions else Verdict.YES
 

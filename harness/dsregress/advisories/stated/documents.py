@@ -14,7 +14,7 @@ from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 
 
 class Document:
-    """A configuration file, or the options of a launch line. ``file`` is its name as the reader gave it; ``dashes`` are those
+    """A configuration file, or the options of a launch line. ``file`` is its name as the reader gave it; ``dashes`` stand
     before its keys."""
 
     def __init__(self, values: Mapping[str, Any], file: str, dashes: str = "") -> None:
