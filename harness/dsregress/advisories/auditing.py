@@ -13,6 +13,13 @@ from dsregress.advisories.upgrading import decides, is_cost
 
 _KINDS = tuple(AdvisoryKind)
 
+#: Facts that everybody knows of a job of their own, in the order in which they are asked for.
+COMMON_FACTS = (
+    *("zero_stage", "dtype", "trainer", "lora_rank", "gradient_accumulation_steps", "gradient_checkpointing"),
+    *("checkpoint", "resume", "evaluate", "offload_optimizer", "offload_param", "gradient_clipping", "world_size"),
+    *("scheduler", "warmup_steps", "device", "task", "fsdp", "quantized", "torch_compile", "lora_modules_to_save"),
+)
+
 
 class StatedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job, with the places that state it."""
@@ -44,6 +51,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[FactCondition, ...]
     packages: tuple[str, ...]
     matched: tuple[Matched, ...]
+
+    @property
+    def is_common(self) -> bool:
+        """True if everybody can answer it of a job of their own."""
+        return not self.packages and all(one.fact in COMMON_FACTS for one in self.conditions)
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,4 +103,10 @@ def asked(depending: Iterable[Matched]) -> tuple[Question, ...]:
         Question(conditions=found[0].open, packages=found[0].open_packages, matched=tuple(found))
         for found in groups.values()
     ]
-    return tuple(sorted(questions, key=lambda one: (len(one.conditions) + len(one.packages), -len(one.matched))))
+    return tuple(sorted(questions, key=_rarity))
+
+
+def _rarity(question: Question) -> tuple[bool, int, int, int]:
+    facts = [COMMON_FACTS.index(one.fact) for one in question.conditions if one.fact in COMMON_FACTS]
+    count = len(question.conditions) + len(question.packages)
+    return not question.is_common, count, -len(question.matched), min(facts, default=len(COMMON_FACTS))

@@ -77,6 +77,12 @@ def match_advisory(advisory: Advisory, job: Job) -> Matched:
     )
 
 
+def packages_of_advisory(advisory: Advisory) -> tuple[str, ...]:
+    """Return the packages whose releases decide, each once."""
+    packages = [*(one.package for one in advisory.ranges), *(one.package for one in advisory.partners)]
+    return tuple(dict.fromkeys(packages))
+
+
 class _Part:
     """The answer of a part of an advisory: it holds unless it is free, open or not run."""
 

@@ -60,7 +60,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     instead: Mapping[str, str] = {}  #: package -> the nearest release without those against it; empty if none is known
     depends: tuple[Matched, ...] = ()  #: faults and changes that concern it, or not, by what was not stated
     unknown: tuple[Matched, ...] = ()  #: of which a release or a value was not run
-    gained: tuple[Matched, ...] = ()  #: concern the old job alone
+    gained: tuple[Matched, ...] = ()  #: concern the old job alone, or may
     kept: tuple[Matched, ...] = ()  #: faults of both, which no remedy ends
     changes: tuple[Matched, ...] = ()
     costs: tuple[Matched, ...] = ()
@@ -93,7 +93,7 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
         remedies = tuple(each for each in ending_remedies(one, new, old) if not is_another_job(each))
         if remedies and (is_new or one.advisory.kind in _ENDS_THE_JOB):
             conditions.append(SetBefore(matched=one, remedies=remedies))
-        elif is_new and one.advisory.ruling is Ruling.FAULT:
+        elif is_new and one.advisory.kind is not AdvisoryKind.DEFAULT_CHANGED:
             against.append(one)
         elif one.advisory.ruling is Ruling.FAULT:
             kept.append(one)
@@ -137,12 +137,11 @@ def _verdict(against: Sequence[Matched], in_doubt: Sequence[Matched], conditions
 
 
 def decides(advisory: Advisory) -> bool:
-    """Return True for a fault that is no cost, and for a default that changed."""
+    """Return True for a fault that is no cost, for a default that changed, and for a change that ends the job."""
     if is_cost(advisory):
         return False
-    return advisory.ruling is Ruling.FAULT or (
-        advisory.ruling is Ruling.CHANGE and advisory.kind is AdvisoryKind.DEFAULT_CHANGED
-    )
+    ends_or_resets = advisory.kind in _ENDS_THE_JOB or advisory.kind is AdvisoryKind.DEFAULT_CHANGED
+    return advisory.ruling is Ruling.FAULT or (advisory.ruling is Ruling.CHANGE and ends_or_resets)
 
 
 def _is_new(one: Matched, before: Mapping[str, Matched]) -> bool:
@@ -207,10 +206,11 @@ def _gained(before: Mapping[str, Matched], after: Iterable[Matched]) -> Iterator
     begin."""
     for one in after:
         earlier = before[one.advisory.id]
-        if one.advisory.ruling is Ruling.IMPROVEMENT:
-            if one.match is Match.CONCERNED and earlier.match is Match.FREE:
-                yield one
-        elif earlier.match is Match.CONCERNED and one.match is Match.FREE and one.advisory.ruling is Ruling.FAULT:
+        ends = one.match is Match.FREE and earlier.match in (Match.CONCERNED, Match.DEPENDS)
+        begins = one.match is Match.CONCERNED and earlier.match is Match.FREE
+        if begins and one.advisory.ruling is Ruling.IMPROVEMENT:
+            yield one
+        elif ends and one.advisory.ruling is Ruling.FAULT:
             yield earlier
 
 

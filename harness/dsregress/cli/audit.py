@@ -15,6 +15,7 @@ from dsregress.advice.gpus import Card
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob, audit_job
 from dsregress.advisories.job_facts import Fact, merged_facts, said_fact
+from dsregress.advisories.matching import packages_of_advisory
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.stated.launch import facts_of_file, facts_of_line
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
@@ -33,6 +34,9 @@ from dsregress.versions import installed
 from dsregress.versions.installed import InstalledPackages
 from dsregress.versions.releases import known_releases
 from dsregress.wording import commands
+
+#: Packages whose presence is a fact of its own.
+_OPTIONAL = ("vllm", "pillow")
 
 _HINT = "name a requirements file, uv.lock or poetry.lock, or - for stdin"
 
@@ -113,12 +117,13 @@ def audit_command(
     """
     settings = options.load_settings()
     advisories = read_advisories()
+    found = _installed(sources, python, advisories)
     read = [fact for file in configs for fact in facts_of_file(file, Path())]
     read += facts_of_line(program.line, Path()) if program is not None else []
     read += [Fact(name="card", value=card.name, source="--gpu")] if card is not None else []
     read += [Fact(name="world_size", value=ranks, source="--ranks")] if ranks is not None else []
+    read += found.facts
     facts, conflicts = merged_facts(read, [said_fact(text) for text in said])
-    found = _installed(sources, python, advisories)
     old = StatedJob(versions=found.versions, facts=facts, conflicts=conflicts, absent=found.absent)
     left_out = _ignored(ignored, settings.audit.ignore, advisories)
     if not targets:
@@ -153,8 +158,18 @@ class _Found:
         self.where = where
         self.versions = {name: version for one in packages for name, version in one.versions.items()}
         self.unknown = {name: why for one in packages for name, why in one.unknown.items() if name not in self.versions}
-        self.known = {each.package for one in advisories for each in (*one.ranges, *one.partners)}
+        self.known = {package for one in advisories for package in packages_of_advisory(one)}
         self.absent: frozenset[str] = frozenset()
+
+    @property
+    def facts(self) -> list[Fact]:
+        """The facts that a package is installed, or not."""
+        present = [name for name in _OPTIONAL if name in self.versions]
+        absent = [name for name in _OPTIONAL if name in self.absent]
+        return [
+            *(Fact(name=name, value=True, source=f"{self.where}: {name}") for name in present),
+            *(Fact(name=name, value=False, source=f"{self.where}: no {name}") for name in absent),
+        ]
 
 
 def _installed(sources: Sequence[str], python: str | None, advisories: Sequence[Advisory]) -> _Found:
@@ -172,7 +187,7 @@ def _installed(sources: Sequence[str], python: str | None, advisories: Sequence[
         )
     found = _Found(packages, advisories, " ".join([*sources, *([python] if python else [])]))
     if whole:
-        found.absent = frozenset(found.known - found.versions.keys() - found.unknown.keys())
+        found.absent = frozenset({*found.known, *_OPTIONAL} - found.versions.keys() - found.unknown.keys())
     mine = found.known & found.versions.keys()
     if not mine:
         unknown = [f"{name} ({found.unknown[name]})" for name in sorted(found.known & found.unknown.keys())]

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dsregress.advisories.advisory import Advisory, Remedy
 from dsregress.advisories.auditing import Audit, Question, StatedJob, asked
 from dsregress.advisories.job_facts import FACTS, Fact, choices
-from dsregress.advisories.matching import Match, Matched, condition_text, match_advisory, value_text
+from dsregress.advisories.matching import (
+    Match,
+    Matched,
+    condition_text,
+    match_advisory,
+    packages_of_advisory,
+    value_text,
+)
 from dsregress.advisories.upgrading import Skipped, UpgradeAnswer, Verdict, decides, ending_remedies, is_another_job
 from dsregress.probe.factor import either
 from dsregress.wording.quantities import listing, plural
 
-_MOST_QUESTIONS = 8
+_MOST_QUESTIONS = 5
+_FEW_QUESTIONS = 2
+_MOST_FACTS = 6
 _MOST_IDS = 4
 
 #: Words with which a remedy's text begins if it is a whole request.
@@ -53,12 +63,12 @@ def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
         [upgrade_headline(answer, old, new)],
         *(list(_advisory_lines(one, new, old)) for one in reasons),
         [*_arising_lines(answer)],
-        [*_titled("changes", answer.changes, _change_line)],
-        [*_titled("gained", answer.gained, _title)],
+        [*_titled("changes", [*answer.changes, *_changing(answer)], _change_line)],
+        [*_gain_lines(answer.gained)],
         [*_titled("in both, and not solved by going", answer.kept, _title)],
         [*_titled("costs", answer.costs, _title)],
         [*_skip_lines(answer.skipped)],
-        [*_question_lines(asked(answer.depends))],
+        [*_question_lines(_asked(answer))],
         [*_unknown_lines(answer.unknown)],
         [f"measure it: {command}"] if answer.verdict is Verdict.UNKNOWN else [],
         [*_closing(audit, new)],
@@ -90,12 +100,20 @@ def _verdict_text(answer: UpgradeAnswer, new: StatedJob) -> str:
         return f"not known: {listing(list(reasons), 2)} was not run"
     settings = [_any_remedy(one.remedies) for one in answer.conditions]
     verdict = f"yes, if you {' and '.join(settings)}" if settings else "yes"
-    questions = asked(one for one in answer.depends if decides(one.advisory))
+    questions = _asked(answer)
     if not questions:
         return verdict
-    if len(questions) == 1:
+    if len(questions) == 1 and questions[0].is_common:
         return f"{verdict}, unless it has {_question_words(questions[0])}"
     return f"{verdict}, as far as the job is stated ({plural(len(questions), 'question')} below)"
+
+
+def _asked(answer: UpgradeAnswer) -> tuple[Question, ...]:
+    return asked(one for one in answer.depends if decides(one.advisory))
+
+
+def _changing(answer: UpgradeAnswer) -> list[Matched]:
+    return [one for one in answer.depends if not decides(one.advisory)]
 
 
 def _instead(answer: UpgradeAnswer) -> str:
@@ -107,13 +125,14 @@ def _instead(answer: UpgradeAnswer) -> str:
 
 
 def _any_remedy(remedies: Sequence[Remedy]) -> str:
-    return either([_imperative(one) for one in remedies[:3]])
+    return either([_imperative(one).partition(";")[0] for one in remedies[:3]])
 
 
 def _imperative(remedy: Remedy) -> str:
-    """Return a remedy as a request: ``use torch 2.9.1``, ``set gradient_clipping``."""
-    first = remedy.text.partition(" ")[0]
-    return remedy.text if first in _VERBS else f"set {remedy.text}"
+    """Return a remedy as a request: ``use torch 2.9.1``, ``train with ZeRO stage 3``."""
+    if remedy.text.partition(" ")[0] in _VERBS:
+        return remedy.text
+    return f"train with {remedy.text}" if is_another_job(remedy) else f"set {remedy.text}"
 
 
 def _advisory_lines(one: Matched, job: StatedJob, old: StatedJob | None = None) -> Iterator[str]:
@@ -140,7 +159,7 @@ def _concerned_too(advisory: Advisory, old: StatedJob) -> bool:
 
 
 def _reasons(advisory: Advisory, job: StatedJob) -> Iterator[str]:
-    for package in dict.fromkeys(one.package for one in (*advisory.ranges, *advisory.partners)):
+    for package in packages_of_advisory(advisory):
         if package in job.versions:
             yield f"{package} {job.versions[package]}"
     for condition in advisory.conditions:
@@ -169,24 +188,43 @@ def _title(one: Matched) -> str:
 
 
 def _change_line(one: Matched) -> str:
-    settings = [_imperative(each) for each in one.advisory.remedies if each.fact]
-    return f"{_title(one)}; to change that, {either(settings[:2])}" if settings else _title(one)
+    settings = [each.text for each in one.advisory.remedies if each.fact and not is_another_job(each)]
+    return f"{_if_open(one)}; to keep it as it was: {either(settings[:2])}" if settings else _if_open(one)
+
+
+def _if_open(one: Matched) -> str:
+    """Return a title, with the facts that it depends on."""
+    parts = [*map(condition_text, one.open), *(f"some releases of {name}" for name in one.open_packages)]
+    return f"{_title(one)}, with {_and(parts)}" if parts else _title(one)
+
+
+def _gain_lines(gained: Sequence[Matched]) -> Iterator[str]:
+    """Yield the faults that end; of those that may, the ones that everybody can tell of a job of their own."""
+    sure = [one for one in gained if one.match is Match.CONCERNED]
+    asked_for = {each.advisory.id for one in asked(gained) if one.is_common for each in one.matched}
+    shown = [*sure, *(one for one in gained if one not in sure and one.advisory.id in asked_for)]
+    rest = len(gained) - len(shown)
+    yield from _titled("gained", shown, _if_open)
+    if rest and shown:
+        yield f"  and {plural(rest, 'fix', 'fixes')} for what was not stated"
 
 
 def _arising_lines(answer: UpgradeAnswer) -> Iterator[str]:
     for one in answer.arising:
         conditions = [condition_text(each) for each in one.matched.open]
-        when = f", with {' and '.join(conditions)}" if conditions else ""
+        when = f", with {_and(conditions)}" if conditions else ""
         remedies = [_imperative(each) for each in one.matched.advisory.remedies if each.fact]
         then = f": {remedies[0]}" if remedies else ""
         yield f"if you {_imperative(one.remedy)}{when}: {_title(one.matched)}{then}"
 
 
 def _skip_lines(skipped: Sequence[Skipped]) -> Iterator[str]:
-    if skipped:
-        yield "skip on the way:"
+    groups: dict[str, list[str]] = {}
     for one in skipped:
-        yield f"  {one.package} {releases_text(one.releases)}: {_title(one.matched)}"
+        groups.setdefault(f"{one.package} {releases_text(one.releases)}", []).append(_title(one.matched))
+    if groups:
+        yield "skip on the way:"
+    yield from (f"  {releases}: {'; '.join(titles)}" for releases, titles in groups.items())
 
 
 def releases_text(releases: Sequence[str]) -> str:
@@ -195,36 +233,56 @@ def releases_text(releases: Sequence[str]) -> str:
 
 
 def _question_lines(questions: Sequence[Question]) -> Iterator[str]:
+    """Yield the questions that a reader can answer at once, and count what else decides."""
     if questions:
         yield "not stated:"
-    for one in questions[:_MOST_QUESTIONS]:
+    shown = [one for one in questions if one.is_common and len(one.conditions) == 1][:_MOST_QUESTIONS]
+    for one in shown:
         ids = listing([each.advisory.id for each in one.matched], _MOST_IDS)
-        yield f"  {len(one.matched)} more with {_question_words(one)} ({_how_to_say(one)}): {ids}"
-    if len(questions) > _MOST_QUESTIONS:
-        rest = sum(len(one.matched) for one in questions[_MOST_QUESTIONS:])
-        yield f"  {rest} more by {plural(len(questions) - _MOST_QUESTIONS, 'rarer question')}, which --json lists"
+        yield f"  {len(one.matched)} more with {_question_words(one)} (--set {_how_to_say(one)}): {ids}"
+    rest = [one for one in questions if one not in shown]
+    if len(rest) <= _FEW_QUESTIONS:
+        for one in rest:
+            ids = listing([each.advisory.id for each in one.matched], _MOST_IDS)
+            yield f"  {len(one.matched)} more with {_question_words(one)}: {ids}"
+    else:
+        counts = Counter(
+            name
+            for one in rest
+            for name in (*(each.fact for each in one.conditions), *one.packages)
+            for _ in one.matched
+        )
+        facts = [f"{name} ({count})" for name, count in counts.most_common(_MOST_FACTS)]
+        more = " and rarer ones" if len(counts) > _MOST_FACTS else ""
+        yield f"  {sum(len(one.matched) for one in rest)} more by {', '.join(facts)}{more}; --json has them"
 
 
 def _question_words(question: Question) -> str:
     parts = [*map(condition_text, question.conditions), *(f"some releases of {name}" for name in question.packages)]
-    return " and ".join(parts)
+    return _and(parts)
+
+
+def _and(parts: Sequence[str]) -> str:
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _how_to_say(question: Question) -> str:
-    """Return what the reader adds: ``--set resume=yes|no``, or the file that pins a package."""
-    facts = [f"--set {one.fact}={choices(FACTS[one.fact])}" for one in question.conditions if one.fact in FACTS]
-    return " ".join([*facts, *(f"-r FILE that pins {name}" for name in question.packages)])
+    """Return what a reader can state: ``resume=yes|no``."""
+    fact = question.conditions[0].fact
+    return f"{fact}={choices(FACTS[fact])}"
 
 
 def _unknown_lines(unknown: Sequence[Matched]) -> Iterator[str]:
     if not unknown:
         return
-    reasons: dict[tuple[str, ...], list[str]] = {}
+    reasons: dict[tuple[str, ...], list[Matched]] = {}
     for one in unknown:
-        reasons.setdefault(one.not_run, []).append(one.advisory.id)
+        reasons.setdefault(one.not_run, []).append(one)
     yield "not known, as it was not run:"
-    for what, ids in reasons.items():
-        yield f"  {', '.join(what)}: {listing(ids, _MOST_IDS)}"
+    for what, found in reasons.items():
+        named = _title(found[0]) if len(found) == 1 else listing([one.advisory.id for one in found], _MOST_IDS)
+        yield f"  {', '.join(what)}: {named}"
 
 
 def _closing(audit: Audit, job: StatedJob) -> Iterator[str]:
@@ -233,6 +291,9 @@ def _closing(audit: Audit, job: StatedJob) -> Iterator[str]:
     )
     if audit.ignored:
         yield f"ignored: {', '.join(audit.ignored)}"
+    if audit.unknown:
+        verb = "is" if len(audit.unknown) == 1 else "are"
+        yield f"{len(audit.unknown)} more {verb} not known: a release or a value was not run (--json says which)"
     if audit.free:
         yield f"{plural(audit.free, 'other advisory does', 'other advisories do')} not concern it"
 
