@@ -53,11 +53,17 @@ FURTHER_FACTS: Mapping[str, str] = {
     "reuses_configuration": "one dictionary of configuration for several engines",
     "safe_get_full_fp32_param": "`safe_get_full_fp32_param`",
     "safe_get_full_grad": "`safe_get_full_grad`",
+    "quantized_weights": "ZeRO++'s quantized weights",
     "safe_set_full_grad": "`safe_set_full_grad`",
+    "scheduler": "the `scheduler` of DeepSpeed's configuration",
     "second_trainer": "a second Trainer in one process",
+    "several_models": "a second model that is loaded under ZeRO-3",
     "task": "the task",  #: "sft", "dpo", "grpo", "ppo", "gkd", "reward"
     "torch_compile": "torch.compile",
     "trainer": "transformers' Trainer",
+    "transformers_model": "a model of transformers",
+    "vllm": "vLLM is installed",
+    "pillow": "Pillow is installed",
     "warmup_max_lr": "`warmup_max_lr` of the schedule",
     "warmup_steps": "warmup steps",
 }
@@ -118,9 +124,10 @@ class ScriptRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was run."""
 
-    script: str = ""  #: file in docs/reproducers; empty if there is none, and `reason` says why
+    script: str = ""  #: file in docs/reproducers; empty if there is none
+    further_scripts: tuple[str, ...] = ()
     runs: tuple[ScriptRun, ...] = ()
-    reason: str = ""
+    reason: str = ""  #: what was run, where that is no output of a script here
     bundles: tuple[str, ...] = ()  #: files in results/ whose cells show it
     cells: int = 0  #: that show it
     devices: tuple[str, ...] = ()  #: device modes of these: "cpu", "sim"

@@ -52,6 +52,7 @@ WHOLE = Advisory(
     ),
     evidence=Evidence(
         script="quarter.py",
+        further_scripts=("by_hand/quarter_outputs.py",),
         runs=(ScriptRun(releases=("0.16.0", "0.16.7"), exit_code=None, line="ratio 0.25"),),
         reason="none",
         bundles=("a.jsonl.gz",),
