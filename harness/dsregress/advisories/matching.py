@@ -50,7 +50,7 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[FactCondition, ...] = ()  #: conditions on facts that were not stated
     open_packages: tuple[str, ...] = ()  #: packages whose release was not stated
     not_run: tuple[str, ...] = ()  #: "deepspeed 0.19.9", "ZeRO stage 3": why nothing is known
-    beside_affected: bool = False  #: a release next to one that was not run has the problem
+    beside_affected: bool = False  #: all else holds, and a release next to one that was not run has the problem
 
 
 def match_advisories(advisories: Iterable[Advisory], job: Job) -> tuple[Matched, ...]:
@@ -73,7 +73,7 @@ def match_advisory(advisory: Advisory, job: Job) -> Matched:
         open=tuple(whole.open) if whole.match is not Match.FREE else (),
         open_packages=tuple(dict.fromkeys(whole.open_packages)) if whole.match is not Match.FREE else (),
         not_run=tuple(dict.fromkeys(whole.not_run)) if whole.match is not Match.FREE else (),
-        beside_affected=whole.beside_affected and whole.match is Match.UNKNOWN,
+        beside_affected=whole.beside_affected and whole.match is Match.UNKNOWN and not whole.lacks_value,
     )
 
 
@@ -92,6 +92,7 @@ class _Part:
         self.open_packages: list[str] = []
         self.not_run: list[str] = []
         self.beside_affected = False
+        self.lacks_value = False
 
     @property
     def match(self) -> Match:
@@ -108,6 +109,7 @@ class _Part:
         self.open_packages += other.open_packages
         self.not_run += other.not_run
         self.beside_affected |= other.beside_affected
+        self.lacks_value |= other.lacks_value
 
 
 def _any_of(parts: Sequence[_Part]) -> _Part:
@@ -164,12 +166,14 @@ def _fact_part(condition: FactCondition, job: Job) -> _Part:
         part.open.append(condition)
         return part
     value = job.facts[condition.fact]
-    answers = {shows(condition, one) for one in (value.values if isinstance(value, OneOf) else (value,))}
-    if answers == {None}:
-        part.not_run.append(value_text(condition.fact, value))
-    elif len(answers) > 1:
+    answers = {one: shows(condition, one) for one in (value.values if isinstance(value, OneOf) else (value,))}
+    if True not in answers.values():
+        not_run = tuple(one for one, answer in answers.items() if answer is None)
+        part.lacks_value = bool(not_run)
+        part.not_run += [value_text(condition.fact, OneOf(not_run))] if not_run else []
+        part.free = not not_run
+    elif set(answers.values()) != {True}:
         part.open.append(condition)
-    part.free = answers == {False}
     return part
 
 

@@ -100,7 +100,7 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
     named = {one.advisory.id for one in (*against, *kept, *(each.matched for each in conditions))}
     others = [one for one in concerned if one.advisory.id not in named and _is_new(one, before)]
     open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and _is_new(one, before)]
-    unknown = [one for one in open_ones if one.match is Match.UNKNOWN and decides(one.advisory)]
+    unknown = [one for one in open_ones if one.match is Match.UNKNOWN and not one.open and decides(one.advisory)]
     return UpgradeAnswer(
         verdict=_verdict(against, [one for one in unknown if _is_in_doubt(one, advisories, old, new)], conditions),
         against=tuple(against),
@@ -119,6 +119,8 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
 def _is_in_doubt(one: Matched, advisories: Sequence[Advisory], old: Job, new: Job) -> bool:
     """Return True if what was not run decides: a release beside one that has the fault, or beyond all that were run. A
     release on the far side of one without it, and a value that was not tried, are named and do not decide."""
+    if one.open or one.open_packages:
+        return False
     if one.beside_affected:
         return True
     for package, version in new.versions.items():
@@ -185,7 +187,8 @@ _OF_THE_JOB = frozenset((
 
 def is_another_job(remedy: Remedy) -> bool:
     """Return True if a remedy changes what the job trains, or what it needs."""
-    return remedy.fact in _OF_THE_JOB
+    keeps_checkpointing = remedy.fact == "gradient_checkpointing" and remedy.value != "none"
+    return remedy.fact in _OF_THE_JOB and not keeps_checkpointing
 
 
 def _arising(advisories: Sequence[Advisory], new: Job, conditions: Sequence[SetBefore]) -> Iterator[Arising]:

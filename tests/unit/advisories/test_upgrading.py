@@ -136,6 +136,24 @@ def test_a_release_between_two_answers_is_not_known() -> None:
     assert going([advisory()], new="0.16.5").verdict is Verdict.UNKNOWN
 
 
+def test_doubt_about_a_release_does_not_decide_where_a_value_was_not_run_either() -> None:
+    doubted = advisory(needs={"dtype": (["bf16"], ["fp32"])})
+    assert going([doubted], new="0.18.5", dtype="fp16").verdict is Verdict.YES
+    assert going([doubted], new="0.18.5", dtype="bf16").verdict is Verdict.UNKNOWN
+
+
+def test_doubt_about_a_release_does_not_decide_where_a_fact_is_not_stated() -> None:
+    assert going([advisory(needs={"checkpoint": ([True], [False])})], new="0.18.5").verdict is Verdict.YES
+
+
+def test_reentrant_checkpointing_is_a_setting_and_none_is_another_job() -> None:
+    needs: Any = {"gradient_checkpointing": (["non_reentrant"], ["none", "reentrant"])}
+    give = Remedy(text="give `use_reentrant=True`", fact="gradient_checkpointing", value="reentrant")
+    without = Remedy(text="no gradient checkpointing", fact="gradient_checkpointing", value="none")
+    found = going([advisory(needs=needs, remedies=[without, give])], gradient_checkpointing="non_reentrant")
+    assert [one.remedies for one in found.conditions] == [(give,)]
+
+
 def test_a_release_after_one_without_the_fault_is_named_and_does_not_decide() -> None:
     other = advisory(2, affected=[], unaffected=["0.20.0"])
     found = going([advisory(), other], new="0.20.0")

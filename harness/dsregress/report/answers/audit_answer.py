@@ -78,7 +78,7 @@ def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
 
 def upgrade_headline(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     """Return the verdict as one line."""
-    return f"{change_text(old, new)}: {_verdict_text(answer, new)}"
+    return f"{change_text(old, new)}: {_verdict_text(answer, old, new)}"
 
 
 def change_text(old: StatedJob, new: StatedJob) -> str:
@@ -91,21 +91,37 @@ def change_text(old: StatedJob, new: StatedJob) -> str:
     return listing(changes, 3) if changes else "the same releases"
 
 
-def _verdict_text(answer: UpgradeAnswer, new: StatedJob) -> str:
+def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     if answer.verdict is Verdict.NO:
         more = f" and {len(answer.against) - 1} more" if len(answer.against) > 1 else ""
-        return f"no: {answer.against[0].advisory.title}{more}; {_instead(answer)}"
+        return f"no: {answer.against[0].advisory.title}{more}; {_instead(answer, old)}"
     if answer.verdict is Verdict.UNKNOWN:
         reasons = dict.fromkeys(reason for one in answer.unknown for reason in one.not_run)
-        return f"not known: {listing(list(reasons), 2)} was not run"
+        releases = [one for one in reasons if one in {f"{name} {version}" for name, version in new.versions.items()}]
+        return f"not known: {listing(releases or list(reasons), 2)} was not run"
+    return f"{_yes_text(answer)}{_not_ended(answer)}"
+
+
+def _yes_text(answer: UpgradeAnswer) -> str:
     settings = [_any_remedy(one.remedies) for one in answer.conditions]
     verdict = f"yes, if you {' and '.join(settings)}" if settings else "yes"
     questions = _asked(answer)
     if not questions:
         return verdict
-    if len(questions) == 1 and questions[0].is_common:
-        return f"{verdict}, unless it has {_question_words(questions[0])}"
-    return f"{verdict}, as far as the job is stated ({plural(len(questions), 'question')} below)"
+    common = [_question_words(one) for one in questions if one.is_common]
+    if not common:
+        return f"{verdict}, as far as the job is stated ({plural(len(questions), 'question')} below)"
+    rest = len(questions) - len(common[:_FEW_QUESTIONS])
+    more = f" ({plural(rest, 'more question')} below)" if rest else ""
+    return f"{verdict}, unless it has {' or '.join(common[:_FEW_QUESTIONS])}{more}"
+
+
+def _not_ended(answer: UpgradeAnswer) -> str:
+    if not answer.kept:
+        return ""
+    title = answer.kept[0].advisory.title
+    more = f" and {len(answer.kept) - 1} more" if len(answer.kept) > 1 else ""
+    return f"; it does not end what the job has: {title}{more}"
 
 
 def _asked(answer: UpgradeAnswer) -> tuple[Question, ...]:
@@ -116,11 +132,13 @@ def _changing(answer: UpgradeAnswer) -> list[Matched]:
     return [one for one in answer.depends if not decides(one.advisory)]
 
 
-def _instead(answer: UpgradeAnswer) -> str:
+def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
     others = [each for one in answer.against for each in one.advisory.remedies if each.fact and is_another_job(each)]
     setting = f", or {_imperative(others[0])}" if others and len(answer.against) == 1 else ""
     if not answer.instead:
-        return f"no release is known that is without it{setting}"
+        packages = {each.package for one in answer.against for each in one.advisory.ranges}
+        stay = listing([f"{name} {version}" for name, version in old.versions.items() if name in packages])
+        return f"no release to go to is known, stay at {stay}{setting}"
     return f"go to {listing([f'{name} {version}' for name, version in answer.instead.items()])}{setting}"
 
 
