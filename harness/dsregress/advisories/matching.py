@@ -6,6 +6,7 @@ and beyond the newest and the oldest that were run, nothing is known. A fact tha
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
@@ -150,11 +151,17 @@ def is_affected(version: str, affected: Iterable[str], unaffected: Iterable[str]
     return older if older is newer else None
 
 
+@functools.cache
+def parsed(version: str) -> Version:
+    """Return a version that compares: hundreds are compared with thousands."""
+    return Version(version)
+
+
 def _beside(version: str, affected: Iterable[str], unaffected: Iterable[str]) -> tuple[bool | None, bool | None]:
     """Return the answers of the nearest releases that were run, the older and the newer one, None if there is none; twice
     its own for one that was run."""
-    ran = {**dict.fromkeys(map(Version, affected), True), **dict.fromkeys(map(Version, unaffected), False)}
-    wanted = Version(version)
+    ran = {**dict.fromkeys(map(parsed, affected), True), **dict.fromkeys(map(parsed, unaffected), False)}
+    wanted = parsed(version)
     older = max((one for one in ran if one <= wanted), default=None)
     newer = min((one for one in ran if one >= wanted), default=None)
     return None if older is None else ran[older], None if newer is None else ran[newer]

@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 import msgspec
-from packaging.version import Version
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
-from dsregress.advisories.matching import Job, Match, Matched, is_affected, match_advisories
+from dsregress.advisories.matching import Job, Match, Matched, is_affected, match_advisories, parsed
 
 _COSTS = frozenset((AdvisoryKind.SLOWER, AdvisoryKind.MORE_WORK))
 _ENDS_THE_JOB = frozenset((AdvisoryKind.CRASHES, AdvisoryKind.HANGS, AdvisoryKind.OUT_OF_MEMORY))
@@ -81,7 +80,11 @@ def judge_upgrade(advisories: Sequence[Advisory], old: Job, new: Job) -> Upgrade
 
 
 def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer:
-    """Return the verdict without a release to go to instead, and without those to skip."""
+    """Return the verdict without a release to go to instead, and without those to skip.
+
+    What was not run leaves it open beside a release that has the fault, and beyond all that were run. A release on the far
+    side of one without it, and a value that was not tried, are named and do not decide.
+    """
     before = {one.advisory.id: one for one in match_advisories(advisories, old)}
     after = match_advisories(advisories, new)
     concerned = [one for one in after if one.match is Match.CONCERNED]
@@ -100,9 +103,14 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
     named = {one.advisory.id for one in (*against, *kept, *(each.matched for each in conditions))}
     others = [one for one in concerned if one.advisory.id not in named and _is_new(one, before)]
     open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and _is_new(one, before)]
-    unknown = [one for one in open_ones if one.match is Match.UNKNOWN and not one.open and decides(one.advisory)]
+    is_beyond = _is_beyond(advisories, old, new)
+    unknown = [
+        one
+        for one in open_ones
+        if one.match is Match.UNKNOWN and decides(one.advisory) and (is_beyond or not (one.open or one.open_packages))
+    ]
     return UpgradeAnswer(
-        verdict=_verdict(against, [one for one in unknown if _is_in_doubt(one, advisories, old, new)], conditions),
+        verdict=_verdict(against, [one for one in unknown if is_beyond or one.beside_affected], conditions),
         against=tuple(against),
         conditions=tuple(conditions),
         arising=tuple(_arising(advisories, new, conditions)),
@@ -116,16 +124,11 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
     )
 
 
-def _is_in_doubt(one: Matched, advisories: Sequence[Advisory], old: Job, new: Job) -> bool:
-    """Return True if what was not run decides: a release beside one that has the fault, or beyond all that were run. A
-    release on the far side of one without it, and a value that was not tried, are named and do not decide."""
-    if one.open or one.open_packages:
-        return False
-    if one.beside_affected:
-        return True
+def _is_beyond(advisories: Sequence[Advisory], old: Job, new: Job) -> bool:
+    """Return True if the upgrade goes to a release that is newer than all that were run."""
     for package, version in new.versions.items():
         known = known_versions(advisories, package)
-        if old.versions.get(package) != version and known and Version(version) > Version(known[-1]):
+        if old.versions.get(package) != version and known and parsed(version) > parsed(known[-1]):
             return True
     return False
 
@@ -226,7 +229,7 @@ def known_versions(advisories: Iterable[Advisory], package: str) -> list[str]:
         if each.package == package
         for version in (*each.affected, *each.unaffected)
     }
-    return sorted(found, key=Version)
+    return sorted(found, key=parsed)
 
 
 def _changed_packages(old: Job, new: Job, answer: UpgradeAnswer) -> list[str]:
@@ -238,11 +241,11 @@ def _changed_packages(old: Job, new: Job, answer: UpgradeAnswer) -> list[str]:
 def _instead(advisories: Sequence[Advisory], old: Job, new: Job, answer: UpgradeAnswer) -> dict[str, str]:
     """Return the nearest release to which an upgrade is advised: newer ones first, then those between the two."""
     for package in _changed_packages(old, new, answer):
-        target = Version(new.versions[package])
-        start = Version(old.versions[package]) if package in old.versions else target
+        target = parsed(new.versions[package])
+        start = parsed(old.versions[package]) if package in old.versions else target
         known = known_versions(advisories, package)
-        newer = [one for one in known if Version(one) > target]
-        between = [one for one in known if start < Version(one) < target]
+        newer = [one for one in known if parsed(one) > target]
+        between = [one for one in known if start < parsed(one) < target]
         for version in (*newer, *reversed(between)):
             tried = _judged(advisories, old, new.changed(versions={package: version}))
             if tried.verdict in (Verdict.YES, Verdict.IF_SET):
@@ -261,7 +264,7 @@ def _skipped(advisories: Sequence[Advisory], old: Job, new: Job, answer: Upgrade
     others = [one for one in advisories if one.id not in at_ends and decides(one) and not one.withdrawn]
     for package, target in new.versions.items():
         start = old.versions.get(package, target)
-        between = [one for one in known_versions(others, package) if Version(start) < Version(one) < Version(target)]
+        between = [one for one in known_versions(others, package) if parsed(start) < parsed(one) < parsed(target)]
         hit: dict[str, tuple[Matched, list[str]]] = {}
         for version in between:
             for one in match_advisories(others, new.changed(versions={package: version})):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -260,6 +259,7 @@ def measuring_command(old: StatedJob, new: StatedJob, program: Program | None) -
         if name in old.versions and old.versions[name] != version
     }
     first = next(iter(releases), "")
-    baseline = f"{first}=={releases[first][0]}" if first else ""
-    command = commands.regress(releases=releases, baseline=baseline)
-    return f"{command} --program {shlex.quote(program.line)}" if program is not None else command
+    baseline = (
+        releases[first][0] if list(releases) == ["deepspeed"] else f"{first}=={releases[first][0]}" if first else ""
+    )
+    return commands.regress(releases=releases, baseline=baseline, program=program.line if program is not None else "")
