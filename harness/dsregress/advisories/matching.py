@@ -28,7 +28,7 @@ class Match(Enum):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the reader's job. A fact that is absent is not known, and never assumed."""
+    """The facts that are known of the reader's job. A fact that is absent is not known, and never assumed."""
 
     versions: Mapping[str, str]  #: of the packages of its stack
     facts: Mapping[str, Any] = {}  #: fact -> value, or `OneOf`

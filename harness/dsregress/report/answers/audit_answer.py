@@ -71,7 +71,7 @@ def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
         [*_question_lines(_asked(answer))],
         [*_unknown_lines(answer.unknown)],
         [f"measure it: {command}"] if answer.verdict is Verdict.UNKNOWN else [],
-        [*_closing(audit, new)],
+        [*_closing(audit, new, len(answer.unknown))],
     ]
     return _joined(sections)
 
@@ -303,15 +303,15 @@ def _unknown_lines(unknown: Sequence[Matched]) -> Iterator[str]:
         yield f"  {', '.join(what)}: {named}"
 
 
-def _closing(audit: Audit, job: StatedJob) -> Iterator[str]:
+def _closing(audit: Audit, job: StatedJob, listed: int = 0) -> Iterator[str]:
     yield from (
         f"{one.first.name} is not known: {fact_text(one.first)}, and {fact_text(one.second)}" for one in job.conflicts
     )
     if audit.ignored:
         yield f"ignored: {', '.join(audit.ignored)}"
-    if audit.unknown:
-        verb = "is" if len(audit.unknown) == 1 else "are"
-        yield f"{len(audit.unknown)} more {verb} not known: a release or a value was not run (--json says which)"
+    if unknown := max(0, len(audit.unknown) - listed):
+        verb = "is" if unknown == 1 else "are"
+        yield f"{unknown} more {verb} not known: a release or a value was not run (--json says which)"
     if audit.free:
         yield f"{plural(audit.free, 'other advisory does', 'other advisories do')} not concern it"
 
