@@ -69,6 +69,7 @@ class _Own(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ruling: Ruling
     conditions: tuple[FactCondition, ...] = ()
     partners: tuple[PartnerCondition, ...] = ()
+    in_some_jobs: bool = False
     sees: str = ""
     size: str = ""
     remedies: tuple[Remedy, ...] = ()
@@ -123,6 +124,7 @@ def decode_advisory(content: bytes) -> Advisory:
         ),
         conditions=own.conditions,
         partners=own.partners,
+        in_some_jobs=own.in_some_jobs,
         sees=own.sees,
         detail=record.details,
         size=own.size,
@@ -168,6 +170,7 @@ def _record(advisory: Advisory) -> _Record:
             ruling=advisory.ruling,
             conditions=advisory.conditions,
             partners=advisory.partners,
+            in_some_jobs=advisory.in_some_jobs,
             sees=advisory.sees,
             size=advisory.size,
             remedies=advisory.remedies,

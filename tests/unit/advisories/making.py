@@ -61,6 +61,7 @@ def made(entry: Entry) -> Advisory:
         ranges=ranges,
         conditions=conditions,
         partners=entry.partners,
+        in_some_jobs=entry.in_some_jobs,
         sees=entry.sees,
         detail=entry.detail or " ".join(_details(entry)),
         size=entry.size,
@@ -75,7 +76,7 @@ def made(entry: Entry) -> Advisory:
 
 def _is_of(one: Shown, entry: Entry) -> bool:
     return (
-        (bool(one.script) and one.script in entry.scripts)
+        (bool(one.script) and one.script in (*entry.scripts, entry.rest_of))
         or (bool(one.by_hand) and one.by_hand in entry.by_hand)
         or (bool(entry.untestable) and entry.untestable in one.message)
     )
@@ -168,10 +169,20 @@ def _range(
         own = {script.name: [one for one in shown if one.script == script.name] for script in scripts}
         parts = [_verdicts(_answers(one), _cells(entry.package, one, own[one.name], ())) for one in scripts]
         return _of_any(entry.package, parts)
+    if entry.rest_of:
+        return _release_range(entry.package, _rest(entry, shown, conditions))
     answers = _answers(scripts[0]) if scripts else _by_hand_answers(entry)
     answers |= {**dict.fromkeys(entry.also_affected, True), **dict.fromkeys(entry.right_in, False)}
     cells = _cells(entry.package, scripts[0] if scripts else None, shown, conditions)
     return _release_range(entry.package, _verdicts(answers, cells))
+
+
+def _rest(entry: Entry, shown: Sequence[Shown], conditions: tuple[FactCondition, ...]) -> dict[str, bool]:
+    """Return what jobs say of releases in which the script of another advisory does not show its problem."""
+    script = reproducer_page.answers()[entry.rest_of]
+    own = _verdicts(_answers(script), _cells(entry.package, script, shown, conditions))
+    cells = _cells(entry.package, None, shown, conditions)
+    return {release: is_worse for release, is_worse in cells.items() if not own.get(release)}
 
 
 def _answers(script: StoredReproduction) -> dict[str, bool]:

@@ -32,6 +32,17 @@ COMPARED = (
 #: Scenarios that are programs, of which the facts are known that their options mean.
 _TRAINER_LORA = "trainer_lora"
 
+#: Facts of programs that have one job, by the beginning of their scenario's name.
+_PROGRAMS: Mapping[str, Mapping[str, Any]] = {
+    "train-14f9b6": {"trainer": True, "zero_stage": 3, "gradient_accumulation_steps": 4, "lora_rank": 0},
+    "gkd-": {"trainer": True, "zero_stage": 3, "task": "gkd", "generates": True},
+    "sft-dc2296": {"trainer": True, "fsdp": True, "lora_rank": 16, "task": "sft"},
+    "train-de96b2": {"trainer": True, "quantized": True, "lora_rank": 64, "task": "sft", "gradient_checkpointing": "none"},
+}
+
+#: Of ZeRO-3, in elements of a parameter: the default.
+_PERSISTENT = 100_000
+
 Versions = Mapping[str, str]
 
 
@@ -101,9 +112,15 @@ def _on(comparison: Comparison, problem: Problem, workload: str) -> ShownOn:
 def facts_of(workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the facts of a workload that are known by its parameters, as of a reader's job."""
     parts = split_workload(workload)
+    if parameters.get("persistence_threshold") == _PERSISTENT:
+        return {}  # a tiny model is persistent as a whole, as no job's is
     found: dict[str, Any] = {"device": "cpu" if parts.device == "cpu" else "cuda"}
     if parts.scenario == _TRAINER_LORA:
         found |= _trainer_lora(parameters)
+    elif parts.scenario == "trainer_resume":
+        found |= _trainer_resume(parameters)
+    elif program := next((name for name in _PROGRAMS if parts.scenario.startswith(name)), ""):
+        found |= _PROGRAMS[program]
     elif among(parameters.get("zero_stage"), BY_NAME["zero_stage"].known) and "micro_batch_size" in parameters:
         found |= _of_engine(parts.scenario, parameters)
     facts, _ = merged_facts(Fact(name=name, value=value, source="") for name, value in found.items())
@@ -121,6 +138,23 @@ def _of_engine(scenario: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         "fsdp": False,
         "scheduler": schedule.get(values["schedule"], values["schedule"]),
         "load_universal": values["universal"],
+        "frozen_weights": bool(values["frozen"] or values["lora_rank"]),
+    }
+
+
+def _trainer_resume(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    settings, rank = str(parameters["settings"]), parameters["lora_rank"]
+    return {
+        "trainer": True,
+        "fsdp": False,
+        "zero_stage": int(settings.removeprefix("zero")[0]),
+        "scheduler": "WarmupDecayLR" if "_scheduler" in settings else "none",
+        "lora_rank": rank,
+        "dtype": "bf16",
+        "world_size": 2,
+        "gradient_accumulation_steps": 1,
+        "checkpoint": True,
+        "resume": True,
     }
 
 

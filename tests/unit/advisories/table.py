@@ -42,6 +42,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     by_hand: tuple[str, ...] = ()  #: in docs/reproducers/by_hand; without `scripts`, their exit codes give the range
     failure: str = ""  #: the message of an entry of known.toml
     untestable: str = ""  #: a part of the error with which a release does not import
+    rest_of: str = ""  #: a script whose jobs are wrong in releases in which it passes, by another cause: this one
+    in_some_jobs: bool = False
     upstream: str | None = None  #: the words of a problem in upstream.toml
     package: str = "deepspeed"  #: that the range is of
     title: str = ""

@@ -43,6 +43,7 @@ WHOLE = Advisory(
         FactCondition(fact="gradient_clipping", shown=(1.0, True), hidden=(0.0, False, 0), above=0.5),
     ),
     partners=(PartnerCondition(package="torch", affected=("2.10.0",), unaffected=("2.9.1",)),),
+    in_some_jobs=True,
     sees="a loss that does not fall",
     detail="Each output divides it.",
     size="2 bytes per parameter",
