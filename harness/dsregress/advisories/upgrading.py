@@ -1,7 +1,8 @@
 """The verdict on an upgrade: two jobs put to the same advisories. Pure.
 
 Faults decide. A fault that a setting or a release of another package ends is a condition of the upgrade; so is a default
-that changed and can be set. Gains, costs and changes are named beside it, and never decide.
+that changed and can be set. A leak takes memory that the job may have, so it is a condition as well. Gains, costs and
+changes are named beside it, and never decide.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ class Verdict(Enum):
 
 
 class SetBefore(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition of an upgrade: one of the remedies of an advisory."""
+    """A condition of an upgrade: one of the remedies of an advisory; without any, room for the memory of a leak."""
 
     matched: Matched
-    remedies: tuple[Remedy, ...]
+    remedies: tuple[Remedy, ...] = ()
 
 
 class Arising(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +95,8 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
     for one in (each for each in concerned if decides(each.advisory)):
         is_new = before[one.advisory.id].match is not Match.CONCERNED
         remedies = tuple(each for each in ending_remedies(one, new, old) if not is_another_job(each))
-        if remedies and (is_new or one.advisory.kind in _ENDS_THE_JOB):
+        is_leak = one.advisory.kind is AdvisoryKind.LEAKS
+        if (remedies and (is_new or one.advisory.kind in _ENDS_THE_JOB)) or (is_leak and is_new):
             conditions.append(SetBefore(matched=one, remedies=remedies))
         elif is_new and one.advisory.kind is not AdvisoryKind.DEFAULT_CHANGED:
             against.append(one)

@@ -12,7 +12,15 @@ from packaging.version import Version
 
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.matching import is_affected, shows
-from dsregress.compare.metrics import BY_NAME, DEVICE_EXCESS, DEVICE_RETAINED, ERRORS, OUTCOME, SAVED_DIFFERENCE, TRAINING_DIFFERENCE
+from dsregress.compare.metrics import (
+    BY_NAME,
+    DEVICE_EXCESS,
+    DEVICE_RETAINED,
+    ERRORS,
+    OUTCOME,
+    SAVED_DIFFERENCE,
+    TRAINING_DIFFERENCE,
+)
 from dsregress.compare.result_summary import ResultSummary, summarize
 from dsregress.config.thresholds import Thresholds
 from dsregress.model import Failed, Passed
@@ -157,7 +165,9 @@ def _differing(bundle: str) -> Mapping[tuple[str, str], set[str]]:
         return {}
     comparison = findings_page._compared(f"results/{bundle}", baselines[bundle])
     found: dict[tuple[str, str], set[str]] = {
-        (stack, workload): set() for workload in comparison.cells.workloads for stack in comparison.cells.stacks_of(workload)
+        (stack, workload): set()
+        for workload in comparison.cells.workloads
+        for stack in comparison.cells.stacks_of(workload)
     }
     for one in comparison.findings:
         found[one.stack, one.workload].add(one.metric)

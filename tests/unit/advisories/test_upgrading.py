@@ -116,6 +116,16 @@ def test_what_costs_more_never_speaks_against_a_release() -> None:
     assert (found.verdict, ids(found.costs)) == (Verdict.YES, ["DSR-2026-0001", "DSR-2026-0002"])
 
 
+def test_a_leak_is_a_condition_as_the_job_may_have_the_memory() -> None:
+    leak = advisory(kind=AdvisoryKind.LEAKS)
+    found = going([leak])
+    assert (found.verdict, [one.remedies for one in found.conditions]) == (Verdict.IF_SET, [()])
+    assert going([leak], old="0.17.0").verdict is Verdict.YES
+    wrong = advisory(2, affected=["0.18.0"], unaffected=["0.16.0", "0.17.0", "0.18.1"])
+    wide = advisory(kind=AdvisoryKind.LEAKS, affected=["0.17.0", "0.18.1"], unaffected=["0.16.0"])
+    assert going([wide, wrong]).instead == {"deepspeed": "0.18.1"}
+
+
 def test_a_fault_by_what_was_not_stated_is_a_question() -> None:
     found = going([advisory(needs={"checkpoint": ([True], [False])})])
     assert (found.verdict, ids(found.depends)) == (Verdict.YES, ["DSR-2026-0001"])

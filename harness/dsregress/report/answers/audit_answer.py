@@ -103,7 +103,9 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
 
 
 def _yes_text(answer: UpgradeAnswer) -> str:
-    settings = [_any_remedy(one.remedies) for one in answer.conditions]
+    settings = list(dict.fromkeys(_any_remedy(one.remedies) for one in answer.conditions if one.remedies))
+    if leaks := [one for one in answer.conditions if not one.remedies]:
+        settings.append(f"have the memory for {plural(len(leaks), 'leak')} (below)")
     verdict = f"yes, if you {' and '.join(settings)}" if settings else "yes"
     questions = _asked(answer)
     if not questions:
@@ -159,6 +161,8 @@ def _advisory_lines(one: Matched, job: StatedJob, old: StatedJob | None = None) 
     yield f"{advisory.id} {advisory.kind.value}{both}: {advisory.title}"
     if advisory.sees:
         yield f"  you see: {advisory.sees}"
+    if advisory.size:
+        yield f"  size: {advisory.size}"
     yield f"  because: {', '.join(_reasons(advisory, job))}"
     if remedies := [_imperative(each) for each in _told(one, job)]:
         yield f"  remedy: {'; or '.join(remedies[:4])}"
