@@ -84,6 +84,11 @@ def packages_of_advisory(advisory: Advisory) -> tuple[str, ...]:
     return tuple(dict.fromkeys(packages))
 
 
+def known_packages(advisories: Iterable[Advisory]) -> frozenset[str]:
+    """Return the packages that any advisory is about."""
+    return frozenset(package for one in advisories for package in packages_of_advisory(one))
+
+
 class _Part:
     """The answer of a part of an advisory: it holds unless it is free, open or not run."""
 

@@ -13,7 +13,7 @@ from enum import Enum
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
-from dsregress.advisories.matching import Job, Match, Matched, is_affected, match_advisories, parsed
+from dsregress.advisories.matching import Job, Match, Matched, is_affected, known_packages, match_advisories, parsed
 
 _COSTS = frozenset((AdvisoryKind.SLOWER, AdvisoryKind.MORE_WORK))
 _ENDS_THE_JOB = frozenset((AdvisoryKind.CRASHES, AdvisoryKind.HANGS, AdvisoryKind.OUT_OF_MEMORY))
@@ -65,7 +65,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Matched, ...] = ()
     costs: tuple[Matched, ...] = ()
     skipped: tuple[Skipped, ...] = ()
-    free: int = 0  #: advisories that do not concern the target's job
+    uncovered: tuple[str, ...] = ()  #: packages that change and that no advisory is about
 
 
 def is_cost(advisory: Advisory) -> bool:
@@ -105,6 +105,8 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
     named = {one.advisory.id for one in (*against, *kept, *(each.matched for each in conditions))}
     others = [one for one in concerned if one.advisory.id not in named and _is_new(one, before)]
     open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and _is_new(one, before)]
+    changed = [name for name, version in new.versions.items() if old.versions.get(name) != version]
+    uncovered = tuple(name for name in changed if name not in known_packages(advisories))
     is_beyond = _is_beyond(advisories, old, new)
     unknown = [
         one
@@ -112,7 +114,12 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
         if one.match is Match.UNKNOWN and decides(one.advisory) and (is_beyond or not (one.open or one.open_packages))
     ]
     return UpgradeAnswer(
-        verdict=_verdict(against, [one for one in unknown if is_beyond or one.beside_affected], conditions),
+        verdict=_verdict(
+            against,
+            conditions,
+            is_known=not any(is_beyond or one.beside_affected for one in unknown)
+            and (not changed or uncovered != tuple(changed)),
+        ),
         against=tuple(against),
         conditions=tuple(conditions),
         arising=tuple(_arising(advisories, new, conditions)),
@@ -122,7 +129,7 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
         kept=tuple(kept),
         changes=tuple(one for one in others if not is_cost(one.advisory)),
         costs=tuple(one for one in others if is_cost(one.advisory)),
-        free=sum(one.match is Match.FREE for one in after),
+        uncovered=uncovered,
     )
 
 
@@ -135,10 +142,10 @@ def _is_beyond(advisories: Sequence[Advisory], old: Job, new: Job) -> bool:
     return False
 
 
-def _verdict(against: Sequence[Matched], in_doubt: Sequence[Matched], conditions: Sequence[SetBefore]) -> Verdict:
+def _verdict(against: Sequence[Matched], conditions: Sequence[SetBefore], *, is_known: bool) -> Verdict:
     if against:
         return Verdict.NO
-    if in_doubt:
+    if not is_known:
         return Verdict.UNKNOWN
     return Verdict.IF_SET if conditions else Verdict.YES
 

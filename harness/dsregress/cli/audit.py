@@ -14,7 +14,7 @@ from dsregress.advice.gpus import Card
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob, audit_job
 from dsregress.advisories.job_facts import Fact, merged_facts, said_fact
-from dsregress.advisories.matching import packages_of_advisory
+from dsregress.advisories.matching import known_packages
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.stated.launch import facts_of_file, facts_of_line
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
@@ -26,6 +26,7 @@ from dsregress.config.audit import IgnoredAdvisory
 from dsregress.config.variables import child_environment
 from dsregress.envs import existing
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError, no_such
+from dsregress.model import AXES
 from dsregress.probe.border.surroundings import ENVIRONMENT
 from dsregress.report.answers import audit_answer, audit_json
 from dsregress.run.available_workloads import Program
@@ -157,7 +158,7 @@ class _Found:
         self.where = where
         self.versions = {name: version for one in packages for name, version in one.versions.items()}
         self.unknown = {name: why for one in packages for name, why in one.unknown.items() if name not in self.versions}
-        self.known = {package for one in advisories for package in packages_of_advisory(one)}
+        self.known = known_packages(advisories)
         self.absent: frozenset[str] = frozenset()
 
     @property
@@ -204,9 +205,7 @@ def _target_versions(targets: Sequence[str], found: _Found, advisories: Sequence
         name, equals, spec = (part.strip() for part in text.partition("=="))
         if not equals and not _is_version(text):
             packages = installed.read_packages(read_named(text, hint=_HINT), text)
-            wanted.update(
-                {package: version for package, version in packages.versions.items() if package in found.known}
-            )
+            wanted.update(packages.versions)
             continue
         package = str(canonicalize_name(name)) if equals else "deepspeed"
         wanted[package] = _release(package, spec if equals else text)
@@ -256,7 +255,7 @@ def measuring_command(old: StatedJob, new: StatedJob, program: Program | None) -
     releases: Mapping[str, list[str]] = {
         name: [old.versions[name], version]
         for name, version in new.versions.items()
-        if name in old.versions and old.versions[name] != version
+        if name in (*AXES, "trl") and name in old.versions and old.versions[name] != version
     }
     first = next(iter(releases), "")
     baseline = (

@@ -26,7 +26,15 @@ def ids(found: tuple[Matched, ...]) -> list[str]:
 
 def test_an_upgrade_that_nothing_concerns_is_advised() -> None:
     found = going([advisory()], new="0.19.0")
-    assert (found.verdict, found.conditions, found.gained, found.free) == (Verdict.YES, (), (), 1)
+    assert (found.verdict, found.conditions, found.gained) == (Verdict.YES, (), ())
+
+
+def test_a_package_that_no_advisory_is_about_is_not_known() -> None:
+    old = Job(versions={"deepspeed": "0.16.0", "peft": "0.15.0"})
+    found = judge_upgrade([advisory()], old, old.changed(versions={"peft": "0.21.0"}))
+    assert (found.verdict, found.uncovered) == (Verdict.UNKNOWN, ("peft",))
+    both = judge_upgrade([advisory()], old, old.changed(versions={"peft": "0.21.0", "deepspeed": "0.19.0"}))
+    assert (both.verdict, both.uncovered) == (Verdict.YES, ("peft",))
 
 
 def test_a_new_fault_rules_the_release_out_and_the_next_free_one_is_named() -> None:

@@ -17,6 +17,7 @@ from dsregress.advisories.matching import (
     value_text,
 )
 from dsregress.advisories.upgrading import Skipped, UpgradeAnswer, Verdict, decides, ending_remedies, is_another_job
+from dsregress.model import AXES
 from dsregress.probe.factor import either
 from dsregress.wording.quantities import listing, plural
 
@@ -24,6 +25,7 @@ _MOST_QUESTIONS = 5
 _FEW_QUESTIONS = 2
 _MOST_FACTS = 6
 _MOST_IDS = 4
+_MOST_CHANGES = 5
 
 #: Words with which a remedy's text begins if it is a whole request.
 _VERBS = frozenset((
@@ -58,22 +60,30 @@ def audit_headline(audit: Audit) -> str:
 def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: StatedJob, command: str) -> str:
     """Return the answer for an upgrade, ending in a newline. ``audit`` is of the new job; ``command`` measures what is not
     known."""
-    reasons = [*(one for one in answer.against), *(one.matched for one in answer.conditions)]
     sections = [
         [upgrade_headline(answer, old, new)],
-        *(list(_advisory_lines(one, new, old)) for one in reasons),
-        [*_arising_lines(answer)],
-        [*_titled("changes", [*answer.changes, *_changing(answer)], _change_line)],
-        [*_gain_lines(answer.gained)],
-        [*_titled("in both, and not solved by going", answer.kept, _title)],
-        [*_titled("costs", answer.costs, _title)],
-        [*_skip_lines(answer.skipped)],
-        [*_question_lines(_asked(answer))],
-        [*_unknown_lines(answer.unknown)],
+        *upgrade_sections(answer, old, new),
         [f"measure it: {command}"] if answer.verdict is Verdict.UNKNOWN else [],
         [*_closing(audit, new, len(answer.unknown))],
     ]
     return _joined(sections)
+
+
+def upgrade_sections(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> list[list[str]]:
+    """Return what stands below the verdict: its reasons, what the upgrade brings and ends, and what is open."""
+    reasons = [*answer.against, *(one.matched for one in answer.conditions)]
+    return [
+        *(list(_advisory_lines(one, new, old)) for one in reasons),
+        [*_arising_lines(answer)],
+        [*_titled("changes", [*answer.changes, *_changing(answer)], _change_line)],
+        [*_gain_lines(answer.gained)],
+        [*_titled("in both, and not ended by it", answer.kept, _kept_line)],
+        [*_titled("costs", answer.costs, _title)],
+        [*_skip_lines(answer.skipped)],
+        [*_question_lines(_asked(answer))],
+        [*_unknown_lines(answer.unknown)],
+        [f"no advisory is about {listing(answer.uncovered)}"] if answer.uncovered else [],
+    ]
 
 
 def upgrade_headline(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
@@ -85,10 +95,10 @@ def change_text(old: StatedJob, new: StatedJob) -> str:
     """Return ``deepspeed 0.16.8 -> 0.19.8``."""
     changes = [
         f"{name} {old.versions[name]} -> {version}" if name in old.versions else f"{name} {version}"
-        for name, version in new.versions.items()
+        for name, version in sorted(new.versions.items(), key=lambda one: one[0] not in AXES)
         if old.versions.get(name) != version
     ]
-    return listing(changes, 3) if changes else "the same releases"
+    return listing(changes, _MOST_CHANGES) if changes else "the same releases"
 
 
 def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
@@ -98,6 +108,8 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     if answer.verdict is Verdict.UNKNOWN:
         reasons = dict.fromkeys(reason for one in answer.unknown for reason in one.not_run)
         releases = [one for one in reasons if one in {f"{name} {version}" for name, version in new.versions.items()}]
+        if not reasons:
+            return f"not known: no advisory is about {listing(answer.uncovered)}"
         return f"not known: {listing(releases or list(reasons), 2)} was not run"
     return f"{_yes_text(answer)}{_not_ended(answer)}"
 
@@ -207,6 +219,11 @@ def _titled(title: str, found: Sequence[Matched], line: Callable[[Matched], str]
 
 def _title(one: Matched) -> str:
     return f"{one.advisory.id} {one.advisory.title}"
+
+
+def _kept_line(one: Matched) -> str:
+    releases = [_imperative(each) for each in one.advisory.remedies if each.package]
+    return f"{_title(one)}; {releases[0]}" if releases else _title(one)
 
 
 def _change_line(one: Matched) -> str:
