@@ -4,41 +4,29 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import click
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from dsregress.advice.gpus import Card
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob, audit_job
-from dsregress.advisories.job_facts import Fact, merged_facts, said_fact
-from dsregress.advisories.matching import known_packages
 from dsregress.advisories.shipped import read_advisories
-from dsregress.advisories.stated.launch import facts_of_file, facts_of_line
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
 from dsregress.cli import options
 from dsregress.cli.lines import print_note
-from dsregress.cli.named_files import STDIN, read_named
+from dsregress.cli.named_files import read_named
+from dsregress.cli.options import JobOptions
 from dsregress.cli.output import write_answer
+from dsregress.cli.stated_jobs import PACKAGES_HINT, FoundPackages, installed_packages, stated_job
 from dsregress.config.audit import IgnoredAdvisory
-from dsregress.config.variables import child_environment
-from dsregress.envs import existing
-from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError, no_such
+from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, UsageError, no_such
 from dsregress.model import AXES
-from dsregress.probe.border.surroundings import ENVIRONMENT
 from dsregress.report.answers import audit_answer, audit_json
 from dsregress.run.available_workloads import Program
 from dsregress.versions import installed
-from dsregress.versions.installed import InstalledPackages
 from dsregress.versions.releases import known_releases
 from dsregress.wording import commands
-
-#: Packages whose presence is a fact of its own.
-_OPTIONAL = ("vllm", "pillow")
-
-_HINT = "name a requirements file, uv.lock or poetry.lock, or - for stdin"
 
 
 @click.command("audit")
@@ -61,35 +49,14 @@ _HINT = "name a requirements file, uv.lock or poetry.lock, or - for stdin"
     metavar="FILE|NAME==VERSION|NAME==latest",
     help="Say whether the job can go there: another lock, or a release of a package. Repeatable.",
 )
-@click.option(
-    "--config",
-    "configs",
-    multiple=True,
-    metavar="FILE",
-    help="What the job is configured by: DeepSpeed's JSON, accelerate's YAML, settings of LLaMA-Factory, axolotl or TRL. "
-    "Repeatable.",
-)
-@options.program_option
-@options.card_option("The card that the job runs on, e.g. A100-40G.")
-@click.option("--ranks", type=click.IntRange(1, 100_000), metavar="N", help="Number of ranks.")
-@click.option(
-    "--set",
-    "said",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A fact that no file states, as the answer asks for it: resume=yes, lora_rank=16. Repeatable.",
-)
+@options.job_options
 @click.option("--ignore", "ignored", multiple=True, metavar="ID", help="An advisory to leave out. Repeatable.")
 @options.json_option
 def audit_command(
     sources: tuple[str, ...],
     python: str | None,
     targets: tuple[str, ...],
-    configs: tuple[str, ...],
-    program: Program | None,
-    card: Card | None,
-    ranks: int | None,
-    said: tuple[str, ...],
+    job: JobOptions,
     ignored: tuple[str, ...],
     json_file: str | None,
 ) -> int:
@@ -117,14 +84,8 @@ def audit_command(
     """
     settings = options.load_settings()
     advisories = read_advisories()
-    found = _installed(sources, python, advisories)
-    read = [fact for file in configs for fact in facts_of_file(file, Path())]
-    read += facts_of_line(program.line, Path()) if program is not None else []
-    read += [Fact(name="card", value=card.name, source="--gpu")] if card is not None else []
-    read += [Fact(name="world_size", value=ranks, source="--ranks")] if ranks is not None else []
-    read += found.facts
-    facts, conflicts = merged_facts(read, [said_fact(text) for text in said])
-    old = StatedJob(versions=found.versions, facts=facts, conflicts=conflicts, absent=found.absent)
+    found = installed_packages(sources, python, advisories)
+    old = stated_job(job, found)
     left_out = _ignored(ignored, settings.audit.ignore, advisories)
     if not targets:
         audit = audit_job(advisories, old.job, left_out)
@@ -132,11 +93,11 @@ def audit_command(
             lambda: audit_answer.audit_text(audit, old), (json_file, lambda: audit_json.audit_json(audit, old))
         )
         return EXIT_REGRESSION if audit.concerned else EXIT_OK
-    new = old.going_to(_target_versions(targets, found, advisories))
+    new = old.going_to(_target_versions(targets, found))
     kept = [one for one in advisories if one.id not in left_out]
     answer = judge_upgrade(kept, old.job, new.job)
     audit = audit_job(advisories, new.job, left_out)
-    command = measuring_command(old, new, program)
+    command = measuring_command(old, new, job.program)
     write_answer(
         lambda: audit_answer.upgrade_text(answer, audit, old, new, command),
         (json_file, lambda: audit_json.upgrade_json(answer, audit, old, new, command)),
@@ -151,61 +112,15 @@ def exit_code_of_answer(answer: UpgradeAnswer) -> int:
     return EXIT_OK if answer.verdict is Verdict.YES else EXIT_REGRESSION
 
 
-class _Found:
-    """The packages of a job: `versions`, and those that are known to be `absent`."""
-
-    def __init__(self, packages: Sequence[InstalledPackages], advisories: Sequence[Advisory], where: str) -> None:
-        self.where = where
-        self.versions = {name: version for one in packages for name, version in one.versions.items()}
-        self.unknown = {name: why for one in packages for name, why in one.unknown.items() if name not in self.versions}
-        self.known = known_packages(advisories)
-        self.absent: frozenset[str] = frozenset()
-
-    @property
-    def facts(self) -> list[Fact]:
-        """The facts that a package is installed, or not."""
-        present = [name for name in _OPTIONAL if name in self.versions]
-        absent = [name for name in _OPTIONAL if name in self.absent]
-        return [
-            *(Fact(name=name, value=True, source=f"{self.where}: {name}") for name in present),
-            *(Fact(name=name, value=False, source=f"{self.where}: no {name}") for name in absent),
-        ]
-
-
-def _installed(sources: Sequence[str], python: str | None, advisories: Sequence[Advisory]) -> _Found:
-    """Return the packages of all sources. Raise UsageError, NothingMeasured if no advisory knows any."""
-    if not sources and python is None:
-        raise UsageError("no packages", where="command line", hint="give -r FILE or --python PATH")
-    packages, whole = [], python is not None
-    for source in sources:
-        data = read_named(source, hint=_HINT)
-        packages.append(installed.read_packages(data, STDIN if source == "-" else source))
-        whole = whole or installed.is_lock(data.decode("utf-8", "replace"), source)
-    if python is not None:
-        packages.append(
-            installed.packages_of(existing.installed_versions(python, {**child_environment(), **ENVIRONMENT}))
-        )
-    found = _Found(packages, advisories, " ".join([*sources, *([python] if python else [])]))
-    if whole:
-        found.absent = frozenset({*found.known, *_OPTIONAL} - found.versions.keys() - found.unknown.keys())
-    mine = found.known & found.versions.keys()
-    if not mine:
-        unknown = [f"{name} ({found.unknown[name]})" for name in sorted(found.known & found.unknown.keys())]
-        what = f"does not pin {', '.join(unknown)}" if unknown else f"has none of {', '.join(sorted(found.known))}"
-        raise NothingMeasured(what, where=found.where, hint="use the output of `pip freeze`")
-    for name in sorted(found.known & found.unknown.keys()):
-        print_note(f"{name}: {found.unknown[name]}, so that its release is not known")
-    return found
-
-
-def _target_versions(targets: Sequence[str], found: _Found, advisories: Sequence[Advisory]) -> dict[str, str]:
+def _target_versions(targets: Sequence[str], found: FoundPackages) -> dict[str, str]:
     """Return package -> release to go to. Raise UsageError."""
     wanted: dict[str, str] = {}
     for text in targets:
         name, equals, spec = (part.strip() for part in text.partition("=="))
         if not equals and not _is_version(text):
-            packages = installed.read_packages(read_named(text, hint=_HINT), text)
-            wanted.update(packages.versions)
+            packages = installed.read_packages(read_named(text, hint=PACKAGES_HINT), text)
+            mine = found.versions.keys() | found.known
+            wanted.update({name: version for name, version in packages.versions.items() if name in mine})
             continue
         package = str(canonicalize_name(name)) if equals else "deepspeed"
         wanted[package] = _release(package, spec if equals else text)
