@@ -293,7 +293,7 @@ def _question_lines(questions: Sequence[Question]) -> Iterator[str]:
         )
         facts = [f"{name} ({count})" for name, count in counts.most_common(_MOST_FACTS)]
         more = " and rarer ones" if len(counts) > _MOST_FACTS else ""
-        yield f"  {sum(len(one.matched) for one in rest)} more by {', '.join(facts)}{more}; --json has them"
+        yield f"  {sum(len(one.matched) for one in rest)} more by {', '.join(facts)}{more}; `audit --json` has them"
 
 
 def _question_words(question: Question) -> str:
@@ -332,7 +332,7 @@ def _closing(audit: Audit, job: StatedJob, listed: int = 0) -> Iterator[str]:
         yield f"ignored: {', '.join(audit.ignored)}"
     if unknown := max(0, len(audit.unknown) - listed):
         verb = "is" if unknown == 1 else "are"
-        yield f"{unknown} more {verb} not known: a release or a value was not run (--json says which)"
+        yield f"{unknown} more {verb} not known: a release or a value was not run (`--json` says which)"
     if audit.free:
         yield f"{plural(audit.free, 'other advisory does', 'other advisories do')} not concern it"
 
