@@ -155,7 +155,9 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True):
     ranges: tuple[ReleaseRange, ...]  #: a stack is affected if any of these is
     conditions: tuple[FactCondition, ...] = ()  #: all of them must hold
     partners: tuple[PartnerCondition, ...] = ()  #: all of them must hold
-    in_some_jobs: bool = False  #: True if a job that meets the conditions may be free of it: they are needed, not enough
+    in_some_jobs: bool = (
+        False  #: True if a job that meets the conditions may be free of it: they are needed, not enough
+    )
     sees: str = ""  #: what the reader sees: the error's line, the loss that is 4 times as large
     detail: str = ""
     size: str = ""  #: and how it grows: "2 bytes per parameter"

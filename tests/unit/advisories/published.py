@@ -37,7 +37,13 @@ _PROGRAMS: Mapping[str, Mapping[str, Any]] = {
     "train-14f9b6": {"trainer": True, "zero_stage": 3, "gradient_accumulation_steps": 4, "lora_rank": 0},
     "gkd-": {"trainer": True, "zero_stage": 3, "task": "gkd", "generates": True},
     "sft-dc2296": {"trainer": True, "fsdp": True, "lora_rank": 16, "task": "sft"},
-    "train-de96b2": {"trainer": True, "quantized": True, "lora_rank": 64, "task": "sft", "gradient_checkpointing": "none"},
+    "train-de96b2": {
+        "trainer": True,
+        "quantized": True,
+        "lora_rank": 64,
+        "task": "sft",
+        "gradient_checkpointing": "none",
+    },
 }
 
 #: Of ZeRO-3, in elements of a parameter: the default.
@@ -153,8 +159,8 @@ def _trainer_resume(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "dtype": "bf16",
         "world_size": 2,
         "gradient_accumulation_steps": 1,
-        "checkpoint": True,
-        "resume": True,
+        "checkpoint": parameters["interrupt_after"] > 0,
+        "resume": parameters["interrupt_after"] > 0,
     }
 
 
