@@ -161,6 +161,7 @@ _CONSEQUENCES: Sequence[tuple[str, Callable[[Any], bool], Mapping[str, Any]]] = 
     ("scheduler", lambda value: value != "WarmupLR", {"warmup": False}),
     ("scheduler", lambda value: value not in ("none", "WarmupLR"), {"schedule": _SAME}),
     ("schedule", lambda value: value is not None, {"scheduler": _SAME, "warmup": False}),
+    ("task", lambda value: value in ("sft", "pretrain"), {"objective": "next_token"}),
     ("trainer", lambda value: value is True, _OF_TRAINER),
     ("integration", lambda value: value == "accelerate", {"accelerate_launch": True, "backward_on": "engine"}),
     ("integration", lambda value: value == "none", {"accelerate_launch": False, "trainer": False}),

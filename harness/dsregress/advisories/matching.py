@@ -6,6 +6,7 @@ and beyond the newest and the oldest that were run, nothing is known. A fact tha
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
@@ -27,7 +28,7 @@ class Match(Enum):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the reader's job. A fact that is absent is not known, and never assumed."""
+    """The facts that are known of the reader's job. A fact that is absent is not known, and never assumed."""
 
     versions: Mapping[str, str]  #: of the packages of its stack
     facts: Mapping[str, Any] = {}  #: fact -> value, or `OneOf`
@@ -50,6 +51,7 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[FactCondition, ...] = ()  #: conditions on facts that were not stated
     open_packages: tuple[str, ...] = ()  #: packages whose release was not stated
     not_run: tuple[str, ...] = ()  #: "deepspeed 0.19.9", "ZeRO stage 3": why nothing is known
+    beside_affected: bool = False  #: all else holds, and a release next to one that was not run has the problem
 
 
 def match_advisories(advisories: Iterable[Advisory], job: Job) -> tuple[Matched, ...]:
@@ -72,7 +74,14 @@ def match_advisory(advisory: Advisory, job: Job) -> Matched:
         open=tuple(whole.open) if whole.match is not Match.FREE else (),
         open_packages=tuple(dict.fromkeys(whole.open_packages)) if whole.match is not Match.FREE else (),
         not_run=tuple(dict.fromkeys(whole.not_run)) if whole.match is not Match.FREE else (),
+        beside_affected=whole.beside_affected and whole.match is Match.UNKNOWN and not whole.lacks_value,
     )
+
+
+def packages_of_advisory(advisory: Advisory) -> tuple[str, ...]:
+    """Return the packages whose releases decide, each once."""
+    packages = [*(one.package for one in advisory.ranges), *(one.package for one in advisory.partners)]
+    return tuple(dict.fromkeys(packages))
 
 
 class _Part:
@@ -83,6 +92,8 @@ class _Part:
         self.open: list[FactCondition] = []
         self.open_packages: list[str] = []
         self.not_run: list[str] = []
+        self.beside_affected = False
+        self.lacks_value = False
 
     @property
     def match(self) -> Match:
@@ -98,6 +109,8 @@ class _Part:
         self.open += other.open
         self.open_packages += other.open_packages
         self.not_run += other.not_run
+        self.beside_affected |= other.beside_affected
+        self.lacks_value |= other.lacks_value
 
 
 def _any_of(parts: Sequence[_Part]) -> _Part:
@@ -126,6 +139,7 @@ def _release_part(package: str, affected: Sequence[str], unaffected: Sequence[st
     answer = is_affected(version, affected, unaffected)
     if answer is None:
         part.not_run.append(f"{package} {version}")
+        part.beside_affected = True in _beside(version, affected, unaffected)
     part.free = answer is False
     return part
 
@@ -133,15 +147,24 @@ def _release_part(package: str, affected: Sequence[str], unaffected: Sequence[st
 def is_affected(version: str, affected: Iterable[str], unaffected: Iterable[str]) -> bool | None:
     """Return True if a release has a problem, False if it has not, by the nearest releases that were run; None if nothing
     is known."""
-    ran = {**dict.fromkeys(map(Version, affected), True), **dict.fromkeys(map(Version, unaffected), False)}
-    wanted = Version(version)
-    if wanted in ran:
-        return ran[wanted]
-    older = max((one for one in ran if one < wanted), default=None)
-    newer = min((one for one in ran if one > wanted), default=None)
-    if older is None or newer is None or ran[older] is not ran[newer]:
-        return None
-    return ran[older]
+    older, newer = _beside(version, affected, unaffected)
+    return older if older is newer else None
+
+
+@functools.cache
+def parsed(version: str) -> Version:
+    """Return a version that compares: hundreds are compared with thousands."""
+    return Version(version)
+
+
+def _beside(version: str, affected: Iterable[str], unaffected: Iterable[str]) -> tuple[bool | None, bool | None]:
+    """Return the answers of the nearest releases that were run, the older and the newer one, None if there is none; twice
+    its own for one that was run."""
+    ran = {**dict.fromkeys(map(parsed, affected), True), **dict.fromkeys(map(parsed, unaffected), False)}
+    wanted = parsed(version)
+    older = max((one for one in ran if one <= wanted), default=None)
+    newer = min((one for one in ran if one >= wanted), default=None)
+    return None if older is None else ran[older], None if newer is None else ran[newer]
 
 
 def _fact_part(condition: FactCondition, job: Job) -> _Part:
@@ -150,12 +173,14 @@ def _fact_part(condition: FactCondition, job: Job) -> _Part:
         part.open.append(condition)
         return part
     value = job.facts[condition.fact]
-    answers = {shows(condition, one) for one in (value.values if isinstance(value, OneOf) else (value,))}
-    if answers == {None}:
-        part.not_run.append(value_text(condition.fact, value))
-    elif len(answers) > 1:
+    answers = {one: shows(condition, one) for one in (value.values if isinstance(value, OneOf) else (value,))}
+    if True not in answers.values():
+        not_run = tuple(one for one, answer in answers.items() if answer is None)
+        part.lacks_value = bool(not_run)
+        part.not_run += [value_text(condition.fact, OneOf(not_run))] if not_run else []
+        part.free = not not_run
+    elif set(answers.values()) != {True}:
         part.open.append(condition)
-    part.free = answers == {False}
     return part
 
 

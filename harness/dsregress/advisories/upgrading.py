@@ -1,7 +1,8 @@
 """The verdict on an upgrade: two jobs put to the same advisories. Pure.
 
-Faults decide. A fault that a setting or a release of another package ends is a condition of the upgrade; so is a default that
-changed and can be set. Gains, costs and changes are named beside it, and never decide.
+Faults decide. A fault that a setting or a release of another package ends is a condition of the upgrade; so is a default
+that changed and can be set. A leak takes memory that the job may have, so it is a condition as well. Gains, costs and
+changes are named beside it, and never decide.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
 import msgspec
-from packaging.version import Version
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
-from dsregress.advisories.matching import Job, Match, Matched, is_affected, match_advisories
+from dsregress.advisories.matching import Job, Match, Matched, is_affected, match_advisories, parsed
 
 _COSTS = frozenset((AdvisoryKind.SLOWER, AdvisoryKind.MORE_WORK))
 _ENDS_THE_JOB = frozenset((AdvisoryKind.CRASHES, AdvisoryKind.HANGS, AdvisoryKind.OUT_OF_MEMORY))
@@ -29,10 +29,17 @@ class Verdict(Enum):
 
 
 class SetBefore(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition of an upgrade: one of the remedies of an advisory."""
+    """A condition of an upgrade: one of the remedies of an advisory; without any, room for the memory of a leak."""
 
     matched: Matched
-    remedies: tuple[Remedy, ...]
+    remedies: tuple[Remedy, ...] = ()
+
+
+class Arising(msgspec.Struct, frozen=True, kw_only=True):
+    """An advisory that comes to concern the job, or may, with a remedy of another one."""
+
+    remedy: Remedy
+    matched: Matched
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,10 +56,11 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     against: tuple[Matched, ...] = ()  #: faults that nothing else ends
     conditions: tuple[SetBefore, ...] = ()
+    arising: tuple[Arising, ...] = ()
     instead: Mapping[str, str] = {}  #: package -> the nearest release without those against it; empty if none is known
     depends: tuple[Matched, ...] = ()  #: faults and changes that concern it, or not, by what was not stated
     unknown: tuple[Matched, ...] = ()  #: of which a release or a value was not run
-    gained: tuple[Matched, ...] = ()  #: concern the old job alone
+    gained: tuple[Matched, ...] = ()  #: concern the old job alone, or may
     kept: tuple[Matched, ...] = ()  #: faults of both, which no remedy ends
     changes: tuple[Matched, ...] = ()
     costs: tuple[Matched, ...] = ()
@@ -73,31 +81,42 @@ def judge_upgrade(advisories: Sequence[Advisory], old: Job, new: Job) -> Upgrade
 
 
 def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer:
-    """Return the verdict without a release to go to instead, and without those to skip."""
+    """Return the verdict without a release to go to instead, and without those to skip.
+
+    What was not run leaves it open beside a release that has the fault, and beyond all that were run. A release on the far
+    side of one without it, and a value that was not tried, are named and do not decide.
+    """
     before = {one.advisory.id: one for one in match_advisories(advisories, old)}
     after = match_advisories(advisories, new)
     concerned = [one for one in after if one.match is Match.CONCERNED]
     against: list[Matched] = []
     conditions: list[SetBefore] = []
     kept: list[Matched] = []
-    for one in (each for each in concerned if _decides(each.advisory)):
+    for one in (each for each in concerned if decides(each.advisory)):
         is_new = before[one.advisory.id].match is not Match.CONCERNED
-        remedies = ending_remedies(one, new, old)
-        if remedies and (is_new or one.advisory.kind in _ENDS_THE_JOB):
+        remedies = tuple(each for each in ending_remedies(one, new, old) if not is_another_job(each))
+        is_leak = one.advisory.kind is AdvisoryKind.LEAKS
+        if (remedies and (is_new or one.advisory.kind in _ENDS_THE_JOB)) or (is_leak and is_new):
             conditions.append(SetBefore(matched=one, remedies=remedies))
-        elif is_new and one.advisory.ruling is Ruling.FAULT:
+        elif is_new and one.advisory.kind is not AdvisoryKind.DEFAULT_CHANGED:
             against.append(one)
         elif one.advisory.ruling is Ruling.FAULT:
             kept.append(one)
     named = {one.advisory.id for one in (*against, *kept, *(each.matched for each in conditions))}
     others = [one for one in concerned if one.advisory.id not in named and _is_new(one, before)]
     open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and _is_new(one, before)]
-    unknown = [one for one in open_ones if one.match is Match.UNKNOWN and _decides(one.advisory)]
+    is_beyond = _is_beyond(advisories, old, new)
+    unknown = [
+        one
+        for one in open_ones
+        if one.match is Match.UNKNOWN and decides(one.advisory) and (is_beyond or not (one.open or one.open_packages))
+    ]
     return UpgradeAnswer(
-        verdict=_verdict(against, unknown, conditions),
+        verdict=_verdict(against, [one for one in unknown if is_beyond or one.beside_affected], conditions),
         against=tuple(against),
         conditions=tuple(conditions),
-        depends=(*_arising(advisories, new, conditions), *(one for one in open_ones if _is_question(one))),
+        arising=tuple(_arising(advisories, new, conditions)),
+        depends=tuple(one for one in open_ones if _is_question(one)),
         unknown=tuple(unknown),
         gained=tuple(_gained(before, after)),
         kept=tuple(kept),
@@ -107,21 +126,29 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer
     )
 
 
-def _verdict(against: Sequence[Matched], unknown: Sequence[Matched], conditions: Sequence[SetBefore]) -> Verdict:
+def _is_beyond(advisories: Sequence[Advisory], old: Job, new: Job) -> bool:
+    """Return True if the upgrade goes to a release that is newer than all that were run."""
+    for package, version in new.versions.items():
+        known = known_versions(advisories, package)
+        if old.versions.get(package) != version and known and parsed(version) > parsed(known[-1]):
+            return True
+    return False
+
+
+def _verdict(against: Sequence[Matched], in_doubt: Sequence[Matched], conditions: Sequence[SetBefore]) -> Verdict:
     if against:
         return Verdict.NO
-    if unknown:
+    if in_doubt:
         return Verdict.UNKNOWN
     return Verdict.IF_SET if conditions else Verdict.YES
 
 
-def _decides(advisory: Advisory) -> bool:
-    """Return True for a fault that is no cost, and for a default that changed."""
+def decides(advisory: Advisory) -> bool:
+    """Return True for a fault that is no cost, for a default that changed, and for a change that ends the job."""
     if is_cost(advisory):
         return False
-    return advisory.ruling is Ruling.FAULT or (
-        advisory.ruling is Ruling.CHANGE and advisory.kind is AdvisoryKind.DEFAULT_CHANGED
-    )
+    ends_or_resets = advisory.kind in _ENDS_THE_JOB or advisory.kind is AdvisoryKind.DEFAULT_CHANGED
+    return advisory.ruling is Ruling.FAULT or (advisory.ruling is Ruling.CHANGE and ends_or_resets)
 
 
 def _is_new(one: Matched, before: Mapping[str, Matched]) -> bool:
@@ -155,7 +182,21 @@ def ending_remedies(one: Matched, job: Job, old: Job | None = None) -> tuple[Rem
     return tuple(found)
 
 
-def _arising(advisories: Sequence[Advisory], new: Job, conditions: Sequence[SetBefore]) -> Iterator[Matched]:
+#: Facts whose value is a choice of what is trained, or of what fits: nobody changes it for an upgrade if a release will do.
+_OF_THE_JOB = frozenset((
+    *("zero_stage", "dtype", "world_size", "gradient_accumulation_steps", "model", "model_outputs", "objective"),
+    *("lora_rank", "lora", "trainer", "device", "task", "integration"),
+    *("offload_optimizer", "offload_param", "gradient_checkpointing", "frozen", "torch_autocast", "evaluate", "checkpoint"),
+))  # fmt: skip
+
+
+def is_another_job(remedy: Remedy) -> bool:
+    """Return True if a remedy changes what the job trains, or what it needs."""
+    keeps_checkpointing = remedy.fact == "gradient_checkpointing" and remedy.value != "none"
+    return remedy.fact in _OF_THE_JOB and not keeps_checkpointing
+
+
+def _arising(advisories: Sequence[Advisory], new: Job, conditions: Sequence[SetBefore]) -> Iterator[Arising]:
     """Yield the advisories that come to concern the job, or may, once a remedy's setting is set."""
     seen: set[str] = set()
     without = {one.advisory.id: one.match for one in match_advisories(advisories, new)}
@@ -163,9 +204,9 @@ def _arising(advisories: Sequence[Advisory], new: Job, conditions: Sequence[SetB
         tried = new.changed(facts={remedy.fact: remedy.value})
         for one in match_advisories(advisories, tried):
             is_worse = one.match in (Match.CONCERNED, Match.DEPENDS) and without[one.advisory.id] is Match.FREE
-            if is_worse and _decides(one.advisory) and one.advisory.id not in seen:
+            if is_worse and decides(one.advisory) and one.advisory.id not in seen:
                 seen.add(one.advisory.id)
-                yield one
+                yield Arising(remedy=remedy, matched=one)
 
 
 def _gained(before: Mapping[str, Matched], after: Iterable[Matched]) -> Iterator[Matched]:
@@ -173,10 +214,11 @@ def _gained(before: Mapping[str, Matched], after: Iterable[Matched]) -> Iterator
     begin."""
     for one in after:
         earlier = before[one.advisory.id]
-        if one.advisory.ruling is Ruling.IMPROVEMENT:
-            if one.match is Match.CONCERNED and earlier.match is Match.FREE:
-                yield one
-        elif earlier.match is Match.CONCERNED and one.match is Match.FREE and one.advisory.ruling is Ruling.FAULT:
+        ends = one.match is Match.FREE and earlier.match in (Match.CONCERNED, Match.DEPENDS)
+        begins = one.match is Match.CONCERNED and earlier.match is Match.FREE
+        if begins and one.advisory.ruling is Ruling.IMPROVEMENT:
+            yield one
+        elif ends and one.advisory.ruling is Ruling.FAULT:
             yield earlier
 
 
@@ -189,7 +231,7 @@ def known_versions(advisories: Iterable[Advisory], package: str) -> list[str]:
         if each.package == package
         for version in (*each.affected, *each.unaffected)
     }
-    return sorted(found, key=Version)
+    return sorted(found, key=parsed)
 
 
 def _changed_packages(old: Job, new: Job, answer: UpgradeAnswer) -> list[str]:
@@ -201,11 +243,11 @@ def _changed_packages(old: Job, new: Job, answer: UpgradeAnswer) -> list[str]:
 def _instead(advisories: Sequence[Advisory], old: Job, new: Job, answer: UpgradeAnswer) -> dict[str, str]:
     """Return the nearest release to which an upgrade is advised: newer ones first, then those between the two."""
     for package in _changed_packages(old, new, answer):
-        target = Version(new.versions[package])
-        start = Version(old.versions[package]) if package in old.versions else target
+        target = parsed(new.versions[package])
+        start = parsed(old.versions[package]) if package in old.versions else target
         known = known_versions(advisories, package)
-        newer = [one for one in known if Version(one) > target]
-        between = [one for one in known if start < Version(one) < target]
+        newer = [one for one in known if parsed(one) > target]
+        between = [one for one in known if start < parsed(one) < target]
         for version in (*newer, *reversed(between)):
             tried = _judged(advisories, old, new.changed(versions={package: version}))
             if tried.verdict in (Verdict.YES, Verdict.IF_SET):
@@ -221,10 +263,10 @@ def _skipped(advisories: Sequence[Advisory], old: Job, new: Job, answer: Upgrade
         for one in match_advisories(advisories, job)
         if one.match is not Match.FREE
     }
-    others = [one for one in advisories if one.id not in at_ends and _decides(one) and not one.withdrawn]
+    others = [one for one in advisories if one.id not in at_ends and decides(one) and not one.withdrawn]
     for package, target in new.versions.items():
         start = old.versions.get(package, target)
-        between = [one for one in known_versions(others, package) if Version(start) < Version(one) < Version(target)]
+        between = [one for one in known_versions(others, package) if parsed(start) < parsed(one) < parsed(target)]
         hit: dict[str, tuple[Matched, list[str]]] = {}
         for version in between:
             for one in match_advisories(others, new.changed(versions={package: version})):

@@ -129,6 +129,12 @@ def test_a_fact_with_several_possible_values_decides_if_all_say_the_same() -> No
     assert match_advisory(one, job(gradient_clipping=None)).match is Match.CONCERNED
 
 
+def test_possible_values_that_were_not_run_leave_it_unknown() -> None:
+    one = advisory(needs={"objective": (["two_backwards"], ["next_token"])})
+    found = match_advisory(one, job(objective=OneOf(("next_token", "no_head"))))
+    assert (found.match, found.not_run) == (Match.UNKNOWN, ("parameters without a gradient",))
+
+
 def test_one_affected_package_of_several_is_enough() -> None:
     one = advisory()
     both = advisory(package="transformers", affected=["4.48.1"], unaffected=["4.47.0", "4.49.0"])

@@ -1,0 +1,112 @@
+"""Facts that a launch line states, and the files that it names: the launcher's, the program's options, and its source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dsregress.advisories.job_facts import Fact
+from dsregress.advisories.stated import accelerate_yaml, deepspeed_json, program_source, trainer_options
+from dsregress.advisories.stated.documents import Document, read_document
+from dsregress.errors import UsageError
+from dsregress.probe import launch_line
+from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
+from dsregress.probe.launch_line import LaunchLine, LaunchLineError
+
+#: The name of the line in sources.
+LINE = "--program"
+
+_PAIR = re.compile(r"([a-z_]+)=(.+)")
+_YAML = (".yaml", ".yml", ".json")
+
+
+def facts_of_line(line: str, folder: Path) -> list[Fact]:
+    """Return the facts that a launch line states, from files that lie in ``folder``. Raise UsageError."""
+    try:
+        parsed = launch_line.parse(line)
+    except LaunchLineError as error:
+        raise UsageError(str(error), where=LINE, hint="write it as in a shell") from None
+    return list(_facts(parsed, folder))
+
+
+def facts_of_file(file: str, folder: Path) -> list[Fact]:
+    """Return the facts that a configuration file states, and those that it names. Raise UsageError."""
+    document = read_document(file, folder)
+    if deepspeed_json.is_of_deepspeed(document):
+        return list(deepspeed_json.facts_of_deepspeed(document))
+    if accelerate_yaml.is_of_accelerate(document):
+        return list(_of_accelerate(document, folder))
+    return list(_of_trainer(document, folder))
+
+
+def _facts(line: LaunchLine, folder: Path) -> Iterator[Fact]:
+    variables = dict(line.variables)
+    if (device := variables.get("DS_ACCELERATOR")) in ("cpu", "cuda"):
+        yield Fact(name="device", value=device, source=f"{LINE}: DS_ACCELERATOR")
+    ranks = line.ranks or line.visible_devices
+    if ranks is not None:
+        yield Fact(name="world_size", value=ranks, source=f"{LINE}: {line.launcher}")
+    if line.launcher == "accelerate":
+        yield from _of_accelerate(Document(options_of(line.options), LINE, "--"), folder)
+    if line.configuration and Path(folder, line.configuration).suffix in _YAML:
+        yield from _of_accelerate(read_document(line.configuration, folder, LINE), folder)
+    options = options_of(line.arguments)
+    for file in _setting_files(line, options):
+        yield from _of_trainer(read_document(file, folder, LINE), folder)
+    yield from _of_trainer(Document(options, LINE, "--"), folder)
+    if line.launcher in ("trl", "llamafactory-cli"):
+        yield Fact(name="trainer", value=True, source=f"{LINE}: {line.launcher}")
+        if line.launcher == "trl" and line.program in ("sft", "dpo", "grpo", "gkd", "reward"):
+            yield Fact(name="task", value=line.program, source=f"{LINE}: trl {line.program}")
+    elif not line.is_module:
+        yield from _of_source(line.program, folder)
+
+
+def _setting_files(line: LaunchLine, options: dict[str, Any]) -> list[str]:
+    """Return the files of settings that the program reads: ``train x.yaml`` of LLaMA-Factory and axolotl, ``--config
+    x.yaml`` of TRL, a YAML or JSON file as the only argument of a script that HfArgumentParser reads."""
+    config = options.get("config")
+    named = [config] if isinstance(config, str) and config.endswith(_YAML) else []
+    alone = (
+        word for before, word in zip(("", *line.arguments), line.arguments, strict=False) if not before.startswith("--")
+    )
+    return [*named, *(word for word in alone if word.endswith(_YAML) and not word.startswith("-"))]
+
+
+def _of_accelerate(document: Document, folder: Path) -> Iterator[Fact]:
+    yield from accelerate_yaml.facts_of_accelerate(document)
+    if file := accelerate_yaml.deepspeed_file(document):
+        yield from deepspeed_json.facts_of_deepspeed(read_document(file, folder, document.file))
+
+
+def _of_trainer(document: Document, folder: Path) -> Iterator[Fact]:
+    yield from trainer_options.facts_of_trainer(document)
+    if file := trainer_options.deepspeed_file(document):
+        yield from deepspeed_json.facts_of_deepspeed(read_document(file, folder, document.file))
+
+
+def _of_source(file: str, folder: Path) -> Iterator[Fact]:
+    try:
+        text = read_regular(str(folder / file), MOST_FILE_BYTES, follow_links=True).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):  # a command, or a file of another machine: it states nothing here
+        return
+    yield from program_source.facts_of_source(text, file)
+
+
+def options_of(words: Sequence[str]) -> dict[str, Any]:
+    """Return the options of a line by their names with underscores; True for one without a value."""
+    found: dict[str, Any] = {}
+    name = ""
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            name = name.replace("-", "_")
+            found[name] = value if equals else True
+            name = "" if equals else name
+        elif name:
+            found[name], name = word, ""
+        elif (pair := _PAIR.fullmatch(word)) is not None:  # as LLaMA-Factory takes them
+            found[pair[1]] = pair[2]
+    return found
