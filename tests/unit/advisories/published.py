@@ -159,8 +159,8 @@ def _trainer_resume(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "dtype": "bf16",
         "world_size": 2,
         "gradient_accumulation_steps": 1,
-        "checkpoint": True,
-        "resume": True,
+        "checkpoint": parameters["interrupt_after"] > 0,
+        "resume": parameters["interrupt_after"] > 0,
     }
 
 

@@ -24,6 +24,7 @@ from dsregress.compare.metrics import (
 from dsregress.compare.result_summary import ResultSummary, summarize
 from dsregress.config.thresholds import Thresholds
 from dsregress.model import Failed, Passed
+from dsregress.probe.adapters import PROGRAM
 from dsregress.report.answer_matching import question_of
 from dsregress.store import Store
 from tests.paths import ROOT
@@ -33,6 +34,8 @@ from tests.unit.docs import findings_page, reproducer_page
 
 _ERRORS = tuple(one.name for one in ERRORS)
 _THRESHOLDS = Thresholds()
+
+_OF_SEVERAL_ENGINES = ("resume", "destroyed_engine", "second_engine")
 
 #: Metrics that compare with the baseline, since no truth says which is right.
 _OF_BASELINE = (TRAINING_DIFFERENCE.name, SAVED_DIFFERENCE.name)
@@ -104,7 +107,8 @@ def symptoms_of(entry: Entry) -> tuple[Symptom, ...]:
         answer = reproducer_page.answers()[name]
         question = question_of(answer.metric)
         assert question is not None, name
-        found.append(Symptom(metrics=(question.metric,), phase=question.phase, error=question.key))
+        metrics = _ERRORS if question.metric in _ERRORS else (question.metric,)
+        found.append(Symptom(metrics=metrics, phase=question.phase, error=question.key))
     files = [f"{name}.py" for name in entry.by_hand] if not found else []
     for one in reproducer_page.known().without_script:
         if one.by_hand in files and one.shown_by is not None:
@@ -112,15 +116,24 @@ def symptoms_of(entry: Entry) -> tuple[Symptom, ...]:
     return tuple(found)
 
 
-def meets(advisory: Advisory, record: Record) -> bool:
-    """Return True if all conditions of an advisory are known to be met."""
-    partners = all(
+def family(metric: str) -> str:
+    """Return the name of what a metric is about: several tell of one cause."""
+    if metric in _ERRORS or metric == TRAINING_DIFFERENCE.name:
+        return "training"
+    return "memory" if metric.endswith("_bytes") and "collective" not in metric else metric
+
+
+def meets(advisory: Advisory, facts: Mapping[str, Any]) -> bool:
+    """Return True if all facts that an advisory is conditional on are known to be met."""
+    return all(one.fact in facts and shows(one, facts[one.fact]) is True for one in advisory.conditions)
+
+
+def has_partners(advisory: Advisory, record: Record) -> bool:
+    """Return True if the other packages of a record are known to be those that an advisory is conditional on."""
+    return all(
         one.package in record.versions
         and is_affected(record.versions[one.package], one.affected, one.unaffected) is True
         for one in advisory.partners
-    )
-    return partners and all(
-        one.fact in record.facts and shows(one, record.facts[one.fact]) is True for one in advisory.conditions
     )
 
 
@@ -142,6 +155,8 @@ def judged(advisory: Advisory, symptoms: Sequence[Symptom], record: Record) -> b
 
 def _judge(advisory: Advisory, symptom: Symptom, metric: str, record: Record) -> bool | None:
     outcome = record.outcome
+    if any(record.facts.get(fact) not in values for fact, values in symptom.where.items()):
+        return None
     if metric == OUTCOME.name:
         if isinstance(outcome, Failed):
             return True if symptom.error in outcome.signature or symptom.error in outcome.detail else None
@@ -149,11 +164,17 @@ def _judge(advisory: Advisory, symptom: Symptom, metric: str, record: Record) ->
     if not isinstance(outcome, Passed):
         return None
     if metric in _ERRORS:
-        distances = dict(record.summary.errors)
-        return any(size > 1 for size in distances.values()) if distances else None
+        distance = dict(record.summary.errors).get(metric)
+        return None if distance is None or _is_of_a_program(advisory, record) else distance > 1
     if metric in _OF_BASELINE:
         return _differs(metric, record)
     return _is_more(advisory, symptom, metric, record)
+
+
+def _is_of_a_program(advisory: Advisory, record: Record) -> bool:
+    """Return True if the truth begins behind the fault: a program's is trained on the losses that its own Trainer gives."""
+    of_trainer = any(one.package != "deepspeed" for one in advisory.ranges)
+    return of_trainer and record.summary.result.cell.framework == PROGRAM
 
 
 @functools.cache
@@ -184,7 +205,10 @@ def _differs(metric: str, record: Record) -> bool | None:
 
 def _is_more(advisory: Advisory, symptom: Symptom, metric: str, record: Record) -> bool | None:
     """Return True if it is more than ZeRO needs, or than in a release that is unaffected, on the same stack otherwise."""
-    if metric in (DEVICE_EXCESS.name, DEVICE_RETAINED.name):
+    several = any(
+        record.facts.get(fact) is True for fact in _OF_SEVERAL_ENGINES
+    )  # of which ZeRO's arithmetic knows one
+    if metric in (DEVICE_EXCESS.name, DEVICE_RETAINED.name) and not several:
         excesses = [one for one in record.summary.excesses if one.phase == symptom.phase and one.size > 0]
         if any(DEVICE_EXCESS.relevant(one.held, one.ideal, _THRESHOLDS) for one in excesses):
             return True
@@ -198,7 +222,8 @@ def _is_more(advisory: Advisory, symptom: Symptom, metric: str, record: Record) 
         return None
     if own[name] <= other[name]:
         return False
-    return BY_NAME[metric].relevant(own[name], other[name], _THRESHOLDS) or None  # too little in so small a job
+    is_enough = advisory.in_some_jobs or BY_NAME[metric].relevant(own[name], other[name], _THRESHOLDS)
+    return True if is_enough else None  # too little, in so small a job
 
 
 def _reference(advisory: Advisory, record: Record) -> Record | None:

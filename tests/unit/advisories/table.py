@@ -29,6 +29,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     metrics: tuple[str, ...]
     phase: str = ""  #: empty: any
     error: str = ""  #: in the failure's signature
+    where: dict[str, tuple[Any, ...]] = {}  #: fact -> values of jobs that can tell
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
