@@ -22,6 +22,7 @@ from dsregress.cli.stated_jobs import PACKAGES_HINT, FoundPackages, installed_pa
 from dsregress.config.audit import IgnoredAdvisory
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, UsageError, no_such
 from dsregress.model import AXES
+from dsregress.probe.border.masking import masked_launch_line
 from dsregress.report.answers import audit_answer, audit_json
 from dsregress.run.available_workloads import Program
 from dsregress.versions import installed
@@ -176,4 +177,5 @@ def measuring_command(old: StatedJob, new: StatedJob, program: Program | None) -
     baseline = (
         releases[first][0] if list(releases) == ["deepspeed"] else f"{first}=={releases[first][0]}" if first else ""
     )
-    return commands.regress(releases=releases, baseline=baseline, program=program.line if program is not None else "")
+    line = masked_launch_line(program.line) if program is not None else ""
+    return commands.regress(releases=releases, baseline=baseline, program=line)

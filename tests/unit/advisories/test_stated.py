@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dsregress.advisories.job_facts import Fact, OneOf
+from dsregress.advisories.job_facts import Fact, OneOf, merged_facts
+from dsregress.advisories.matching import Job, match_advisories
+from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.stated.launch import facts_of_file, facts_of_line
 from dsregress.errors import UsageError
+from dsregress.report.answers.audit_answer import fact_text
 
 ZERO3 = {
     "bf16": {"enabled": True},
@@ -282,6 +286,43 @@ def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, name: str, c
     with pytest.raises(UsageError) as refused:
         facts_of_file(name, tmp_path)
     assert str(refused.value) == error
+
+
+@pytest.mark.parametrize("value", [None, True, 3, -1, 1.5, 1e999, "", "auto", "x", [], [1], {}, {"enabled": []}])
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        (
+            "ds.json",
+            ("zero_optimization", "bf16", "fp16", "scheduler", "gradient_clipping", "data_types", "checkpoint"),
+        ),
+        ("ds.json", ("gradient_accumulation_steps", "torch_autocast", "optimizer", "communication_data_type")),
+        ("a.yaml", ("deepspeed_config", "num_processes", "mixed_precision", "use_cpu")),
+        ("t.yaml", ("finetuning_type", "stage", "rl", "lora_rank", "warmup_steps", "gradient_checkpointing", "bf16")),
+    ],
+)
+def test_a_value_of_another_type_states_nothing_that_is_wrong(
+    tmp_path: Path, name: str, keys: tuple[str, ...], value: Any
+) -> None:
+    first = {
+        "ds.json": {"train_batch_size": 1},
+        "a.yaml": {"distributed_type": "DEEPSPEED"},
+        "t.yaml": {"base_model": "m"},
+    }
+    content = {**first[name], **dict.fromkeys(keys, value)}
+    (tmp_path / name).write_text(json.dumps(content).replace("Infinity", '"1e999"'))
+    facts, _ = merged_facts(facts_of_file(name, tmp_path))
+    job = Job(versions={"deepspeed": "0.18.9"}, facts={fact.name: fact.value for fact in facts.values()})
+    assert match_advisories(read_advisories(), job)
+    assert all(fact_text(fact) for fact in facts.values())
+
+
+def test_aliases_of_yaml_are_read_once(tmp_path: Path) -> None:
+    names = "abcdefghijklmnopqrstuvwxyz"
+    lines = ["zero_optimization: &a {stage: 3}"]
+    lines += [f"{new}{new}: &{new} {{x: *{old}, y: *{old}, z: *{old}}}" for old, new in itertools.pairwise(names)]
+    (tmp_path / "ds.yaml").write_text("\n".join(lines))
+    assert stated(facts_of_file("ds.yaml", tmp_path))["zero_stage"] == 3
 
 
 def test_a_missing_file_is_named_with_the_file_that_names_it(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dsregress.advisories.job_facts import Fact, OneOf
@@ -129,13 +129,21 @@ def _setting(factor: Factor, document: Document) -> Fact | None:
         return document.fact(factor.name, None, factor.key)
     if value == _AUTO:
         return None
-    known: Any = _DTYPES.get(value) if isinstance(value, str) else value
-    if known is None and (switch := as_switch(value)) is not None:
-        known = switch
+    if not isinstance(value, (str, int, float)):
+        return None
+    known: Any = _DTYPES.get(value, as_switch(value)) if isinstance(value, str) else value
     return None if known is None else document.fact(factor.name, known, factor.key)
 
 
-def _has_auto(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_auto, value.values()))
-    return bool(value == _AUTO)
+def _has_auto(values: Mapping[str, Any]) -> bool:
+    """Return True if any value is "auto". Sections that YAML repeats by an alias are looked at once."""
+    left: list[Any] = [values]
+    seen: set[int] = set()
+    while left:
+        value = left.pop()
+        if isinstance(value, Mapping) and id(value) not in seen:
+            seen.add(id(value))
+            left += value.values()
+        elif value == _AUTO:
+            return True
+    return False

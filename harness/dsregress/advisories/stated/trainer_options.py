@@ -57,7 +57,7 @@ def facts_of_trainer(document: Document) -> Iterator[Fact]:
     if as_switch(document.get("use_cpu")) is True:
         yield document.fact("device", "cpu", "use_cpu")
     for key in ("stage", "rl"):
-        if (task := document.get(key)) in _TASKS:
+        if (task := str(document.get(key))) in _TASKS:
             yield document.fact("task", _TASKS[task] or task, key)
     if is_of_llamafactory(document) and document.get("stage") != "ppo":
         yield Fact(name="trainer", value=True, source=f"{document.file}: LLaMA-Factory's settings")
