@@ -169,6 +169,7 @@ _CONSEQUENCES: Sequence[tuple[str, Callable[[Any], bool], Mapping[str, Any]]] = 
     ("zero_stage", lambda value: value != 3, _ONLY_IN_STAGE_3),
     ("zero_stage", lambda value: value == 0, {"offload_optimizer": False}),
     ("dtype", lambda value: value != "fp16", {"loss_scale": None}),
+    ("model_name", lambda value: bool(value), {"transformers_model": True}),  # of its hub, or a folder of its form
     ("card", lambda value: bool(value), {"device": "cuda"}),
 )
 

@@ -51,7 +51,7 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[FactCondition, ...] = ()  #: conditions on facts that were not stated
     open_packages: tuple[str, ...] = ()  #: packages whose release was not stated
     not_run: tuple[str, ...] = ()  #: "deepspeed 0.19.9", "ZeRO stage 3": why nothing is known
-    beside_affected: bool = False  #: all else holds, and a release next to one that was not run has the problem
+    beside_affected: bool = False  #: all else holds, and each release that was not run is next to one with the problem
 
 
 def match_advisories(advisories: Iterable[Advisory], job: Job) -> tuple[Matched, ...]:
@@ -74,7 +74,7 @@ def match_advisory(advisory: Advisory, job: Job) -> Matched:
         open=tuple(whole.open) if whole.match is not Match.FREE else (),
         open_packages=tuple(dict.fromkeys(whole.open_packages)) if whole.match is not Match.FREE else (),
         not_run=tuple(dict.fromkeys(whole.not_run)) if whole.match is not Match.FREE else (),
-        beside_affected=whole.beside_affected and whole.match is Match.UNKNOWN and not whole.lacks_value,
+        beside_affected=whole.match is Match.UNKNOWN and not whole.is_remote,
     )
 
 
@@ -97,8 +97,7 @@ class _Part:
         self.open: list[FactCondition] = []
         self.open_packages: list[str] = []
         self.not_run: list[str] = []
-        self.beside_affected = False
-        self.lacks_value = False
+        self.is_remote = False  #: a value was not run, or a release that is not next to an affected one
 
     @property
     def match(self) -> Match:
@@ -114,8 +113,7 @@ class _Part:
         self.open += other.open
         self.open_packages += other.open_packages
         self.not_run += other.not_run
-        self.beside_affected |= other.beside_affected
-        self.lacks_value |= other.lacks_value
+        self.is_remote |= other.is_remote
 
 
 def _any_of(parts: Sequence[_Part]) -> _Part:
@@ -144,7 +142,7 @@ def _release_part(package: str, affected: Sequence[str], unaffected: Sequence[st
     answer = is_affected(version, affected, unaffected)
     if answer is None:
         part.not_run.append(f"{package} {version}")
-        part.beside_affected = True in _beside(version, affected, unaffected)
+        part.is_remote = True not in _beside(version, affected, unaffected)
     part.free = answer is False
     return part
 
@@ -181,7 +179,7 @@ def _fact_part(condition: FactCondition, job: Job) -> _Part:
     answers = {one: shows(condition, one) for one in (value.values if isinstance(value, OneOf) else (value,))}
     if True not in answers.values():
         not_run = tuple(one for one, answer in answers.items() if answer is None)
-        part.lacks_value = bool(not_run)
+        part.is_remote = bool(not_run)
         part.not_run += [value_text(condition.fact, OneOf(not_run))] if not_run else []
         part.free = not not_run
     elif set(answers.values()) != {True}:

@@ -47,6 +47,7 @@ def test_a_job_without_a_fact_has_nothing_that_follows_from_it() -> None:
         ("schedule", "WarmupCosineLR", {"scheduler": "WarmupCosineLR"}),
         ("zero_stage", 2, {"zero_init": False, "offload_param": False}),
         ("card", "A100-40G", {"device": "cuda"}),
+        ("model_name", "Qwen/Qwen2.5-7B", {"transformers_model": True}),
         ("checkpoint", False, {"resume": False, "universal": False}),
         ("integration", "accelerate", {"trainer": False}),
     ],

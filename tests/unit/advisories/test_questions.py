@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from dsregress.advisories.auditing import StatedJob, audit_job
 from dsregress.advisories.job_facts import merged_facts, said_fact
 from dsregress.advisories.matching import Match, Matched
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade
+from dsregress.cli import cli
 from dsregress.report.answers.audit_answer import upgrade_headline
 from tests.paths import ROOT
 
@@ -51,7 +54,7 @@ def stated(question: Question) -> StatedJob:
 
 
 def test_there_are_questions_of_every_verdict() -> None:
-    assert len({one.name for one in QUESTIONS}) == len(QUESTIONS) >= 30
+    assert len({one.name for one in QUESTIONS}) == len(QUESTIONS) >= 60
     assert {one.verdict for one in QUESTIONS} == {"", "yes", "if set", "no", "unknown"}
 
 
@@ -73,3 +76,18 @@ def test_an_upgrade(question: Question) -> None:
     assert ids(one for one in found.gained if one.match is Match.CONCERNED) == question.gained
     assert {release for one in found.skipped for release in one.releases} == set(question.skip)
     assert question.says in ("", upgrade_headline(found, old, new))
+
+
+def test_the_commands_say_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`audit` and `upgrade`, with files and options, and without any results."""
+    monkeypatch.chdir(tmp_path)
+    for question in [one for one in QUESTIONS if one.to.keys() == {"deepspeed"}][::6]:
+        facts = [word for fact in question.facts for word in ("--set", fact)]
+        pins = "".join(f"{name}=={version}\n" for name, version in question.job.items())
+        old = stated(question)
+        new = old.going_to(question.to)
+        expected = upgrade_headline(judge_upgrade(read_advisories(), old.job, new.job), old, new)
+        for command in (["audit", "-r", "-"], ["upgrade", "--from", "-"]):
+            words = [*command, *facts, "--to", question.to["deepspeed"]]
+            said = CliRunner().invoke(cli, words, input=pins, standalone_mode=False, catch_exceptions=False)
+            assert said.stdout.splitlines()[0] == expected

@@ -160,6 +160,13 @@ def test_doubt_about_a_release_does_not_decide_where_a_value_was_not_run_either(
     assert going([doubted], new="0.18.5", dtype="bf16").verdict is Verdict.UNKNOWN
 
 
+def test_doubt_about_a_release_does_not_decide_beside_a_package_past_its_fix() -> None:
+    partner = advisory(affected=["0.17.0"], unaffected=["0.16.0"], partners={"torch": (["2.4.0"], ["2.5.0"])})
+    other = advisory(2, affected=[], unaffected=["0.16.0", "0.19.0"])
+    assert going([partner, other], new="0.18.0", torch="2.6.0").verdict is Verdict.YES
+    assert going([partner, other], new="0.18.0", torch="2.4.0").verdict is Verdict.UNKNOWN
+
+
 def test_doubt_about_a_release_does_not_decide_where_a_fact_is_not_stated() -> None:
     assert going([advisory(needs={"checkpoint": ([True], [False])})], new="0.18.5").verdict is Verdict.YES
 

@@ -147,13 +147,14 @@ def _changing(answer: UpgradeAnswer) -> list[Matched]:
 
 
 def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
+    """Return where to go; another job, such as another ZeRO stage, only if there is no release."""
+    if answer.instead:
+        return f"go to {listing([f'{name} {version}' for name, version in answer.instead.items()])}"
+    packages = {each.package for one in answer.against for each in one.advisory.ranges}
+    stay = listing([f"{name} {version}" for name, version in old.versions.items() if name in packages])
     others = [each for one in answer.against for each in one.advisory.remedies if each.fact and is_another_job(each)]
     setting = f", or {_imperative(others[0])}" if others and len(answer.against) == 1 else ""
-    if not answer.instead:
-        packages = {each.package for one in answer.against for each in one.advisory.ranges}
-        stay = listing([f"{name} {version}" for name, version in old.versions.items() if name in packages])
-        return f"no release to go to is known, stay at {stay}{setting}"
-    return f"go to {listing([f'{name} {version}' for name, version in answer.instead.items()])}{setting}"
+    return f"no release to go to is known, stay at {stay}{setting}"
 
 
 def _any_remedy(remedies: Sequence[Remedy]) -> str:
