@@ -56,6 +56,7 @@ FURTHER_FACTS: Mapping[str, str] = {
     "safe_get_full_grad": "`safe_get_full_grad`",
     "quantized_weights": "ZeRO++'s quantized weights",
     "safe_set_full_grad": "`safe_set_full_grad`",
+    "safe_set_local_grad": "`safe_set_local_grad`",
     "scheduler": "the `scheduler` of DeepSpeed's configuration",
     "second_trainer": "a second Trainer in one process",
     "several_models": "a second model that is loaded under ZeRO-3",
