@@ -105,7 +105,7 @@ class PartnerCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ends the problem and was run."""
+    """A release or a setting that ends the problem, as a run showed."""
 
     text: str  #: "use 0.19.6", "give `use_reentrant=True`"
     package: str = ""  #: of a release to go to
@@ -124,7 +124,7 @@ class ScriptRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was run."""
+    """The runs that show it."""
 
     script: str = ""  #: file in docs/reproducers; empty if there is none
     further_scripts: tuple[str, ...] = ()
