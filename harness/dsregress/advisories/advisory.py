@@ -56,6 +56,7 @@ FURTHER_FACTS: Mapping[str, str] = {
     "safe_get_full_grad": "`safe_get_full_grad`",
     "quantized_weights": "ZeRO++'s quantized weights",
     "safe_set_full_grad": "`safe_set_full_grad`",
+    "safe_set_local_grad": "`safe_set_local_grad`",
     "scheduler": "the `scheduler` of DeepSpeed's configuration",
     "second_trainer": "a second Trainer in one process",
     "several_models": "a second model that is loaded under ZeRO-3",
@@ -104,7 +105,7 @@ class PartnerCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class Remedy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ends the problem and was run."""
+    """A release or a setting that ends the problem, as a run showed."""
 
     text: str  #: "use 0.19.6", "give `use_reentrant=True`"
     package: str = ""  #: of a release to go to
@@ -123,7 +124,7 @@ class ScriptRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was run."""
+    """The runs that show it."""
 
     script: str = ""  #: file in docs/reproducers; empty if there is none
     further_scripts: tuple[str, ...] = ()
