@@ -62,18 +62,22 @@ def match_advisories(advisories: Iterable[Advisory], job: Job) -> tuple[Matched,
 def match_advisory(advisory: Advisory, job: Job) -> Matched:
     """Return the answer of one advisory for a job."""
     whole = _Part()
+    for condition in advisory.conditions:
+        whole.add(_fact_part(condition, job))
+    if whole.free:
+        return Matched(advisory=advisory, match=Match.FREE)
     ranges = [_release_part(one.package, one.affected, one.unaffected, job) for one in advisory.ranges]
     whole.add(_any_of(ranges))
     for partner in advisory.partners:
         whole.add(_release_part(partner.package, partner.affected, partner.unaffected, job))
-    for condition in advisory.conditions:
-        whole.add(_fact_part(condition, job))
+    if whole.free:
+        return Matched(advisory=advisory, match=Match.FREE)
     return Matched(
         advisory=advisory,
         match=whole.match,
-        open=tuple(whole.open) if whole.match is not Match.FREE else (),
-        open_packages=tuple(dict.fromkeys(whole.open_packages)) if whole.match is not Match.FREE else (),
-        not_run=tuple(dict.fromkeys(whole.not_run)) if whole.match is not Match.FREE else (),
+        open=tuple(whole.open),
+        open_packages=tuple(dict.fromkeys(whole.open_packages)),
+        not_run=tuple(dict.fromkeys(whole.not_run)),
         beside_affected=whole.match is Match.UNKNOWN and not whole.is_remote,
     )
 
@@ -130,7 +134,7 @@ def _any_of(parts: Sequence[_Part]) -> _Part:
     return _Part(free=True)
 
 
-def _release_part(package: str, affected: Sequence[str], unaffected: Sequence[str], job: Job) -> _Part:
+def _release_part(package: str, affected: tuple[str, ...], unaffected: tuple[str, ...], job: Job) -> _Part:
     part = _Part()
     version = job.versions.get(package)
     if version is None:
@@ -150,7 +154,7 @@ def _release_part(package: str, affected: Sequence[str], unaffected: Sequence[st
 def is_affected(version: str, affected: Iterable[str], unaffected: Iterable[str]) -> bool | None:
     """Return True if a release has a problem, False if it has not, by the nearest releases that were run; None if nothing
     is known."""
-    older, newer = _beside(version, affected, unaffected)
+    older, newer = _beside(version, tuple(affected), tuple(unaffected))
     return older if older is newer else None
 
 
@@ -160,7 +164,8 @@ def parsed(version: str) -> Version:
     return Version(version)
 
 
-def _beside(version: str, affected: Iterable[str], unaffected: Iterable[str]) -> tuple[bool | None, bool | None]:
+@functools.cache
+def _beside(version: str, affected: tuple[str, ...], unaffected: tuple[str, ...]) -> tuple[bool | None, bool | None]:
     """Return the answers of the nearest releases that were run, the older and the newer one, None if there is none; twice
     its own for one that was run."""
     ran = {**dict.fromkeys(map(parsed, affected), True), **dict.fromkeys(map(parsed, unaffected), False)}

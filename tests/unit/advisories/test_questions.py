@@ -78,6 +78,7 @@ def test_an_upgrade(question: Question) -> None:
     assert question.says in ("", upgrade_headline(found, old, new))
 
 
+@pytest.mark.slow
 def test_the_commands_say_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """`audit` and `upgrade`, with files and options, and without any results."""
     monkeypatch.chdir(tmp_path)
