@@ -70,14 +70,16 @@ def installed_packages(sources: Sequence[str], python: str | None, advisories: S
         packages.append(
             installed.packages_of(existing.installed_versions(python, {**child_environment(), **ENVIRONMENT}))
         )
-    found = FoundPackages(packages, advisories, " ".join([*sources, *([python] if python else [])]))
+    named = [STDIN if source == "-" else source for source in (*sources, *([python] if python else []))]
+    found = FoundPackages(packages, advisories, " ".join(named))
     if whole:
         found.absent = frozenset({*found.known, *_OPTIONAL} - found.versions.keys() - found.unknown.keys())
     mine = found.known & found.versions.keys()
     if not mine:
         unknown = [f"{name} ({found.unknown[name]})" for name in sorted(found.known & found.unknown.keys())]
         what = f"does not pin {', '.join(unknown)}" if unknown else f"has none of {', '.join(sorted(found.known))}"
-        raise NothingMeasured(what, where=found.where, hint="use the output of `pip freeze`")
+        hint = "use the output of `pip freeze`" if python is None else "name the environment that trains"
+        raise NothingMeasured(what, where=found.where, hint=hint)
     for name in sorted(found.known & found.unknown.keys()):
         print_note(f"{name}: {found.unknown[name]}, so that its release is not known")
     return found

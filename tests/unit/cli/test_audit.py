@@ -243,9 +243,9 @@ def test_an_ignored_advisory_needs_a_reason(say: Say, tmp_path: Path) -> None:
 
 
 def test_packages_that_no_advisory_knows_are_no_pass(say: Say) -> None:
-    with pytest.raises(NothingMeasured, match="-: has none of deepspeed, torch; use the output of `pip freeze`"):
+    with pytest.raises(NothingMeasured, match="stdin: has none of deepspeed, torch; use the output of `pip freeze`"):
         say(pins="numpy==2.0.0\n")
-    with pytest.raises(NothingMeasured, match=r"-: does not pin deepspeed \(not pinned\); use the output"):
+    with pytest.raises(NothingMeasured, match=r"stdin: does not pin deepspeed \(not pinned\); use the output"):
         say(pins="deepspeed>=0.16\n")
 
 
@@ -278,7 +278,7 @@ def test_the_json_follows_its_schema(say: Say, to: tuple[str, ...]) -> None:
     ("arguments", "error"),
     [
         (("--to", "deepspeed==nine"), "--to: 'nine' is not a version; write e.g. deepspeed==0.19.8"),
-        (("--to", "peft==0.1.0"), "--to: - does not pin peft; it pins deepspeed, torch"),
+        (("--to", "peft==0.1.0"), "--to: stdin does not pin peft; it pins deepspeed, torch"),
         (("--to", "gone.lock"), "gone.lock: cannot be read: No such file or directory; "
                                 "name a requirements file, uv.lock or poetry.lock, or - for stdin"),
         (("--set", "zero_stage=9"), "--set: zero_stage is never '9'; write 0|1|2|3"),
