@@ -255,6 +255,38 @@ def test_a_command_reads_its_settings_from_a_file(tmp_path: Path, line: str) -> 
     assert ("lora_rank" in stated(found)) == ("llamafactory" in line)
 
 
+def test_openrlhf_writes_deepspeeds_configuration_by_its_options(tmp_path: Path) -> None:
+    line = (
+        "python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes 4 --actor_num_gpus_per_node 8 --zero_stage 3 --bf16 "
+        "--pretrain meta-llama/Llama-3-70b --gradient_checkpointing --adam_offload --zpg 8"
+    )
+    found = stated(facts_of_line(line, tmp_path))
+    assert found == {
+        "task": "ppo",
+        "integration": "none",
+        "scheduler": "none",
+        "optimizer": "passed",
+        "gradient_clipping": OneOf((0.0, 1.0)),
+        "zero_stage": 3,
+        "hpz_partition_size": 8,
+        "offload_optimizer": True,
+        "dtype": "bf16",
+        "gradient_checkpointing": "non_reentrant",
+        "zero_init": True,
+        "model_name": "meta-llama/Llama-3-70b",
+        "world_size": 32,
+    }
+    more = "deepspeed --module openrlhf.cli.train_sft --max_norm 0.5 --gradient_checkpointing "
+    assert stated(facts_of_line(more + "--gradient_checkpointing_use_reentrant", tmp_path)) == {
+        "task": "sft",
+        "integration": "none",
+        "scheduler": "none",
+        "optimizer": "passed",
+        "gradient_clipping": 0.5,
+        "gradient_checkpointing": "reentrant",
+    }
+
+
 def test_the_programs_source_names_its_trainer(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("from trl import SFTTrainer\nSFTTrainer(model='m').train()\n")
     found = {fact.name: fact for fact in facts_of_line("torchrun train.py", tmp_path)}

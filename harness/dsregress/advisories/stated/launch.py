@@ -10,6 +10,7 @@ from typing import Any
 from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.stated import accelerate_yaml, deepspeed_json, program_source, trainer_options
 from dsregress.advisories.stated.documents import Document, read_document
+from dsregress.advisories.stated.openrlhf_options import facts_of_openrlhf, is_of_openrlhf
 from dsregress.errors import UsageError
 from dsregress.probe import launch_line
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
@@ -53,6 +54,9 @@ def _facts(line: LaunchLine, folder: Path) -> Iterator[Fact]:
     if line.configuration and Path(folder, line.configuration).suffix in _YAML:
         yield from _of_accelerate(read_document(line.configuration, folder, LINE), folder)
     options = options_of(line.arguments)
+    if line.is_module and is_of_openrlhf(line.program):
+        yield from facts_of_openrlhf(line.program, Document(options, LINE, "--"))
+        return
     for file in _setting_files(line, options):
         yield from _of_trainer(read_document(file, folder, LINE), folder)
     yield from _of_trainer(Document(options, LINE, "--"), folder)
