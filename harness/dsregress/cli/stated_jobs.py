@@ -29,7 +29,11 @@ PACKAGES_HINT = "name a requirements file, uv.lock or poetry.lock, or - for stdi
 def stated_job(job: JobOptions, packages: FoundPackages, more: Sequence[Fact] = ()) -> StatedJob:
     """Return the job that options and files state. Raise UsageError."""
     read = [fact for file in job.configs for fact in facts_of_file(file, Path())]
-    read += facts_of_line(job.program.line, Path()) if job.program is not None else []
+    if job.program is not None:
+        of_line, absent = facts_of_line(job.program.line, Path())
+        read += of_line
+        for file in absent:
+            print_note(f"{file} is not here, so that what it states is not known: give it with --config")
     read += [Fact(name="card", value=job.card.name, source="--gpu")] if job.card is not None else []
     read += [Fact(name="world_size", value=job.ranks, source="--ranks")] if job.ranks is not None else []
     facts, conflicts = merged_facts([*read, *more, *packages.facts], [said_fact(text) for text in job.said])

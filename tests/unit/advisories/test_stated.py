@@ -229,7 +229,7 @@ def test_axolotls_settings(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_launch_line_states_facts(tmp_path: Path, line: str, facts: dict[str, Any]) -> None:
-    found = stated(facts_of_line(line, tmp_path))
+    found = stated(facts_of_line(line, tmp_path)[0])
     assert {name: found.get(name) for name in facts} == facts
     assert facts or found == {}
 
@@ -239,9 +239,9 @@ def test_a_launch_line_names_files_that_state_more(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config: {zero_stage: 3}\n"
     )
-    sources = {fact.name: fact.source for fact in facts_of_line("deepspeed train.py --deepspeed ds.json", tmp_path)}
+    sources = {fact.name: fact.source for fact in facts_of_line("deepspeed train.py --deepspeed ds.json", tmp_path)[0]}
     assert sources["zero_stage"] == "ds.json: zero_optimization.stage"
-    found = stated(facts_of_line("accelerate launch --config_file a.yaml train.py", tmp_path))
+    found = stated(facts_of_line("accelerate launch --config_file a.yaml train.py", tmp_path)[0])
     assert (found["zero_stage"], found["world_size"]) == (3, 8)
 
 
@@ -250,14 +250,46 @@ def test_a_launch_line_names_files_that_state_more(tmp_path: Path) -> None:
 )
 def test_a_command_reads_its_settings_from_a_file(tmp_path: Path, line: str) -> None:
     (tmp_path / "x.yaml").write_text("gradient_accumulation_steps: 16\nbase_model: m\n")
-    found = facts_of_line(line, tmp_path)
+    found = facts_of_line(line, tmp_path)[0]
     assert stated(found)["gradient_accumulation_steps"] == 16
     assert ("lora_rank" in stated(found)) == ("llamafactory" in line)
 
 
+def test_openrlhf_writes_deepspeeds_configuration_by_its_options(tmp_path: Path) -> None:
+    line = (
+        "python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes 4 --actor_num_gpus_per_node 8 --zero_stage 3 --bf16 "
+        "--pretrain meta-llama/Llama-3-70b --gradient_checkpointing --adam_offload --zpg 8"
+    )
+    found = stated(facts_of_line(line, tmp_path)[0])
+    assert found == {
+        "task": "ppo",
+        "integration": "none",
+        "scheduler": "none",
+        "optimizer": "passed",
+        "gradient_clipping": OneOf((0.0, 1.0)),
+        "zero_stage": 3,
+        "hpz_partition_size": 8,
+        "offload_optimizer": True,
+        "dtype": "bf16",
+        "gradient_checkpointing": "non_reentrant",
+        "zero_init": True,
+        "model_name": "meta-llama/Llama-3-70b",
+        "world_size": 32,
+    }
+    more = "deepspeed --module openrlhf.cli.train_sft --max_norm 0.5 --gradient_checkpointing "
+    assert stated(facts_of_line(more + "--gradient_checkpointing_use_reentrant", tmp_path)[0]) == {
+        "task": "sft",
+        "integration": "none",
+        "scheduler": "none",
+        "optimizer": "passed",
+        "gradient_clipping": 0.5,
+        "gradient_checkpointing": "reentrant",
+    }
+
+
 def test_the_programs_source_names_its_trainer(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("from trl import SFTTrainer\nSFTTrainer(model='m').train()\n")
-    found = {fact.name: fact for fact in facts_of_line("torchrun train.py", tmp_path)}
+    found = {fact.name: fact for fact in facts_of_line("torchrun train.py", tmp_path)[0]}
     assert found["trainer"] == Fact(name="trainer", value=True, source="train.py: SFTTrainer")
     assert found["task"].value == "sft"
 
@@ -266,7 +298,7 @@ def test_a_program_on_the_engine_has_no_trainer(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import deepspeed\nengine, *_ = deepspeed.initialize(model=m)\nsafe_get_full_grad(p)\n"
     )
-    found = stated(facts_of_line("deepspeed train.py", tmp_path))
+    found = stated(facts_of_line("deepspeed train.py", tmp_path)[0])
     assert found == {"integration": "none", "safe_get_full_grad": True}
 
 
@@ -323,6 +355,16 @@ def test_aliases_of_yaml_are_read_once(tmp_path: Path) -> None:
     lines += [f"{new}{new}: &{new} {{x: *{old}, y: *{old}, z: *{old}}}" for old, new in itertools.pairwise(names)]
     (tmp_path / "ds.yaml").write_text("\n".join(lines))
     assert stated(facts_of_file("ds.yaml", tmp_path))["zero_stage"] == 3
+
+
+def test_files_that_a_launch_line_names_and_that_are_elsewhere_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: gone.json}\n"
+    )
+    facts, absent = facts_of_line(
+        "accelerate launch --config_file a.yaml train.py --config /mnt/x.yaml --bf16", tmp_path
+    )
+    assert (stated(facts)["dtype"], absent) == ("bf16", ("gone.json", "/mnt/x.yaml"))
 
 
 def test_a_missing_file_is_named_with_the_file_that_names_it(tmp_path: Path) -> None:

@@ -222,6 +222,13 @@ def test_two_places_that_contradict_each_other_are_named(say: Say) -> None:
     ]
 
 
+def test_a_file_of_another_machine_is_noted(say: Say) -> None:
+    said = say("--program", "deepspeed train.py --deepspeed /mnt/ds.json")
+    assert said.stderr == (
+        "dsregress: /mnt/ds.json is not here, so that what it states is not known: give it with --config\n"
+    )
+
+
 def test_an_advisory_is_left_out_until_a_day(say: Say, tmp_path: Path) -> None:
     text = '[tool.dsregress.audit]\nignore = [{ id = "DSR-2026-0008", reason = "no head", expires = 2999-01-01 }]\n'
     (tmp_path / "pyproject.toml").write_text(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.stated import accelerate_yaml, deepspeed_json, program_source, trainer_options
 from dsregress.advisories.stated.documents import Document, read_document
+from dsregress.advisories.stated.openrlhf_options import facts_of_openrlhf, is_of_openrlhf
 from dsregress.errors import UsageError
 from dsregress.probe import launch_line
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
@@ -22,13 +24,15 @@ _PAIR = re.compile(r"([a-z_]+)=(.+)")
 _YAML = (".yaml", ".yml", ".json")
 
 
-def facts_of_line(line: str, folder: Path) -> list[Fact]:
-    """Return the facts that a launch line states, from files that lie in ``folder``. Raise UsageError."""
+def facts_of_line(line: str, folder: Path) -> tuple[list[Fact], tuple[str, ...]]:
+    """Return the facts that a launch line states, and the files of settings that it names and that are not in ``folder``, as
+    it may be of another machine. Raise UsageError."""
     try:
         parsed = launch_line.parse(line)
     except LaunchLineError as error:
         raise UsageError(str(error), where=LINE, hint="write it as in a shell") from None
-    return list(_facts(parsed, folder))
+    absent: list[str] = []
+    return list(_facts(parsed, folder, absent)), tuple(absent)
 
 
 def facts_of_file(file: str, folder: Path) -> list[Fact]:
@@ -41,7 +45,7 @@ def facts_of_file(file: str, folder: Path) -> list[Fact]:
     return list(_of_trainer(document, folder))
 
 
-def _facts(line: LaunchLine, folder: Path) -> Iterator[Fact]:
+def _facts(line: LaunchLine, folder: Path, absent: list[str]) -> Iterator[Fact]:
     variables = dict(line.variables)
     if (device := variables.get("DS_ACCELERATOR")) in ("cpu", "cuda"):
         yield Fact(name="device", value=device, source=f"{LINE}: DS_ACCELERATOR")
@@ -49,13 +53,18 @@ def _facts(line: LaunchLine, folder: Path) -> Iterator[Fact]:
     if ranks is not None:
         yield Fact(name="world_size", value=ranks, source=f"{LINE}: {line.launcher}")
     if line.launcher == "accelerate":
-        yield from _of_accelerate(Document(options_of(line.options), LINE, "--"), folder)
+        yield from _of_accelerate(Document(options_of(line.options), LINE, "--"), folder, absent)
     if line.configuration and Path(folder, line.configuration).suffix in _YAML:
-        yield from _of_accelerate(read_document(line.configuration, folder, LINE), folder)
+        for document in _present(line.configuration, folder, LINE, absent):
+            yield from _of_accelerate(document, folder, absent)
     options = options_of(line.arguments)
+    if line.is_module and is_of_openrlhf(line.program):
+        yield from facts_of_openrlhf(line.program, Document(options, LINE, "--"))
+        return
     for file in _setting_files(line, options):
-        yield from _of_trainer(read_document(file, folder, LINE), folder)
-    yield from _of_trainer(Document(options, LINE, "--"), folder)
+        for document in _present(file, folder, LINE, absent):
+            yield from _of_trainer(document, folder, absent)
+    yield from _of_trainer(Document(options, LINE, "--"), folder, absent)
     if line.launcher in ("trl", "llamafactory-cli"):
         yield Fact(name="trainer", value=True, source=f"{LINE}: {line.launcher}")
         if line.launcher == "trl" and line.program in ("sft", "dpo", "grpo", "gkd", "reward"):
@@ -75,16 +84,26 @@ def _setting_files(line: LaunchLine, options: dict[str, Any]) -> list[str]:
     return [*named, *(word for word in alone if word.endswith(_YAML) and not word.startswith("-"))]
 
 
-def _of_accelerate(document: Document, folder: Path) -> Iterator[Fact]:
+def _present(file: str, folder: Path, where: str, absent: list[str] | None) -> Iterator[Document]:
+    """Yield the file; add one that is not there to ``absent``, or raise UsageError if that is None."""
+    if absent is not None and not os.path.exists(folder / file):
+        absent.append(file)
+    else:
+        yield read_document(file, folder, where)
+
+
+def _of_accelerate(document: Document, folder: Path, absent: list[str] | None = None) -> Iterator[Fact]:
     yield from accelerate_yaml.facts_of_accelerate(document)
     if file := accelerate_yaml.deepspeed_file(document):
-        yield from deepspeed_json.facts_of_deepspeed(read_document(file, folder, document.file))
+        for found in _present(file, folder, document.file, absent):
+            yield from deepspeed_json.facts_of_deepspeed(found)
 
 
-def _of_trainer(document: Document, folder: Path) -> Iterator[Fact]:
+def _of_trainer(document: Document, folder: Path, absent: list[str] | None = None) -> Iterator[Fact]:
     yield from trainer_options.facts_of_trainer(document)
     if file := trainer_options.deepspeed_file(document):
-        yield from deepspeed_json.facts_of_deepspeed(read_document(file, folder, document.file))
+        for found in _present(file, folder, document.file, absent):
+            yield from deepspeed_json.facts_of_deepspeed(found)
 
 
 def _of_source(file: str, folder: Path) -> Iterator[Fact]:
