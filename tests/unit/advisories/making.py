@@ -14,6 +14,7 @@ from dsregress.advisories.advisory import (
     Advisory,
     Evidence,
     FactCondition,
+    PartnerCondition,
     References,
     ReleaseRange,
     Remedy,
@@ -65,7 +66,12 @@ def made(entry: Entry) -> Advisory:
         sees=entry.sees,
         detail=entry.detail or " ".join(_details(entry)),
         size=entry.size,
-        remedies=(*_release_remedies(ranges), *_settings(scripts, conditions), *entry.remedies),
+        remedies=(
+            *_release_remedies(ranges),
+            *_settings(scripts, conditions),
+            *entry.remedies,
+            *_release_remedies(entry.partners),
+        ),
         evidence=_evidence(entry, scripts, shown, ranges),
         references=_references(entry, known, shown),
         published=entry.published,
@@ -267,7 +273,7 @@ def _release_range(package: str, found: Mapping[str, bool]) -> ReleaseRange:
 # Remedies
 
 
-def _release_remedies(ranges: Sequence[ReleaseRange]) -> Iterator[Remedy]:
+def _release_remedies(ranges: Sequence[ReleaseRange | PartnerCondition]) -> Iterator[Remedy]:
     """Yield the first release after the last affected one that was run without it, and the last one before the first."""
     for one in ranges:
         if not one.affected:

@@ -73,6 +73,7 @@ def test_a_remedy_was_run(advisory: Advisory) -> None:
 def _was_run(advisory: Advisory, remedy: Remedy) -> bool:
     """Return True if a release was run without the problem, or a setting in an affected release of any package."""
     if remedy.version:
-        return any(one.package == remedy.package and remedy.version in one.unaffected for one in advisory.ranges)
+        ran = (*advisory.ranges, *advisory.partners)
+        return any(one.package == remedy.package and remedy.version in one.unaffected for one in ran)
     run_in = {release for one in (*advisory.ranges, *advisory.partners) for release in one.affected}
     return bool(remedy.ran_in) and run_in.issuperset(remedy.ran_in)
