@@ -54,7 +54,8 @@ def _atom(advisories: tuple[Advisory, ...]) -> bytes:
         _add(entry, "summary", f"{one.kind.value}: {one.sees}. Seen in {releases}.")
         for url in (*one.references.reported, *one.references.introduced, *one.references.fixed):
             _add(entry, "link").attrib.update({"rel": "related", "href": url})
-    return ElementTree.tostring(feed, encoding="utf-8", xml_declaration=True)
+    written: bytes = ElementTree.tostring(feed, encoding="utf-8", xml_declaration=True)
+    return written
 
 
 def _add(parent: ElementTree.Element, name: str, text: str = "") -> ElementTree.Element:
