@@ -1,7 +1,7 @@
 """The declaration of a factor: a parameter of a job that a fault may need. Standard library only, as the host reads it too.
 
-A factor is one object, in a module under `dsregress.probe.factors`: its values and their words, what it requires, its keys
-in DeepSpeed's configuration, and its part of a script that shows a fault without the harness.
+A factor is one object, declared in a file under `dsregress.probe.factors`: its values and their words, what it requires, its
+keys in DeepSpeed's configuration, and its part of a script that shows a fault without the harness.
 """
 
 from __future__ import annotations
@@ -160,6 +160,7 @@ class Factor:
     configure: Configure | None = None  #: in place of a key
     hooks: Hooks = dataclasses.field(default_factory=Hooks)
     script: Fragment | None = None  #: None: no script can have it, unless a key says it all
+    reason: str = ""  #: for what its declaration alone does not show
 
     @property
     def noun(self) -> str:
@@ -250,8 +251,3 @@ def switch(name: str, title: str, *, on: str = "", off: str = "", **declared: An
 def explored_switch(name: str, title: str, *, off: str, **declared: Any) -> Factor:
     """Return a switch that only an exploration turns on."""
     return switch(name, title, off=off, values=(False,), further=(True,), **declared)
-
-
-def setting(name: str, title: str, *values: Any, **declared: Any) -> Factor:
-    """Return an optional setting of the framework."""
-    return Factor(name=name, title=title, values=(None, *values), configured=True, **declared)

@@ -1,7 +1,8 @@
-"""All factors: each module here declares one, or a few that belong together. Standard library only.
+"""All factors: each file here declares one, or a few that belong together. Standard library only.
 
-A factor is in all tables once its module is here: the parameters of the simplest scenarios, DeepSpeed's configuration, what
-`reproduce` varies and `explore` tries, the scripts, and the documentation.
+A factor that is data alone is an entry of a ``.json`` file (see `dsregress.probe.factor_files`). One with a function, or a
+template of several lines, is an object in a module. A factor is in all tables once its file is here: the parameters of the
+simplest scenarios, DeepSpeed's configuration, what `reproduce` varies and `explore` tries, the scripts, the documentation.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from dsregress.probe.adapters import TRAINER
 from dsregress.probe.factor import Configured, Factor, LoopCall
+from dsregress.probe.factor_files import read_factors
 
 
 def _declared_factors() -> Iterator[Factor]:
+    yield from read_factors(Path(__file__).parent)
     for module in pkgutil.iter_modules(__path__):
         declared = vars(importlib.import_module(f"{__name__}.{module.name}"))
         yield from (one for one in declared.values() if isinstance(one, Factor))

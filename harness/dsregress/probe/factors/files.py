@@ -52,28 +52,6 @@ CHECKPOINT = switch(
     script=Fragment(at={"end_of_step": _SAVED_AND_LOADED}),
 )
 
-RESUME = switch(
-    "resume",
-    "a new engine that loads the checkpoint",
-    group="files",
-    place=550,
-    named_at=400,
-    in_truth=False,
-    needs=(need("checkpoint", True),),
-    script=Fragment(makes_models=True),
-)
-
-UNIVERSAL = switch(
-    "universal",
-    "a universal checkpoint",
-    group="files",
-    place=710,
-    named_at=500,
-    in_truth=False,
-    needs=(need("resume", True), need("zero_stage", 1, 2, 3)),
-    script=Fragment(imports=("argparse",), names_rank=True, needs_moments=True),
-)
-
 
 def _gathered(value: str, job: Configured) -> Mapping[str, Any]:
     if value != "16bit" or job.values["zero_stage"] != 3:

@@ -27,19 +27,6 @@ def _schedule(value: str | None, job: Configured) -> Mapping[str, Any]:
     return {"scheduler": {"type": value, "params": {**_RISING, **own}}}
 
 
-DECAY = Factor(
-    name="learning_rate_decay",
-    title="a learning rate that decays by",
-    group="the optimizer",
-    place=190,
-    named_at=200,
-    alone="decay of the learning rate",
-    values=(1.0,),
-    further=(0.5,),
-    words={1.0: "a constant learning rate"},
-    script=Fragment(at={"rates": "lambda step: {{ learning_rate_decay }}**step"}),
-)
-
 _WARMING = f"""
 {{% if has_truth %}}
 def warming(rate):  # as WarmupLR documents it; its iteration 0 is the second step
