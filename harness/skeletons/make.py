@@ -23,6 +23,7 @@ from skeletons.hub_names import known_model_name
 from skeletons.known_models import known_models
 from skeletons.maker_answer import SkeletonFile
 from skeletons.safetensors import StoredTensor
+from skeletons.table_files import read_names
 from skeletons.tokenizer_families import TokenizerFamily, chat_template, tokenizer_families
 
 #: Weights with contents are written for models up to this size: larger ones would measure the machine's disk.
@@ -40,18 +41,6 @@ _TOKENIZERS = (
     "sentencepiece.bpe.model",
 )
 
-#: ``model_type`` -> families whose special tokens a configuration of that type may have.
-_BY_TYPE = {
-    "qwen2": ("qwen-2.5-chat",),
-    "qwen2_moe": ("qwen-2.5-chat",),
-    "qwen3": ("qwen-3",),
-    "qwen3_moe": ("qwen-3",),
-    "llama": ("llama-3.1-chat", "llama-2-chat"),
-    "mistral": ("mistral-chat",),
-    "mixtral": ("mistral-chat",),
-    "gpt2": ("gpt2",),
-    "opt": ("opt",),
-}
 _TINY_WORDS = 1024
 
 
@@ -158,7 +147,7 @@ def fitting_family(config: dict[str, Any]) -> TokenizerFamily:
         rows = 32_000  # the class's own default is not known here, and few have less
     end = config.get("eos_token_id", text.get("eos_token_id"))
     end = end[0] if isinstance(end, list) and end else end
-    for name in _BY_TYPE.get(str(config.get("model_type")), ()):
+    for name in read_names("families").get(str(config.get("model_type")), ()):
         family = tokenizer_families()[name]
         if rows - 1024 <= family.tokens <= rows and (end is None or end in family.special):
             return dataclasses.replace(family, eos=family.special[end]) if end is not None else family

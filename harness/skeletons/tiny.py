@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from skeletons.table_files import read_names
+
 LAYERS = 2
 HEADS = 4
 KEY_VALUE_HEADS = 2
@@ -32,42 +34,22 @@ RANK = 32
 POSITIONS = 4096
 MULTIPLE = 16  #: of sizes that follow from a ratio
 
-_LAYER_NAMES = (
-    *(
-        "num_hidden_layers",
-        "n_layer",
-        "n_layers",
-        "num_layers",
-        "num_decoder_layers",
-        "encoder_layers",
-        "decoder_layers",
-    ),
-    *("depth", "num_encoder_layers"),
-)
-_HEAD_NAMES = (
-    *("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads"),
-    "num_encoder_attention_heads",
-)
-_KEY_VALUE_NAMES = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num")
-_HIDDEN_NAMES = ("hidden_size", "n_embd", "d_model", "embed_dim", "dim", "pooler_hidden_size")
-_WIDE_NAMES = (
-    *("intermediate_size", "n_inner", "ffn_dim", "d_ff", "ffn_hidden_size", "encoder_ffn_dim", "decoder_ffn_dim"),
-    *(
-        "moe_intermediate_size",
-        "shared_expert_intermediate_size",
-        "intermediate_size_mlp",
-        "hidden_dim",
-        "word_embed_proj_dim",
-    ),
-)
-_HEAD_SIZE_NAMES = ("head_dim", "d_kv", "kv_channels", "rotary_dim", "global_head_dim", "attention_head_size")
-_EXPERT_NAMES = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-_CHOSEN_NAMES = ("num_experts_per_tok", "experts_per_token", "moe_top_k", "moe_topk", "moe_k")
-_RANK_NAMES = ("q_lora_rank", "kv_lora_rank")
-_LATENT_HEAD_NAMES = ("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
-_POSITION_NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length")
-_ROPE_NAMES = ("rope_scaling", "rope_parameters")
-_ONE_GROUP_NAMES = ("n_group", "topk_group")
+#: Quantity -> the names that configurations have for it.
+_NAMES = read_names("field_names")
+
+_LAYER_NAMES = _NAMES["layer"]
+_HEAD_NAMES = _NAMES["head"]
+_KEY_VALUE_NAMES = _NAMES["key_value"]
+_HIDDEN_NAMES = _NAMES["hidden"]
+_WIDE_NAMES = _NAMES["wide"]
+_HEAD_SIZE_NAMES = _NAMES["head_size"]
+_EXPERT_NAMES = _NAMES["expert"]
+_CHOSEN_NAMES = _NAMES["chosen"]
+_RANK_NAMES = _NAMES["rank"]
+_LATENT_HEAD_NAMES = _NAMES["latent_head"]
+_POSITION_NAMES = _NAMES["position"]
+_ROPE_NAMES = _NAMES["rope"]
+_ONE_GROUP_NAMES = _NAMES["one_group"]
 
 #: Sizes of the part that sees or hears that must equal the width of the part that reads.
 _OUTWARD_NAMES = ("out_hidden_size", "projection_dim", "proj_dim")

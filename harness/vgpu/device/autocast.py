@@ -21,38 +21,17 @@ import torch
 from vgpu import autocast_state
 from vgpu.meters import operators
 from vgpu.replacing import Patches
+from vgpu.table_files import decoded_text_lists, table_beside
 
 _KEY = torch._C.DispatchKey.AutocastCUDA
 _KEYS = torch._C.DispatchKeySet(_KEY)
 
-_LOWER_PRECISION = """
-    _convolution.deprecated _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d.input
-    conv_transpose3d.input convolution prelu addmm addmv addr matmul einsum mm mv linalg_vecdot linear addbmm baddbmm bmm
-    chain_matmul linalg_multi_dot _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
-    _scaled_dot_product_flash_attention scaled_dot_product_attention
-"""
+#: Policy -> the operators that autocast gives it.
+_OPERATORS = decoded_text_lists(table_beside(__file__))
 
-_FP32 = """
-    acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar pow.Tensor_Tensor
-    pow.Scalar softplus layer_norm native_layer_norm rms_norm group_norm frobenius_norm.dim nuclear_norm nuclear_norm.dim
-    cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss nll_loss2d hinge_embedding_loss kl_div l1_loss
-    smooth_l1_loss huber_loss mse_loss margin_ranking_loss multilabel_margin_loss soft_margin_loss triplet_margin_loss
-    multi_margin_loss binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp upsample_nearest1d
-    _upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d upsample_nearest3d _upsample_nearest_exact3d
-    upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d
-    _upsample_bicubic2d_aa
-"""
-
-#: Their ``dtype`` argument becomes fp32 where the program gave none.
-_FP32_BY_DTYPE = """
-    prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
-    linalg_matrix_norm.str_ord sum sum.dim_IntList
-"""
 
 #: Redispatched to the overload with a ``dtype``.
 _FP32_APPENDED = {"norm.Scalar": "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype"}
-
-_PROMOTE = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add"
 
 
 class Policy:
@@ -155,11 +134,11 @@ def with_cuda_policy(target: str) -> Iterator[None]:
     policy = Policy(target)
     library = torch.library.Library("aten", "IMPL", "AutocastCUDA")
     rules: tuple[tuple[Any, Callable[..., Any]], ...] = (
-        (_LOWER_PRECISION.split(), policy.lower_precision),
-        (_FP32.split(), policy.fp32),
-        (_FP32_BY_DTYPE.split(), policy.fp32_by_dtype),
+        (_OPERATORS["lower_precision"], policy.lower_precision),
+        (_OPERATORS["fp32"], policy.fp32),
+        (_OPERATORS["fp32_by_dtype"], policy.fp32_by_dtype),
         (_FP32_APPENDED, policy.fp32_appended),
-        (_PROMOTE.split(), policy.promote),
+        (_OPERATORS["promote"], policy.promote),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of kernels that are overridden

@@ -14,65 +14,43 @@ import torch
 from torch.utils import flop_counter
 
 from vgpu.meters import groups
+from vgpu.table_files import decoded_entries, decoded_texts, table_beside
+
+_TABLE = table_beside(__file__)
+
+
+def _collective(entry: object) -> tuple[str, tuple[int, ...]]:
+    match entry:
+        case {"kind": str(kind), "payload": [*places]} if all(type(one) is int for one in places):
+            return kind, tuple(places)
+    raise ValueError(f"not a collective: {entry!r}")
+
+
+def _functional(entry: object) -> tuple[str, bool]:
+    match entry:
+        case {"kind": str(kind), "is_result": bool(is_result)}:
+            return kind, is_result
+    raise ValueError(f"not a functional collective: {entry!r}")
+
 
 #: Operators of c10d -> (kind as the field calls it, which arguments hold the payload).
 #:
 #: The payload of a collective is the size that nccl-tests divides by time: the whole message as the largest side of it
 #: sees it, so the *output* of an all-gather, the *input* of a reduce-scatter, and the one buffer of the others
 #: (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
-COLLECTIVES: dict[str, tuple[str, tuple[int, ...]]] = {
-    "_allgather_base_": ("all_gather", (0,)),
-    "allgather_": ("all_gather", (0,)),
-    "allgather_coalesced_": ("all_gather", (0,)),
-    "allgather_into_tensor_coalesced_": ("all_gather", (0,)),
-    "_reduce_scatter_base_": ("reduce_scatter", (1,)),
-    "reduce_scatter_": ("reduce_scatter", (1,)),
-    "reduce_scatter_tensor_coalesced_": ("reduce_scatter", (1,)),
-    "allreduce_": ("all_reduce", (0,)),
-    "allreduce_coalesced_": ("all_reduce", (0,)),
-    "reduce_": ("reduce", (0,)),
-    "broadcast_": ("broadcast", (0,)),
-    "gather_": ("gather", (0,)),
-    "scatter_": ("scatter", (1,)),
-    "alltoall_": ("all_to_all", (1,)),
-    "alltoall_base_": ("all_to_all", (1,)),
-    "send": ("send", (0,)),
-    "recv_": ("recv", (0,)),
-    "recv_any_source_": ("recv", (0,)),
-    "barrier": ("barrier", ()),
-    "monitored_barrier_": ("barrier", ()),
-}
+COLLECTIVES = {name: _collective(entry) for name, entry in decoded_entries(_TABLE["collectives"]).items()}
 
 #: Operators among them that complete when the peer takes part: the meter does not wait for them.
 POINT_TO_POINT = ("send", "recv_", "recv_any_source_")
 
 #: Functional collectives, which DTensors use -> (kind, True if the payload is the result, False if the first argument).
-FUNCTIONAL: dict[str, tuple[str, bool]] = {
-    "all_gather_into_tensor": ("all_gather", True),
-    "all_gather_into_tensor_coalesced": ("all_gather", True),
-    "all_gather_into_tensor_out": ("all_gather", True),
-    "reduce_scatter_tensor": ("reduce_scatter", False),
-    "reduce_scatter_tensor_coalesced": ("reduce_scatter", False),
-    "reduce_scatter_tensor_out": ("reduce_scatter", False),
-    "all_reduce": ("all_reduce", False),
-    "all_reduce_": ("all_reduce", False),
-    "all_reduce_coalesced": ("all_reduce", False),
-    "all_reduce_coalesced_": ("all_reduce", False),
-    "all_to_all_single": ("all_to_all", False),
-    "broadcast": ("broadcast", False),
-    "broadcast_": ("broadcast", False),
-}
+FUNCTIONAL = {name: _functional(entry) for name, entry in decoded_entries(_TABLE["functional"]).items()}
 
 #: Namespaces of functional collectives, of newer and of older releases.
 _FUNCTIONAL_NAMESPACES = ("_c10d_functional", "c10d_functional")
 
 #: Operators that neither read nor write an element, so that no device launches a kernel for them.
-_NO_KERNEL = {
-    "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "_unsafe_view",
-    "_reshape_alias", "resize_", "resize_as_", "set_", "lift", "lift_fresh", "detach_", "is_same_size", "is_pinned",
-    "record_stream", "is_nonzero", "unsafe_split", "unsafe_chunk", "stride", "size", "numel", "dim",
-    "_local_scalar_dense",
-}  # fmt: skip
+_NO_KERNEL = frozenset(decoded_texts(_TABLE["without_kernel"]))
 
 #: Operators that write elements without reading them.
 _OVERWRITES = {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_"}
