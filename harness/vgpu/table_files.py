@@ -35,6 +35,16 @@ def decoded_entries(table: object) -> dict[str, object]:
     raise ValueError(f"not an object: {table!r}")
 
 
+def decoded_lists(table: object) -> dict[str, list[object]]:
+    """Return the lists of a table by name. Raise ValueError for anything else."""
+    found: dict[str, list[object]] = {}
+    for name, entry in decoded_entries(table).items():
+        if not isinstance(entry, list):
+            raise ValueError(f"not a list: {entry!r}")
+        found[name] = entry
+    return found
+
+
 def decoded_text_lists(table: object) -> dict[str, tuple[str, ...]]:
     """Return the lists of strings of a table by name. Raise ValueError for anything else."""
     return {name: decoded_texts(one) for name, one in decoded_entries(table).items()}
