@@ -71,20 +71,18 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _run_line(options: argparse.Namespace, page: Path) -> int:
-    from vgpu.command.running import run_line
+    from vgpu.command.running import RankRequest, run_line
 
     line = options.line[1:] if options.line[:1] == ["--"] else options.line
+    request = RankRequest(
+        card=options.card,
+        rank=options.rank,
+        ranks=options.ranks,
+        ranks_per_node=options.ranks_per_node,
+        steps=options.steps,
+    )
     try:
-        return run_line(
-            line,
-            card=options.card,
-            ranks=options.ranks,
-            rank=options.rank,
-            ranks_per_node=options.ranks_per_node,
-            steps=options.steps,
-            run_folder=page.parent,
-            page=page if options.timeline is not None else None,
-        )
+        return run_line(line, request, run_folder=page.parent, page=page if options.timeline is not None else None)
     except (UsageError, card_catalogue.UnknownCard) as error:
         return _refused(str(error))
 
