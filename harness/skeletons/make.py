@@ -185,7 +185,11 @@ def small_family(family: TokenizerFamily) -> tuple[TokenizerFamily, dict[int, in
 
 
 def checkpoint_tensors(
-    build: Callable[[Any, str], Any], config: Any, dtype_name: str | None, contents: bool, library: str = "transformers"
+    build: Callable[[Any, str], object],
+    config: object,
+    dtype_name: str | None,
+    contents: bool,
+    library: str = "transformers",
 ) -> tuple[list[StoredTensor], Callable[[StoredTensor], bytes] | None]:
     """Return the tensors of the model that ``build`` makes of a configuration on a device, and a function for each one's
     contents, None if they are left out. Raise SkeletonError if the model cannot be built."""
@@ -207,7 +211,7 @@ def checkpoint_tensors(
     return held, None
 
 
-def built_model(config: Any, device: str) -> Any:
+def built_model(config: object, device: str) -> Any:
     """Build the model as `skeletons.parameters.build_model`, which needs torch."""
     from skeletons import parameters
 

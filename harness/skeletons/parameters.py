@@ -26,7 +26,7 @@ _DTYPES = {
 }
 
 
-def build_model(config: Any, device: str) -> torch.nn.Module:
+def build_model(config: object, device: str) -> torch.nn.Module:
     """Build the model of a configuration, of the class that its ``architectures`` names. Raise whatever the class raises.
 
     On ``meta`` no memory is taken. Parameters keep the default dtype: a checkpoint's is that of the configuration.
@@ -48,7 +48,7 @@ def build_model(config: Any, device: str) -> torch.nn.Module:
     return model
 
 
-def checkpoint_entries(model: Any, dtype: torch.dtype) -> list[StoredTensor]:
+def checkpoint_entries(model: object, dtype: torch.dtype) -> list[StoredTensor]:
     """Return the tensors that ``save_pretrained`` would write, in its order: each tied one once."""
     return [
         StoredTensor(

@@ -55,7 +55,7 @@ _ONE_GROUP_NAMES = _NAMES["one_group"]
 _OUTWARD_NAMES = ("out_hidden_size", "projection_dim", "proj_dim")
 
 
-def shrink_config(config: Any, *, vocabulary: int | None = None, ids: Mapping[int, int] | None = None) -> bool:
+def shrink_config(config: object, *, vocabulary: int | None = None, ids: Mapping[int, int] | None = None) -> bool:
     """Shrink a configuration in place; return True if anything changed. ``vocabulary``: rows of the embedding. ``ids``: old
     id -> new id of special tokens."""
     before = _sizes(config)
@@ -81,7 +81,7 @@ def shrink_config(config: Any, *, vocabulary: int | None = None, ids: Mapping[in
     return before != _sizes(config)
 
 
-def _shrink_part(config: Any) -> None:
+def _shrink_part(config: object) -> None:
     _shrink_layers(config)
     # a tower's hidden_size may be the width of what it hands over, but never its embed_dim
     heads, hidden = _first(config, _HEAD_NAMES), _first(config, ("embed_dim", *_HIDDEN_NAMES))
@@ -127,7 +127,7 @@ def _shrink_stages(config: Any, count: int, left: int) -> None:
         config.out_features = [stages[left]]
 
 
-def _layers_kept(config: Any, count: int) -> list[int]:
+def _layers_kept(config: object, count: int) -> list[int]:
     kinds = getattr(config, "layer_types", None)
     if not isinstance(kinds, (list, tuple)) or len(kinds) != count:
         return list(range(min(count, LAYERS)))
@@ -173,7 +173,7 @@ def _fewer_heads(heads: int, key_value_heads: int) -> tuple[int, int]:
     return fewer * min(heads // key_value_heads, HEADS_PER_KEY_VALUE_HEAD), fewer
 
 
-def _is_scaled(rope: Any) -> bool:
+def _is_scaled(rope: object) -> bool:
     if not isinstance(rope, dict):
         return False
     return any(_is_scaled(part) for part in rope.values()) or str(rope.get("rope_type", "default")) != "default"
@@ -192,7 +192,7 @@ def _scaled_rope(scaling: dict[str, Any], ratio: float) -> dict[str, Any]:
     return made
 
 
-def _move_ids(config: Any, ids: Mapping[int, int]) -> None:
+def _move_ids(config: object, ids: Mapping[int, int]) -> None:
     for name, value in list(vars(config).items()):
         if name.endswith(("_token_id", "_token_index")):
             if isinstance(value, int):
@@ -201,7 +201,7 @@ def _move_ids(config: Any, ids: Mapping[int, int]) -> None:
                 setattr(config, name, [ids.get(one, one) for one in value])
 
 
-def _parts(config: Any) -> Iterator[Any]:
+def _parts(config: object) -> Iterator[Any]:
     """Yield the configuration, and those within it."""
     yield config
     for value in list(vars(config).values()):
@@ -209,23 +209,23 @@ def _parts(config: Any) -> Iterator[Any]:
             yield from _parts(value)
 
 
-def _text_part(config: Any) -> Any:
+def _text_part(config: object) -> Any:
     for name in ("text_config", "llm_config", "thinker_config"):
         if hasattr(getattr(config, name, None), "to_dict"):
             return _text_part(getattr(config, name))
     return config
 
 
-def _sizes(config: Any) -> list[str]:
+def _sizes(config: object) -> list[str]:
     return [repr(sorted(vars(part).items(), key=lambda item: item[0])) for part in _parts(config)]
 
 
-def _has(config: Any, name: str) -> bool:
+def _has(config: object, name: str) -> bool:
     value = getattr(config, name, None)
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _first(config: Any, names: tuple[str, ...]) -> int | None:
+def _first(config: object, names: tuple[str, ...]) -> int | None:
     return next((getattr(config, name) for name in names if _has(config, name)), None)
 
 
@@ -236,7 +236,7 @@ def _set_all(config: Any, names: tuple[str, ...], new: Any) -> None:
         _put(config, name, new(old))
 
 
-def _put(config: Any, name: str, value: int) -> None:
+def _put(config: object, name: str, value: int) -> None:
     """Set an attribute, unless it is a property that follows from other attributes."""
     try:
         setattr(config, name, value)

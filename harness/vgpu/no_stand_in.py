@@ -36,7 +36,7 @@ class StandIn:
 
     _stands_for = ""
 
-    def __init__(self, stands_for: str, **parts: Any) -> None:
+    def __init__(self, stands_for: str, **parts: object) -> None:
         vars(self).update(parts, _stands_for=stands_for)
 
     def __getattr__(self, name: str) -> Any:

@@ -174,7 +174,7 @@ def _scale(question: RemediesQuery) -> dict[str, Any]:
     return {} if question.ranks is None else {"world_size": question.ranks}
 
 
-def _cell(question: RemediesQuery, scenario: Scenario, stack: Stack, changes: Mapping[str, Any]) -> Cell:
+def _cell(question: RemediesQuery, scenario: Scenario, stack: Stack, changes: Mapping[str, object]) -> Cell:
     declared = {variant_id(v): v for v in (*scenario.remedies.values(), *scenario.variants)}
     named = declared.get(question.variant) or parse_variant(question.variant, scenario.parameters)
     changed = {**_scale(question), **changes}
@@ -189,7 +189,7 @@ def _cell(question: RemediesQuery, scenario: Scenario, stack: Stack, changes: Ma
     )
 
 
-def judge_case(question: RemediesQuery, result: Result, names: tuple[str, ...], changes: Mapping[str, Any]) -> Case:
+def judge_case(question: RemediesQuery, result: Result, names: tuple[str, ...], changes: Mapping[str, object]) -> Case:
     """Return one cell's result as a case."""
     record = result.record
     simulated = result.cell.device == "sim"

@@ -152,13 +152,15 @@ class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
     language: str = ENGLISH  #: of the first screen
 
 
-def _group(parameter: str, make: Callable[..., Any], options: Sequence[click.Option]) -> Callable[[_Command], _Command]:
+def _group(
+    parameter: str, make: Callable[..., object], options: Sequence[click.Option]
+) -> Callable[[_Command], _Command]:
     """Return a decorator that adds ``options`` to a command and passes ``parameter=make(**values)`` in their place."""
     names = [option.name or "" for option in options]
 
     def decorate(command: _Command) -> _Command:
         @functools.wraps(command)
-        def grouped(*args: Any, **values: Any) -> Any:
+        def grouped(*args: object, **values: object) -> Any:
             own = {name: values.pop(name) for name in names}
             return command(*args, **values, **{parameter: make(**own)})
 
@@ -170,11 +172,11 @@ def _group(parameter: str, make: Callable[..., Any], options: Sequence[click.Opt
 
 
 def grouped(
-    parameter: str, make: Callable[..., Any], *options: Callable[[Callable[..., Any]], Callable[..., Any]]
+    parameter: str, make: Callable[..., object], *options: Callable[[Callable[..., Any]], Callable[..., object]]
 ) -> Callable[[_Command], _Command]:
     """Return a decorator that adds options, and groups of them, and passes ``parameter=make(**values)`` in their place."""
 
-    def collected(**values: Any) -> Any:
+    def collected(**values: object) -> Any:
         return make(**values)
 
     made: Any = collected

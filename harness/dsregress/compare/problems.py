@@ -136,7 +136,7 @@ class _Workloads:
         return not any(_meets(self._measured.parameters[other], common) for other in others)
 
 
-def _meets(parameters: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
+def _meets(parameters: Mapping[str, object], condition: Mapping[str, object]) -> bool:
     return all(name in parameters and parameters[name] == value for name, value in condition.items())
 
 

@@ -72,7 +72,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def read_settings(
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
     *,
     start: Path | None = None,
     environ: Mapping[str, str] | None = None,
@@ -163,7 +163,7 @@ def _project(start: Path) -> tuple[Path, str, dict[str, Any]]:
     return folder, name, {}
 
 
-def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
+def _convert(file: str, key: str, value: object, defaults: Settings) -> Any:
     """Return ``value`` as the type that `Settings` declares for ``key``."""
     types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
     del types["root"]

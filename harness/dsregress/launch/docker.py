@@ -198,7 +198,7 @@ class ServerContainer:
                 self._remove()
                 raise
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         """Send a message. Raise Gone."""
         try:
             self._socket.settimeout(_SEND_S)

@@ -92,7 +92,7 @@ class ServerProcess:
         self._how = ""
         self.left: dict[str, int] = {}  #: processes that it left running, once it has been killed: name -> count
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         """Send a message. Raise Gone."""
         try:
             self._stdin.write(json.dumps(message).encode() + b"\n")

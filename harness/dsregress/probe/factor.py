@@ -32,7 +32,7 @@ class Need:
     values: tuple[Any, ...] = ()  #: none: all that are tried but the simplest
 
 
-def need(other: str, *needed: Any, by: tuple[Any, ...] = ()) -> Need:
+def need(other: str, *needed: object, by: tuple[object, ...] = ()) -> Need:
     """Return the requirement of one of the values ``needed`` of another factor, ``by`` these values."""
     return Need(other, needed, by)
 
@@ -177,7 +177,7 @@ class Factor:
         """The value of a job that does not name the factor."""
         return self.simplest if self.unnamed is _AS_SIMPLEST else self.unnamed
 
-    def is_active(self, values: Mapping[str, Any]) -> bool:
+    def is_active(self, values: Mapping[str, object]) -> bool:
         """Return True if these parameters have another value than the simplest."""
         return bool(self.value_in(values) != self.simplest)
 
@@ -204,7 +204,7 @@ class Factor:
         entries: Mapping[str, Any] = found
         return entries
 
-    def value_in(self, parameters: Mapping[str, Any]) -> Any:
+    def value_in(self, parameters: Mapping[str, object]) -> Any:
         """Return the value that a cell has; the simplest one if the cell names none."""
         return parameters.get(self.name, self.simplest)
 
@@ -215,7 +215,7 @@ class Factor:
             return max(hidden)
         return None
 
-    def text(self, shown: Sequence[Any], hidden: Collection[Any] = ()) -> str:
+    def text(self, shown: Sequence[object], hidden: Collection[object] = ()) -> str:
         """Return the values that show a finding, in words: ``ZeRO stage 1 or 2``, ``accumulation above 1``."""
         if (limit := self.limit(shown, hidden)) is not None:
             return f"{self.title} above {limit}"
@@ -231,12 +231,12 @@ def either(texts: Sequence[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def among(value: Any, values: Sequence[Any]) -> bool:
+def among(value: object, values: Sequence[object]) -> bool:
     """Return True if ``values`` contain the value. Unlike with ``in``, 0 is not False and 1 is not True."""
     return any(value == other and type(value) is type(other) for other in values)
 
 
-def _value_text(value: Any) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -381,7 +380,7 @@ def _label(context: ReportContext, members: Sequence[str]) -> Text:
     return message("{job}, on {card}", job=text, card=cards[0]) if len(set(cards)) == 1 else text
 
 
-def _job(parameters: Mapping[str, Any], scenario: str) -> str:
+def _job(parameters: Mapping[str, object], scenario: str) -> str:
     """Return the model that is trained; for a given program, its launch line."""
     if "program" in parameters and workload_words.is_given_program(scenario):
         return workload_words.shortened_launch_line(str(parameters["program"]), _MOST_LABEL)

@@ -262,7 +262,7 @@ def _renamed(condition: StoredCondition) -> StoredCondition:
 _VALUES = ("shown", "hidden", "unknown")
 
 
-def _words(condition: StoredCondition, shown: Sequence[Any], hidden: Sequence[Any] = ()) -> str:
+def _words(condition: StoredCondition, shown: Sequence[object], hidden: Sequence[object] = ()) -> str:
     if condition.factor not in BY_NAME:  # of another version
         return f"{condition.factor}={' or '.join(map(str, shown))}"
     return BY_NAME[condition.factor].text(shown, hidden)

@@ -51,7 +51,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         checkpointing in place of non-reentrant. Only for a needed condition."""
         order = list(self.factor.values)
 
-        def place(value: Any) -> int:
+        def place(value: object) -> int:
             return order.index(value) if among(value, order) else len(order)
 
         return min(self.hidden, key=lambda value: abs(place(value) - place(self.value)))
@@ -148,7 +148,7 @@ def _smallest(
 
 
 def _together(
-    current: dict[str, Any], changes: Sequence[tuple[str, Any]], shows: Shows, *, one_shows: bool = False
+    current: dict[str, Any], changes: Sequence[tuple[str, object]], shows: Shows, *, one_shows: bool = False
 ) -> dict[str, Any]:
     """Return ``current`` with as many of the changes as show the finding together, found by halving. ``one_shows``: each of
     them was seen to show it alone."""

@@ -312,7 +312,7 @@ def _verdict(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Verdic
     )
 
 
-def _ending(subject: Subject, p: Mapping[str, Any]) -> _Ending:
+def _ending(subject: Subject, p: Mapping[str, object]) -> _Ending:
     metric = subject.question.metric
     if metric not in _ENDINGS:
         raise NoFragment(f"the metric {metric}")
@@ -323,7 +323,7 @@ def _ending(subject: Subject, p: Mapping[str, Any]) -> _Ending:
     return _ENDINGS[metric]
 
 
-def _check(subject: Subject, p: Mapping[str, Any]) -> None:
+def _check(subject: Subject, p: Mapping[str, object]) -> None:
     for name, value in subject.parameters.items():
         is_said = BY_NAME[name].is_in_scripts if name in BY_NAME else name in _WITHOUT
         if not is_said and value != subject.defaults.get(name):
@@ -353,7 +353,7 @@ def _limit(subject: Subject) -> int:
     return max(largest, (expected + shown) // 2) if isinstance(shown, int) else largest
 
 
-def _has_function(p: Mapping[str, Any], model: str, *, is_seeded: bool) -> bool:
+def _has_function(p: Mapping[str, object], model: str, *, is_seeded: bool) -> bool:
     """Return True if the script needs a function for the loss: it is computed in several places, or by more than an
     expression."""
     active = active_fragments(p)
@@ -363,14 +363,14 @@ def _has_function(p: Mapping[str, Any], model: str, *, is_seeded: bool) -> bool:
     return is_seeded or varies or is_elsewhere or not is_plain
 
 
-def _has_class(p: Mapping[str, Any], model: str) -> bool:
+def _has_class(p: Mapping[str, object], model: str) -> bool:
     """Return True if a model of layers does more than call them one after the other and leave the loss to the caller."""
     does_more = any(one.needs_class for one in active_fragments(p))
     is_plain = p["model_outputs"] == "loss" and p["objective"] not in ("several_outputs", "no_head")
     return model == LAYERS and (does_more or not is_plain or p["gradient_checkpointing"] != "none")
 
 
-def _is_one_call(p: Mapping[str, Any], subject: Subject, kind: str) -> bool:
+def _is_one_call(p: Mapping[str, object], subject: Subject, kind: str) -> bool:
     """Return True if nothing is done between a forward and its backward, nor around either."""
     is_measured = subject.question.phase in ("forward", "backward") or kind == "loss"
     is_between = any(one.is_between for one in active_fragments(p))
@@ -378,7 +378,7 @@ def _is_one_call(p: Mapping[str, Any], subject: Subject, kind: str) -> bool:
     return p["objective"] != "two_backwards" and not is_measured and not is_between and not needs_line
 
 
-def _inits_sharded(p: Mapping[str, Any]) -> bool:
+def _inits_sharded(p: Mapping[str, object]) -> bool:
     return bool(p["zero_stage"] == 3 and p["zero_init"])
 
 
@@ -395,7 +395,7 @@ def pip(names: Iterable[str], versions: Mapping[str, str]) -> str:
     return " ".join(f"{name}=={versions[name]}" for name in names if name in versions)
 
 
-def _imports(ending: _Ending, p: Mapping[str, Any], *, transformers: bool) -> str:
+def _imports(ending: _Ending, p: Mapping[str, object], *, transformers: bool) -> str:
     figure = ending.figure
     plain = ["os", *(name for one in active_fragments(p) for name in one.imports)]
     if ending.has_truth and not _inits_sharded(p):

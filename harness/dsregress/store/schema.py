@@ -176,7 +176,7 @@ def _key_parts(
     return parts
 
 
-def _hash_parts(parts: Mapping[str, Any]) -> str:
+def _hash_parts(parts: Mapping[str, object]) -> str:
     return hashlib.sha256(_encoder.encode(parts)).hexdigest()
 
 
@@ -204,7 +204,7 @@ def key_of(result: Result) -> str:
     return _hash_parts(key_parts_of(result))
 
 
-def changed_key_parts(result: Result, parts: Mapping[str, Any]) -> list[str]:
+def changed_key_parts(result: Result, parts: Mapping[str, object]) -> list[str]:
     """Return the names of the key parts in which a stored result differs from a run with ``parts``."""
     before = key_parts_of(result)
     names = [*parts, *(before.keys() - parts.keys())]

@@ -100,7 +100,7 @@ def _deepspeed(words: list[str]) -> LaunchedScript:
 _LAUNCHERS: dict[str, Callable[[list[str]], LaunchedScript]] = {"torchrun": _torchrun, "deepspeed": _deepspeed}
 
 
-def _parsed(launcher: str, parse: Callable[[], Any]) -> Any:
+def _parsed(launcher: str, parse: Callable[[], object]) -> Any:
     """Return what a launcher's parser returns. Raise UsageError with its own message if it refuses the words."""
     said = io.StringIO()
     try:

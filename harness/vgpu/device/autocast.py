@@ -41,7 +41,7 @@ class Policy:
         self.kind = kind
         self.casts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  #: of weights, while the outermost autocast lives
 
-    def eligible(self, value: Any) -> bool:
+    def eligible(self, value: object) -> bool:
         """Return True if autocast may cast ``value``: a floating-point tensor on the card that is not fp64."""
         return (
             isinstance(value, torch.Tensor)
@@ -74,11 +74,11 @@ class Policy:
 
     # -- the rule of each list ---------------------------------------------------------------------------------------
 
-    def lower_precision(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def lower_precision(self, op: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         """Run ``op`` with its eligible tensors cast to the autocast dtype."""
         return self._all(op, args, kwargs, autocast_state.dtype("cuda"))
 
-    def fp32(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def fp32(self, op: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         """Run ``op`` with its eligible tensors cast to fp32."""
         return self._all(op, args, kwargs, torch.float32)
 
@@ -100,7 +100,7 @@ class Policy:
             args = (*args, False)
         return _operator(_FP32_APPENDED[f"norm.{op._schema.overload_name}"])(*args, **{**kwargs, "dtype": dtype})
 
-    def promote(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def promote(self, op: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         """Run ``op`` with its eligible tensors cast to the widest of their dtypes: fp32 if any is fp32, else the autocast
         dtype."""
         tensors = [value for value in operators.tensors_in((*args, *kwargs.values())) if self.eligible(value)]
@@ -159,20 +159,20 @@ def with_cuda_policy(target: str) -> Iterator[None]:
         library._destroy()
 
 
-def _register(library: Any, name: str, rule: Callable[..., Any]) -> None:
+def _register(library: Any, name: str, rule: Callable[..., object]) -> None:
     try:
         op = _operator(name)
     except AttributeError:
         return  # another release's
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+    def kernel(*args: object, **kwargs: object) -> Any:
         with torch._C.DisableTorchFunction(), torch._C._ExcludeDispatchKeyGuard(_KEYS):
             return rule(op, args, kwargs)
 
     library.impl(name, kernel)
 
 
-def _banned(*_: Any, **__: Any) -> Any:
+def _banned(*_: object, **__: object) -> Any:
     raise RuntimeError(
         "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\nMany models use a sigmoid "
         "layer right before the binary cross entropy layer.\nIn this case, combine the two layers using "
@@ -189,7 +189,7 @@ def _switched(patches: Patches, policy: Policy) -> None:
     ``clear_autocast_cache`` drop the cached casts."""
     enable, clear = torch.set_autocast_enabled, torch.clear_autocast_cache
 
-    def set_autocast_enabled(*args: Any) -> None:
+    def set_autocast_enabled(*args: object) -> None:
         enable(*args)
         _activate(autocast_state.enabled("cuda"))
 
@@ -227,7 +227,7 @@ def _attention(patches: Patches, policy: Policy) -> None:
     functional: Any = torch.nn.functional
     attention = functional.scaled_dot_product_attention
 
-    def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> Any:
+    def scaled_dot_product_attention(*args: object, **kwargs: object) -> Any:
         with torch._C.DisableTorchFunction():
             if autocast_state.enabled("cuda"):
                 dtype = autocast_state.dtype("cuda")

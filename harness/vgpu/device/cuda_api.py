@@ -83,7 +83,7 @@ class _SelectedDevice:
     def __enter__(self) -> None:
         self.prev_idx, self._ordinals.current = self._ordinals.current, self.idx
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._ordinals.current = self.prev_idx
 
 
@@ -139,7 +139,7 @@ _MUCH_BYTES = 64 << 20
 
 
 def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[str, Any]:
-    def set_device(device: Any) -> None:
+    def set_device(device: object) -> None:
         held = books.ledger.live[DEVICE]
         if not ordinals.is_set and ordinals.is_first_used and ordinals.count > 1 and held >= _MUCH_BYTES:
             each, all_of_them = (f"{nbytes / (1 << 30):.1f} GiB" for nbytes in (held, ordinals.count * held))
@@ -155,10 +155,10 @@ def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[st
             ordinals.current = index
         return before
 
-    def device(device: Any) -> _SelectedDevice:
+    def device(device: object) -> _SelectedDevice:
         return _SelectedDevice(ordinals, device)
 
-    def properties(device: Any = None) -> DeviceProperties:
+    def properties(device: object = None) -> DeviceProperties:
         return DeviceProperties(card)
 
     return {
@@ -195,7 +195,7 @@ def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[st
 
 
 def _index(ordinals: Ordinals) -> Any:
-    def get_device_index(device: Any = None, optional: bool = False, allow_cpu: bool = False) -> int:
+    def get_device_index(device: object = None, optional: bool = False, allow_cpu: bool = False) -> int:
         if isinstance(device, str):
             device = torch.device(device)
         if isinstance(device, torch.device) and device.type == "cpu" and allow_cpu:
@@ -314,7 +314,7 @@ def _of_the_streams() -> dict[str, Any]:
 
 def _refused() -> dict[str, Any]:
     def refuse(what: str) -> Any:
-        def __new__(*_: Any, **__: Any) -> Any:
+        def __new__(*_: object, **__: object) -> Any:
             raise SimulationError(f"{what} needs a GPU: run this program on cuda. At {location(caller())}")
 
         return type(what.rpartition(".")[2], (), {"__new__": __new__})  # annotations take classes alone
@@ -352,10 +352,10 @@ def _legacy_types(patches: Patches) -> None:
 
     def make(name: str, dtype: torch.dtype) -> Any:
         class LegacyTensorType(type):
-            def __instancecheck__(cls, instance: Any) -> bool:
+            def __instancecheck__(cls, instance: object) -> bool:
                 return isinstance(instance, torch.Tensor) and instance.is_cuda and instance.dtype == dtype
 
-        def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        def __new__(cls: object, *args: object, **kwargs: object) -> Any:
             if len(args) == 1 and not isinstance(args[0], int):
                 return torch.tensor(args[0], dtype=dtype, device="cuda")
             return torch.empty(args, dtype=dtype, device="cuda")
@@ -413,10 +413,10 @@ def _cached_answers() -> None:
                     function.cache_clear()
 
 
-def _scatter(tensor: torch.Tensor, devices: Any, *_: Any) -> tuple[torch.Tensor, ...]:
+def _scatter(tensor: torch.Tensor, devices: Any, *_: object) -> tuple[torch.Tensor, ...]:
     """Stand in for DataParallel's scatter, on one card; the cards of other ranks were refused before."""
     return (tensor.to(f"cuda:{devices[0]}"),)
 
 
-def _nothing(*_: Any, **__: Any) -> None:
+def _nothing(*_: object, **__: object) -> None:
     """Do nothing."""

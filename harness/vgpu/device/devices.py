@@ -49,19 +49,19 @@ class Ordinals:
             False  #: whether it put something on ``cuda`` before: on the first card, whichever rank it is
         )
 
-    def set(self, device: Any) -> None:
+    def set(self, device: object) -> None:
         """Select a card, as ``torch.cuda.set_device`` does."""
         self.current = self.index(device)
         self.is_set = True
 
-    def place(self, device: Any) -> None:
+    def place(self, device: object) -> None:
         """Record that the program puts something on ``device``. Raise SimulationError for another rank's card."""
         self.index(device)
         named = torch.device(device) if isinstance(device, str) else device
         if not self.is_set and getattr(named, "index", None) is None and not _is_ordinal(named):
             self.is_first_used = True
 
-    def index(self, device: Any) -> int:
+    def index(self, device: object) -> int:
         """Return the card that ``device`` (None, an index, a name, a ``torch.device``) means. Raise SimulationError for
         another rank's, RuntimeError for an ordinal that does not exist."""
         if device is None:
@@ -95,7 +95,7 @@ class DeviceMapping(TorchFunctionMode):
         self._pinned: set[int] = set()
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: object, types: object, args: tuple[object, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         plan = self._plans.get(func)
         if plan is None:
@@ -104,27 +104,27 @@ class DeviceMapping(TorchFunctionMode):
 
     # -- devices -----------------------------------------------------------------------------------------------------
 
-    def names_cuda(self, device: Any) -> bool:
+    def names_cuda(self, device: object) -> bool:
         """Return True if ``device`` is a CUDA device, by name or as a ``torch.device``."""
         if isinstance(device, torch.device):
             return device.type == "cuda"
         return isinstance(device, str) and device.partition(":")[0] == "cuda"
 
-    def mapped(self, device: Any) -> Any:
+    def mapped(self, device: object) -> Any:
         """Return the device to pass to torch: the target for a CUDA device or a card's index, else ``device`` itself."""
         if _is_ordinal(device) or self.names_cuda(device):
             self.ordinals.place(device)
             return self.target
         return device
 
-    def memory(self, device: Any) -> int:
+    def memory(self, device: object) -> int:
         """Return the memory of a tensor that a program puts on ``device``: NOWHERE for ``meta``, which means tensors without
         bytes, else DEVICE."""
         said_meta = device.type == "meta" if isinstance(device, torch.device) else device == "meta"
         return NOWHERE if said_meta else DEVICE
 
     @contextlib.contextmanager
-    def placing(self, device: Any) -> Iterator[None]:
+    def placing(self, device: object) -> Iterator[None]:
         """Book meta tensors created within the block in the memory that ``device`` means (`memory`)."""
         before = self.placement
         self.placement = self.memory(device)
@@ -166,7 +166,7 @@ class DeviceMapping(TorchFunctionMode):
         return entry is not None and entry.serial in self._pinned
 
 
-def _is_ordinal(device: Any) -> bool:
+def _is_ordinal(device: object) -> bool:
     """Return True if ``device`` is the number of a card. A bool, which is an int in Python, is the next parameter
     (``non_blocking``)."""
     return isinstance(device, int) and not isinstance(device, bool)
@@ -229,7 +229,7 @@ def _to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     return _moved(mode, args[0], device, lambda: func(*args, **kwargs))
 
 
-def _moved(mode: DeviceMapping, tensor: torch.Tensor, device: Any, move: Callable[[], torch.Tensor]) -> torch.Tensor:
+def _moved(mode: DeviceMapping, tensor: torch.Tensor, device: object, move: Callable[[], torch.Tensor]) -> torch.Tensor:
     """Return ``tensor`` moved to ``device`` by ``move``. In sim a tensor of the card and one that the program put on meta
     look the same to torch, which would not copy. Raise NotImplementedError, as torch does, if a meta tensor without data
     would be copied to the card."""
@@ -264,7 +264,7 @@ def _from_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: di
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 
-def _cuda(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _cuda(mode: DeviceMapping, func: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run ``tensor.cuda(device=None, non_blocking=False, memory_format=...)``."""
     device = kwargs.pop("device", args[1] if len(args) > 1 else None)
     mode.ordinals.place(device)
@@ -315,28 +315,28 @@ def _device_made(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: 
     return func(*args, **kwargs)
 
 
-def _device(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _device(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
     return mode.shown(args[0])
 
 
-def _is_cuda(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _is_cuda(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> bool:
     return mode.shown(args[0]).type == "cuda"
 
 
-def _is_meta(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _is_meta(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> bool:
     return mode.shown(args[0]).type == "meta"
 
 
-def _get_device(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+def _get_device(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> int:
     shown = mode.shown(args[0])
     return shown.index if shown.index is not None else -1
 
 
-def _pin_memory(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _pin_memory(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
     return mode.pin(args[0])
 
 
-def _is_pinned(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _is_pinned(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> bool:
     return mode.is_pinned(args[0])
 
 
@@ -403,7 +403,7 @@ def _hand_gradient_on(before: torch.Tensor, moved: weakref.ref[torch.Tensor]) ->
     before.register_post_accumulate_grad_hook(hand_on)
 
 
-def _with_mode_on(function: Any) -> Plan:
+def _with_mode_on(function: object) -> Plan:
     """Return a plan that runs ``function``, one of torch's that looks for modes itself, without that lookup, so that this
     mode stays on."""
     if not isinstance(function, types.FunctionType):
@@ -418,14 +418,14 @@ def _with_mode_on(function: Any) -> Plan:
     )
     copy.__kwdefaults__ = function.__kwdefaults__
 
-    def run(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         with mode:
             return copy(*args, **kwargs)
 
     return run
 
 
-def _none(*_: Any) -> bool:
+def _none(*_: object) -> bool:
     return False
 
 
@@ -504,7 +504,7 @@ class InDispatch:
         wanted = self._mapping.placement
         return wanted if wanted is not None else self.memory()
 
-    def _only_nowhere(self, args: tuple[Any, ...]) -> bool:
+    def _only_nowhere(self, args: tuple[object, ...]) -> bool:
         tensors = [t for t in operators.tensors_in(args) if t.is_meta]
         return bool(tensors) and not any(self._mapping.is_on_card(t) for t in tensors)
 
@@ -529,13 +529,13 @@ def _generators(patches: Patches, mapping: DeviceMapping) -> None:
     real = torch.Generator
 
     class _GeneratorType(type(real)):  # type: ignore[misc]
-        def __instancecheck__(cls, instance: Any) -> bool:
+        def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, real)
 
     class Generator(real, metaclass=_GeneratorType):  # type: ignore[misc, valid-type]
         """A generator of the virtual card draws on the host."""
 
-        def __new__(cls, device: Any = "cpu") -> Any:
+        def __new__(cls, device: object = "cpu") -> Any:
             return real(device="cpu" if mapping.names_cuda(device) else device)
 
     patches.replace(torch, "Generator", Generator)
@@ -582,7 +582,7 @@ def _pinning_loaders(patches: Patches) -> None:
     """Leave batches unpinned: a page-locked copy would be a few KiB on the host, made by a thread that no mode sees."""
     from torch.utils.data._utils import pin_memory as pinning
 
-    def pin_memory(data: Any, device: Any = None) -> Any:
+    def pin_memory(data: object, device: object = None) -> Any:
         return data
 
     patches.replace(pinning, "pin_memory", pin_memory)

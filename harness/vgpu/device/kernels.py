@@ -37,7 +37,7 @@ def _multi_tensor_adam(
     mode: int,
     bias_correction: int,
     weight_decay: float,
-    *_: Any,
+    *_: object,
 ) -> None:
     for gradient, parameter, first, second in zip(*tensor_lists):
         with kernel(parameter, first, second) as compute:
@@ -58,7 +58,7 @@ def _multi_tensor_lion(
     beta2: float,
     step: int,
     weight_decay: float,
-    *_: Any,
+    *_: object,
 ) -> None:
     for gradient, parameter, momentum in zip(*tensor_lists):
         with kernel(parameter, momentum) as compute:
@@ -108,7 +108,7 @@ def _cpu_adam(settings: Any, step: int, lr: float, beta1: float, beta2: float, *
                 copy.view(-1)[: parameter.numel()].copy_(parameter.view(-1))
 
 
-def _cpu_adagrad(settings: Any, step: int, lr: float, epsilon: float, decay: float, *tensors: torch.Tensor) -> None:
+def _cpu_adagrad(settings: object, step: int, lr: float, epsilon: float, decay: float, *tensors: torch.Tensor) -> None:
     parameter, gradient, variance = tensors[:3]
     with kernel(parameter, variance) as compute:
         if compute:
@@ -117,7 +117,7 @@ def _cpu_adagrad(settings: Any, step: int, lr: float, epsilon: float, decay: flo
             parameter.sub_((lr * g / (variance.sqrt() + epsilon)).to(parameter.dtype))
 
 
-def _cpu_lion(settings: Any, step: int, lr: float, beta1: float, beta2: float, decay: float, *rest: Any) -> None:
+def _cpu_lion(settings: object, step: int, lr: float, beta1: float, beta2: float, decay: float, *rest: object) -> None:
     parameter, gradient, momentum = rest[:3]
     with kernel(parameter, momentum) as compute:
         if compute:
@@ -131,7 +131,7 @@ class _CpuOptimizer(StandIn):
         super().__init__(f"DeepSpeed's cpu_{name}")
         self._settings: dict[int, tuple[Any, ...]] = {}
 
-        def create(optimizer_id: int, *settings: Any) -> int:
+        def create(optimizer_id: int, *settings: object) -> int:
             self._settings[optimizer_id] = settings
             return 0
 
@@ -139,7 +139,7 @@ class _CpuOptimizer(StandIn):
             self._settings.pop(optimizer_id, None)
             return 0
 
-        def updated(optimizer_id: int, *arguments: Any) -> int:
+        def updated(optimizer_id: int, *arguments: object) -> int:
             update(self._settings[optimizer_id], *arguments)
             return 0
 
@@ -247,7 +247,7 @@ def _is_not_implemented(builder: type) -> bool:
     return builder.__name__ == "NotImplementedBuilder"
 
 
-def _not_on_cpu(builder: Any, verbose: bool = True) -> Any:
+def _not_on_cpu(builder: object, verbose: bool = True) -> Any:
     """Raise NoStandInError. The ``load`` of the builder that DeepSpeed's CPU accelerator has for kernels without a CPU
     version."""
     raise NoStandInError("DeepSpeed's kernel has no stand-in")

@@ -21,7 +21,7 @@ class OrderedGloo(dist.ProcessGroupGloo):  # type: ignore[name-defined, misc]
     release of torch adds are options of its own class, by the same name."""
 
     def __init__(
-        self, store: Any, rank: int, size: int, timeout: timedelta = timedelta(minutes=30), **added: Any
+        self, store: object, rank: int, size: int, timeout: timedelta = timedelta(minutes=30), **added: object
     ) -> None:
         options = dist.ProcessGroupGloo._Options()
         options._devices = _devices()

@@ -122,7 +122,7 @@ def _has_kernel(func: Any, key: str) -> bool:
 _TRAITS: dict[Any, Traits] = {}
 
 
-def traits(func: Any) -> Traits:
+def traits(func: object) -> Traits:
     """Return the effects of ``func``, cached."""
     known = _TRAITS.get(func)
     if known is None:
@@ -151,12 +151,12 @@ def _ranks_text(ranks: tuple[int, ...]) -> str:
     return ",".join(map(str, ranks))
 
 
-def payload_bytes(what: Traits, args: tuple[Any, ...]) -> int:
+def payload_bytes(what: Traits, args: tuple[object, ...]) -> int:
     """Return the bytes of one collective, by the convention of `COLLECTIVES`."""
     return sum(t.numel() * t.element_size() for i in what.payload for t in tensors_in(args[i]))
 
 
-def moved(what: Traits, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any) -> Iterable[torch.Tensor]:
+def moved(what: Traits, args: tuple[object, ...], kwargs: dict[str, Any] | None, out: object) -> Iterable[torch.Tensor]:
     """Yield the tensors that a kernel reads, then those that it writes. A tensor that it reads and writes is yielded
     twice."""
     written = [args[at] for at, _ in what.written if at < len(args)] if what.written else out
@@ -175,7 +175,7 @@ def nbytes_of(tensor: torch.Tensor) -> int:
     return nbytes if tensor.is_contiguous() else min(nbytes, tensor.untyped_storage().nbytes())
 
 
-def tensors_in(value: Any) -> Iterable[torch.Tensor]:
+def tensors_in(value: object) -> Iterable[torch.Tensor]:
     """Yield the tensors in a nest of lists and tuples."""
     if isinstance(value, torch.Tensor):
         yield value
@@ -198,18 +198,18 @@ def _flop_formula(func: Any) -> Callable[..., int] | None:
     return functools.partial(_flops_without, names.index("out_dtype"), formula)
 
 
-def _flops_without(position: int, formula: Callable[..., int], *args: Any, **kwargs: Any) -> int:
+def _flops_without(position: int, formula: Callable[..., int], *args: object, **kwargs: object) -> int:
     return formula(*args[:position], *args[position + 1 :], **{k: v for k, v in kwargs.items() if k != "out_dtype"})
 
 
-def _attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> int:
+def _attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: object, **__: object) -> int:
     """Return the FLOPs of scores and their product with the values: two matrix products per query head
     (``sdpa_flop_count`` of torch)."""
     return 2 * query.shape[:-1].numel() * key.shape[-2] * (query.shape[-1] + value.shape[-1])
 
 
 def _attention_backward_flops(
-    gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any
+    gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: object, **__: object
 ) -> int:
     """Return the FLOPs of the scores again, and of the gradients of scores, values, queries and keys
     (``sdpa_backward_flop_count``)."""

@@ -189,7 +189,7 @@ class ByValue:
         return out
 
 
-def each_tensor(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+def each_tensor(value: object, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Return the same nest of lists and tuples with other tensors. (A function that calls itself from within another would
     be a cycle that holds the tensors until garbage is collected, and the ledger would count them.)"""
     if isinstance(value, torch.Tensor):

@@ -50,8 +50,8 @@ def _normed(
     return normed, input.new_empty(rows, dtype=summed)
 
 
-def _on_meta(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    def on_meta(*args: Any, **kwargs: Any) -> Any:
+def _on_meta(kernel: Callable[..., object]) -> Callable[..., Any]:
+    def on_meta(*args: object, **kwargs: object) -> Any:
         with torch._C.DisableTorchFunction():
             return kernel(*args, **kwargs)
 

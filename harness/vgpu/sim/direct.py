@@ -36,13 +36,13 @@ def answered(mode: Any) -> Iterator[None]:
     plain = torch.Tensor
     narrow, view, copy_ = plain.narrow, plain.view, plain.copy_
 
-    def direct_narrow(self: Any, dim: Any, start: Any, length: Any) -> Any:
+    def direct_narrow(self: Any, dim: object, start: object, length: object) -> Any:
         if type(self) is plain and type(start) is int and _modes() == 1:
             with _past_modes():
                 return narrow(self, dim, start, length)
         return narrow(self, dim, start, length)
 
-    def direct_view(self: Any, *shape: Any, **named: Any) -> Any:
+    def direct_view(self: Any, *shape: object, **named: object) -> Any:
         if type(self) is plain and _modes() == 1:
             with _past_modes():
                 return view(self, *shape, **named)

@@ -22,7 +22,7 @@ _Result = tuple[Any, ...]
 _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
-def key(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable | None:
+def key(func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Hashable | None:
     """Return the cache key, all that the result depends on; None if it may depend on more."""
     parts: list[Any] = [func]
     if not _describe(args, parts):
@@ -86,7 +86,7 @@ def is_pure(func: Any) -> bool:
     return all(each.alias_info is None for each in (*schema.arguments, *schema.returns))
 
 
-def _result(one: Any) -> _Result | None:
+def _result(one: object) -> _Result | None:
     """Return how to make a result again; None if that is not known."""
     if not isinstance(one, torch.Tensor):
         return (one,) if isinstance(one, _PLAIN) else None

@@ -83,7 +83,7 @@ class SimulationMode(TorchMeter):
         self._reading.enter_context(reading.adapted(self.known, self.following, self._is_ghost_storage))
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._reading.close()
         super().__exit__(*exc)
 
@@ -136,7 +136,7 @@ class SimulationMode(TorchMeter):
         return False
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if types and made_of_others(types):
             return NotImplemented  # its own class calls operators on those
@@ -155,13 +155,13 @@ class SimulationMode(TorchMeter):
 
     # -- plans -------------------------------------------------------------------------------------------------------
 
-    def _with_scratch(self, plan: Plan, operator: Any) -> Plan:
+    def _with_scratch(self, plan: Plan, operator: object) -> Plan:
         """Return the plan, with the memory that the operator's kernel takes in addition to its results."""
         rule = self.scratch.get(operator)
         if rule is None:
             return plan
 
-        def with_scratch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def with_scratch(func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
             out = plan(func, args, kwargs)
             if self.memory_of(args[0]) == DEVICE:
                 for together in rule(*args, **kwargs):
@@ -175,7 +175,7 @@ class SimulationMode(TorchMeter):
         if what.is_composite or not what.moves or plan == self._copy_:
             return plan
 
-        def counted(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def counted(func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
             out = plan(func, args, kwargs)
             self.count_moved(operators.moved(what, args, kwargs, out))
             return out
@@ -260,18 +260,18 @@ class SimulationMode(TorchMeter):
         self.count(what, args, kwargs, out)
         return out
 
-    def _compute_and_write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _compute_and_write(self, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         out = self._compute(func, args, kwargs)
         self.following.did(func, args, kwargs, out)
         return out
 
-    def compute_known(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def compute_known(self, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator as `compute_again`, and follow its known values."""
         out = self.compute_again(func, args, kwargs)
         self.following.computed(func, args, kwargs, out)
         return out
 
-    def compute_again(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def compute_again(self, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator as `_compute` does, with its result cached by its arguments' geometry."""
         device = kwargs.get("device")
         if device is not None and device.type != "meta" and isinstance(args[0], torch.Tensor) and args[0].is_meta:
@@ -328,7 +328,7 @@ class SimulationMode(TorchMeter):
 
         return each_tensor(out, on_host)
 
-    def _answer_collective(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _answer_collective(self, func: Any, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         what = operators.traits(func)
         self.count_collective(what, args)
         returns = func._schema.returns
@@ -342,7 +342,7 @@ class SimulationMode(TorchMeter):
         work = finished_work(held)
         return work if outputs is None else (outputs, work)
 
-    def _answer_functional(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _answer_functional(self, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         out = self._compute_and_write(func, args, kwargs)
         self.count_functional(operators.traits(func), args, out)
         return out
@@ -438,10 +438,10 @@ class SimulationMode(TorchMeter):
             self.ledger.moved(out.untyped_storage(), source.untyped_storage())
         return out  # type: ignore[no-any-return]
 
-    def _is_pinned(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def _is_pinned(self, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> bool:
         return False
 
-    def _pin_memory(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    def _pin_memory(self, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> torch.Tensor:
         return self.pinned(args[0])
 
     def _meant(self, kwargs: dict[str, Any]) -> int:

@@ -62,7 +62,7 @@ def _from_data(original: Any, known: KnownValues) -> Any:
     return tensor
 
 
-def _asked(data: Any) -> Any:
+def _asked(data: object) -> Any:
     """Return the lists with numbers in place of the tensors in them, which torch would read past every mode."""
     if isinstance(data, (list, tuple)):
         return [_asked(value) for value in data]

@@ -116,7 +116,7 @@ class SimulationMeter:
     def __enter__(self) -> SimulationMeter:
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         return None
 
     def adopt(self, tensors: Iterable[torch.Tensor]) -> None:
@@ -214,7 +214,7 @@ def _generators() -> Iterator[None]:
     module_of: Any = checkpoint._get_device_module
 
     @contextlib.contextmanager
-    def forked(*args: Any, **kwargs: Any) -> Iterator[None]:
+    def forked(*args: object, **kwargs: object) -> Iterator[None]:
         with contextlib.nullcontext() if kwargs.get("device_type") == "meta" else fork_rng(*args, **kwargs):
             yield
 

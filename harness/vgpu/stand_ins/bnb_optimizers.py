@@ -39,7 +39,7 @@ class GlobalOptimManager:
             cls._instance = cls()
         return cls._instance
 
-    def register_parameters(self, params: Any) -> None:
+    def register_parameters(self, params: object) -> None:
         pass  # overrides go by identity
 
     def override_config(self, parameters: Any, key: Any = None, value: Any = None, key_value_dict: Any = None) -> None:
@@ -47,7 +47,7 @@ class GlobalOptimManager:
         for parameter in [parameters] if isinstance(parameters, torch.Tensor) else parameters:
             self.overrides.setdefault(id(parameter), {}).update(key_value_dict or {key: value})
 
-    def register_module_override(self, module: Any, param_name: str, config: dict[str, Any]) -> None:
+    def register_module_override(self, module: object, param_name: str, config: dict[str, Any]) -> None:
         """Override settings of a module's parameter, which may become another object before training."""
         self.by_module.append((module, param_name, config))
 
@@ -67,7 +67,7 @@ class _AdamRule(torch.optim.Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: object,
         lr: float,
         betas: tuple[float, float],
         eps: float,
@@ -83,7 +83,7 @@ class _AdamRule(torch.optim.Optimizer):
         self._maps: tuple[torch.Tensor, ...] = ()
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], object] | None = None) -> Any:  # type: ignore[override]
         """Take one step, and return the loss of ``closure``. States are created at a parameter's first step."""
         loss = None
         if closure is not None:
@@ -209,14 +209,14 @@ class _Base(_AdamRule):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
         optim_bits: int = 32,
-        args: Any = None,
+        args: object = None,
         min_8bit_size: int = 4096,
         percentile_clipping: int = 100,
         block_wise: bool = True,
         max_unorm: float = 0.0,
         skip_zeros: bool = False,
         is_paged: bool = False,
-        **more: Any,
+        **more: object,
     ) -> None:
         name = f"bitsandbytes.optim.optimizer.{self._mine().__name__}"
         if optimizer_name not in self._rules:
@@ -247,7 +247,7 @@ class _Base(_AdamRule):
         self._step_one(group, p)
 
     def _formula(
-        self, group: dict[str, Any], parameter: torch.Tensor, gradient: Any, values: list[torch.Tensor], step: int
+        self, group: dict[str, Any], parameter: torch.Tensor, gradient: object, values: list[torch.Tensor], step: int
     ) -> list[torch.Tensor]:
         return self._rule._formula(self, group, parameter, gradient, values, step)
 

@@ -65,7 +65,7 @@ def _import_utils() -> list[Any]:
     return [sys.modules[name] for name in _ASKING if name in sys.modules]
 
 
-def _set(patches: Patches, module: Any, package: Package) -> None:
+def _set(patches: Patches, module: object, package: Package) -> None:
     constant = f"_{package.name}_available"
     was = vars(module).get(constant)
     if was is False:

@@ -363,6 +363,6 @@ def flash_attn_varlen_qkvpacked_func(
     return _Attention.apply(3, rule, bounds, return_attn_probs, torch.is_grad_enabled(), qkv)
 
 
-def flash_attn_with_kvcache(*_: Any, **__: Any) -> Any:
+def flash_attn_with_kvcache(*_: object, **__: object) -> Any:
     """Raise NoStandInError; transformers imports this with the others."""
     raise NoStandInError("flash_attn_with_kvcache has no stand-in", "generate with attn_implementation='sdpa' here")

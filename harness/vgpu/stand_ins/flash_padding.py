@@ -62,7 +62,7 @@ def index_put_first_axis(values: torch.Tensor, indices: torch.Tensor, first_axis
     return _Put.apply(values, indices, first_axis_dim)
 
 
-def unpad_input(hidden_states: torch.Tensor, attention_mask: torch.Tensor, unused_mask: Any = None) -> Any:
+def unpad_input(hidden_states: torch.Tensor, attention_mask: torch.Tensor, unused_mask: object = None) -> Any:
     """Return the tokens of ``(batch, length, ...)`` under the mask, their indices, ``cu_seqlens``, the longest length, and
     from flash-attention 2.7.0 on how many of each sequence are used."""
     mask = attention_mask if unused_mask is None else attention_mask + unused_mask

@@ -87,13 +87,15 @@ class LigerFusedLinearCrossEntropyLoss(torch.nn.Module):
         self._options = (ce_weight, ignore_index, lse_square_scale, label_smoothing, reduction, softcap, return_z_loss)
         self._accumulated_in = accum_dtype
 
-    def forward(self, lin_weight: Any, _input: Any, target: Any, bias: Any = None) -> Any:
+    def forward(self, lin_weight: object, _input: object, target: object, bias: object = None) -> Any:
         return LigerFusedLinearCrossEntropyFunction.apply(
             _input, lin_weight, target, bias, *self._options, self._accumulated_in
         )
 
 
-def liger_rotary_pos_emb(q: Any, k: Any, cos: Any, sin: Any, position_ids: Any = None, unsqueeze_dim: int = 1) -> Any:
+def liger_rotary_pos_emb(
+    q: object, k: object, cos: object, sin: object, position_ids: object = None, unsqueeze_dim: int = 1
+) -> Any:
     return LigerRopeFunction.apply(q, k, cos, sin, position_ids, unsqueeze_dim)
 
 
@@ -250,13 +252,13 @@ def _apply_liger_kernel(model_type: str, **kwargs: Any) -> None:
         _apply(model_type, **{name: value for name, value in kwargs.items() if name in known})
 
 
-def _apply_liger_kernel_to_instance(model: Any, **kwargs: Any) -> None:
+def _apply_liger_kernel_to_instance(model: object, **kwargs: object) -> None:
     _apply_liger_kernel(getattr(getattr(model, "config", None), "model_type", ""), model=model, **kwargs)
 
 
 class AutoLigerKernelForCausalLM:
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Any:
+    def from_pretrained(cls, pretrained_model_name_or_path: object, *model_args: object, **kwargs: object) -> Any:
         """Load a model of transformers with the kernels applied to its family; their options are taken from ``kwargs``."""
         from transformers import AutoConfig, AutoModelForCausalLM
 

@@ -39,7 +39,7 @@ class _Active(StandIn):
     def get_current_device(self) -> int:
         return torch.cuda.current_device()
 
-    def get_current_stream(self, device: Any = None) -> int:
+    def get_current_stream(self, device: object = None) -> int:
         return 0
 
     def get_active_torch_device(self) -> torch.device:
@@ -53,7 +53,7 @@ class _Active(StandIn):
         return _benchmark
 
 
-def _benchmark(*_: Any, **__: Any) -> Any:
+def _benchmark(*_: object, **__: object) -> Any:
     raise NoStandInError("Triton's benchmarker has no stand-in: no kernel is run in sim")
 
 

@@ -88,7 +88,7 @@ def _called(function: FunctionType, target: ast.expr) -> Any:
     return variables.get(target.id)
 
 
-def _function_of(value: Any) -> FunctionType | None:
+def _function_of(value: object) -> FunctionType | None:
     """Return the Python function inside one that Triton compiles; None for any other value."""
     inner = getattr(value, "fn", None)
     while inner is not None and not isinstance(inner, FunctionType):

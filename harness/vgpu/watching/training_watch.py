@@ -30,22 +30,22 @@ from vgpu.replacing import Patches
 class TrainingListener(Protocol):
     """Receives the events of one rank, in order."""
 
-    def forward_begins(self, model: Any) -> None:
+    def forward_begins(self, model: object) -> None:
         """Called when a model, or the engine around it, is called for the first time since the last backward or since
         the program began."""
 
-    def backward_begins(self, loss: Any, engine: Any) -> None:
+    def backward_begins(self, loss: object, engine: object) -> None:
         """Called before a backward pass. ``engine`` is None for ``loss.backward()``."""
 
-    def step_begins(self, stepper: Any) -> None: ...
+    def step_begins(self, stepper: object) -> None: ...
 
-    def step_ended(self, stepper: Any) -> None:
+    def step_ended(self, stepper: object) -> None:
         """Called after a step that changed weights. ``stepper`` is the engine, or else the optimizer."""
 
     def accumulated(self) -> None:
         """Called after a step that left the weights unchanged: more micro-batches come first."""
 
-    def evaluates(self, model: Any) -> None:
+    def evaluates(self, model: object) -> None:
         """Called when a model is called in eval mode and without gradients while a forward is awaited."""
 
 
@@ -68,7 +68,7 @@ class TrainingWatch:
             self._patches = patches.pop_all()
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._patches.close()
 
     def _watch(self, patches: Patches) -> None:
@@ -100,7 +100,7 @@ class TrainingWatch:
             self._waiting.remove()
             self._waiting = None
 
-    def _backward_begins(self, loss: Any, engine: Any) -> None:
+    def _backward_begins(self, loss: object, engine: object) -> None:
         self.backwards += 1
         self._listener.backward_begins(loss, engine)
 
@@ -158,11 +158,11 @@ class TrainingWatch:
 
         return backward
 
-    def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _optimizer_begins(self, optimizer: object, args: object, kwargs: object) -> None:
         if not self._inside:
             self._listener.step_begins(optimizer)
 
-    def _optimizer_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _optimizer_ended(self, optimizer: object, args: object, kwargs: object) -> None:
         if not self._inside:
             self._listener.step_ended(optimizer)
         elif self._stepped_inside is None:

@@ -39,24 +39,24 @@ def simplest_values(framework: str) -> dict[str, Any]:
     return {one.name: one.simplest for one in named if framework != TRAINER or one.of_trainer}
 
 
-def accumulates_itself(values: Mapping[str, Any]) -> bool:
+def accumulates_itself(values: Mapping[str, object]) -> bool:
     """Return True if the caller, not the configuration, determines which micro-batches make a step."""
     return Configured(values=values).accumulates_itself
 
 
-def factor_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def factor_values(parameters: Mapping[str, object]) -> dict[str, Any]:
     """Return the value of each factor in a job with these parameters."""
     return {one.name: parameters.get(one.name, one.default) for one in FACTORS}
 
 
-def active_hooks(parameters: Mapping[str, Any], moment: str) -> list[tuple[LoopCall, Any]]:
+def active_hooks(parameters: Mapping[str, object], moment: str) -> list[tuple[LoopCall, Any]]:
     """Return the calls of all factors at a moment of a job (a field of `Hooks`), each with the factor's value."""
     values = factor_values(parameters)
     found = [(getattr(one.hooks, moment), values[one.name]) for one in FACTORS if one.is_active(values)]
     return [(call, value) for call, value in found if call is not None]
 
 
-def deepspeed_configuration(job: Configured, base: Mapping[str, Any]) -> dict[str, Any]:
+def deepspeed_configuration(job: Configured, base: Mapping[str, object]) -> dict[str, Any]:
     """Return DeepSpeed's configuration of a job: ``base``, and the entries of all factors' values."""
     found = _merged({}, base)
     for factor in FACTORS:
@@ -64,7 +64,7 @@ def deepspeed_configuration(job: Configured, base: Mapping[str, Any]) -> dict[st
     return found
 
 
-def _merged(found: dict[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(found: dict[str, Any], entries: Mapping[str, object]) -> dict[str, Any]:
     for key, value in entries.items():
         found[key] = _merged(found.get(key, {}), value) if isinstance(value, Mapping) else value
     return found

@@ -70,7 +70,7 @@ for parameter in model.parameters():
 """
 
 
-def _whole(parameter: Any) -> Any:
+def _whole(parameter: object) -> Any:
     """Make a sharded parameter whole within the block."""
     if not hasattr(parameter, "ds_id"):
         return contextlib.nullcontext()

@@ -14,14 +14,14 @@ def _layers_of(model: Any) -> Any:
     return next(found)
 
 
-def _look_on(model: Any, value: bool) -> None:
+def _look_on(model: object, value: bool) -> None:
     """Add hooks to layers, as users do to log activations and gradients: they change nothing."""
     for layer in _layers_of(model):
         layer.register_forward_hook(lambda module, inputs, output: None)
         layer.register_full_backward_hook(lambda module, inputs, output: None)
 
 
-def _make_leaves(model: Any, value: bool) -> None:
+def _make_leaves(model: object, value: bool) -> None:
     """Let each layer be fetched whole."""
     import deepspeed
 

@@ -138,9 +138,9 @@ def _alone(world_size: int) -> Iterator[None]:
 
 
 def start(
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     device: str,
-    shape: Mapping[str, Any],
+    shape: Mapping[str, object],
     measured: Callable[[], AbstractContextManager[None]],
 ) -> DeepSpeedTraining:
     """Build the model and its engine, metered as init; see `dsregress.probe.framework`."""
@@ -266,7 +266,7 @@ def zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
         integration.unset_hf_deepspeed_config()
 
 
-def fill(model: Any, weights_of: str = "", rounded_to: Any = None) -> None:
+def fill(model: Any, weights_of: str = "", rounded_to: object = None) -> None:
     """Set every weight to a function of its name (`skeletons.weights`), partitioned ones included; ``rounded_to`` a
     dtype."""
     import torch
@@ -488,11 +488,11 @@ class DeepSpeedTraining:
 
 
 def judge(
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     device: str,
-    shape: Mapping[str, Any],
+    shape: Mapping[str, object],
     steps: int,
-    trained: Mapping[str, Any],
+    trained: Mapping[str, object],
     numerics: Numerics,
 ) -> None:
     """Judge the trained parameters by plain PyTorch's; see `dsregress.probe.framework`."""

@@ -21,7 +21,7 @@ INTEGRATIONS = CHOICES["integration"]
 
 
 def complete_settings(
-    settings: Mapping[str, Any], integration: str, *, hidden_size: int, world_size: int, work: Any
+    settings: Mapping[str, object], integration: str, *, hidden_size: int, world_size: int, work: object
 ) -> dict[str, Any]:
     """Return a new dictionary for ``deepspeed.initialize``. ``work`` is a `dsregress.probe.workloads.workload.Workload`.
 
@@ -36,7 +36,7 @@ def complete_settings(
     raise ValueError(f"no such integration: {integration} (known: {', '.join(INTEGRATIONS)})")
 
 
-def _by_transformers(settings: Mapping[str, Any], hidden_size: int, world_size: int, work: Any) -> dict[str, Any]:
+def _by_transformers(settings: Mapping[str, object], hidden_size: int, world_size: int, work: object) -> dict[str, Any]:
     """Complete the settings like ``Trainer(args=TrainingArguments(deepspeed=...))``: once from the arguments, once from
     the model."""
     from transformers.integrations import deepspeed as integration

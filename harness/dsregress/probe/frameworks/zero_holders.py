@@ -48,5 +48,5 @@ def _of_parameter(name: str, parameter: Any) -> Iterator[tuple[str, str, Any]]:
         yield categories.GRADIENTS, name, parameter.grad
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> bool:
     return isinstance(value, torch.Tensor)

@@ -102,7 +102,7 @@ class CudaMeter(TorchMeter):
         reading.reserved_peak_bytes = reserved
         return reading
 
-    def recorder(self, ledger: StorageLedger, framework: Any, package: str) -> Any:
+    def recorder(self, ledger: StorageLedger, framework: object, package: str) -> Any:
         """Return a recorder of the device memory's holders from the allocator's own history, which is kept from now on."""
         from dsregress.probe.holders.snapshot import MOST_EVENTS, CudaSiteRecorder
 

@@ -142,7 +142,7 @@ def _surroundings(
             yield meter, books
 
 
-def _tuples(card: Mapping[str, Any]) -> dict[str, Any]:
+def _tuples(card: Mapping[str, object]) -> dict[str, Any]:
     """Turn lists decoded from JSON back into tuples."""
     return {name: tuple(value) for name, value in card.items() if isinstance(value, list)}
 
@@ -291,13 +291,13 @@ def _repeated(request: CellRequest) -> Callable[[Mapping[str, Any], int], None]:
 PACKAGE = "deepspeed"
 
 
-def model(called: Any) -> Any:
+def model(called: object) -> Any:
     """Return the model whose modules have names: ``called`` itself, or the model within the engine that the program
     calls."""
     return called.module if hasattr(called, "module") else called
 
 
-def holders(called: Any) -> Iterator[tuple[str, str, Any]]:
+def holders(called: object) -> Iterator[tuple[str, str, Any]]:
     """Yield (category, parameter or "", tensor) for all that an engine holds (see `dsregress.probe.holders.sites`)."""
     from dsregress.probe.frameworks import zero_holders
     from dsregress.probe.programs.watch import stepper_facts

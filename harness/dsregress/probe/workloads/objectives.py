@@ -94,12 +94,12 @@ def _loss(output: Any) -> torch.Tensor:
     return loss
 
 
-def next_token_reversed(model: Any, data: Data) -> torch.Tensor:
+def next_token_reversed(model: object, data: Data) -> torch.Tensor:
     """Return the next-token loss of the reversed sequence: other data from the same ids."""
     return next_token(model, {"ids": data["ids"].flip(-1)})
 
 
-def of_two_runs(model: Any, data: Data) -> torch.Tensor:
+def of_two_runs(model: object, data: Data) -> torch.Tensor:
     """Return one loss from the same module run twice, as preference losses do with the chosen and the rejected answer."""
     return (next_token(model, data) + next_token_reversed(model, data)) / 2
 
@@ -137,11 +137,11 @@ class _Infinite(torch.autograd.Function):
     """Keeps the value, and makes the gradient infinite."""
 
     @staticmethod
-    def forward(ctx: Any, loss: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: object, loss: torch.Tensor) -> torch.Tensor:
         return loss.clone()
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
         return gradient * torch.inf
 
 

@@ -107,7 +107,7 @@ def pick(kind: Any, parameters: Mapping[str, Any]) -> Any:
     return kind(**{f.name: parameters[f.name] for f in dataclasses.fields(kind) if f.name in parameters})
 
 
-def model_configuration(work: Workload, shape: Mapping[str, Any]) -> Any:
+def model_configuration(work: Workload, shape: Mapping[str, object]) -> Any:
     """Return the model's transformers configuration. ``shape`` is a row of ``scenarios/models.py``."""
     from transformers import AutoConfig
 
@@ -116,7 +116,7 @@ def model_configuration(work: Workload, shape: Mapping[str, Any]) -> Any:
     return AutoConfig.for_model(fields.pop("model_type"), **fields, use_cache=False, attn_implementation=work.attention)
 
 
-def build_model(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
+def build_model(work: Workload, config: object, dtype: torch.dtype) -> torch.nn.Module:
     """Return a causal language model in training mode, with its adapters, its weights as the libraries leave them; the
     caller sets each to the value that `weight` makes from its name. Raise ValueError for unknown ``model_outputs``."""
     import transformers

@@ -174,7 +174,7 @@ def _times(times: Sequence[StepTime]) -> list[dict[str, Any]]:
     return [msgspec.structs.asdict(time) for time in times]
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> Any:
     """Return a value for JSON, which has no infinity and no NaN: they become text. Text is made printable."""
     if isinstance(value, str):
         return plain(value)

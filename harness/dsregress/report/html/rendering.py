@@ -110,7 +110,7 @@ def page_digest(*parts: bytes) -> str:
     return whole.hexdigest()[:24]
 
 
-def _printable(value: Any) -> Any:
+def _printable(value: object) -> Any:
     """Return text without control and bidirectional characters; markup (escaped text, a chart) unchanged."""
     return plain(value) if type(value) is str else value
 

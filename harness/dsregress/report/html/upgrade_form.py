@@ -189,11 +189,11 @@ def _problem_json(
     }
 
 
-def _parameter_text(own: Mapping[str, Any], name: str) -> str | None:
+def _parameter_text(own: Mapping[str, object], name: str) -> str | None:
     return str(own[name]) if name in own else None
 
 
-def _offload(own: Mapping[str, Any]) -> str | None:
+def _offload(own: Mapping[str, object]) -> str | None:
     places = {"offload_optimizer": "optimizer", "offload_param": "parameters"}
     if not any(name in own for name in places):
         return None

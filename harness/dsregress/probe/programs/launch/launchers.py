@@ -197,13 +197,13 @@ def _handed_to_torchrun(words: list[str]) -> tuple[list[str], Mapping[str, str]]
 
     run: Any = subprocess.run
 
-    def take_over(command: Any, *args: Any, env: Mapping[str, str] | None = None, **kwargs: Any) -> Any:
+    def take_over(command: object, *args: object, env: Mapping[str, str] | None = None, **kwargs: object) -> Any:
         split = shlex.split(command) if isinstance(command, str) else command  # up to 0.9.0 it is a line for a shell
         if isinstance(split, list) and split[0] == "torchrun":
             raise HandedToTorchrun(split, env or {})
         return run(command, *args, env=env, **kwargs)
 
-    def trains_alone(*args: Any, **kwargs: Any) -> None:
+    def trains_alone(*args: object, **kwargs: object) -> None:
         raise LaunchLineError(
             "llamafactory-cli of this release starts one process, not one for each GPU: "
             "start a script that calls llamafactory.train.tuner.run_exp() by torchrun"
@@ -235,7 +235,7 @@ _STARTS: dict[str, Callable[[LaunchLine, int], Start]] = {
 }
 
 
-def _replace(patches: Patches, module: Any, name: str, value: Any) -> None:
+def _replace(patches: Patches, module: Any, name: str, value: object) -> None:
     try:
         patches.replace(module, name, value)
     except MissingTarget:

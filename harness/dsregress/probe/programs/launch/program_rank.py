@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from dsregress.probe import launch_line
 from dsregress.probe.border.surroundings import SKELETONS
@@ -58,7 +58,7 @@ class Run(Protocol):
     def end(self) -> None: ...
 
 
-def run_program(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
+def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -> None:
     """Run the program of a cell, whose files are in ``source``, until ``measuring`` ends it. Exceptions of the program
     pass through. Raise ProgramError if it ends too early."""
     run_folder = Path(os.getcwd())
@@ -110,7 +110,7 @@ class _Surroundings:
 
 @contextlib.contextmanager
 def _surrounded(
-    parameters: Mapping[str, Any], run_folder: Path, start: launchers.Start, *, project: Path, contents: bool
+    parameters: Mapping[str, object], run_folder: Path, start: launchers.Start, *, project: Path, contents: bool
 ) -> Iterator[_Surroundings]:
     """Give the program within the block what this machine lacks, and the command line of its start. Saved and loaded
     weights have values only with ``contents``."""

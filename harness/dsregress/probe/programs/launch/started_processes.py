@@ -86,7 +86,7 @@ def watch_processes() -> Iterator[StartedProcesses]:
         yield started
 
 
-def _is_an_optimizer(target: Any) -> bool:
+def _is_an_optimizer(target: object) -> bool:
     """Return True if DeepSpeed steps in the process: it compiles kernels, and its work on a model is visible nowhere
     else."""
     of_deepspeed = str(getattr(target, "__module__", "")).startswith("deepspeed.")
@@ -105,7 +105,7 @@ _LAUNCHING: Any = importlib.import_module("torch.distributed.launcher.api")
 _LAUNCHED = _LAUNCHING.elastic_launch.__call__
 
 
-def _spawn(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any, **__: Any) -> Any:
+def _spawn(fn: object, args: object = (), nprocs: int = 1, join: bool = True, *_: object, **__: object) -> Any:
     return _start_processes(fn, args, nprocs, join)
 
 
@@ -138,7 +138,7 @@ def _local_rank(processes: int, starter: str) -> int:
 class _Joined:
     """The context of processes that have ended."""
 
-    def join(self, *_: Any, **__: Any) -> bool:
+    def join(self, *_: object, **__: object) -> bool:
         return True
 
 

@@ -85,7 +85,7 @@ class Skeletons:
         ]
 
 
-def _digest(content: Any) -> str:
+def _digest(content: object) -> str:
     return hashlib.sha1(json.dumps(content).encode()).hexdigest()
 
 

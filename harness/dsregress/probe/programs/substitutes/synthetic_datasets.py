@@ -62,7 +62,7 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
             made.guessed.append(name)
         return schema
 
-    def load_dataset(path: str, name: str | None = None, *args: Any, **options: Any) -> Any:
+    def load_dataset(path: str, name: str | None = None, *args: object, **options: Any) -> Any:
         try:
             return load(path, name, *args, **options)
         except Exception as error:
@@ -75,7 +75,7 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
             split = args[2] if len(args) > 2 else options.get("split")
             return _answer(schema, f"{title}/{name}" if name else title, split, files, options.get("streaming", False))
 
-    def load_from_disk(dataset_path: Any, *args: Any, **options: Any) -> Any:
+    def load_from_disk(dataset_path: Any, *args: object, **options: Any) -> Any:
         try:
             return from_disk(dataset_path, *args, **options)
         except FileNotFoundError as error:
@@ -94,7 +94,7 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
         yield made
 
 
-def _answer(schema: known_datasets.DatasetSchema, title: str, split: Any, files: Any, streaming: bool) -> Any:
+def _answer(schema: known_datasets.DatasetSchema, title: str, split: object, files: object, streaming: bool) -> Any:
     """Return what ``load_dataset`` returns: a data set per split, one for a ``split``, or a list for a list."""
     splits = tuple(files) if isinstance(files, Mapping) else ("train",) if files else schema.splits
     if schema is known_datasets.ANY:

@@ -8,7 +8,6 @@ import contextlib
 import functools
 import importlib.util
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from skeletons import tokenizer
 from vgpu.replacing import Patches
@@ -44,7 +43,7 @@ def made_up_encodings() -> Iterator[None]:
 
 def _or_made_up(original: Callable[..., dict[bytes, int]]) -> Callable[..., dict[bytes, int]]:
     @functools.wraps(original)
-    def ranks(*args: Any, **options: Any) -> dict[bytes, int]:
+    def ranks(*args: object, **options: object) -> dict[bytes, int]:
         try:
             return original(*args, **options)
         except Exception:

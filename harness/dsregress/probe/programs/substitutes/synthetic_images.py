@@ -65,7 +65,9 @@ class _Watcher(importlib.abc.MetaPathFinder):
         self._then = then
         self._asks = False
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._name or self._asks:
             return None
         self._asks = True
@@ -111,7 +113,7 @@ def _answer(patches: Patches, wanted: bool) -> None:
 # -- data sets ---------------------------------------------------------------------------------------------------------
 
 
-def _begun(original: Callable[..., None], datasets: Any, wanted: bool) -> Callable[..., None]:
+def _begun(original: Callable[..., None], datasets: object, wanted: bool) -> Callable[..., None]:
     signature = inspect.signature(original)
 
     @functools.wraps(original)
@@ -256,7 +258,7 @@ def _keep_first_weights_of_timm(patches: Patches) -> None:
     original = builder.load_pretrained
 
     @functools.wraps(original)
-    def load_pretrained(*args: Any, **options: Any) -> None:
+    def load_pretrained(*args: object, **options: object) -> None:
         try:
             original(*args, **options)
         except (NotHere, OSError) as error:

@@ -118,7 +118,7 @@ def _translation(other: str) -> Maker:
     return lambda draw, row: {"en": make_text(draw, "question"), other: make_text(draw, "question")}
 
 
-def _tagged(item: Callable[[random.Random], Any]) -> Maker:
+def _tagged(item: Callable[[random.Random], object]) -> Maker:
     """Return a maker of one item per word. A row's number decides how many words it has, so that columns agree."""
     return lambda draw, row: [item(draw) for _ in range(5 + row % 20)]
 

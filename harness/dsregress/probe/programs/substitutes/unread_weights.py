@@ -33,7 +33,7 @@ def unread_weights() -> Iterator[None]:
             self._file.__enter__()
             return self
 
-        def __exit__(self, *raised: Any) -> Any:
+        def __exit__(self, *raised: object) -> Any:
             return self._file.__exit__(*raised)
 
         def __getattr__(self, name: str) -> Any:

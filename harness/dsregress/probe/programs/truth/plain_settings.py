@@ -50,7 +50,7 @@ _WITH_EFFECT = decoded_text_lists(_TABLE["with_effect"])
 _SIZES = {"tensor_parallel": "autotp_size", "sequence_parallel_size": "", "data_parallel_size": ""}
 
 
-def read_plain_settings(given: Any, ranks: int) -> PlainSettings:
+def read_plain_settings(given: object, ranks: int) -> PlainSettings:
     """Return the settings of what a program gives to ``initialize``: a path, a dictionary, or JSON. Raise NoTruth if it
     promises more than plain PyTorch can do."""
     config = _loaded(given)
@@ -82,7 +82,7 @@ def read_plain_settings(given: Any, ranks: int) -> PlainSettings:
     )
 
 
-def _loaded(given: Any) -> dict[str, Any]:
+def _loaded(given: object) -> dict[str, Any]:
     if isinstance(given, dict):
         return given
     if isinstance(given, (str, os.PathLike)):
@@ -96,7 +96,7 @@ def _loaded(given: Any) -> dict[str, Any]:
     raise NoTruth("its DeepSpeed configuration is neither a dictionary nor a file")
 
 
-def _is_off(value: Any) -> bool:
+def _is_off(value: object) -> bool:
     return not (value.get("enabled", bool(value)) if isinstance(value, dict) else value)
 
 
@@ -148,7 +148,7 @@ def as_torch_optimizer(given: torch.optim.Optimizer) -> torch.optim.Optimizer:
 
 
 def _made(
-    kind: Callable[..., torch.optim.Optimizer], groups: list[Any], params: Mapping[str, Any]
+    kind: Callable[..., torch.optim.Optimizer], groups: list[Any], params: Mapping[str, object]
 ) -> torch.optim.Optimizer:
     try:
         return kind(groups, **params)

@@ -33,7 +33,7 @@ class ClippingWatch:
         self.look()
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._patches.close()
 
     def look(self) -> None:

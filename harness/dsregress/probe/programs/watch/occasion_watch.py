@@ -71,7 +71,7 @@ class OccasionWatch:
         self.look()
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._patches.close()
 
     def look(self) -> None:
@@ -114,13 +114,13 @@ class OccasionWatch:
             self._gone.add(call)
         return here
 
-    def _seen(self, original: Callable[..., Any], argument: str) -> Callable[..., Any]:
+    def _seen(self, original: Callable[..., object], argument: str) -> Callable[..., Any]:
         """Return the function that also passes what is saved to ``saves``: its first argument, named ``argument``."""
         if not argument:
             return original
 
         @functools.wraps(original)
-        def seen(*args: Any, **kwargs: Any) -> Any:
+        def seen(*args: object, **kwargs: object) -> Any:
             if not _is_in_memory(args, kwargs):
                 self._saves(args[0] if args else kwargs.get(argument))
             return original(*args, **kwargs)
@@ -149,6 +149,6 @@ class OccasionWatch:
         return called
 
 
-def _is_in_memory(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def _is_in_memory(args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
     """Return True if torch pickles a tensor that is sent to another rank: it writes into memory."""
     return any(isinstance(value, io.BytesIO) for value in (*args, *kwargs.values()))

@@ -36,5 +36,5 @@ def _running_trainer(frame: FrameType | None) -> Any:
     return None
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, enum.Enum))

@@ -64,7 +64,7 @@ def local_sockets_only() -> Iterator[None]:
         yield
 
 
-def _check(host: Any) -> None:
+def _check(host: object) -> None:
     name = host.decode("ascii", "replace") if isinstance(host, (bytes, bytearray)) else host
     if isinstance(name, str) and name and not _is_own(name):
         raise NoNetworkError(name)

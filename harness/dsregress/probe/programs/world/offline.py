@@ -76,10 +76,10 @@ def _quiet_hub(patches: Patches) -> None:
     except ImportError:
         return
 
-    def create_repo(self: Any, repo_id: str, **options: Any) -> Any:
+    def create_repo(self: object, repo_id: str, **options: object) -> Any:
         return hf_api.RepoUrl(f"https://huggingface.co/{repo_id if '/' in repo_id else 'local/' + repo_id}")
 
-    def upload(self: Any, *arguments: Any, **options: Any) -> None:
+    def upload(self: object, *arguments: object, **options: object) -> None:
         return None
 
     made = {
