@@ -211,14 +211,14 @@ def checkpoint_tensors(
     return held, None
 
 
-def built_model(config: object, device: str) -> Any:
+def built_model(config: object, device: str) -> object:
     """Build the model as `skeletons.parameters.build_model`, which needs torch."""
     from skeletons import parameters
 
     return parameters.build_model(config, device)
 
 
-def _saved_fields(config: Any, given: dict[str, Any]) -> dict[str, Any]:
+def _saved_fields(config: Any, given: dict[str, Any]) -> dict[str, object]:
     """Return a shrunk configuration as JSON."""
     fields = json.loads(config.to_json_string(use_diff=False))
     for name in ("architectures", "auto_map", "transformers_version"):
@@ -235,7 +235,7 @@ def _dtype(fields: dict[str, Any]) -> str | None:
     return None
 
 
-def _chosen(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _chosen(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, object]:
     return {name: fields[name] for name in names if fields.get(name) is not None}
 
 
@@ -254,7 +254,7 @@ def _is_companion(file: Path) -> bool:
     )
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path) -> dict[str, object]:
     try:
         fields = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -55,7 +55,7 @@ def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bo
     return make.skeleton_files(folder)
 
 
-def build_component(kind: str, fields: Mapping[str, object], device: str) -> Any:
+def build_component(kind: str, fields: Mapping[str, object], device: str) -> object:
     """Build a component of diffusers from its configuration; on ``meta`` it takes no memory. Raise whatever the class
     raises."""
     import diffusers
@@ -96,11 +96,11 @@ def _diffuser(target: Path, part: Component, fields: Mapping[str, object], conte
     safetensors.write_checkpoint(target, held, values, name="diffusion_pytorch_model")
 
 
-def _described(part: Component) -> dict[str, Any]:
+def _described(part: Component) -> dict[str, object]:
     return {"_class_name": part.kind, "_diffusers_version": "0.30.0", **part.fields}
 
 
-def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dict[str, Any]:
+def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dict[str, object]:
     """Return the fields of a component with few layers and channels, with the widths that the shrunk text parts output."""
     fields = {**part.fields, **_TINY[part.kind]}
     if "block_out_channels" in fields:

@@ -13,7 +13,6 @@ import functools
 import math
 import struct
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from skeletons.tokenizer_families import TokenizerFamily
 
@@ -63,7 +62,7 @@ def sentencepiece_file(family: TokenizerFamily, vocabulary: Mapping[str, int]) -
     return b"".join((*parts, _message(2, trainer), _message(3, normalizer)))
 
 
-def fast_parts(family: TokenizerFamily, vocabulary: Mapping[str, int]) -> dict[str, Any]:
+def fast_parts(family: TokenizerFamily, vocabulary: Mapping[str, int]) -> dict[str, object]:
     """Return the parts of ``tokenizer.json`` that are specific to such a vocabulary."""
     if family.unigram:
         metaspace = {"type": "Metaspace", "replacement": SPACE, "add_prefix_space": True}

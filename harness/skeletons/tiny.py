@@ -179,7 +179,7 @@ def _is_scaled(rope: object) -> bool:
     return any(_is_scaled(part) for part in rope.values()) or str(rope.get("rope_type", "default")) != "default"
 
 
-def _scaled_rope(scaling: dict[str, Any], ratio: float) -> dict[str, Any]:
+def _scaled_rope(scaling: dict[str, Any], ratio: float) -> dict[str, object]:
     """Return the scaling with fewer items in lists with an item per rotated pair, and smaller sections of the pairs."""
     made = dict(scaling)
     for name, value in scaling.items():
@@ -209,7 +209,7 @@ def _parts(config: object) -> Iterator[Any]:
             yield from _parts(value)
 
 
-def _text_part(config: object) -> Any:
+def _text_part(config: object) -> object:
     for name in ("text_config", "llm_config", "thinker_config"):
         if hasattr(getattr(config, name, None), "to_dict"):
             return _text_part(getattr(config, name))

@@ -43,7 +43,7 @@ class StandIn:
         return lacking(self._stands_for)(name)
 
 
-def lacking(stands_for: str) -> Callable[[str], Any]:
+def lacking(stands_for: str) -> Callable[[str], object]:
     """Return the ``__getattr__`` of a stand-in, which raises NoStandInError; AttributeError for Python's own protocols."""
 
     def missing(name: str) -> Any:

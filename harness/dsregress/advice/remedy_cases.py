@@ -149,7 +149,7 @@ def first_cells(question: RemediesQuery, scenario: Scenario, stack: Stack) -> di
     return cells
 
 
-def _applicable(question: RemediesQuery, scenario: Scenario) -> tuple[dict[str, Mapping[str, Any]], list[NotTried]]:
+def _applicable(question: RemediesQuery, scenario: Scenario) -> tuple[dict[str, Mapping[str, object]], list[NotTried]]:
     """Return the changes of the remedies that have an effect here, and the other remedies with their reasons."""
     here = _parameters(question, scenario)
     scaled = scenario.devices[question.device]
@@ -165,7 +165,7 @@ def _applicable(question: RemediesQuery, scenario: Scenario) -> tuple[dict[str, 
     return applicable, not_tried
 
 
-def _parameters(question: RemediesQuery, scenario: Scenario) -> dict[str, Any]:
+def _parameters(question: RemediesQuery, scenario: Scenario) -> dict[str, object]:
     """Return the parameters of the unmodified case."""
     return scenario.resolve(question.variant, question.device, _scale(question))
 

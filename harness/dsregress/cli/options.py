@@ -160,7 +160,7 @@ def _group(
 
     def decorate(command: _Command) -> _Command:
         @functools.wraps(command)
-        def grouped(*args: object, **values: object) -> Any:
+        def grouped(*args: object, **values: object) -> object:
             own = {name: values.pop(name) for name in names}
             return command(*args, **values, **{parameter: make(**own)})
 
@@ -176,7 +176,7 @@ def grouped(
 ) -> Callable[[_Command], _Command]:
     """Return a decorator that adds options, and groups of them, and passes ``parameter=make(**values)`` in their place."""
 
-    def collected(**values: object) -> Any:
+    def collected(**values: object) -> object:
         return make(**values)
 
     made: Any = collected

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -333,7 +332,7 @@ def _introduced(found: Reproduction, settings: Settings) -> str:
     """Return the change that introduced the fault, in words, by the stored answers of `bisect` that reports are joined
     with."""
 
-    def parameters_of(workload: WorkloadParts) -> dict[str, Any] | None:
+    def parameters_of(workload: WorkloadParts) -> dict[str, object] | None:
         try:
             return declared_scenario(settings, workload.scenario).resolve(workload.variant, DEVICE)
         except (UsageError, ScenarioError):  # of another project, or of a scenario that has gone

@@ -279,7 +279,7 @@ class _Exploration:
             f"{self._spent:.0f} of {self._request.budget_s:.0f} s"
         )
 
-    def _parameters(self, row: Mapping[str, object]) -> dict[str, Any]:
+    def _parameters(self, row: Mapping[str, object]) -> dict[str, object]:
         return {**self._base, **row}
 
     # -- what explains it --------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def near(bases: Sequence[Row], found: Sequence[Row], drawn: random.Random, forbi
             yield row
 
 
-def _notable(factor: Factor) -> tuple[Any, ...]:
+def _notable(factor: Factor) -> tuple[object, ...]:
     """Return the values that are not in every other row anyway: the simplest one is, unless everyday jobs have another."""
     values = factor.explored
     return values if factor.name in EVERYDAY else values[1:]

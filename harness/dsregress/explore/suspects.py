@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from dsregress.explore import space
 from dsregress.reproduce import requirements
@@ -32,7 +31,7 @@ def suspects(
     return sorted(found, key=lambda names: (found[names], sorted(names)))[:count]
 
 
-def _combinations(row: Mapping[str, object]) -> Iterator[dict[str, Any]]:
+def _combinations(row: Mapping[str, object]) -> Iterator[dict[str, object]]:
     changed = space.varied_values(row)
     for size in range(1, _MOST_VALUES + 1):
         for names in itertools.combinations(changed, size):

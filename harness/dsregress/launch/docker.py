@@ -207,7 +207,7 @@ class ServerContainer:
             self.kill(_GRACE_S)
             raise self._gone from None
 
-    def receive(self, timeout_s: float) -> dict[str, Any]:
+    def receive(self, timeout_s: float) -> dict[str, object]:
         """Return the next message. Raise Gone, Hung."""
         return self._lines.wait(self._fill, timeout_s)
 

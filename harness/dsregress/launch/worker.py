@@ -57,7 +57,7 @@ class Server(Protocol):
     def send(self, message: Mapping[str, object]) -> None:
         """Send a message. Raise Gone."""
 
-    def receive(self, timeout_s: float) -> dict[str, Any]:
+    def receive(self, timeout_s: float) -> dict[str, object]:
         """Return the next message. Raise Gone, Hung."""
         ...
 
@@ -306,7 +306,7 @@ class _CellRun:
 _NO_SECRET = "its launch line holds a secret, which is not stored: give the line with --program once more"
 
 
-def _with_line(parameters: Mapping[str, object], line: str) -> dict[str, Any] | None:
+def _with_line(parameters: Mapping[str, object], line: str) -> dict[str, object] | None:
     """Return the parameters of a cell as they run: with ``line`` in place of its published form. None if the published line
     masks a secret and is not that of ``line``."""
     shown = parameters.get("program")

@@ -187,7 +187,7 @@ class Factor:
         return bool(self.script or self.key or self.configure)
 
     @property
-    def explored(self) -> tuple[Any, ...]:
+    def explored(self) -> tuple[object, ...]:
         """All values that an exploration tries, the simplest first."""
         return (*self.values, *self.further)
 
@@ -204,11 +204,11 @@ class Factor:
         entries: Mapping[str, Any] = found
         return entries
 
-    def value_in(self, parameters: Mapping[str, object]) -> Any:
+    def value_in(self, parameters: Mapping[str, object]) -> object:
         """Return the value that a cell has; the simplest one if the cell names none."""
         return parameters.get(self.name, self.simplest)
 
-    def limit(self, shown: Sequence[Any], hidden: Collection[Any]) -> Any:
+    def limit(self, shown: Sequence[Any], hidden: Collection[Any]) -> object:
         """Return the value above which all values show a finding, if several do; None if they do not differ from the others
         in that way."""
         if self.counted and hidden and len(shown) > 1 and all(value > max(hidden) for value in shown):

@@ -163,7 +163,7 @@ class NamesModules(Protocol):
 class ListsHolders(Protocol):
     """Purposes of tensors, for `explain`."""
 
-    def holders(self, training: object) -> Iterator[tuple[str, str, Any]]:
+    def holders(self, training: object) -> Iterator[tuple[str, str, object]]:
         """Yield (category, parameter's name or "", tensor) for all that the framework holds."""
         ...
 

@@ -130,7 +130,7 @@ class Scenario:
             raise ScenarioError(f"no such variant: {unknown}")
         return {**parameters, **self._shape(parameters)}
 
-    def _shape(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    def _shape(self, parameters: Mapping[str, Any]) -> dict[str, object]:
         """Return the model's shape as a parameter; nothing if no model is named, or none is known by its shape."""
         if self.shapes is None or "model" not in parameters:
             return {}
@@ -180,7 +180,7 @@ def variant_id(changes: Mapping[str, object]) -> str:
     return ",".join(f"{name}={_spell(value)}" for name, value in changes.items()) or BASE_VARIANT
 
 
-def parse_variant(text: str, parameters: Mapping[str, object]) -> dict[str, Any]:
+def parse_variant(text: str, parameters: Mapping[str, object]) -> dict[str, object]:
     """Return the changes of a variant by its id: the reverse of `variant_id`, each value read as the type of the parameter's
     present value. Raise ScenarioError for a name that is not a parameter."""
     if text == BASE_VARIANT:
@@ -194,12 +194,12 @@ def parse_variant(text: str, parameters: Mapping[str, object]) -> dict[str, Any]
     return changes
 
 
-def one_by_one(**values: tuple[object, ...]) -> tuple[Mapping[str, Any], ...]:
+def one_by_one(**values: tuple[object, ...]) -> tuple[Mapping[str, object], ...]:
     """Return variants that change one parameter each: the values of the first parameter, then of the second, ..."""
     return tuple({name: value} for name, choices in values.items() for value in choices)
 
 
-def grid(**values: tuple[object, ...]) -> tuple[Mapping[str, Any], ...]:
+def grid(**values: tuple[object, ...]) -> tuple[Mapping[str, object], ...]:
     """Return a variant for every combination of the values."""
     return tuple(dict(zip(values, combination)) for combination in itertools.product(*values.values()))
 
@@ -292,7 +292,7 @@ def _spell(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
-def _read(text: str, like: object, variant: str) -> Any:
+def _read(text: str, like: object, variant: str) -> object:
     try:
         if text == "none" and not isinstance(like, str):
             return None
@@ -309,7 +309,7 @@ def _read(text: str, like: object, variant: str) -> Any:
     return text
 
 
-def _plain(text: str) -> Any:
+def _plain(text: str) -> object:
     """Return a parameter's value from its text, if the parameter has no value yet to give a type."""
     if text in ("true", "false"):
         return text == "true"

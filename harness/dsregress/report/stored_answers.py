@@ -108,7 +108,7 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
         """Return the workload of the smallest cell."""
         return _workload_of(self.smallest_cell)
 
-    def setting_of(self, remedy: StoredRemedy) -> tuple[str, Any] | None:
+    def setting_of(self, remedy: StoredRemedy) -> tuple[str, object] | None:
         """Return the factor and the value that a remedy sets, found by its words; None if no condition has it."""
         return next(
             ((one.factor, value) for one in self.needs for value in one.hidden if _words(one, (value,)) == remedy.text),

@@ -203,7 +203,7 @@ def _compared(excess: float, own: float) -> Verdict:
     return Verdict.GOOD if excess <= _HIDDEN * own else Verdict.UNKNOWN
 
 
-def base_parameters(scenario: Scenario) -> dict[str, Any]:
+def base_parameters(scenario: Scenario) -> dict[str, object]:
     """Return the parameters of the scenario's base variant, without the model's shape."""
     return {**scenario.parameters, **scenario.devices[DEVICE]}
 
@@ -226,7 +226,7 @@ def cell_of(scenario: Scenario, stack: Stack, parameters: Mapping[str, object]) 
     )
 
 
-def at_small_size(cell: Cell, scenario: Scenario) -> dict[str, Any]:
+def at_small_size(cell: Cell, scenario: Scenario) -> dict[str, object]:
     """Return the parameters of a cell at a size that trains on a CPU: its own if it ran there, else its factors alone."""
     base = base_parameters(scenario)
     if cell.device == DEVICE:

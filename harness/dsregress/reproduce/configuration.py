@@ -64,7 +64,7 @@ def settings(p: Mapping[str, object], optimizer: Optimizer | None, *, sized: boo
     return {**_in_order(found, _ORDER), "zero_optimization": _in_order(zero, _ZERO_ORDER)}
 
 
-def _configured_values(p: Mapping[str, object], *, sized: bool) -> dict[str, Any]:
+def _configured_values(p: Mapping[str, object], *, sized: bool) -> dict[str, object]:
     """Return the value of each factor, None where DeepSpeed's default does: for what a library would resolve, and for sizes
     that nothing needs."""
     is_needless = not sized or p["zero_stage"] == 0  # where nothing is partitioned, nothing is in buckets
@@ -109,7 +109,7 @@ def in_keys(factor: Factor, shown: Sequence[object], hidden: Collection[object],
     return either(texts)
 
 
-def _entries(factor: Factor, value: object, p: Mapping[str, object]) -> dict[str, Any]:
+def _entries(factor: Factor, value: object, p: Mapping[str, object]) -> dict[str, object]:
     """Return the entries that a value adds to the dictionary, compared with another value; empty if it configures
     nothing."""
     known = {**{one.name: one.values[0] for one in FACTORS}, **p}
@@ -119,7 +119,7 @@ def _entries(factor: Factor, value: object, p: Mapping[str, object]) -> dict[str
     return _added(_as_asked(own), _as_asked(without))
 
 
-def _as_asked(found: Mapping[str, object]) -> dict[str, Any]:
+def _as_asked(found: Mapping[str, object]) -> dict[str, object]:
     """Return the dictionary without the entries that only let a tiny job train on a CPU."""
     return {
         key: _as_asked(value) if isinstance(value, dict) else value
@@ -128,7 +128,7 @@ def _as_asked(found: Mapping[str, object]) -> dict[str, Any]:
     }
 
 
-def _added(own: Mapping[str, object], without: Mapping[str, object]) -> dict[str, Any]:
+def _added(own: Mapping[str, object], without: Mapping[str, object]) -> dict[str, object]:
     found = {}
     for key, value in own.items():
         before = without.get(key)

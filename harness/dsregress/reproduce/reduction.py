@@ -46,7 +46,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.hidden)
 
     @property
-    def nearest_hidden(self) -> Any:
+    def nearest_hidden(self) -> object:
         """The value, of those that do not show the finding, that changes least: stage 2 in place of 3, reentrant
         checkpointing in place of non-reentrant. Only for a needed condition."""
         order = list(self.factor.values)
@@ -114,7 +114,7 @@ def reduce(
 
 def _leapt(
     current: dict[str, Any], factors: Sequence[Factor], shows: Shows, leaps: Sequence[Collection[str]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     trials = [{**current, **{f.name: f.values[0] for f in factors if f.name not in kept}} for kept in leaps]
     for at in range(0, len(trials), _LEAPS_AT_ONCE):
         part = trials[at : at + _LEAPS_AT_ONCE]
@@ -126,7 +126,7 @@ def _leapt(
 
 def _smallest(
     current: dict[str, Any], factors: Sequence[Factor], shows: Shows, is_valid: Callable[[Parameters], bool]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     changed = [(f.name, f.values[0]) for f in factors if _simpler(f, current)]
     if len(changed) > _MANY:
         current = _together(current, changed, shows)
@@ -162,7 +162,7 @@ def _together(
     return _together(first, changes[half:], shows)
 
 
-def _simpler(factor: Factor, current: Parameters) -> tuple[Any, ...]:
+def _simpler(factor: Factor, current: Parameters) -> tuple[object, ...]:
     """Return the values before the present one, the simplest first."""
     values = values_of(factor, current)
     return values[: values.index(factor.value_in(current))]
@@ -181,7 +181,7 @@ def _conditions(
     seen = {(factor.name, factor.value_in(smallest)): Verdict.BAD for factor in factors}
     seen |= zip(trials, verdicts, strict=True)
 
-    def having(factor: Factor, verdict: Verdict) -> tuple[Any, ...]:
+    def having(factor: Factor, verdict: Verdict) -> tuple[object, ...]:
         return tuple(value for value in values_of(factor, smallest) if seen.get((factor.name, value)) is verdict)
 
     return tuple(

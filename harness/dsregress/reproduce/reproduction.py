@@ -419,7 +419,7 @@ class Scripted:
                 raise
             return []
 
-    def _expected(self, parameters: Mapping[str, object], like: Script) -> Any:
+    def _expected(self, parameters: Mapping[str, object], like: Script) -> object:
         """Return the good release's figure. Raise NoFragment, or ValueError if the script gives none."""
         script = self._script(parameters, like.model, is_sized=like.is_sized)
         return running.figure(script, self._run(script, self._good))

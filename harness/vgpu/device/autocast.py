@@ -74,7 +74,7 @@ class Policy:
 
     # -- the rule of each list ---------------------------------------------------------------------------------------
 
-    def lower_precision(self, op: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+    def lower_precision(self, op: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
         """Run ``op`` with its eligible tensors cast to the autocast dtype."""
         return self._all(op, args, kwargs, autocast_state.dtype("cuda"))
 
@@ -82,7 +82,7 @@ class Policy:
         """Run ``op`` with its eligible tensors cast to fp32."""
         return self._all(op, args, kwargs, torch.float32)
 
-    def fp32_by_dtype(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def fp32_by_dtype(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run ``op`` with ``dtype=torch.float32`` unless the program gave a dtype or the first tensor is not eligible."""
         if not self.eligible(args[0]):
             return op(*args, **kwargs)
@@ -92,7 +92,7 @@ class Policy:
             given["dtype"] = torch.float32
         return _call(op, given)
 
-    def fp32_appended(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def fp32_appended(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run the overload of ``norm`` that takes a dtype, with fp32 if the first tensor is eligible, else with its own
         dtype."""
         dtype = torch.float32 if self.eligible(args[0]) else args[0].dtype
@@ -100,18 +100,18 @@ class Policy:
             args = (*args, False)
         return _operator(_FP32_APPENDED[f"norm.{op._schema.overload_name}"])(*args, **{**kwargs, "dtype": dtype})
 
-    def promote(self, op: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+    def promote(self, op: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
         """Run ``op`` with its eligible tensors cast to the widest of their dtypes: fp32 if any is fp32, else the autocast
         dtype."""
         tensors = [value for value in operators.tensors_in((*args, *kwargs.values())) if self.eligible(value)]
         widest = any(tensor.dtype == torch.float32 for tensor in tensors)
         return self._all(op, args, kwargs, torch.float32 if widest else autocast_state.dtype("cuda"))
 
-    def _all(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> Any:
+    def _all(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> object:
         return op(*self.cast(args, dtype), **{name: self.cast(value, dtype) for name, value in kwargs.items()})
 
 
-def _call(op: Any, given: dict[str, Any]) -> Any:
+def _call(op: Any, given: dict[str, Any]) -> object:
     """Call ``op`` with positional arguments, except those that are keyword-only."""
     positional, keyword = [], {}
     for argument in op._schema.arguments:
@@ -165,14 +165,14 @@ def _register(library: Any, name: str, rule: Callable[..., object]) -> None:
     except AttributeError:
         return  # another release's
 
-    def kernel(*args: object, **kwargs: object) -> Any:
+    def kernel(*args: object, **kwargs: object) -> object:
         with torch._C.DisableTorchFunction(), torch._C._ExcludeDispatchKeyGuard(_KEYS):
             return rule(op, args, kwargs)
 
     library.impl(name, kernel)
 
 
-def _banned(*_: object, **__: object) -> Any:
+def _banned(*_: object, **__: object) -> object:
     raise RuntimeError(
         "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\nMany models use a sigmoid "
         "layer right before the binary cross entropy layer.\nIn this case, combine the two layers using "
@@ -214,8 +214,8 @@ def _meta_means_cuda(patches: Patches) -> None:
         patches.replace(torch, name, _as_on_cuda(getattr(torch._C, name, getattr(torch, name))))
 
 
-def _as_on_cuda(function: Any) -> Any:
-    def on_cuda(device_type: Any = "cuda") -> Any:
+def _as_on_cuda(function: Any) -> object:
+    def on_cuda(device_type: Any = "cuda") -> object:
         return function("cuda" if device_type == "meta" else device_type)
 
     return on_cuda
@@ -227,7 +227,7 @@ def _attention(patches: Patches, policy: Policy) -> None:
     functional: Any = torch.nn.functional
     attention = functional.scaled_dot_product_attention
 
-    def scaled_dot_product_attention(*args: object, **kwargs: object) -> Any:
+    def scaled_dot_product_attention(*args: object, **kwargs: object) -> object:
         with torch._C.DisableTorchFunction():
             if autocast_state.enabled("cuda"):
                 dtype = autocast_state.dtype("cuda")
@@ -242,7 +242,7 @@ def _scaler(patches: Patches) -> None:
     """Make gradient scalers step: a healthy job's gradients are finite, and its steps are too few for the scale to grow."""
     scaler: Any = getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler)  # torch 2.2 has only the latter
 
-    def _maybe_opt_step(self: Any, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
+    def _maybe_opt_step(self: Any, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> object:
         return optimizer.step(*args, **kwargs)
 
     def get_scale(self: Any) -> float:

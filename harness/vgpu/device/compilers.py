@@ -67,7 +67,7 @@ def _run_what_was_compiled_before(patches: Patches, note: Callable[[str], None])
     set."""
 
     def eagerly(set_callback: _Call) -> _Call:
-        def set_eval_frame(callback: object) -> Any:
+        def set_eval_frame(callback: object) -> object:
             if not callable(callback):
                 return set_callback(callback)
             note(NOT_APPLIED)

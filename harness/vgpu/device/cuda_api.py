@@ -138,7 +138,7 @@ def _profiler(patches: Patches) -> None:
 _MUCH_BYTES = 64 << 20
 
 
-def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[str, Any]:
+def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[str, object]:
     def set_device(device: object) -> None:
         held = books.ledger.live[DEVICE]
         if not ordinals.is_set and ordinals.is_first_used and ordinals.count > 1 and held >= _MUCH_BYTES:
@@ -194,7 +194,7 @@ def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[st
     }
 
 
-def _index(ordinals: Ordinals) -> Any:
+def _index(ordinals: Ordinals) -> object:
     def get_device_index(device: object = None, optional: bool = False, allow_cpu: bool = False) -> int:
         if isinstance(device, str):
             device = torch.device(device)
@@ -205,14 +205,14 @@ def _index(ordinals: Ordinals) -> Any:
     return get_device_index
 
 
-def _of_the_books(books: Books) -> dict[str, Any]:
+def _of_the_books(books: Books) -> dict[str, object]:
     def of(figure: Any) -> Any:
         return lambda device=None: figure()
 
     def read(figure: Any) -> Any:
         """Return a function of ``torch.cuda`` that returns ``figure()`` and records the call as a reading of memory."""
 
-        def answer(device: Any = None) -> Any:
+        def answer(device: Any = None) -> object:
             books.readings.called()
             return figure()
 
@@ -246,7 +246,7 @@ def _of_the_books(books: Books) -> dict[str, Any]:
     }
 
 
-def _nested(stats: dict[str, int]) -> dict[str, Any]:
+def _nested(stats: dict[str, int]) -> dict[str, object]:
     nested: dict[str, Any] = {}
     for name, value in stats.items():
         *path, last = name.split(".")
@@ -280,7 +280,7 @@ class _CardGenerator(torch.Generator):
         return self
 
 
-def _of_the_generators() -> dict[str, Any]:
+def _of_the_generators() -> dict[str, object]:
     generator = _CardGenerator()
     generator.manual_seed(torch.initial_seed())
     return {
@@ -297,7 +297,7 @@ def _of_the_generators() -> dict[str, Any]:
     }
 
 
-def _of_the_streams() -> dict[str, Any]:
+def _of_the_streams() -> dict[str, object]:
     return {
         "Stream": streams.Stream,
         "ExternalStream": streams.Stream,
@@ -312,8 +312,8 @@ def _of_the_streams() -> dict[str, Any]:
     }
 
 
-def _refused() -> dict[str, Any]:
-    def refuse(what: str) -> Any:
+def _refused() -> dict[str, object]:
+    def refuse(what: str) -> object:
         def __new__(*_: object, **__: object) -> Any:
             raise SimulationError(f"{what} needs a GPU: run this program on cuda. At {location(caller())}")
 

@@ -96,7 +96,7 @@ class DeviceMapping(TorchFunctionMode):
 
     def __torch_function__(
         self, func: object, types: object, args: tuple[object, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    ) -> object:
         plan = self._plans.get(func)
         if plan is None:
             plan = self._plans[func] = _plan(func)
@@ -110,7 +110,7 @@ class DeviceMapping(TorchFunctionMode):
             return device.type == "cuda"
         return isinstance(device, str) and device.partition(":")[0] == "cuda"
 
-    def mapped(self, device: object) -> Any:
+    def mapped(self, device: object) -> object:
         """Return the device to pass to torch: the target for a CUDA device or a card's index, else ``device`` itself."""
         if _is_ordinal(device) or self.names_cuda(device):
             self.ordinals.place(device)
@@ -191,7 +191,7 @@ def _plan(func: Any) -> Plan:
     return _SPECIAL.get(func) or _SPECIAL.get(inspect.unwrap(func), _any)
 
 
-def _any(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _any(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     if not kwargs:
         return func(*args)
     if kwargs.get("pin_memory"):  # torch calls its allocator, which a machine without a GPU lacks
@@ -203,7 +203,7 @@ def _any(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str
     return _on_device(mode, func, args, kwargs, device)
 
 
-def _on_device(mode: DeviceMapping, func: Any, args: Any, kwargs: dict[str, Any], device: Any) -> Any:
+def _on_device(mode: DeviceMapping, func: Any, args: Any, kwargs: dict[str, Any], device: Any) -> object:
     kwargs = {**kwargs, "device": mode.mapped(device)}
     generator = kwargs.get("generator")
     if generator is not None and mode.target.type == "meta":
@@ -212,7 +212,7 @@ def _on_device(mode: DeviceMapping, func: Any, args: Any, kwargs: dict[str, Any]
         return func(*args, **kwargs)
 
 
-def _to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     device = kwargs.get("device")
     if device is not None:
         kwargs = {**kwargs, "device": mode.mapped(device)}
@@ -248,7 +248,7 @@ def _moved(mode: DeviceMapping, tensor: torch.Tensor, device: object, move: Call
         return moved
 
 
-def _from_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _from_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """Run ``torch.tensor(data, device="cuda")`` and its like: create on the host and then copy, as torch does for CUDA."""
     device = kwargs.get("device")
     if device is None or mode.target.type != "meta" or not (mode.names_cuda(device) or _is_ordinal(device)):
@@ -264,7 +264,7 @@ def _from_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: di
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 
-def _cuda(mode: DeviceMapping, func: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _cuda(mode: DeviceMapping, func: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """Run ``tensor.cuda(device=None, non_blocking=False, memory_format=...)``."""
     device = kwargs.pop("device", args[1] if len(args) > 1 else None)
     mode.ordinals.place(device)
@@ -272,7 +272,7 @@ def _cuda(mode: DeviceMapping, func: object, args: tuple[Any, ...], kwargs: dict
     return _moved(mode, args[0], "cuda", lambda: args[0].to(mode.target, non_blocking=non_blocking, **kwargs))
 
 
-def _ctc_loss(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _ctc_loss(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """Pass the lengths as numbers: on a GPU torch reads them on the host before it calls its kernel."""
     if mode.target.type != "meta":
         return func(*args, **kwargs)
@@ -284,7 +284,7 @@ def _ctc_loss(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
     return func(*map(number, range(len(args)), args), **{name: number(name, value) for name, value in kwargs.items()})
 
 
-def _type(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """Run ``tensor.type("torch.cuda.FloatTensor")``; without an argument, return the name of the tensor's type."""
     wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
     if isinstance(wanted, str) and wanted.startswith("torch.cuda."):
@@ -306,7 +306,7 @@ def _parse_to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
     return func(*args, **kwargs)
 
 
-def _device_made(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _device_made(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """Run ``torch.device(0)``, for which torch asks in C++ which accelerator exists. In cpu mode return ``cpu``, as tensors
     say."""
     number = args[0] if len(args) == 1 else kwargs.get("type")
@@ -332,7 +332,7 @@ def _get_device(mode: DeviceMapping, func: object, args: tuple[object, ...], kwa
     return shown.index if shown.index is not None else -1
 
 
-def _pin_memory(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+def _pin_memory(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
     return mode.pin(args[0])
 
 
@@ -375,7 +375,7 @@ def _gradient(tensor: torch.Tensor) -> torch.Tensor | None:
     return getattr(tensor, _LEFT_BEHIND, tensor.grad)
 
 
-def _get_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _get_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     left = vars(args[0]).get(_LEFT_BEHIND) if hasattr(args[0], "__dict__") else None
     return func(*args) if left is None else left
 
@@ -487,7 +487,7 @@ class InDispatch:
                 self._books.launched(func)
             return plan(func, args, kwargs)
 
-    def mapped(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def mapped(self, kwargs: dict[str, Any]) -> dict[str, object]:
         """Return the arguments with the device that torch sees: DTensor's own code passes CUDA devices where no function
         mode is on."""
         device = kwargs.get("device")
@@ -548,7 +548,7 @@ def _contexts(patches: Patches, mapping: DeviceMapping) -> None:
     context: Any = contexts.DeviceContext
     constructors = contexts._device_constructors
 
-    def __torch_function__(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> object:
         kwargs = kwargs or {}
         if func in constructors() and kwargs.get("device") is None:
             if torch._C._len_torch_function_stack():  # ours is below this one, and maps
@@ -567,8 +567,8 @@ def _recomputation(patches: Patches) -> None:
     or off."""
     known: dict[str, Any] = torch.utils.checkpoint._allowed_determinism_checks_to_fns
 
-    def apart_from_modes(function: Any) -> Any:
-        def described(tensor: torch.Tensor) -> Any:
+    def apart_from_modes(function: Any) -> object:
+        def described(tensor: torch.Tensor) -> object:
             with torch._C.DisableTorchFunction():
                 return function(tensor)
 

@@ -73,7 +73,7 @@ def _lamb(
     second: torch.Tensor,
     gradient: torch.Tensor,
     *numbers: Any,
-) -> Any:
+) -> object:
     lr, beta1, beta2, most, least, epsilon, scale, step, inside, bias_correction, decay = numbers
     coefficient = torch.ones((), dtype=parameter.dtype, device=parameter.device)
     with kernel(parameter, first, second) as compute:
@@ -194,7 +194,7 @@ def _lion(
     momentum.copy_(beta2 * m + (1 - beta2) * g)
 
 
-def extensions() -> dict[str, Any]:
+def extensions() -> dict[str, object]:
     """Return the stand-ins for compiled extensions, by the names of their builders."""
     return {
         "fused_adam": StandIn("DeepSpeed's fused_adam", multi_tensor_adam=_multi_tensor_adam),
@@ -221,7 +221,7 @@ def stubbed() -> Iterator[None]:
             base: Any = builder.OpBuilder
             load, known = base.load, extensions()
 
-            def load_stub(self: Any, verbose: bool = True) -> Any:
+            def load_stub(self: Any, verbose: bool = True) -> object:
                 if (stand_in := known.get(self.name)) is not None:
                     return stand_in
                 try:
@@ -247,7 +247,7 @@ def _is_not_implemented(builder: type) -> bool:
     return builder.__name__ == "NotImplementedBuilder"
 
 
-def _not_on_cpu(builder: object, verbose: bool = True) -> Any:
+def _not_on_cpu(builder: object, verbose: bool = True) -> object:
     """Raise NoStandInError. The ``load`` of the builder that DeepSpeed's CPU accelerator has for kernels without a CPU
     version."""
     raise NoStandInError("DeepSpeed's kernel has no stand-in")

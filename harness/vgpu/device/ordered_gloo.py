@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
-from typing import Any
 
 import torch.distributed as dist
 
@@ -32,7 +31,7 @@ class OrderedGloo(dist.ProcessGroupGloo):  # type: ignore[name-defined, misc]
         super().__init__(store, rank, size, options)
 
 
-def _devices() -> list[Any]:
+def _devices() -> list[object]:
     """Return the devices that torch's own constructor chooses."""
     interfaces = [name for name in os.environ.get("GLOO_SOCKET_IFNAME", "").split(",") if name]
     gloo = dist.ProcessGroupGloo

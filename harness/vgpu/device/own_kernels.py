@@ -18,7 +18,7 @@ def refused(patches: Patches) -> None:
     """Make ``torch.utils.cpp_extension.load``, ``load_inline`` and ``torch.cuda._compile_kernel`` raise NoStandInError for
     CUDA code. Pure C++ extensions are compiled as usual."""
 
-    def _compile_kernel(kernel_source: str, kernel_name: str, *_: object, **__: object) -> Any:
+    def _compile_kernel(kernel_source: str, kernel_name: str, *_: object, **__: object) -> object:
         raise _refusal(kernel_name)
 
     patches.replace(torch.cuda, "_compile_kernel", _compile_kernel, since="torch 2.13")
@@ -30,7 +30,7 @@ def refused(patches: Patches) -> None:
         patches.everywhere(original, _unless(is_cuda, original), original.__name__)
 
 
-def _unless(is_cuda: Callable[..., bool], original: Callable[..., object]) -> Callable[..., Any]:
+def _unless(is_cuda: Callable[..., bool], original: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(original)
     def load(name: str, *args: object, **options: object) -> Any:
         if options.get("with_cuda") or is_cuda(*args, **options):

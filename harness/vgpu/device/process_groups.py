@@ -90,7 +90,9 @@ def _groups(patches: Patches, c10d: Any, backend: str, rank: int, world_size: in
                 of_threads.append(new(None, None, backend))
         named[id(dist.group.WORLD)] = _shown(wanted)
 
-    def new_group(ranks: Any = None, timeout: Any = None, backend_named: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def new_group(
+        ranks: Any = None, timeout: Any = None, backend_named: Any = None, *args: Any, **kwargs: Any
+    ) -> object:
         wanted = kwargs.pop("backend", backend_named)
         kwargs.pop("device_id", None)
         group = new(ranks, timeout, backend, *args, **kwargs)
@@ -107,7 +109,7 @@ def _groups(patches: Patches, c10d: Any, backend: str, rank: int, world_size: in
             named.clear()
             of_threads.clear()
 
-    def _get_default_group() -> Any:
+    def _get_default_group() -> object:
         group = get_default()
         is_main = threading.current_thread() is threading.main_thread()
         return of_threads[0] if of_threads and not is_main else group
@@ -124,7 +126,9 @@ def _own_groups(patches: Patches, c10d: Any, backend: str, named: dict[int, str]
     an engine's processes, in addition to the default group."""
     make = c10d._new_process_group_helper
 
-    def _new_process_group_helper(size: int, rank: int, ranks: Any, wanted: object, *args: Any, **kwargs: Any) -> Any:
+    def _new_process_group_helper(
+        size: int, rank: int, ranks: Any, wanted: object, *args: Any, **kwargs: Any
+    ) -> object:
         if str(wanted) in _HERE[backend]:
             return make(size, rank, ranks, wanted, *args, **kwargs)
         made = make(size, rank, ranks, c10d.Backend(backend), *args, **kwargs)
@@ -179,12 +183,12 @@ def _gathers(patches: Patches, c10d: object) -> None:
     """Make gloo gather as NCCL does: NCCL takes any shapes with the same number of elements and writes unseen by autograd;
     gloo compares shapes, and copies through autograd."""
 
-    def flat(value: object) -> Any:
+    def flat(value: object) -> object:
         return value.view(-1) if isinstance(value, torch.Tensor) and value.is_contiguous() else value
 
-    def as_nccl(collective: Callable[..., object]) -> Callable[..., Any]:
+    def as_nccl(collective: Callable[..., object]) -> Callable[..., object]:
         @functools.wraps(collective)
-        def on_flat(*args: object, **kwargs: object) -> Any:
+        def on_flat(*args: object, **kwargs: object) -> object:
             with torch.no_grad():
                 return collective(*map(flat, args), **{name: flat(value) for name, value in kwargs.items()})
 
@@ -199,7 +203,7 @@ def _coalescing(patches: Patches, c10d: Any) -> None:
     """Run collectives one by one with gloo that NCCL launches together."""
 
     @contextlib.contextmanager
-    def one_by_one(group: object = None, device: object = None, async_ops: bool | None = False) -> Iterator[Any]:
+    def one_by_one(group: object = None, device: object = None, async_ops: bool | None = False) -> Iterator[object]:
         yield c10d._CoalescingManager()
 
     _everywhere(patches, c10d, "_coalescing_manager", one_by_one)

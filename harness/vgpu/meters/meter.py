@@ -118,7 +118,7 @@ class TorchMeter(TorchDispatchMode):
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    ) -> object:
         if types and made_of_others(types):
             return NotImplemented  # its own class calls operators on those
         if is_asked_for_shapes(types):
@@ -138,7 +138,7 @@ class TorchMeter(TorchDispatchMode):
             _wait_for(getattr(torch.ops, func.namespace).wait_tensor, out)
         return out
 
-    def decomposed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def decomposed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run an operator that is made of others, each of which is dispatched to this mode."""
         _python_dispatch._push_mode(self)
         try:
@@ -198,7 +198,7 @@ class TorchMeter(TorchDispatchMode):
         if self.ledger.observer is not None:
             self.ledger.observer.communicated(operators.tensors_in(args))
 
-    def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         self.count_collective(what, args)
         if what.point_to_point:
             return func(*args, **kwargs)
@@ -235,7 +235,7 @@ class TorchMeter(TorchDispatchMode):
         original: Any = torch.UntypedStorage.resize_
         ledger, memory_of = self.ledger, self.memory_of
 
-        def resize_(storage: object, *args: object) -> Any:
+        def resize_(storage: object, *args: object) -> object:
             result = original(storage, *args)
             ledger.resized(storage, memory_of(storage))
             return result

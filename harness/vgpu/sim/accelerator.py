@@ -14,7 +14,7 @@ import torch
 from vgpu.sim import streams
 
 
-def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) -> Any:
+def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) -> object:
     """Return an accelerator object for ``deepspeed.accelerator.set_accelerator``. ``pin_memory`` makes the pinned copy of a
     host tensor, ``empty_cache`` notes that the allocator's cache was emptied; without streams the accelerator is as
     synchronous as a CPU. Import DeepSpeed first."""
@@ -47,7 +47,7 @@ def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) ->
         def is_fp16_supported(self) -> bool:
             return True
 
-        def supported_dtypes(self) -> Any:
+        def supported_dtypes(self) -> object:
             return [torch.float, torch.half, torch.bfloat16]
 
         def pin_memory(self, tensor: torch.Tensor, align_bytes: int = 1) -> torch.Tensor:
@@ -70,7 +70,7 @@ def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) ->
         max_memory_allocated = memory_cached = max_memory_cached = memory_allocated
         memory_reserved = max_memory_reserved = memory_allocated
 
-        def memory_stats(self, device_index: object = None) -> Any:
+        def memory_stats(self, device_index: object = None) -> object:
             return {}
 
         def total_memory(self, device_index: object = None) -> int:
@@ -95,10 +95,10 @@ def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) ->
         def set_stream(self, stream: object) -> None:
             streams.set_stream(stream)
 
-        def current_stream(self, device_index: object = None) -> Any:
+        def current_stream(self, device_index: object = None) -> object:
             return streams.current_stream()
 
-        def default_stream(self, device_index: object = None) -> Any:
+        def default_stream(self, device_index: object = None) -> object:
             return streams.default_stream()
 
         def synchronize(self, device_index: object = None) -> None:

@@ -120,7 +120,7 @@ def outcome(name: str, args: tuple[Any, ...], out: torch.Tensor, other: Any) -> 
     )
 
 
-def scalar(tensor: torch.Tensor) -> Any:
+def scalar(tensor: torch.Tensor) -> object:
     """Return the answer to ``tensor.item()``. Raise SimulationError, naming the place, if there is none."""
     frame = caller()
     ours = _keeps_books(frame)

@@ -27,7 +27,7 @@ class ByValue:
         self._mode = mode
         self._known = mode.known
 
-    def plan(self, func: Any) -> Callable[[Any, tuple[Any, ...], dict[str, Any]], Any] | None:
+    def plan(self, func: Any) -> Callable[[Any, tuple[Any, ...], dict[str, Any]], object] | None:
         """Return how to run an operator; None if values do not matter."""
         name = operators.traits(func).name
         if func is torch.ops.aten._ctc_loss.default:
@@ -48,7 +48,7 @@ class ByValue:
             return self.how_many
         return None
 
-    def item(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def item(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run ``tensor.item()``. For a tensor on the device, the host waits. Raise SimulationError if an unknown value has
         no answer."""
         tensor = args[0]
@@ -89,7 +89,7 @@ class ByValue:
         self._mode.op_launches += operators.traits(func).launches
         return each_tensor(value, self.on_device)
 
-    def ctc_loss_backward(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def ctc_loss_backward(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run the backward of CTC loss, which has no meta kernel."""
         log_probabilities = args[1]
         if not log_probabilities.is_meta:
@@ -127,7 +127,7 @@ class ByValue:
         self._mode.following.computed(func, args, kwargs, out)
         return out
 
-    def masked_select(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def masked_select(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run ``masked_select``: a known mask gives the size even if the source is unknown."""
         source, mask = args[:2]
         known = self._known.contents(mask)
@@ -139,7 +139,7 @@ class ByValue:
         self._mode.count(operators.traits(func), args, kwargs, out)
         return out
 
-    def choice(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def choice(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run an operator that returns the largest of several, or a drawn one."""
         out = self._mode.compute_again(func, args, kwargs)
         source = args[0]
@@ -181,7 +181,7 @@ class ByValue:
                 self._mode.following.filled(out, outcome.value)
         return out
 
-    def how_many(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def how_many(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run a sum of all elements; of truth values it counts the true ones."""
         out = self._mode.compute_known(func, args, kwargs)
         if args[0].dtype == torch.bool:

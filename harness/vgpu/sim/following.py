@@ -307,7 +307,7 @@ def _fits(tensor: object) -> bool:
     return isinstance(tensor, torch.Tensor) and tensor.numel() * tensor.element_size() <= LIMIT_BYTES
 
 
-def _written(what: operators.Traits, args: tuple[object, ...], kwargs: dict[str, Any]) -> list[Any]:
+def _written(what: operators.Traits, args: tuple[object, ...], kwargs: dict[str, Any]) -> list[object]:
     return [args[position] if position < len(args) else kwargs.get(name) for position, name in what.written]
 
 

@@ -137,7 +137,7 @@ class SimulationMode(TorchMeter):
 
     def __torch_dispatch__(
         self, func: Any, types: object, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    ) -> object:
         if types and made_of_others(types):
             return NotImplemented  # its own class calls operators on those
         if is_asked_for_shapes(types):
@@ -161,7 +161,7 @@ class SimulationMode(TorchMeter):
         if rule is None:
             return plan
 
-        def with_scratch(func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+        def with_scratch(func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
             out = plan(func, args, kwargs)
             if self.memory_of(args[0]) == DEVICE:
                 for together in rule(*args, **kwargs):
@@ -204,13 +204,13 @@ class SimulationMode(TorchMeter):
             return self._make if any(argument.name == "device" for argument in arguments) else self._view
         return self.compute_known if geometry.is_pure(func) else self._compute_and_write
 
-    def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run an operator that touches no element."""
         if args and type(args[0]) is torch.nn.Parameter and args[0].is_meta:
             self.known.forget(args[0])  # a weight is unknown, and so is each view of it
         return func._op(*args, **kwargs) if kwargs else func._op(*args)  # what calling ``func`` does, a frame less
 
-    def _write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run an in-place operator."""
         target = args[0]
         self.op_launches += 1
@@ -260,12 +260,12 @@ class SimulationMode(TorchMeter):
         self.count(what, args, kwargs, out)
         return out
 
-    def _compute_and_write(self, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+    def _compute_and_write(self, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
         out = self._compute(func, args, kwargs)
         self.following.did(func, args, kwargs, out)
         return out
 
-    def compute_known(self, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+    def compute_known(self, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
         """Run an operator as `compute_again`, and follow its known values."""
         out = self.compute_again(func, args, kwargs)
         self.following.computed(func, args, kwargs, out)
@@ -301,7 +301,7 @@ class SimulationMode(TorchMeter):
         tensors: list[torch.Tensor],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Any:
+    ) -> object:
         device = kwargs.get("device")
         if not any(self.is_ghost(t) for t in tensors):
             out = func(*args, **kwargs)
@@ -328,7 +328,7 @@ class SimulationMode(TorchMeter):
 
         return each_tensor(out, on_host)
 
-    def _answer_collective(self, func: Any, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+    def _answer_collective(self, func: Any, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
         what = operators.traits(func)
         self.count_collective(what, args)
         returns = func._schema.returns
@@ -342,7 +342,7 @@ class SimulationMode(TorchMeter):
         work = finished_work(held)
         return work if outputs is None else (outputs, work)
 
-    def _answer_functional(self, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+    def _answer_functional(self, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
         out = self._compute_and_write(func, args, kwargs)
         self.count_functional(operators.traits(func), args, out)
         return out
@@ -367,7 +367,7 @@ class SimulationMode(TorchMeter):
             self.moved_bytes += operators.nbytes_of(source) + operators.nbytes_of(target)
         return True
 
-    def _copy_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _copy_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         target, source = args[0], args[1]
         if self.copied_unknown(target, source):
             return target
@@ -393,7 +393,7 @@ class SimulationMode(TorchMeter):
             return
         self._become_ghost(target)
 
-    def _set_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _set_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Give a tensor another storage, or another part of it. Contents are those of the storage. A storage on meta that no
         operator made is the program's own, as of a checkpoint that is loaded lazily: it has no bytes on a GPU either."""
         target = args[0]
@@ -408,7 +408,7 @@ class SimulationMode(TorchMeter):
             _make_healthy(target)
         return out
 
-    def _to_copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _to_copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         source = args[0]
         device = kwargs.get("device") or source.device
         if source.is_meta and device.type == "meta":

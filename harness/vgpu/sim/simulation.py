@@ -166,7 +166,7 @@ def _attention(kernels: str) -> Iterator[None]:
     original = functional.scaled_dot_product_attention
     chosen = {"gpu": attention.on_gpu, "cpu": attention.on_cpu}[kernels]
 
-    def scaled_dot_product_attention(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def scaled_dot_product_attention(query: torch.Tensor, *args: Any, **kwargs: Any) -> object:
         return (chosen if query.is_meta else original)(query, *args, **kwargs)
 
     with Patches("attention as a GPU computes it") as patches:
@@ -192,8 +192,8 @@ def _autocast() -> Iterator[None]:
             )
         original(self, "cpu", *args, **{**kwargs, "enabled": False})
 
-    def as_on_cpu(function: Any) -> Any:
-        def on_cpu(device_type: Any = "cpu", *args: Any) -> Any:
+    def as_on_cpu(function: Any) -> object:
+        def on_cpu(device_type: Any = "cpu", *args: Any) -> object:
             return function("cpu" if device_type == "meta" else device_type, *args)
 
         return on_cpu
@@ -246,7 +246,7 @@ def _moved_parameters(mode: SimulationMode) -> Iterator[None]:
         with mode.uncounted():  # columns of a weight, as tensor parallelism cuts them, are in no line
             return _is_meta(fn((data.view(-1) if data.is_contiguous() else data)[:0]))
 
-    def _apply(self: Any, fn: Any, recurse: bool = True) -> Any:
+    def _apply(self: Any, fn: Any, recurse: bool = True) -> object:
         for parameter in self._parameters.values():
             if moves(parameter, fn):
                 with torch.no_grad():

@@ -56,7 +56,7 @@ class Stream(StandIn):
         if stream is not None:
             _order().wait(self.stream_id, _order().mark(stream.stream_id))
 
-    def record_event(self, event: Any = None) -> Any:
+    def record_event(self, event: Any = None) -> object:
         """Record ``event``, or a new one, on this stream and return it."""
         event = event if event is not None else Event()
         event.record(self)
@@ -217,7 +217,7 @@ def synchronize(device: object = None) -> None:
     _order().finish_all()
 
 
-def current_stream(device: object = None) -> Any:
+def current_stream(device: object = None) -> object:
     """Return the current stream of the followed card."""
     return _card().current
 

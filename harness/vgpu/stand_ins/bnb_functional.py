@@ -79,7 +79,7 @@ class QuantState:
             self.offset = self.offset.to(device)
             self.state2.to(device)
 
-    def as_dict(self, packed: bool = False) -> dict[str, Any]:
+    def as_dict(self, packed: bool = False) -> dict[str, object]:
         """Return the state as checkpoints have it. ``packed``: only tensors, one of which holds the rest as JSON."""
         fields: dict[str, Any] = {
             "quant_type": self.quant_type,

@@ -31,7 +31,7 @@ class _Quantized(torch.nn.Parameter):
 
     _options: tuple[str, ...] = ()
 
-    def _made_like(self, data: torch.Tensor) -> Any:
+    def _made_like(self, data: torch.Tensor) -> object:
         options = {name: getattr(self, name) for name in self._options}
         return type(self)(data, requires_grad=self.requires_grad, **options)
 
@@ -41,7 +41,7 @@ class _Quantized(torch.nn.Parameter):
     def cuda(self, device: object = None, non_blocking: bool = False, **_: object) -> Any:
         return self.to(device="cuda" if device is None else device, non_blocking=non_blocking)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, Any]) -> object:
         made = self._made_like(copy.deepcopy(self.data, memo))
         for name, value in vars(self).items():
             setattr(made, name, value if name == "module" else copy.deepcopy(value, memo))
@@ -92,7 +92,7 @@ class Params4bit(_Quantized):
         device: object = "cuda",
         module: Any = None,
         **_: object,
-    ) -> Any:
+    ) -> object:
         """Return the weight of a checkpoint's bytes and statistics, on ``device``."""
         state = functional.QuantState.from_dict(quantized_stats, device)
         if module is not None:
@@ -119,7 +119,7 @@ class Params4bit(_Quantized):
             mine.quant_state.to(device)
         return self._made_like(super().to(device=device, dtype=dtype, non_blocking=non_blocking))
 
-    def _quantized(self, device: object) -> Any:
+    def _quantized(self, device: object) -> object:
         mine: Any = self
         mine.data, mine.quant_state = functional.quantize_4bit(
             mine.data.contiguous().to(device),
@@ -134,7 +134,7 @@ class Params4bit(_Quantized):
         return self
 
     @classmethod
-    def __torch_function__(cls, func: object, types: object, args: Any = (), kwargs: object = None) -> Any:
+    def __torch_function__(cls, func: object, types: object, args: Any = (), kwargs: object = None) -> object:
         result = super().__torch_function__(func, types, args, kwargs or {})
         if func in (torch.chunk, torch.split):  # as FSDP2 shards a parameter
             made = [args[0]._made_like(part) for part in (result if isinstance(result, tuple) else (result,))]

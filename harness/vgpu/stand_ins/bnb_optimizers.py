@@ -289,7 +289,7 @@ def _write(value: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor, value
     codes.copy_(nearest.flatten()[: value.numel()].view(value.shape))
 
 
-def _named(name: str, rule: type[_AdamRule], bits: int | None, paged: bool) -> Any:
+def _named(name: str, rule: type[_AdamRule], bits: int | None, paged: bool) -> object:
     """Return a class of the package. ``bits``: fixed, or None for the caller's ``optim_bits``."""
     decay = 1e-2 if "AdamW" in name else 0.0
 
@@ -358,7 +358,7 @@ def _named(name: str, rule: type[_AdamRule], bits: int | None, paged: bool) -> A
     return type(name, (rule,), {"__init__": start, "__module__": "bitsandbytes.optim"})
 
 
-def _family(name: str, rule: type[_AdamRule], *, paged: bool = True) -> dict[str, Any]:
+def _family(name: str, rule: type[_AdamRule], *, paged: bool = True) -> dict[str, object]:
     """Return the optimizer in 32 or 8 bits or as requested, each also paged."""
     return {
         f"{prefix}{name}{suffix}": _named(f"{prefix}{name}{suffix}", rule, bits, prefix == "Paged")

@@ -111,7 +111,7 @@ def layer_norm_fn(
     out: object = None,
     residual_out: object = None,
     **more: object,
-) -> Any:
+) -> object:
     """Return the layer norm, or RMS norm, of ``x`` plus ``residual``; with ``prenorm`` also the sum. Raise
     NotImplementedError for dropout, a second input and given outputs."""
     refused = (x1, weight1, bias1, rowscale, out, residual_out, *more.values())
@@ -124,7 +124,7 @@ def layer_norm_fn(
 
 def rms_norm_fn(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: Any = None, **options: Any
-) -> Any:
+) -> object:
     """Return the RMS norm, as `layer_norm_fn`."""
     return layer_norm_fn(x, weight, bias, residual, **options, is_rms_norm=True)
 

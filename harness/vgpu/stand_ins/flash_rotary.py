@@ -79,7 +79,7 @@ def apply_rotary_emb(
     seqlen_offsets: object = 0,
     cu_seqlens: torch.Tensor | None = None,
     max_seqlen: int | None = None,
-) -> Any:
+) -> object:
     """Return ``x`` rotated as by `apply_rotary`, with its gradient."""
     options = {"max_seqlen": max_seqlen, "interleaved": interleaved, "inplace": inplace}
     return _Rotary.apply(x, cos, sin, seqlen_offsets, cu_seqlens, options)

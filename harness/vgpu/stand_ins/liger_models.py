@@ -95,7 +95,7 @@ class LigerFusedLinearCrossEntropyLoss(torch.nn.Module):
 
 def liger_rotary_pos_emb(
     q: object, k: object, cos: object, sin: object, position_ids: object = None, unsqueeze_dim: int = 1
-) -> Any:
+) -> object:
     return LigerRopeFunction.apply(q, k, cos, sin, position_ids, unsqueeze_dim)
 
 
@@ -109,7 +109,7 @@ def LigerForCausalLMLoss(
     shift_labels: Any = None,
     final_logit_softcapping: float | None = None,
     **kwargs: Any,
-) -> Any:
+) -> object:
     """Return the loss of a causal language model from its hidden states: the mean over tokens, or the sum divided by
     ``num_items_in_batch``."""
     if shift_labels is None:
@@ -136,7 +136,7 @@ def lce_forward(
     logits_to_keep: Any = 0,
     skip_logits: bool | None = None,
     **kwargs: Any,
-) -> Any:
+) -> object:
     """Run a causal language model whose loss is computed from the hidden states; in training there are no logits."""
     from transformers.modeling_outputs import CausalLMOutputWithPast
 

@@ -7,7 +7,7 @@ from typing import Any
 from vgpu.no_stand_in import NoStandInError
 
 
-def refusing(name: str, base: type, remedy: str) -> Any:
+def refusing(name: str, base: type, remedy: str) -> object:
     """Return the class of that full name, a subclass of ``base``. Instantiating it raises NoStandInError with ``remedy``."""
 
     def __new__(cls: object, *_: object, **__: object) -> Any:

@@ -70,7 +70,7 @@ class KernelInterface:
     def warmup(self, *args: object, grid: object = None, **kwargs: object) -> None:
         self.run(*args, grid=grid, warmup=True, **kwargs)
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         raise RuntimeError("Cannot call @triton.jit'd outside of the scope of a kernel")
 
 
@@ -134,11 +134,11 @@ class Config:
         self.maxnreg = options.get("maxnreg")
         self.pre_hook = options.get("pre_hook")
 
-    def all_kwargs(self) -> dict[str, Any]:
+    def all_kwargs(self) -> dict[str, object]:
         return {**self.kwargs, "num_warps": self.num_warps, "num_stages": self.num_stages}
 
 
-def jit(fn: Any = None, **options: object) -> Any:
+def jit(fn: Any = None, **options: object) -> object:
     """Return the kernel of a function: ``@triton.jit``, with options or without."""
     return (lambda fn: jit(fn)) if fn is None else JITFunction(getattr(fn, "fn", fn))
 

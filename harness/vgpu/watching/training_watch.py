@@ -83,7 +83,7 @@ class TrainingWatch:
         patches.callback(optimizers.register_optimizer_step_post_hook(self._optimizer_ended).remove)
         patches.callback(self.ignore_forward)
 
-    def _engine_classes(self) -> Iterable[Any]:
+    def _engine_classes(self) -> Iterable[object]:
         return engine_classes() if self._engines is None else self._engines
 
     def look(self) -> None:
@@ -106,7 +106,7 @@ class TrainingWatch:
 
     # -- engines -----------------------------------------------------------------------------------------------------
 
-    def _backward_of_engine(self, original: Any) -> Any:
+    def _backward_of_engine(self, original: Any) -> object:
         def backward(engine: Any, *args: Any, **kwargs: Any) -> Any:
             loss = args[0] if args else kwargs.get("loss")
             with self._call(lambda: self._backward_begins(loss, engine)):
@@ -114,7 +114,7 @@ class TrainingWatch:
 
         return backward
 
-    def _construction_of_engine(self, original: Any) -> Any:
+    def _construction_of_engine(self, original: Any) -> object:
         """Return a constructor within which steps are not reported: an optimizer that DeepSpeed makes may step once to
         create its states."""
 
@@ -124,7 +124,7 @@ class TrainingWatch:
 
         return construct
 
-    def _step_of_engine(self, original: Any) -> Any:
+    def _step_of_engine(self, original: Any) -> object:
         def step(engine: Any, *args: Any, **kwargs: Any) -> Any:
             outermost = not self._inside
             before = engine.global_steps
@@ -141,7 +141,7 @@ class TrainingWatch:
 
     # -- plain PyTorch -----------------------------------------------------------------------------------------------
 
-    def _backward_of_autograd(self, original: Any) -> Any:
+    def _backward_of_autograd(self, original: Any) -> object:
         def backward(*args: Any, **kwargs: Any) -> Any:
             loss = args[0] if args else kwargs.get("tensors")
             outermost = not self._inside
@@ -196,7 +196,7 @@ def wrap(patches: Patches, owner: Any, name: str, make: Callable[[Any], Any]) ->
     patches.replace(owner, name, functools.wraps(original)(make(original)))
 
 
-def engine_classes() -> Iterator[Any]:
+def engine_classes() -> Iterator[object]:
     """Yield the classes of engines whose backward and step a program calls."""
     engine = sys.modules.get("deepspeed.runtime.engine")
     if engine is not None:

@@ -534,7 +534,7 @@ def _options(resources: Mapping[str, float]) -> dict[str, Any]:
     return {**options, **({"resources": others} if others else {})}
 
 
-def _in(group: Any, index: int) -> Any:
+def _in(group: Any, index: int) -> object:
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     return PlacementGroupSchedulingStrategy(placement_group=group, placement_group_bundle_index=index)

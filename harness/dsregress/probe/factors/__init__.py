@@ -33,7 +33,7 @@ BY_NAME: Mapping[str, Factor] = {factor.name: factor for factor in FACTORS}
 SIZES: Mapping[str, Any] = {factor.name: factor.simplest for factor in FACTORS if factor.is_size}
 
 
-def simplest_values(framework: str) -> dict[str, Any]:
+def simplest_values(framework: str) -> dict[str, object]:
     """Return the simplest value of each factor that the jobs of an adapter have, in the order of variants' names."""
     named = sorted(FACTORS, key=lambda one: (one.named_at, one.name))
     return {one.name: one.simplest for one in named if framework != TRAINER or one.of_trainer}
@@ -64,7 +64,7 @@ def deepspeed_configuration(job: Configured, base: Mapping[str, object]) -> dict
     return found
 
 
-def _merged(found: dict[str, Any], entries: Mapping[str, object]) -> dict[str, Any]:
+def _merged(found: dict[str, Any], entries: Mapping[str, object]) -> dict[str, object]:
     for key, value in entries.items():
         found[key] = _merged(found.get(key, {}), value) if isinstance(value, Mapping) else value
     return found

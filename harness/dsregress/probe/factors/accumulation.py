@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from dsregress.probe.factor import IN_EVERY_SCRIPT, Configured, Factor
 
 
-def _engine_steps(value: int, job: Configured) -> Mapping[str, Any]:
+def _engine_steps(value: int, job: Configured) -> Mapping[str, object]:
     return {} if value == 1 or job.accumulates_itself else {"gradient_accumulation_steps": value}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from dsregress.probe.factor import Configured, Factor, Fragment, need, switch
 
@@ -53,7 +52,7 @@ CHECKPOINT = switch(
 )
 
 
-def _gathered(value: str, job: Configured) -> Mapping[str, Any]:
+def _gathered(value: str, job: Configured) -> Mapping[str, object]:
     if value != "16bit" or job.values["zero_stage"] != 3:
         return {}
     return {"zero_optimization": {"stage3_gather_16bit_weights_on_model_save": True}}

@@ -8,7 +8,7 @@ from typing import Any
 from dsregress.probe.factor import Configured, need, switch
 
 
-def _on_host(job: Configured) -> Mapping[str, Any]:
+def _on_host(job: Configured) -> Mapping[str, object]:
     return {"device": "cpu", "pin_memory": True} if job.pins_memory else {"device": "cpu"}
 
 
@@ -18,7 +18,7 @@ def _optimizer(value: bool, job: Configured) -> Mapping[str, Any]:
     return offloaded if value else {}
 
 
-def _parameters(value: bool, job: Configured) -> Mapping[str, Any]:
+def _parameters(value: bool, job: Configured) -> Mapping[str, object]:
     return {"zero_optimization": {"offload_param": _on_host(job)}} if value else {}
 
 

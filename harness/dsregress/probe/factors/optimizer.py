@@ -8,7 +8,7 @@ from typing import Any
 from dsregress.probe.factor import IN_EVERY_SCRIPT, Configured, Factor, Fragment, Hooks, need, switch
 
 
-def _named(value: str, job: Configured) -> Mapping[str, Any]:
+def _named(value: str, job: Configured) -> Mapping[str, object]:
     return {"optimizer": job.optimizer} if value == "configured" and job.optimizer is not None else {}
 
 

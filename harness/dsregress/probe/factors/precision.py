@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from dsregress.probe.factor import (
     IN_EVERY_SCRIPT,
@@ -15,7 +14,7 @@ from dsregress.probe.factor import (
 )
 
 
-def _half_precision(value: str, job: Configured) -> Mapping[str, Any]:
+def _half_precision(value: str, job: Configured) -> Mapping[str, object]:
     if value == "fp32" or job.autocasts:
         return {}
     if value == "bf16":
@@ -25,7 +24,7 @@ def _half_precision(value: str, job: Configured) -> Mapping[str, Any]:
     return {"fp16": {"enabled": True, **scaling}}
 
 
-def _autocast(value: bool, job: Configured) -> Mapping[str, Any]:
+def _autocast(value: bool, job: Configured) -> Mapping[str, object]:
     if not value:
         return {}
     dtype = "float16" if job.values["dtype"] == "fp16" else "bfloat16"

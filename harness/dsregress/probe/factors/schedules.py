@@ -14,7 +14,7 @@ FIRST_RATE = 0.0002
 _RISING = {"warmup_num_steps": 2, "warmup_type": "linear", "total_num_steps": 100}
 
 
-def _warmup(value: bool, job: Configured) -> Mapping[str, Any]:
+def _warmup(value: bool, job: Configured) -> Mapping[str, object]:
     warmup = {"warmup_min_lr": FIRST_RATE, "warmup_num_steps": 2, "warmup_type": "linear"}
     return {"scheduler": {"type": "WarmupLR", "params": warmup}} if value else {}
 

@@ -71,7 +71,7 @@ def world_size(parameters: Mapping[str, Any], device: str) -> int:
     return 1 if device == "sim" else size
 
 
-def stopwatch(device: str) -> Any:
+def stopwatch(device: str) -> object:
     """Return a stopwatch of CUDA events on a GPU; None on other devices, for which the host's clock is enough."""
     if device != "cuda":
         return None
@@ -453,7 +453,7 @@ class DeepSpeedTraining:
         with torch.no_grad(), self._autocast():
             self._objective.losses[0](model, data)
 
-    def _autocast(self) -> AbstractContextManager[Any]:
+    def _autocast(self) -> AbstractContextManager[object]:
         """Return the caller's own autocast."""
         import torch
 
@@ -550,7 +550,7 @@ def model(training: DeepSpeedTraining) -> Any:
     return training._engine.module
 
 
-def holders(training: DeepSpeedTraining) -> Iterator[tuple[str, str, Any]]:
+def holders(training: DeepSpeedTraining) -> Iterator[tuple[str, str, object]]:
     """Yield (category, parameter or "", tensor) for all that the engine holds (see `dsregress.probe.holders.sites`)."""
     from dsregress.probe.frameworks import zero_holders
 

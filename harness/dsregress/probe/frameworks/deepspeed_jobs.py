@@ -58,7 +58,7 @@ def config(parameters: Mapping[str, object], hidden_size: int, role: str) -> dic
 
 def _engine(
     role: str, job: Any, parameters: Mapping[str, Any], device: str, shape: Mapping[str, object], *, fill: bool
-) -> Any:
+) -> object:
     import deepspeed
 
     from dsregress.probe.workloads import jobs, workload

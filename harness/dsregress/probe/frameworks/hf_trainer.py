@@ -110,7 +110,7 @@ def _trainer(arguments: object, model: object, samples: Samples) -> Any:
     class InOrder(transformers.Trainer):  # type: ignore[misc]
         """Draws the samples as they are numbered, so that each rank's micro-batches are known beforehand."""
 
-        def _get_train_sampler(self, *_: object, **__: object) -> Any:
+        def _get_train_sampler(self, *_: object, **__: object) -> object:
             return torch.utils.data.SequentialSampler(self.train_dataset)
 
     return InOrder(model=model, args=arguments, train_dataset=samples)
@@ -128,7 +128,7 @@ class Samples:
         work = self._work
         return int(_STEPS * work.gradient_accumulation_steps * work.world_size * work.micro_batch_size)
 
-    def __getitem__(self, number: int) -> dict[str, Any]:
+    def __getitem__(self, number: int) -> dict[str, object]:
         work = self._work
         number, row = divmod(number, work.micro_batch_size)
         number, rank = divmod(number, work.world_size)
@@ -196,8 +196,8 @@ class SteppedTrainer:
             raise what
         self.next, self._work = kind, what
 
-    def _handed_over(self, kind: str, function: Callable[..., object]) -> Callable[..., Any]:
-        def hand_over(*arguments: object, **keywords: object) -> Any:
+    def _handed_over(self, kind: str, function: Callable[..., object]) -> Callable[..., object]:
+        def hand_over(*arguments: object, **keywords: object) -> object:
             self._requests.put((kind, lambda: function(*arguments, **keywords)))
             return self._answers.get()
 
@@ -297,7 +297,7 @@ def model(training: TrainerTraining) -> Any:
     return training._stepped.engine.module
 
 
-def holders(training: TrainerTraining) -> Iterator[tuple[str, str, Any]]:
+def holders(training: TrainerTraining) -> Iterator[tuple[str, str, object]]:
     """Yield the tensors that the engine holds as the raw adapter does."""
     from dsregress.probe.frameworks import zero_holders
 

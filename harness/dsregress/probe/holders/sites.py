@@ -186,7 +186,7 @@ class SiteRecorder:
         original = module_class.__call__
         running = self._modules
 
-        def __call__(self: object, *args: object, **kwargs: object) -> Any:
+        def __call__(self: object, *args: object, **kwargs: object) -> object:
             running.append([self, False])
             try:
                 return original(self, *args, **kwargs)

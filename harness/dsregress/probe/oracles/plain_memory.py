@@ -94,7 +94,7 @@ def _folds(shape: Mapping[str, Any]) -> bool:
     return shape["model_type"] in _ALIKE and shape["num_hidden_layers"] > _SHALLOW[-1]
 
 
-def _with_layers(shape: Mapping[str, object], layers: int) -> Mapping[str, Any]:
+def _with_layers(shape: Mapping[str, object], layers: int) -> Mapping[str, object]:
     return {**shape, "num_hidden_layers": layers}
 
 

@@ -142,7 +142,7 @@ def _surroundings(
             yield meter, books
 
 
-def _tuples(card: Mapping[str, object]) -> dict[str, Any]:
+def _tuples(card: Mapping[str, object]) -> dict[str, object]:
     """Turn lists decoded from JSON back into tuples."""
     return {name: tuple(value) for name, value in card.items() if isinstance(value, list)}
 
@@ -297,7 +297,7 @@ def model(called: object) -> Any:
     return called.module if hasattr(called, "module") else called
 
 
-def holders(called: object) -> Iterator[tuple[str, str, Any]]:
+def holders(called: object) -> Iterator[tuple[str, str, object]]:
     """Yield (category, parameter or "", tensor) for all that an engine holds (see `dsregress.probe.holders.sites`)."""
     from dsregress.probe.frameworks import zero_holders
     from dsregress.probe.programs.watch import stepper_facts

@@ -152,7 +152,7 @@ def checkpointed(work: Workload, model: Any) -> None:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
 
 
-def of_type(dtype: torch.dtype) -> dict[str, Any]:
+def of_type(dtype: torch.dtype) -> dict[str, object]:
     """Return the dtype as a keyword argument of transformers' ``from_config``; releases differ in its name."""
     import transformers
 

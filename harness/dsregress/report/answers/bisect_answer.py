@@ -150,7 +150,7 @@ def _are_numbers(*probes: Probe) -> bool:
     return all(isinstance(probe.value, (int, float)) for probe in probes)
 
 
-def _course_json(course: SearchResult) -> dict[str, Any]:
+def _course_json(course: SearchResult) -> dict[str, object]:
     found: dict[str, Any] = msgspec.to_builtins(course)
     for change, made in zip(course.changes, found["changes"], strict=True):
         made["exact"] = change.is_exact

@@ -258,7 +258,7 @@ def _problem_line(one: MatchedProblem) -> ProblemLine:
     return line
 
 
-def _matched_problem_json(one: MatchedProblem) -> dict[str, Any]:
+def _matched_problem_json(one: MatchedProblem) -> dict[str, object]:
     line = _problem_line(one)
     return {
         "source": one.source,

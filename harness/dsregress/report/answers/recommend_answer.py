@@ -67,7 +67,7 @@ def advice_json(advice: Advice, commands: Sequence[str]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
 
 
-def _release_json(release: ReleaseAdvice) -> dict[str, Any]:
+def _release_json(release: ReleaseAdvice) -> dict[str, object]:
     fields: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(release, findings=(), ways=()))
     fields["findings"] = [finding_fields(found) for found in release.findings]
     fields["ways"] = [

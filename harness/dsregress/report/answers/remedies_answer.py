@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -79,7 +78,7 @@ def _as_markdown(answer: RemediesAnswer) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _as_dict(answer: RemediesAnswer) -> dict[str, Any]:
+def _as_dict(answer: RemediesAnswer) -> dict[str, object]:
     question = answer.question
     return {
         "scenario": question.scenario,
@@ -99,7 +98,7 @@ def _as_dict(answer: RemediesAnswer) -> dict[str, Any]:
     }
 
 
-def _case(base: Case, case: Case) -> dict[str, Any]:
+def _case(base: Case, case: Case) -> dict[str, object]:
     return {
         **msgspec.to_builtins(case),
         "does": "" if case is base else does(base, case),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from packaging.version import Version
 
@@ -89,7 +88,7 @@ def _needed(found: Reproduction) -> list[str]:
     return [one.factor.text(one.shown, one.hidden) for one in found.reduced.needed]
 
 
-def _seen_with(found: Reproduction) -> list[tuple[Factor, tuple[Any, ...]]]:
+def _seen_with(found: Reproduction) -> list[tuple[Factor, tuple[object, ...]]]:
     """Return the other factors of the smallest cell, with their values; all of its factors if no conditions were
     determined."""
     if found.reduced.conditions:

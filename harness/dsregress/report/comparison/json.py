@@ -95,7 +95,7 @@ def _listed(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
     yield b"\n"
 
 
-def _cell_json(cell: ResultSummary, known: dict[Exact, dict[str, Any]]) -> dict[str, Any]:
+def _cell_json(cell: ResultSummary, known: dict[Exact, dict[str, Any]]) -> dict[str, object]:
     """Return a cell as JSON. ``known`` caches what follows from exact values alone, which cells share."""
     result = cell.result
     shared = known.get(cell.exact)
@@ -135,7 +135,7 @@ def _collectives(cell: ResultSummary) -> dict[str, dict[str, dict[str, int]]]:
     }
 
 
-def _finding_json(found: Finding) -> dict[str, Any]:
+def _finding_json(found: Finding) -> dict[str, object]:
     return {
         "cell": found.cell,
         **finding_fields(found),
@@ -146,7 +146,7 @@ def _finding_json(found: Finding) -> dict[str, Any]:
     }
 
 
-def _problem_json(line: ProblemLine) -> dict[str, Any]:
+def _problem_json(line: ProblemLine) -> dict[str, object]:
     return {
         "kind": line.kind.name.lower(),
         "releases": line.releases,
@@ -165,16 +165,16 @@ def _problem_json(line: ProblemLine) -> dict[str, Any]:
     }
 
 
-def _not_judged(missing: NotJudged) -> dict[str, Any]:
+def _not_judged(missing: NotJudged) -> dict[str, object]:
     cells = [f"{stack}/{workload}" for workload, stacks in missing.stacks_by_workload.items() for stack in stacks]
     return {"oracle": missing.oracle, "reason": plain(missing.reason), "cells": cells}
 
 
-def _times(times: Sequence[StepTime]) -> list[dict[str, Any]]:
+def _times(times: Sequence[StepTime]) -> list[dict[str, object]]:
     return [msgspec.structs.asdict(time) for time in times]
 
 
-def _finite(value: object) -> Any:
+def _finite(value: object) -> object:
     """Return a value for JSON, which has no infinity and no NaN: they become text. Text is made printable."""
     if isinstance(value, str):
         return plain(value)

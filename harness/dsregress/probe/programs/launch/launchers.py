@@ -197,7 +197,7 @@ def _handed_to_torchrun(words: list[str]) -> tuple[list[str], Mapping[str, str]]
 
     run: Any = subprocess.run
 
-    def take_over(command: object, *args: object, env: Mapping[str, str] | None = None, **kwargs: object) -> Any:
+    def take_over(command: object, *args: object, env: Mapping[str, str] | None = None, **kwargs: object) -> object:
         split = shlex.split(command) if isinstance(command, str) else command  # up to 0.9.0 it is a line for a shell
         if isinstance(split, list) and split[0] == "torchrun":
             raise HandedToTorchrun(split, env or {})

@@ -105,17 +105,17 @@ _LAUNCHING: Any = importlib.import_module("torch.distributed.launcher.api")
 _LAUNCHED = _LAUNCHING.elastic_launch.__call__
 
 
-def _spawn(fn: object, args: object = (), nprocs: int = 1, join: bool = True, *_: object, **__: object) -> Any:
+def _spawn(fn: object, args: object = (), nprocs: int = 1, join: bool = True, *_: object, **__: object) -> object:
     return _start_processes(fn, args, nprocs, join)
 
 
-def _start_processes(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any, **__: Any) -> Any:
+def _start_processes(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any, **__: Any) -> object:
     """Run in this process the process that this rank is. Raise StartedError if a node has another number of ranks."""
     fn(_local_rank(nprocs, "mp.spawn"), *args)
     return None if join else _Joined()
 
 
-def _elastic_launch(launch: Any, *args: Any) -> Any:
+def _elastic_launch(launch: Any, *args: Any) -> object:
     """Run this rank's process as `_start_processes` does. torchrun's agent would listen at a port, and here each rank
     would be an agent."""
     entry = launch._entrypoint

@@ -64,7 +64,7 @@ def _absent_corpora() -> Iterator[None]:
         return
     original = importlib.import_module("nltk.data").find
 
-    def find(resource_name: str, *arguments: object, **options: object) -> Any:
+    def find(resource_name: str, *arguments: object, **options: object) -> object:
         try:
             return original(resource_name, *arguments, **options)
         except LookupError:

@@ -188,7 +188,7 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
 def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, Any]:
     """Return, for methods of ``HfApi``, the function that makes a replacement from the original."""
 
-    def answered(answer: Any) -> Any:
+    def answered(answer: Any) -> object:
         def of(original: Any) -> Any:
             def method(self: Any, repo_id: str, *args: Any, **options: Any) -> Any:
                 is_ours = ours(repo_id, options.get("repo_type"))
@@ -203,7 +203,7 @@ def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, An
 
         return of
 
-    def info(repo_id: str, folder: Path, *_: object, **__: object) -> Any:
+    def info(repo_id: str, folder: Path, *_: object, **__: object) -> object:
         return hf_api.ModelInfo(
             id=repo_id, sha=folder.name, private=False, disabled=False, gated=False, downloads=0, likes=0, tags=[],
             siblings=[{"rfilename": name} for name in _names(folder)], library_name="transformers",

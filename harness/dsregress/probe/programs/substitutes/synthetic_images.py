@@ -183,7 +183,7 @@ def _rows(known: KnownImages, given: dict[str, Any], root: str) -> int:
     return known.rows.get(str(split), known.rows.get("train", known.rows.get("", 0)))
 
 
-def _arrays(known: KnownImages, labels: list[int], seed: int) -> tuple[Any, Any]:
+def _arrays(known: KnownImages, labels: list[int], seed: int) -> tuple[object, object]:
     import numpy
 
     shape = (len(labels), *known.size) if known.mode == "L" else (len(labels), *known.size, 3)
@@ -197,7 +197,7 @@ def _arrays(known: KnownImages, labels: list[int], seed: int) -> tuple[Any, Any]
     return pixels, labels
 
 
-def _image(known: KnownImages, seed: int, index: int) -> Any:
+def _image(known: KnownImages, seed: int, index: int) -> object:
     import numpy
     from PIL import Image
 
@@ -205,9 +205,9 @@ def _image(known: KnownImages, seed: int, index: int) -> Any:
     return Image.fromarray(numpy.random.default_rng((seed, index)).integers(0, 256, shape, dtype=numpy.uint8))
 
 
-def _read(original: Callable[..., Any]) -> Callable[..., Any]:
+def _read(original: Callable[..., Any]) -> Callable[..., object]:
     @functools.wraps(original)
-    def __getitem__(self: Any, index: Any) -> Any:
+    def __getitem__(self: Any, index: Any) -> object:
         images = vars(self).get("_harness_images")
         if images is None:
             return original(self, index)
@@ -230,9 +230,9 @@ def _counted(original: Callable[..., int]) -> Callable[..., int]:
 # -- weights -----------------------------------------------------------------------------------------------------------
 
 
-def _first_weights(original: Callable[..., Any], models: Any) -> Callable[..., Any]:
+def _first_weights(original: Callable[..., Any], models: Any) -> Callable[..., object]:
     @functools.wraps(original)
-    def get_state_dict(self: Any, *args: Any, **options: Any) -> Any:
+    def get_state_dict(self: Any, *args: Any, **options: Any) -> object:
         try:
             return original(self, *args, **options)
         except OSError as error:

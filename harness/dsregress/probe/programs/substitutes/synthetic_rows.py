@@ -50,7 +50,7 @@ def column_makers(columns: str) -> dict[str, str]:
 
 def make_table(
     columns: str, name: str, split: str, rows: int | None = None, more: Mapping[str, str] | None = None
-) -> dict[str, list[Any]]:
+) -> dict[str, list[object]]:
     """Return the values of each column, for ``columns`` written as in ``substitutes.known_datasets`` and for
     ``more`` columns with their makers."""
     kinds = {**column_makers(columns), **(more or {})}
@@ -72,7 +72,7 @@ def make_table(
 _CONVERSATIONS = ("dialogue", "messages", "turns", "human_assistant")
 
 
-def _answered_otherwise(conversation: Any, draw: random.Random) -> Any:
+def _answered_otherwise(conversation: Any, draw: random.Random) -> object:
     """Return the same conversation with another last answer."""
     if isinstance(conversation, str):
         return conversation[: conversation.rindex(": ") + 2] + make_text(draw, "answer")
@@ -110,7 +110,7 @@ def _worked_answer(draw: random.Random, row: int) -> str:
     return f"{make_text(draw, 'answer')}\n#### {draw.randint(1, 999)}"
 
 
-def _span(draw: random.Random, row: int) -> dict[str, list[Any]]:
+def _span(draw: random.Random, row: int) -> dict[str, list[object]]:
     return {"text": [draw.choice(WORDS)], "answer_start": [0]}
 
 
@@ -123,7 +123,7 @@ def _tagged(item: Callable[[random.Random], object]) -> Maker:
     return lambda draw, row: [item(draw) for _ in range(5 + row % 20)]
 
 
-def _file(content: bytes) -> dict[str, Any]:
+def _file(content: bytes) -> dict[str, object]:
     """Return a file as ``datasets`` stores an image or a sound."""
     return {"bytes": content, "path": None}
 

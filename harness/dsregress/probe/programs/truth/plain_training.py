@@ -161,7 +161,7 @@ class _Repeated:
     def stepped(self) -> None:
         """Called after the leading engine stepped."""
 
-    def left(self) -> Any:
+    def left(self) -> object:
         """Return what rank 0 leaves in `FILE`."""
         raise NotImplementedError
 
@@ -207,7 +207,7 @@ class _PlainTraining(_RepeatedTraining):
         super().stepped()
         self._random_states.append(random_state.random_digest())
 
-    def left(self) -> Any:
+    def left(self) -> object:
         mixed = self._leader.training_precision
         losses, norms = ([math.nan if v is None else v for v in values] for values in (self._losses, self._norms))
         return {
@@ -237,7 +237,7 @@ class _Again(_RepeatedTraining):
         elif self.steps == self.wanted_steps:
             self._parameters = dict(stepper_facts.local_parameters(self._leader))
 
-    def left(self) -> Any:
+    def left(self) -> object:
         return {"losses": self._losses, "gradient_norms": self._norms, "parameters": self._parameters}
 
 
@@ -271,5 +271,5 @@ class _Beginning(_Repeated):
             patches.replace(DeepSpeedEngine, "forward", called)
             yield
 
-    def left(self) -> Any:
+    def left(self) -> object:
         return self._starts

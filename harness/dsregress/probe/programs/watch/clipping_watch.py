@@ -56,7 +56,7 @@ class ClippingWatch:
 
         return clip
 
-    def _method(self, original: Any) -> Any:
+    def _method(self, original: Any) -> object:
         @functools.wraps(original)
         def clip(module: Any, *args: Any, **kwargs: Any) -> Any:
             norm = original(module, *args, **kwargs)

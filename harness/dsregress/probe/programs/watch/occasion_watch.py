@@ -114,7 +114,7 @@ class OccasionWatch:
             self._gone.add(call)
         return here
 
-    def _seen(self, original: Callable[..., object], argument: str) -> Callable[..., Any]:
+    def _seen(self, original: Callable[..., object], argument: str) -> Callable[..., object]:
         """Return the function that also passes what is saved to ``saves``: its first argument, named ``argument``."""
         if not argument:
             return original
@@ -127,12 +127,12 @@ class OccasionWatch:
 
         return seen
 
-    def _watched(self, phase: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _watched(self, phase: str, original: Callable[..., Any]) -> Callable[..., object]:
         if inspect.isgeneratorfunction(inspect.unwrap(original)):  # behind ``contextmanager``
 
             @functools.wraps(original)
             @contextlib.contextmanager
-            def entered(*args: Any, **kwargs: Any) -> Iterator[Any]:
+            def entered(*args: Any, **kwargs: Any) -> Iterator[object]:
                 with self._occasion(phase), original(*args, **kwargs) as held:
                     yield held
                     del held

@@ -68,7 +68,7 @@ class StepWatch(TrainingWatch):
         self._occasions.look()
         self._clipping.look()
 
-    def _loading_of_engine(self, original: Any) -> Any:
+    def _loading_of_engine(self, original: Any) -> object:
         def load_checkpoint(engine: Any, *args: Any, **kwargs: Any) -> Any:
             out = original(engine, *args, **kwargs)
             self._resumed(engine)

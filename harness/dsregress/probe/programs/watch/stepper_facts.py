@@ -62,7 +62,7 @@ def whole_norm(norm: Any) -> float:
         return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 
-def _values(gradient: Any) -> Any:
+def _values(gradient: Any) -> object:
     return gradient.coalesce().values() if gradient.is_sparse else gradient
 
 
@@ -146,7 +146,7 @@ def is_same_model(stepper: object, other: object) -> bool:
 class _NoConfig:
     """The configuration of a model without one."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {}
 
 

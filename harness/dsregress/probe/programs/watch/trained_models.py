@@ -205,7 +205,7 @@ def _holding(stepper: object, parameters: set[int]) -> Iterator[str]:
             yield name
 
 
-def _variables() -> Iterator[tuple[str, Any]]:
+def _variables() -> Iterator[tuple[str, object]]:
     """Yield the program's variables in reach of the running call, and the attributes of each ``self`` among them; those
     of the nearest call first."""
     frame: Any = sys._getframe(1)
@@ -222,7 +222,7 @@ def _variables() -> Iterator[tuple[str, Any]]:
         frame = frame.f_back
 
 
-def _locals(frame: Any) -> list[tuple[str, Any]]:
+def _locals(frame: Any) -> list[tuple[str, object]]:
     """Return the local variables of a frame. Before Python 3.13, a function's frame keeps the copy of its variables that
     it returns, and thus what they hold, so the copy is cleared. A module's variables are not a copy."""
     found = frame.f_locals

@@ -25,7 +25,7 @@ def settings_in_force() -> dict[str, Any]:
     }
 
 
-def _running_trainer(frame: FrameType | None) -> Any:
+def _running_trainer(frame: FrameType | None) -> object:
     """Return the innermost running Trainer, found by the frames of its methods."""
     kind = getattr(sys.modules.get("transformers.trainer"), "Trainer", None)
     while kind is not None and frame is not None:

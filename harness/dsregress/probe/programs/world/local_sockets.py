@@ -37,8 +37,8 @@ def local_sockets_only() -> Iterator[None]:
     """Raise NoNetworkError within the block when another machine is looked up or connected to."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
 
-    def checked(original: Callable[..., Any]) -> Callable[..., Any]:
-        def look_up(host: Any, *args: Any, **options: Any) -> Any:
+    def checked(original: Callable[..., Any]) -> Callable[..., object]:
+        def look_up(host: Any, *args: Any, **options: Any) -> object:
             _check(host)
             return original(host, *args, **options)
 
