@@ -120,7 +120,7 @@ def make_skeleton(what: str, folder: Path, *, shrunk: bool = False, contents: bo
     return skeleton_files(folder)
 
 
-def loaded_config(fields: dict[str, Any]) -> Any:
+def loaded_config(fields: dict[str, object]) -> Any:
     """Return the configuration as the installed transformers reads it. Raise SkeletonError if it cannot."""
     import transformers
 
@@ -218,7 +218,7 @@ def built_model(config: object, device: str) -> object:
     return parameters.build_model(config, device)
 
 
-def _saved_fields(config: Any, given: dict[str, Any]) -> dict[str, object]:
+def _saved_fields(config: Any, given: dict[str, object]) -> dict[str, object]:
     """Return a shrunk configuration as JSON."""
     fields = json.loads(config.to_json_string(use_diff=False))
     for name in ("architectures", "auto_map", "transformers_version"):
@@ -227,7 +227,7 @@ def _saved_fields(config: Any, given: dict[str, Any]) -> dict[str, object]:
     return dict(fields)
 
 
-def _dtype(fields: dict[str, Any]) -> str | None:
+def _dtype(fields: dict[str, object]) -> str | None:
     for part in (fields, *(value for value in fields.values() if isinstance(value, dict))):
         for name in ("dtype", "torch_dtype"):
             if isinstance(part.get(name), str):
@@ -235,7 +235,7 @@ def _dtype(fields: dict[str, Any]) -> str | None:
     return None
 
 
-def _chosen(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, object]:
+def _chosen(fields: dict[str, object], names: tuple[str, ...]) -> dict[str, object]:
     return {name: fields[name] for name in names if fields.get(name) is not None}
 
 
@@ -265,7 +265,7 @@ def _read(file: Path) -> dict[str, object]:
     return fields
 
 
-def _dump(file: Path, fields: dict[str, Any]) -> None:
+def _dump(file: Path, fields: dict[str, object]) -> None:
     file.unlink(missing_ok=True)
     file.write_text(json.dumps(fields, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 

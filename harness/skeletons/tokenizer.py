@@ -137,7 +137,7 @@ def _byte_level(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> di
     }
 
 
-def _fast(family: TokenizerFamily, own: dict[str, Any]) -> dict[str, object]:
+def _fast(family: TokenizerFamily, own: dict[str, object]) -> dict[str, object]:
     """Return ``tokenizer.json``, as the tokenizers library writes it."""
     return {
         "version": "1.0",

@@ -180,7 +180,7 @@ def _convert(file: str, key: str, value: object, defaults: Settings) -> Any:
         raise UsageError(_validation_text(error), where=where, hint=f"write it like {json.dumps(example)}") from None
 
 
-def _convert_table(where: str, key: str, table: dict[str, Any]) -> dict[str, object]:
+def _convert_table(where: str, key: str, table: dict[str, object]) -> dict[str, object]:
     kind: Any = dict[str, str] if key == "stacks" else str | tuple[str, ...]
     example = '{torch = "2.5.1", deepspeed = "0.16.3"}' if key == "stacks" else '"0.16.4" or ["0.15.0", "0.16.*"]'
     converted: dict[str, Any] = {}

@@ -15,7 +15,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -368,7 +368,7 @@ class _Exploration:
         return self._fault(msgspec.structs.replace(failure, other=other), parameters, found, is_reduced=is_reduced)
 
     def _fault(
-        self, failure: FailedTry, parameters: dict[str, Any], found: tuple[float, float], *, is_reduced: bool
+        self, failure: FailedTry, parameters: dict[str, object], found: tuple[float, float], *, is_reduced: bool
     ) -> Fault:
         """Return a fault. ``found`` is its time in seconds, of the clock and of CPU time."""
         return Fault(

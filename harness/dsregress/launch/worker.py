@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -211,7 +211,7 @@ class ServerWorker:
         if server is not None:
             server.interrupt()
 
-    def _advance(self, command: dict[str, Any]) -> Waiting | Ended:
+    def _advance(self, command: dict[str, object]) -> Waiting | Ended:
         """Send a command and follow the cell until it waits or has ended."""
         run, server = self._run, self._server
         assert run is not None, "no cell has been started"

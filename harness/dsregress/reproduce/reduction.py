@@ -113,7 +113,7 @@ def reduce(
 
 
 def _leapt(
-    current: dict[str, Any], factors: Sequence[Factor], shows: Shows, leaps: Sequence[Collection[str]]
+    current: dict[str, object], factors: Sequence[Factor], shows: Shows, leaps: Sequence[Collection[str]]
 ) -> dict[str, object]:
     trials = [{**current, **{f.name: f.values[0] for f in factors if f.name not in kept}} for kept in leaps]
     for at in range(0, len(trials), _LEAPS_AT_ONCE):
@@ -125,7 +125,7 @@ def _leapt(
 
 
 def _smallest(
-    current: dict[str, Any], factors: Sequence[Factor], shows: Shows, is_valid: Callable[[Parameters], bool]
+    current: dict[str, object], factors: Sequence[Factor], shows: Shows, is_valid: Callable[[Parameters], bool]
 ) -> dict[str, object]:
     changed = [(f.name, f.values[0]) for f in factors if _simpler(f, current)]
     if len(changed) > _MANY:
@@ -148,7 +148,7 @@ def _smallest(
 
 
 def _together(
-    current: dict[str, Any], changes: Sequence[tuple[str, object]], shows: Shows, *, one_shows: bool = False
+    current: dict[str, object], changes: Sequence[tuple[str, object]], shows: Shows, *, one_shows: bool = False
 ) -> dict[str, Any]:
     """Return ``current`` with as many of the changes as show the finding together, found by halving. ``one_shows``: each of
     them was seen to show it alone."""
@@ -169,7 +169,7 @@ def _simpler(factor: Factor, current: Parameters) -> tuple[object, ...]:
 
 
 def _conditions(
-    smallest: dict[str, Any], factors: Sequence[Factor], shows: Shows, is_valid: Callable[[Parameters], bool]
+    smallest: dict[str, object], factors: Sequence[Factor], shows: Shows, is_valid: Callable[[Parameters], bool]
 ) -> tuple[Condition, ...]:
     trials = [
         (factor.name, value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import msgspec
 from packaging.version import Version
@@ -188,7 +187,7 @@ def write_script(finding: ReducedFinding, simplest: Scenario, session: Session) 
 
 
 def _reduced(
-    request: Request, pair: cells.ReleasePair, start: dict[str, Any], fixed: str, simplest: Scenario
+    request: Request, pair: cells.ReleasePair, start: dict[str, object], fixed: str, simplest: Scenario
 ) -> tuple[reduction.Shows, Reduced]:
     """Return the smallest cell, and the test that decides whether a cell shows the finding.
 

@@ -74,11 +74,11 @@ class Policy:
 
     # -- the rule of each list ---------------------------------------------------------------------------------------
 
-    def lower_precision(self, op: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
+    def lower_precision(self, op: object, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """Run ``op`` with its eligible tensors cast to the autocast dtype."""
         return self._all(op, args, kwargs, autocast_state.dtype("cuda"))
 
-    def fp32(self, op: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+    def fp32(self, op: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Run ``op`` with its eligible tensors cast to fp32."""
         return self._all(op, args, kwargs, torch.float32)
 
@@ -100,7 +100,7 @@ class Policy:
             args = (*args, False)
         return _operator(_FP32_APPENDED[f"norm.{op._schema.overload_name}"])(*args, **{**kwargs, "dtype": dtype})
 
-    def promote(self, op: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
+    def promote(self, op: object, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """Run ``op`` with its eligible tensors cast to the widest of their dtypes: fp32 if any is fp32, else the autocast
         dtype."""
         tensors = [value for value in operators.tensors_in((*args, *kwargs.values())) if self.eligible(value)]

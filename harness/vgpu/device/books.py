@@ -124,7 +124,7 @@ class Books:
 
     # -- cuBLAS ------------------------------------------------------------------------------------------------------
 
-    def launched(self, func: object) -> None:
+    def launched(self, func: torch._ops.OpOverload) -> None:
         """Book the cuBLAS workspace that operator ``func`` needs; called before each operator on device tensors. The first
         matrix product of a thread on a stream takes a workspace for its cuBLAS handle, which PyTorch never frees; autograd
         has its own thread for each card, so a stream has up to two."""

@@ -331,7 +331,7 @@ def _not_answered(error: BaseException) -> str:
     return f"torch._C.{name}" if is_of_torch and name.startswith("_cuda") else ""
 
 
-def _memory_module(patches: Patches, answers: dict[str, Any]) -> None:
+def _memory_module(patches: Patches, answers: dict[str, object]) -> None:
     """Replace the functions of the same names in ``torch.cuda.memory``, ``.random`` and ``.streams``."""
     for module in (torch.cuda.memory, torch.cuda.random, torch.cuda.streams):
         for name in vars(module).keys() & answers.keys():
@@ -374,7 +374,7 @@ def _builds(patches: Patches) -> None:
     patches.replace(torch.backends.cudnn, "version", lambda: 91002)
 
 
-def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, Any]) -> None:
+def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, object]) -> None:
     """Replace ``torch.accelerator`` (2.6 and newer), and the query that FSDP and process groups use in its place."""
     patches.replace(torch._C, "_get_accelerator", lambda check=None: torch.device("cuda"), since="torch 2.6")
     if not patches.has(torch, "accelerator", since="torch 2.6"):

@@ -95,7 +95,7 @@ class DeviceMapping(TorchFunctionMode):
         self._pinned: set[int] = set()
 
     def __torch_function__(
-        self, func: object, types: object, args: tuple[object, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: object, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
     ) -> object:
         plan = self._plans.get(func)
         if plan is None:
@@ -315,28 +315,28 @@ def _device_made(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: 
     return func(*args, **kwargs)
 
 
-def _device(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+def _device(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     return mode.shown(args[0])
 
 
-def _is_cuda(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> bool:
+def _is_cuda(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     return mode.shown(args[0]).type == "cuda"
 
 
-def _is_meta(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> bool:
+def _is_meta(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     return mode.shown(args[0]).type == "meta"
 
 
-def _get_device(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> int:
+def _get_device(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> int:
     shown = mode.shown(args[0])
     return shown.index if shown.index is not None else -1
 
 
-def _pin_memory(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> object:
+def _pin_memory(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     return mode.pin(args[0])
 
 
-def _is_pinned(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> bool:
+def _is_pinned(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     return mode.is_pinned(args[0])
 
 
@@ -375,12 +375,12 @@ def _gradient(tensor: torch.Tensor) -> torch.Tensor | None:
     return getattr(tensor, _LEFT_BEHIND, tensor.grad)
 
 
-def _get_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+def _get_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
     left = vars(args[0]).get(_LEFT_BEHIND) if hasattr(args[0], "__dict__") else None
     return func(*args) if left is None else left
 
 
-def _set_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _set_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, object]) -> None:
     vars(args[0]).pop(_LEFT_BEHIND, None)
     func(*args)
 
@@ -418,7 +418,7 @@ def _with_mode_on(function: object) -> Plan:
     )
     copy.__kwdefaults__ = function.__kwdefaults__
 
-    def run(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
+    def run(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         with mode:
             return copy(*args, **kwargs)
 

@@ -217,7 +217,7 @@ def _wrappers(patches: Patches, target: str) -> None:
 
     @functools.wraps(make)
     def __init__(
-        self: Any, module: Any, device_ids: Any = None, output_device: Any = None, *args: Any, **kwargs: Any
+        self: Any, module: torch.nn.Module, device_ids: Any = None, output_device: Any = None, *args: Any, **kwargs: Any
     ) -> None:
         make(self, module, None, None, *args, **kwargs)
 
@@ -246,7 +246,7 @@ def _objects(patches: Patches, c10d: object, world_size: int) -> None:
     def size(group: Any) -> int:
         return int(dist.get_world_size(group))
 
-    def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+    def all_gather_object(object_list: list[object], obj: Any, group: Any = None) -> None:
         object_list[:] = [obj] * len(object_list)
 
     def gather_object(
@@ -266,7 +266,7 @@ def _objects(patches: Patches, c10d: object, world_size: int) -> None:
         output[0] = inputs[dist.get_rank(group)]
 
     def broadcast_object_list(
-        object_list: list[Any], src: object = None, group: Any = None, *_: object, **__: object
+        object_list: list[object], src: object = None, group: Any = None, *_: object, **__: object
     ) -> None:
         if src != dist.get_rank() and any(each is None for each in object_list):
             raise SimulationError(

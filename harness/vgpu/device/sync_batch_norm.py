@@ -124,7 +124,9 @@ def _channels(x: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tens
     return x.new_empty(x.shape[1], dtype=dtype)
 
 
-def _backward_shapes(gradient: object, x: object, mean: object, invstd: object, weight: Any, *wanted: bool) -> object:
+def _backward_shapes(
+    gradient: torch.Tensor, x: torch.Tensor, mean: object, invstd: object, weight: Any, *wanted: bool
+) -> object:
     dtypes = (torch.float32, torch.float32, *(torch.float32 if weight is None else weight.dtype,) * 2)
     asked = (wanted[0], *wanted)
     return tuple(_channels(x, dtype) if one else None for dtype, one in zip(dtypes, asked))

@@ -111,13 +111,13 @@ class TorchMeter(TorchDispatchMode):
 
     # -- counting ----------------------------------------------------------------------------------------------------
 
-    def memory_of(self, tensor: Any) -> int:
+    def memory_of(self, tensor: torch.Tensor) -> int:
         """Return the memory of a tensor or a storage: DEVICE, HOST or NOWHERE."""
         kind = tensor.device.type
         return DEVICE if kind == self.device_type else NOWHERE if kind == "meta" else HOST
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: torch._ops.OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> object:
         if types and made_of_others(types):
             return NotImplemented  # its own class calls operators on those
@@ -138,7 +138,7 @@ class TorchMeter(TorchDispatchMode):
             _wait_for(getattr(torch.ops, func.namespace).wait_tensor, out)
         return out
 
-    def decomposed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def decomposed(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run an operator that is made of others, each of which is dispatched to this mode."""
         _python_dispatch._push_mode(self)
         try:
@@ -147,7 +147,7 @@ class TorchMeter(TorchDispatchMode):
             _python_dispatch._pop_mode()
 
     def count(
-        self, what: operators.Traits, args: tuple[object, ...], kwargs: dict[str, Any] | None, out: object
+        self, what: operators.Traits, args: tuple[object, ...], kwargs: dict[str, object] | None, out: object
     ) -> None:
         """Count one operator that has run."""
         self.op_launches += what.launches
@@ -198,7 +198,9 @@ class TorchMeter(TorchDispatchMode):
         if self.ledger.observer is not None:
             self.ledger.observer.communicated(operators.tensors_in(args))
 
-    def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def _collective(
+        self, func: torch._ops.OpOverload, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> object:
         self.count_collective(what, args)
         if what.point_to_point:
             return func(*args, **kwargs)
@@ -291,7 +293,7 @@ def _find_work(out: Any) -> tuple[int | None, Any]:
     return None, None
 
 
-def _owners(tensor: Any) -> tuple[int, int]:
+def _owners(tensor: torch.Tensor) -> tuple[int, int]:
     """Return the number of owners of the tensor, and of its storage: gloo's all-gather holds views of its output, after
     its input is free. Up to torch 2.3 a tensor's owners are unknown, so one whose storage another tensor holds as
     well may seem to be released."""

@@ -70,7 +70,7 @@ class Traits:
         "overwrites", "payload", "picks", "point_to_point", "returns_storage", "written",
     )  # fmt: skip
 
-    def __init__(self, func: Any) -> None:
+    def __init__(self, func: torch._ops.OpOverload) -> None:
         schema = func._schema
         #: Made of other operators. It is dispatched whole if autograd takes no part: in inference mode, and in the code that
         #: DTensors run. An operator with its own CPU kernel has one on GPUs too, and consists of others on other devices
@@ -114,7 +114,7 @@ class Traits:
         self.returns_storage = adopts or not (is_view or (self.written and all(aliases)))
 
 
-def _has_kernel(func: Any, key: str) -> bool:
+def _has_kernel(func: torch._ops.OpOverload, key: str) -> bool:
     found: bool = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key)
     return found
 
@@ -122,7 +122,7 @@ def _has_kernel(func: Any, key: str) -> bool:
 _TRAITS: dict[Any, Traits] = {}
 
 
-def traits(func: object) -> Traits:
+def traits(func: torch._ops.OpOverload) -> Traits:
     """Return the effects of ``func``, cached."""
     known = _TRAITS.get(func)
     if known is None:
@@ -156,7 +156,9 @@ def payload_bytes(what: Traits, args: tuple[object, ...]) -> int:
     return sum(t.numel() * t.element_size() for i in what.payload for t in tensors_in(args[i]))
 
 
-def moved(what: Traits, args: tuple[object, ...], kwargs: dict[str, Any] | None, out: object) -> Iterable[torch.Tensor]:
+def moved(
+    what: Traits, args: tuple[object, ...], kwargs: dict[str, object] | None, out: object
+) -> Iterable[torch.Tensor]:
     """Yield the tensors that a kernel reads, then those that it writes. A tensor that it reads and writes is yielded
     twice."""
     written = [args[at] for at, _ in what.written if at < len(args)] if what.written else out
@@ -184,7 +186,7 @@ def tensors_in(value: object) -> Iterable[torch.Tensor]:
             yield from tensors_in(item)
 
 
-def _flop_formula(func: Any) -> Callable[..., int] | None:
+def _flop_formula(func: torch._ops.OpOverload) -> Callable[..., int] | None:
     """Return torch's own formula for an operator. For attention, return the same formula with grouped queries, which
     torch's refuses before 2.10, and with the CPU's kernel, which torch does not count; for matrix products, torch's
     without the dtype of their result, which it takes for a shape."""

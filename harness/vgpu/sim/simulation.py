@@ -227,7 +227,7 @@ def _generators() -> Iterator[None]:
         yield
 
 
-def _is_meta(tensor: Any) -> bool:
+def _is_meta(tensor: torch.Tensor) -> bool:
     """Return True if torch has the tensor on meta, whatever device it shows to a program."""
     with torch._C.DisableTorchFunction():
         return bool(tensor.is_meta)
@@ -239,7 +239,7 @@ def _moved_parameters(mode: SimulationMode) -> Iterator[None]:
     torch takes meta for another kind of tensor and would give the module new ones, so a move is made beneath the object."""
     original = torch.nn.Module._apply
 
-    def moves(parameter: Any, fn: Any) -> bool:
+    def moves(parameter: torch.Tensor, fn: Any) -> bool:
         if parameter is None or _is_meta(parameter):
             return False
         data = parameter.data

@@ -41,7 +41,7 @@ class _Quantized(torch.nn.Parameter):
     def cuda(self, device: object = None, non_blocking: bool = False, **_: object) -> Any:
         return self.to(device="cuda" if device is None else device, non_blocking=non_blocking)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> object:
+    def __deepcopy__(self, memo: dict[int, object]) -> object:
         made = self._made_like(copy.deepcopy(self.data, memo))
         for name, value in vars(self).items():
             setattr(made, name, value if name == "module" else copy.deepcopy(value, memo))
@@ -87,7 +87,7 @@ class Params4bit(_Quantized):
     def from_prequantized(
         cls,
         data: torch.Tensor,
-        quantized_stats: dict[str, Any],
+        quantized_stats: dict[str, object],
         requires_grad: bool = False,
         device: object = "cuda",
         module: Any = None,

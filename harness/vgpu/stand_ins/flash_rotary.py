@@ -55,7 +55,15 @@ def _positions(x: torch.Tensor, offsets: Any, bounds: torch.Tensor | None) -> to
 
 class _Rotary(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Any, cos: Any, sin: Any, offsets: Any, bounds: Any, options: dict[str, Any]) -> Any:
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        offsets: Any,
+        bounds: Any,
+        options: dict[str, Any],
+    ) -> Any:
         out = apply_rotary(x, cos, sin, offsets, bounds, **options)
         ctx.save_for_backward(cos, sin, bounds, offsets if isinstance(offsets, torch.Tensor) else None)
         ctx.offsets, ctx.options = offsets if isinstance(offsets, int) else None, options

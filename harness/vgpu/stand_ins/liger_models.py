@@ -94,7 +94,12 @@ class LigerFusedLinearCrossEntropyLoss(torch.nn.Module):
 
 
 def liger_rotary_pos_emb(
-    q: object, k: object, cos: object, sin: object, position_ids: object = None, unsqueeze_dim: int = 1
+    q: torch.Tensor,
+    k: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    position_ids: object = None,
+    unsqueeze_dim: int = 1,
 ) -> object:
     return LigerRopeFunction.apply(q, k, cos, sin, position_ids, unsqueeze_dim)
 
@@ -196,7 +201,7 @@ def _apply(
     fused_linear_cross_entropy: bool = True,
     rms_norm: bool = True,
     swiglu: bool = True,
-    model: Any = None,
+    model: torch.nn.Module = None,
 ) -> None:
     if cross_entropy:
         raise NoStandInError("liger_kernel's cross_entropy=True has no stand-in", "use fused_linear_cross_entropy here")
@@ -217,7 +222,7 @@ def _apply(
         _patch(model, rms_norm, swiglu)
 
 
-def _patch(model: Any, rms_norm: bool, swiglu: bool) -> None:
+def _patch(model: torch.nn.Module, rms_norm: bool, swiglu: bool) -> None:
     """Patch the modules of an existing model."""
     for name, module in getattr(model, model.base_model_prefix, model).named_modules():
         last = name.rpartition(".")[2]

@@ -30,7 +30,7 @@ from vgpu.replacing import Patches
 class TrainingListener(Protocol):
     """Receives the events of one rank, in order."""
 
-    def forward_begins(self, model: object) -> None:
+    def forward_begins(self, model: torch.nn.Module) -> None:
         """Called when a model, or the engine around it, is called for the first time since the last backward or since
         the program began."""
 
@@ -45,7 +45,7 @@ class TrainingListener(Protocol):
     def accumulated(self) -> None:
         """Called after a step that left the weights unchanged: more micro-batches come first."""
 
-    def evaluates(self, model: object) -> None:
+    def evaluates(self, model: torch.nn.Module) -> None:
         """Called when a model is called in eval mode and without gradients while a forward is awaited."""
 
 
@@ -168,7 +168,7 @@ class TrainingWatch:
         elif self._stepped_inside is None:
             self._stepped_inside = optimizer
 
-    def _module_called(self, module: Any, inputs: Any) -> None:
+    def _module_called(self, module: torch.nn.Module, inputs: Any) -> None:
         if self._inside:
             return
         if not torch.is_grad_enabled():

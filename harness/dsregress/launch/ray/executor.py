@@ -417,7 +417,7 @@ class RayWorker:
             self._group = self._executor.group([needed.resources] * needed.nodes)
             self._is_group_ours = True
 
-    def _together(self, replies: list[Any]) -> Waiting | Ended:
+    def _together(self, replies: list[object]) -> Waiting | Ended:
         """Return the state of all parts. If one has ended, end the others."""
         try:
             states = self._states(replies)
@@ -433,7 +433,7 @@ class RayWorker:
         ]
         return self._located(spanning.merge_parts(ended) if len(ended) > 1 else ended[0])
 
-    def _states(self, replies: list[Any]) -> list[Waiting | Ended]:
+    def _states(self, replies: list[object]) -> list[Waiting | Ended]:
         import ray
 
         left = list(replies)

@@ -20,7 +20,7 @@ def flatten(prefix: str, value: object, depth: int = 5) -> dict[str, object]:
     return dict(sorted(found.items()))
 
 
-def _flatten(key: str, value: object, depth: int, found: dict[str, Any]) -> None:
+def _flatten(key: str, value: object, depth: int, found: dict[str, object]) -> None:
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, float) and not math.isfinite(value):

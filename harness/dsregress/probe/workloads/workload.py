@@ -145,7 +145,7 @@ def build_model(work: Workload, config: object, dtype: torch.dtype) -> torch.nn.
     return model
 
 
-def checkpointed(work: Workload, model: Any) -> None:
+def checkpointed(work: Workload, model: torch.nn.Module) -> None:
     """Enable gradient checkpointing by transformers' own switch, if the workload has it."""
     if work.gradient_checkpointing != "none":
         reentrant = work.gradient_checkpointing == "reentrant"

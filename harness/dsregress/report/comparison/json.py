@@ -87,7 +87,7 @@ def write_comparison_json(context: ReportContext, file: Path) -> None:
         ) from error
 
 
-def _listed(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+def _listed(values: Iterator[dict[str, object]]) -> Iterator[bytes]:
     before = b""
     for value in values:
         yield before + _encode(value)

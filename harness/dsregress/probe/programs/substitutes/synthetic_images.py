@@ -174,7 +174,7 @@ def _make_up(dataset: Any, datasets: Any, given: dict[str, Any], wanted: bool, e
         dataset._labels = dataset.targets = labels
 
 
-def _rows(known: KnownImages, given: dict[str, Any], root: str) -> int:
+def _rows(known: KnownImages, given: dict[str, object], root: str) -> int:
     split = given.get("split", given.get("image_set"))
     if split is None:
         last = os.path.basename(root.rstrip(os.sep)).lower()

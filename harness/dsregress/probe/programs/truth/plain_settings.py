@@ -114,7 +114,7 @@ def _batches(config: Mapping[str, Any], ranks: int) -> tuple[int, int]:
     return int(micro), int(steps)
 
 
-def make_optimizer(settings: PlainSettings, groups: list[Any]) -> torch.optim.Optimizer:
+def make_optimizer(settings: PlainSettings, groups: list[object]) -> torch.optim.Optimizer:
     """Return torch's optimizer for that of the configuration. Raise NoTruth if torch has no equal one."""
     assert settings.optimizer is not None
     name = str(settings.optimizer.get("type", ""))
@@ -148,7 +148,7 @@ def as_torch_optimizer(given: torch.optim.Optimizer) -> torch.optim.Optimizer:
 
 
 def _made(
-    kind: Callable[..., torch.optim.Optimizer], groups: list[Any], params: Mapping[str, object]
+    kind: Callable[..., torch.optim.Optimizer], groups: list[object], params: Mapping[str, object]
 ) -> torch.optim.Optimizer:
     try:
         return kind(groups, **params)

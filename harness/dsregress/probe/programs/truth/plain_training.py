@@ -107,7 +107,7 @@ class _Repeated:
     def end(self) -> None:
         pass
 
-    def forward_begins(self, model: object) -> None:
+    def forward_begins(self, model: torch.nn.Module) -> None:
         pass
 
     def clipped(self, parameters: Sequence[object], norm: object) -> None:
@@ -122,7 +122,7 @@ class _Repeated:
     def accumulated(self) -> None:
         pass
 
-    def evaluates(self, model: object) -> None:
+    def evaluates(self, model: torch.nn.Module) -> None:
         pass
 
     def resumed(self, engine: object) -> None:

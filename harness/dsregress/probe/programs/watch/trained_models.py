@@ -82,7 +82,7 @@ class TrainedModels:
         """Return True if the program trains more than one model."""
         return len(self.models) > 1
 
-    def called(self, module: object) -> None:
+    def called(self, module: torch.nn.Module) -> None:
         """Record that a module that trains was called, and not by another module."""
         if not any(module is known for known in self._called):
             self._called.append(module)
@@ -96,7 +96,7 @@ class TrainedModels:
             model.goes_on_in(engine)
             self._called = []
 
-    def train(self, module: Any) -> bool:
+    def train(self, module: torch.nn.Module) -> bool:
         """Return True if the module is or contains a model that has stepped, judged by its first trained parameter."""
         first = next((id(parameter) for parameter in module.parameters() if parameter.requires_grad), None)
         return any(model.has(first) for model in self.models)
