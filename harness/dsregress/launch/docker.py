@@ -192,11 +192,10 @@ class ServerContainer:
             streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
             self._stream = self._api.attach_socket(self._id, params=streams)
             self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
-            try:
+            with contextlib.ExitStack() as on_failure:
+                on_failure.callback(self._remove)
                 self._api.start(self._id)
-            except BaseException:
-                self._remove()
-                raise
+                on_failure.pop_all()
 
     def send(self, message: Mapping[str, object]) -> None:
         """Send a message. Raise Gone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -462,10 +463,9 @@ class Scripted:
             version, key = stack.versions[self._package], self._question.key
             return running.run(script, environment, version, key, self._session.settings, together.add)
 
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            try:
-                scripts, stacks = [script for script, _ in wanted], [stack for _, stack in wanted]
-                return tuple(pool.map(run, scripts, stacks, environments))
-            except BaseException:
-                together.interrupt()  # so that the pool need not wait for those that still run
-                raise
+        scripts, stacks = [script for script, _ in wanted], [stack for _, stack in wanted]
+        with ThreadPoolExecutor(_AT_ONCE) as pool, contextlib.ExitStack() as on_failure:
+            on_failure.callback(together.interrupt)  # so that the pool need not wait for those that still run
+            runs = tuple(pool.map(run, scripts, stacks, environments))
+            on_failure.pop_all()
+        return runs

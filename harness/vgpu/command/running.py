@@ -77,7 +77,7 @@ def _run(script: LaunchedScript, run_folder: Path) -> int:
     except BrokenPart as error:
         print(f"vgpu: not modelled: {error}", file=sys.stderr)
         return NOT_MODELLED
-    except Exception as error:
+    except Exception as error:  # a program's own, of any kind: its exit code is the answer
         refused = behind(error, SimulationError) or behind(error, NoStandInError)
         if refused is not None:
             print(f"vgpu: not modelled: {refused}", file=sys.stderr)

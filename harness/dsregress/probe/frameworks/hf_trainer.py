@@ -206,7 +206,7 @@ class SteppedTrainer:
     def _loop(self) -> None:
         try:
             self.trainer.train()
-        except BaseException as error:
+        except BaseException as error:  # of a thread: whoever steps raises it
             self._requests.put(("", error))
         else:
             self._requests.put(("", RuntimeError("the trainer ended by itself")))

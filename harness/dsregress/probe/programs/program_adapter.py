@@ -197,7 +197,7 @@ def run_rank(
         measuring = _measuring(request, observed, channel, truth)
         try:
             program_rank.run_program(request.parameters, _folder(request), measuring)
-        except Exception as error:
+        except Exception as error:  # raised again; only its stage depends on it
             if failure_causes.is_environment_failure(error):
                 heartbeat.stage("import")
             raise

@@ -85,7 +85,7 @@ def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -
                 return
             except ProgramError:
                 raise
-            except Exception as error:
+            except Exception as error:  # a program's own, of any kind: raised again, or explained
                 explained = environment_failure(error, program, measuring.steps, measuring.watch.backwards)
                 if explained is None:
                     raise

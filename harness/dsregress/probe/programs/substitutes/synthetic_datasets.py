@@ -65,7 +65,7 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
     def load_dataset(path: str, name: str | None = None, *args: object, **options: Any) -> object:
         try:
             return load(path, name, *args, **options)
-        except Exception as error:
+        except Exception as error:  # releases report absent data by errors of many kinds; all others are raised again
             if not _is_absence(error):
                 raise
             files = dict(zip(("data_dir", "data_files"), args)).get("data_files", options.get("data_files"))

@@ -46,7 +46,7 @@ def _or_made_up(original: Callable[..., dict[bytes, int]]) -> Callable[..., dict
     def ranks(*args: object, **options: object) -> dict[bytes, int]:
         try:
             return original(*args, **options)
-        except Exception:
+        except Exception:  # of any HTTP client; raised again unless the file is known
             file = args[0] if args else options.get("vocab_bpe_file", options.get("tiktoken_bpe_file"))
             published = _PUBLISHED.get(str(file).rpartition("/")[2]) if "://" in str(file) else None
             if published is None:

@@ -120,7 +120,7 @@ def _begun(original: Callable[..., None], datasets: object, wanted: bool) -> Cal
     def __init__(self: Any, *args: Any, **options: Any) -> None:
         try:
             original(self, *args, **options)
-        except Exception as error:
+        except Exception as error:  # releases report absent data by errors of many kinds; all others are raised again
             if not _is_absence(error):
                 raise
             bound = signature.bind(self, *args, **options)

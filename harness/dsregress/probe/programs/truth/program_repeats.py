@@ -196,7 +196,7 @@ def _run(folder: Path, order: Mapping[str, object], rank: int, body: Run) -> Non
         while not (folder / _PLACED).exists():
             time.sleep(_POLL_S)
         body(order, rank)
-    except BaseException as error:
+    except BaseException as error:  # recorded for the rank that waits, and raised again
         own = own_fault(error)
         if own is not None and not isinstance(own.error, NoStandInError):
             _fail(folder / _BROKEN, signature_of(error))
