@@ -75,7 +75,7 @@ class TriedScales(msgspec.Struct, frozen=True, kw_only=True):
     variants: tuple[str, ...]
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
+class EstimatedNode(msgspec.Struct, frozen=True, kw_only=True):
     """What surrounds the cards, for estimates."""
 
     overhead_bytes: int
@@ -145,7 +145,7 @@ def _sweep(
 )
 @options.grouped(
     "node",
-    Node,
+    EstimatedNode,
     options.overhead_option,
     click.option(
         "--gpus-per-node",
@@ -172,7 +172,7 @@ def fit_command(
     tried: TriedScales,
     stacks: options.StackOptions,
     sweep: card_fit.Sweep | None,
-    node: Node,
+    node: EstimatedNode,
     reused: options.ReusedResults,
     files: options.AnswerFiles,
 ) -> int:

@@ -19,7 +19,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from dsregress.probe.shell_syntax import first_of_a_shell, joined
-from vgpu.table_files import decoded_text_lists, table_beside
+from vgpu.json_tables import decoded_text_lists, table_beside
 
 #: Launchers' options that take no value; of all others the next word is the value, unless they are written with ``=``.
 #: From the parsers of torch.distributed.run, deepspeed.launcher.runner and accelerate.commands.launch.

@@ -19,9 +19,9 @@ from typing import Any
 import torch
 
 from vgpu import autocast_state
+from vgpu.json_tables import decoded_text_lists, table_beside
 from vgpu.meters import operators
 from vgpu.replacing import Patches
-from vgpu.table_files import decoded_text_lists, table_beside
 
 _KEY = torch._C.DispatchKey.AutocastCUDA
 _KEYS = torch._C.DispatchKeySet(_KEY)

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch.utils import flop_counter
 
+from vgpu.json_tables import decoded_entries, decoded_texts, table_beside
 from vgpu.meters import groups
-from vgpu.table_files import decoded_entries, decoded_texts, table_beside
 
 _TABLE = table_beside(__file__)
 

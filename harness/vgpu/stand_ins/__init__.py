@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from vgpu.json_tables import decoded_text_lists, table_beside
 from vgpu.stand_ins import caches, finder, flash_release, registered, triton_installed
 from vgpu.stand_ins.finder import Package
-from vgpu.table_files import decoded_text_lists, table_beside
 
 #: Package -> module of it -> the modules here whose public names it has. A module without any is a package of others.
 _MODULES = {name: decoded_text_lists(modules) for name, modules in table_beside(__file__).items()}

@@ -17,7 +17,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vgpu.table_files import decoded_text_lists, table_beside
+from vgpu.json_tables import decoded_text_lists, table_beside
 
 #: Adam keeps two fp32 moments (the paper's K = 12 is master copy + momentum + variance, 4 bytes each).
 _FP32 = 4

@@ -15,7 +15,7 @@ from dsregress.probe.border.untrusted import read_regular
 from dsregress.probe.programs.substitutes import synthetic_rows
 from dsregress.probe.programs.world.resource_errors import is_in_the_program
 from vgpu.error_chain import behind_one_another
-from vgpu.table_files import decoded_text, table_beside
+from vgpu.json_tables import decoded_text, table_beside
 from vgpu.whole_files import write_whole
 
 #: How often a cell is retried. A program that needs more columns than these has rows of a kind that is not synthesized.

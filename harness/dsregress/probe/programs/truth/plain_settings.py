@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from vgpu.table_files import decoded_text_lists, decoded_texts, table_beside
+from vgpu.json_tables import decoded_text_lists, decoded_texts, table_beside
 
 
 class NoTruth(Exception):

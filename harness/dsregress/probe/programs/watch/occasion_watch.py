@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+from vgpu.json_tables import decoded_entries, decoded_lists, decoded_text, decoded_texts, table_beside
 from vgpu.replacing import Patches
-from vgpu.table_files import decoded_entries, decoded_lists, decoded_text, decoded_texts, table_beside
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

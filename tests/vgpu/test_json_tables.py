@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vgpu.table_files import decoded_entries, decoded_text, decoded_text_lists, decoded_texts, table_beside
+from vgpu.json_tables import decoded_entries, decoded_text, decoded_text_lists, decoded_texts, table_beside
 
 
 def test_a_table_is_the_file_beside_its_module(tmp_path: Path) -> None:
