@@ -272,10 +272,10 @@ def _dump(file: Path, fields: dict[str, object]) -> None:
 
 def skeleton_files(folder: Path) -> list[SkeletonFile]:
     """Return the files of a skeleton, by their path in it."""
-    return [_measured(file, folder) for file in sorted(folder.rglob("*")) if file.is_file()]
+    return [_skeleton_file(file, folder) for file in sorted(folder.rglob("*")) if file.is_file()]
 
 
-def _measured(file: Path, folder: Path) -> SkeletonFile:
+def _skeleton_file(file: Path, folder: Path) -> SkeletonFile:
     status = os.stat(file)
     name = file.relative_to(folder).as_posix()
     return SkeletonFile(name=name, size_bytes=status.st_size, disk_bytes=status.st_blocks * 512)

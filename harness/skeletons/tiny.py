@@ -59,17 +59,17 @@ def shrink_config(config: object, *, vocabulary: int | None = None, ids: Mapping
     """Shrink a configuration in place; return True if anything changed. ``vocabulary``: rows of the embedding. ``ids``: old
     id -> new id of special tokens."""
     before = _sizes(config)
-    text_hidden = _first(_text_part(config), _HIDDEN_NAMES)
+    text_hidden = _first_size(_text_part(config), _HIDDEN_NAMES)
     outward = [
         (part, name)
         for part in _parts(config)
         if part is not _text_part(config)
-        for name in (*_OUTWARD_NAMES, *(("hidden_size",) if _has(part, "embed_dim") else ()))
-        if _has(part, name) and getattr(part, name) == text_hidden
+        for name in (*_OUTWARD_NAMES, *(("hidden_size",) if _has_field(part, "embed_dim") else ()))
+        if _has_field(part, name) and getattr(part, name) == text_hidden
     ]
     for part in reversed(list(_parts(config))):  # the whole may answer with what its part has, and is small by then
         _shrink_part(part)
-    new_hidden = _first(_text_part(config), _HIDDEN_NAMES)
+    new_hidden = _first_size(_text_part(config), _HIDDEN_NAMES)
     if new_hidden is not None:
         for part, name in outward:
             _put(part, name, new_hidden)
@@ -84,7 +84,7 @@ def shrink_config(config: object, *, vocabulary: int | None = None, ids: Mapping
 def _shrink_part(config: object) -> None:
     _shrink_layers(config)
     # a tower's hidden_size may be the width of what it hands over, but never its embed_dim
-    heads, hidden = _first(config, _HEAD_NAMES), _first(config, ("embed_dim", *_HIDDEN_NAMES))
+    heads, hidden = _first_size(config, _HEAD_NAMES), _first_size(config, ("embed_dim", *_HIDDEN_NAMES))
     if heads and hidden:
         _shrink_width(config, heads, hidden)
     _set_all(config, _EXPERT_NAMES, lambda old: min(old, EXPERTS))
@@ -101,7 +101,7 @@ def _shrink_layers(config: Any) -> None:
         config.depths = [min(depth, LAYERS) for depth in config.depths]
         return
     for name in _LAYER_NAMES:
-        if not _has(config, name):
+        if not _has_field(config, name):
             continue
         count = getattr(config, name)
         kept = _layers_kept(config, count)
@@ -110,7 +110,7 @@ def _shrink_layers(config: Any) -> None:
                 setattr(config, other, [value[index] for index in kept])
         _put(config, name, len(kept))
         _shrink_stages(config, count, len(kept))
-    left = _first(config, _LAYER_NAMES) or LAYERS
+    left = _first_size(config, _LAYER_NAMES) or LAYERS
     _set_all(config, ("first_k_dense_replace",), lambda old: min(old, left - 1))
     _set_all(config, ("max_window_layers",), lambda old: min(old, left))
     if isinstance(getattr(config, "mlp_only_layers", None), list):
@@ -137,9 +137,9 @@ def _layers_kept(config: object, count: int) -> list[int]:
 
 
 def _shrink_width(config: Any, heads: int, hidden: int) -> None:
-    latent = _has(config, "kv_lora_rank")
-    key_value_heads = _first(config, _KEY_VALUE_NAMES) or heads
-    head_size = _first(config, ("head_dim", "d_kv", "kv_channels")) or hidden // heads
+    latent = _has_field(config, "kv_lora_rank")
+    key_value_heads = _first_size(config, _KEY_VALUE_NAMES) or heads
+    head_size = _first_size(config, ("head_dim", "d_kv", "kv_channels")) or hidden // heads
     new_heads, new_key_value_heads = _fewer_heads(heads, key_value_heads)
     new_size = min(head_size, HEAD_SIZE)
     if (new_heads, new_size) == (heads, head_size):
@@ -156,7 +156,7 @@ def _shrink_width(config: Any, heads: int, hidden: int) -> None:
     _set_all(config, _HEAD_SIZE_NAMES, lambda old: min(old, new_size))
     if latent:
         _set_all(config, _LATENT_HEAD_NAMES, lambda old: min(old, HEAD_SIZE))
-        if _has(config, "qk_head_dim"):
+        if _has_field(config, "qk_head_dim"):
             config.qk_head_dim = config.qk_nope_head_dim + config.qk_rope_head_dim
     for name in _ROPE_NAMES:
         scaling = vars(config).get(
@@ -220,19 +220,19 @@ def _sizes(config: object) -> list[str]:
     return [repr(sorted(vars(part).items(), key=lambda item: item[0])) for part in _parts(config)]
 
 
-def _has(config: object, name: str) -> bool:
+def _has_field(config: object, name: str) -> bool:
     value = getattr(config, name, None)
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _first(config: object, names: tuple[str, ...]) -> int | None:
-    return next((getattr(config, name) for name in names if _has(config, name)), None)
+def _first_size(config: object, names: tuple[str, ...]) -> int | None:
+    return next((getattr(config, name) for name in names if _has_field(config, name)), None)
 
 
 def _set_all(config: Any, names: tuple[str, ...], new: Any) -> None:
     """Set new values. All are read before one is set: of a name and its alias (``n_embd`` is ``hidden_size``) each is set
     once."""
-    for name, old in [(name, getattr(config, name)) for name in names if _has(config, name)]:
+    for name, old in [(name, getattr(config, name)) for name in names if _has_field(config, name)]:
         _put(config, name, new(old))
 
 

@@ -113,7 +113,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
         return difference > 0 and difference >= self.limit(baseline, thresholds)
 
 
-class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _MetricEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A metric in ``metrics.toml``: the fields of `Metric` and `Phrase`, with names for what is no data."""
 
     title: str
@@ -192,7 +192,9 @@ FILE = Path(__file__).with_suffix(".toml")
 
 def read_metrics(content: bytes) -> dict[str, Metric]:
     """Return the metrics of a table by name, in its order. Raise ValueError if an entry is none."""
-    return {name: entry.metric(name) for name, entry in msgspec.toml.decode(content, type=dict[str, _Entry]).items()}
+    return {
+        name: entry.metric(name) for name, entry in msgspec.toml.decode(content, type=dict[str, _MetricEntry]).items()
+    }
 
 
 BY_NAME = read_metrics(FILE.read_bytes())

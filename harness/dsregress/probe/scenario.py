@@ -301,27 +301,27 @@ def _read(text: str, like: object, variant: str) -> object:
         if isinstance(like, bool):
             return {"true": True, "false": False}[text]
         if isinstance(like, (int, float)):
-            return _number(text, like)
+            return _finite_number(text, like)
         if like is None:
-            return _plain(text)
+            return _untyped_value(text)
     except (KeyError, ValueError):
         raise ScenarioError(f"no such variant: {variant} ({text!r} is not of type {type(like).__name__})") from None
     return text
 
 
-def _plain(text: str) -> object:
+def _untyped_value(text: str) -> object:
     """Return a parameter's value from its text, if the parameter has no value yet to give a type."""
     if text in ("true", "false"):
         return text == "true"
     for like in (0, 0.0):
         try:
-            return _number(text, like)
+            return _finite_number(text, like)
         except ValueError:
             continue
     return text
 
 
-def _number(text: str, like: float) -> float:
+def _finite_number(text: str, like: float) -> float:
     """Return a finite number, whole if ``like`` is; ``1e6`` is one too. Raise ValueError for any other text."""
     number = float(text)
     if not math.isfinite(number) or (isinstance(like, int) and (not number.is_integer() or abs(number) >= 1 << 63)):

@@ -131,7 +131,9 @@ def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "")
     sections = problem_sections(context, assessed)
     headline = verdict
     if sections:
-        headline = message("{compared}: {counts}", compared=_compared(context), counts=counts_text(context, sections))
+        headline = message(
+            "{compared}: {counts}", compared=_compared_releases(context), counts=counts_text(context, sections)
+        )
     if not_measured:
         headline = message("{headline}; not measured: {stacks}", headline=headline, stacks=not_measured)
     return FirstScreen(
@@ -143,7 +145,7 @@ def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "")
     )
 
 
-def _compared(context: ReportContext) -> Text:
+def _compared_releases(context: ReportContext) -> Text:
     """Return what was compared: ``deepspeed 0.15.0 to 0.19.8``."""
     stacks, names = context.comparison.stacks, context.comparison.names
     if len(stacks) == 1:

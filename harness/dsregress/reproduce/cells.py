@@ -178,7 +178,7 @@ class ReleasePair:
         if isinstance(other.value, float) and math.isnan(other.number):
             return Verdict.UNKNOWN
         if self._own_excess is not None and other.value is not None:
-            return _compared(observed.number - other.number, self._own_excess)
+            return _excess_verdict(observed.number - other.number, self._own_excess)
         return questions.judge_observation(self.question, observed, other, None, self._session.settings.thresholds)
 
 
@@ -197,7 +197,7 @@ def shown_by_all(pairs: Sequence[ReleasePair]) -> Callable[[Sequence[Mapping[str
     return shows
 
 
-def _compared(excess: float, own: float) -> Verdict:
+def _excess_verdict(excess: float, own: float) -> Verdict:
     if excess >= _SHOWN * own:
         return Verdict.BAD
     return Verdict.GOOD if excess <= _HIDDEN * own else Verdict.UNKNOWN

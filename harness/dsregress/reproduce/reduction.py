@@ -129,7 +129,7 @@ def _smallest(
 ) -> dict[str, object]:
     changed = [(f.name, f.values[0]) for f in factors if _simpler(f, current)]
     if len(changed) > _MANY:
-        current = _together(current, changed, shows)
+        current = _all_that_show(current, changed, shows)
     while True:
         trials = [
             (factor, value)
@@ -144,10 +144,10 @@ def _smallest(
                 simplest.setdefault(factor.name, value)
         if not simplest:
             return current
-        current = _together(current, list(simplest.items()), shows, one_shows=True)
+        current = _all_that_show(current, list(simplest.items()), shows, one_shows=True)
 
 
-def _together(
+def _all_that_show(
     current: dict[str, object], changes: Sequence[tuple[str, object]], shows: Shows, *, one_shows: bool = False
 ) -> dict[str, Any]:
     """Return ``current`` with as many of the changes as show the finding together, found by halving. ``one_shows``: each of
@@ -158,8 +158,8 @@ def _together(
     if len(changes) == 1:
         return current
     half = len(changes) // 2
-    first = _together(current, changes[:half], shows, one_shows=one_shows)
-    return _together(first, changes[half:], shows)
+    first = _all_that_show(current, changes[:half], shows, one_shows=one_shows)
+    return _all_that_show(first, changes[half:], shows)
 
 
 def _simpler(factor: Factor, current: Parameters) -> tuple[object, ...]:

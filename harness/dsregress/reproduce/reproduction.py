@@ -117,7 +117,7 @@ class ReducedFinding(msgspec.Struct, frozen=True, kw_only=True):
 def reproduce(request: Request, simplest: Scenario, session: Session) -> Reproduction:
     """Measure, reduce, write and run. Raise NothingMeasured if the finding is not seen, and the errors of a session."""
     package, bad = request.package, request.cell.stack
-    question = _question(request, session)
+    question = _question_on_cell(request, session)
     history = _history(request, question, session)
     good = request.against or _nearest_good(request, history) or request.baseline
     if good.id == bad.id:
@@ -220,7 +220,7 @@ def _with_conditions(reduced: Reduced, shows: reduction.Shows, simplest: Scenari
     return reduction.reduce(reduced.parameters, factors, shows, is_valid=requirements.is_valid)
 
 
-def _question(request: Request, session: Session) -> Question:
+def _question_on_cell(request: Request, session: Session) -> Question:
     """Return the question as given, else the gravest finding on the cell. Measure the cell itself only as far as that
     needs."""
     question, bad = request.question, request.cell.stack

@@ -159,9 +159,9 @@ def compose(subject: Subject) -> Script:
     """Return the script. Raise NoFragment if a part of the subject has no fragment."""
     p = all_parameters(subject)
     ending = _ending(subject, p)
-    _check(subject, p)
+    _check_subject(subject, p)
     training = _training(subject, p, ending)
-    parts = [p, msgspec.structs.asdict(training), msgspec.structs.asdict(_verdict(subject, p, ending))]
+    parts = [p, msgspec.structs.asdict(training), msgspec.structs.asdict(_script_verdict(subject, p, ending))]
     text = TEMPLATES.get_template("script.py.jinja").render(collections.ChainMap(*reversed(parts)))
     kind = ending.kind
     return Script(
@@ -283,7 +283,7 @@ class _Verdict(msgspec.Struct, frozen=True, kw_only=True):
     value_of: str
 
 
-def _verdict(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Verdict:
+def _script_verdict(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Verdict:
     figure, question = ending.figure, subject.question
     uses_transformers = subject.model == TRANSFORMERS
     further = ["transformers"] if uses_transformers else []
@@ -300,7 +300,7 @@ def _verdict(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Verdic
         is_known=subject.expected is not msgspec.UNSET,
         expected=subject.expected,
         shown=subject.shown if subject.shown is not msgspec.UNSET else None,
-        limit=_limit(subject),
+        limit=_sound_limit(subject),
         counting=figure.template if figure is not None else "",
         figure=figure.name if figure is not None else "",
         unit=f"{ending.says} {question.phase}",
@@ -323,7 +323,7 @@ def _ending(subject: Subject, p: Mapping[str, object]) -> _Ending:
     return _ENDINGS[metric]
 
 
-def _check(subject: Subject, p: Mapping[str, object]) -> None:
+def _check_subject(subject: Subject, p: Mapping[str, object]) -> None:
     for name, value in subject.parameters.items():
         is_said = BY_NAME[name].is_in_scripts if name in BY_NAME else name in _WITHOUT
         if not is_said and value != subject.defaults.get(name):
@@ -343,7 +343,7 @@ def _check(subject: Subject, p: Mapping[str, object]) -> None:
         raise NoFragment(f"the setting {subject.question.key}")
 
 
-def _limit(subject: Subject) -> int:
+def _sound_limit(subject: Subject) -> int:
     """Return the largest count that is sound. It leaves room above the good release's count, since other releases have a
     little more for other reasons."""
     expected, shown = subject.expected, subject.shown

@@ -64,8 +64,8 @@ def _torchrun(words: list[str]) -> LaunchedScript:
     options = _parsed("torchrun", lambda: run.get_args_parser().parse_args(words))
     if options.no_python:
         raise UsageError("torchrun --no-python starts any program; only Python programs run here")
-    per_node = _number(options.nproc_per_node) if _gives(words, "nproc") else None
-    nodes = _number(str(options.nnodes).rpartition(":")[2])
+    per_node = _whole_number(options.nproc_per_node) if _gives(words, "nproc") else None
+    nodes = _whole_number(str(options.nnodes).rpartition(":")[2])
     return LaunchedScript(
         program=options.training_script,
         is_module=bool(options.module),
@@ -115,5 +115,5 @@ def _gives(words: Sequence[str], option: str) -> bool:
     return any(word.startswith((f"--{option}-per-node", f"--{option}_per_node")) for word in words)
 
 
-def _number(text: Any) -> int | None:
+def _whole_number(text: Any) -> int | None:
     return int(text) if str(text).isdecimal() and int(text) else None

@@ -101,7 +101,7 @@ def _unpacked(packed: int, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tenso
 def _forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule, bounds: _Bounds | None, probabilities: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    _check(q, k, v)
+    _check_inputs(q, k, v)
     batch, longest_q, longest_k = _lengths(q, k, bounds)
     heads, size = q.shape[-2:]
     q, k, v = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in (q, k, v))
@@ -161,7 +161,7 @@ def _backward(
             attention_by_torch.backward(dout, q, k, v, gradients, rule, _cuts(bounds), seed)
 
 
-def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+def _check_inputs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     """Raise RuntimeError for inputs that the kernels refuse, with their messages."""
     if q.dtype not in (torch.float16, torch.bfloat16):
         raise RuntimeError("FlashAttention only support fp16 and bf16 data type")

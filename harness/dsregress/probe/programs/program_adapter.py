@@ -113,7 +113,7 @@ def _folder(request: CellRequest) -> str:
 
 
 @contextlib.contextmanager
-def _surroundings(
+def _meter_and_books(
     parameters: Mapping[str, Any], device: str, messages: Messages | None
 ) -> Iterator[tuple[Meter, Books]]:
     """Yield the cell's meter and, unless the GPU is real, the books of a virtual GPU. In ``sim``, ``messages`` carries
@@ -172,7 +172,7 @@ def run_rank(
         if messages is None:  # a rank that is simulated for its messages alone is a fork of one that has entered
             messages = _entered(stack, request, rank)
         warnings = stack.enter_context(count_warnings())
-        meter, books = stack.enter_context(_surroundings(request.parameters, request.device, messages))
+        meter, books = stack.enter_context(_meter_and_books(request.parameters, request.device, messages))
         meter.working = heartbeat.operator_ran
         observer = stack.enter_context(sites.observe_sites(meter, _SELF)) if request.explain else None
 
@@ -273,7 +273,7 @@ def _repeated(request: CellRequest) -> Callable[[Mapping[str, Any], int], None]:
 
         workplace.enter_workplace(Path.cwd())
         program = request.parameters, _folder(request), rank
-        with _surroundings(request.parameters, request.device, None) as (meter, _):
+        with _meter_and_books(request.parameters, request.device, None) as (meter, _):
             if order["kind"] == "again":
                 plain_training.train_again(*program, order["steps"], meter)
                 return

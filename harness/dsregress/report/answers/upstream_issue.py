@@ -41,7 +41,7 @@ def issue_text(found: Reproduction, introduced: str = "") -> str:
         blocks += [*_description(found), *_cause(introduced), *_conditions(found), *_to_reproduce(found, found.script)]
     else:
         blocks += [f"**Not confirmed:** {found.why_not}.", *_conditions(found)]
-    return "\n\n".join([*blocks, *_surroundings(found)]) + "\n"
+    return "\n\n".join([*blocks, *_environment_lines(found)]) + "\n"
 
 
 def _for_the_sender(found: Reproduction) -> str:
@@ -166,7 +166,7 @@ def _to_reproduce(found: Reproduction, script: Script) -> Iterator[str]:
     yield "**Output:**\n\n```\n" + "\n".join(lines) + "\n```"
 
 
-def _surroundings(found: Reproduction) -> Iterator[str]:
+def _environment_lines(found: Reproduction) -> Iterator[str]:
     """Yield the environment, as far as the script uses it, and public addresses."""
     used = found.cell.stack.versions
     if found.is_confirmed and found.script is not None:

@@ -55,11 +55,11 @@ def comparison_json_chunks(context: ReportContext) -> Iterator[bytes]:
     }
     yield _encode(head)[:-1] + b',\n"cells": [\n'
     worst: dict[Exact, dict[str, Any]] = {}
-    yield from _listed(_cell_json(cell, worst) for cell in context.comparison.cells)
+    yield from _json_array(_cell_json(cell, worst) for cell in context.comparison.cells)
     yield b'],\n"findings": [\n'
     headlines = {group.headline.key for group in context.comparison.groups}
     worst_first = sorted(context.comparison.findings, key=severity)
-    yield from _listed({**_finding_json(found), "headline": found.key in headlines} for found in worst_first)
+    yield from _json_array({**_finding_json(found), "headline": found.key in headlines} for found in worst_first)
     tail = {
         "small_differences": context.comparison.small_differences,
         "problems": [_problem_json(line) for line in lines],
@@ -87,7 +87,7 @@ def write_comparison_json(context: ReportContext, file: Path) -> None:
         ) from error
 
 
-def _listed(values: Iterator[dict[str, object]]) -> Iterator[bytes]:
+def _json_array(values: Iterator[dict[str, object]]) -> Iterator[bytes]:
     before = b""
     for value in values:
         yield before + _encode(value)

@@ -123,7 +123,7 @@ def _surrounded(
         absent_metrics(),
         made_up_encodings(),
         capped_pools(),
-        _environment(start, of_a_rank := _of_a_rank()),
+        _start_variables(start, of_a_rank := _of_a_rank()),
         _command_line(start),
         project_packages.importable(project),
         started_processes.watch_processes() as others,
@@ -186,8 +186,8 @@ def _too_early(measuring: Run, program: str, others: started_processes.StartedPr
 
 def _execute(start: launchers.Start, others: started_processes.StartedProcesses, of_a_rank: Mapping[str, str]) -> None:
     if start.entry:
-        if (handed_over := _command(start, others)) is not None:
-            with _environment(handed_over, of_a_rank), _command_line(handed_over):
+        if (handed_over := _run_installed_command(start, others)) is not None:
+            with _start_variables(handed_over, of_a_rank), _command_line(handed_over):
                 _execute(handed_over, others, of_a_rank)
     elif start.is_module:
         runpy.run_module(start.program, run_name="__main__", alter_sys=True)
@@ -195,7 +195,9 @@ def _execute(start: launchers.Start, others: started_processes.StartedProcesses,
         runpy.run_path(start.program, run_name="__main__")
 
 
-def _command(start: launchers.Start, others: started_processes.StartedProcesses) -> launchers.Start | None:
+def _run_installed_command(
+    start: launchers.Start, others: started_processes.StartedProcesses
+) -> launchers.Start | None:
     """Run an installed command; return how a rank starts what the command starts."""
     try:
         with console_scripts.handing_over(others):
@@ -212,7 +214,7 @@ def _of_a_rank() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _environment(start: launchers.Start, of_a_rank: Mapping[str, str]) -> Iterator[None]:
+def _start_variables(start: launchers.Start, of_a_rank: Mapping[str, str]) -> Iterator[None]:
     """Set the start's variables within the block. A program without a rank gets no variables of a rank, since accelerate
     would make it DDP."""
     with variables({**of_a_rank, **start.variables}):

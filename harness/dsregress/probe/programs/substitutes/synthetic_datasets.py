@@ -73,7 +73,9 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
             missing(title, error)
             schema = schema_of(title, name)
             split = args[2] if len(args) > 2 else options.get("split")
-            return _answer(schema, f"{title}/{name}" if name else title, split, files, options.get("streaming", False))
+            return _made_up_answer(
+                schema, f"{title}/{name}" if name else title, split, files, options.get("streaming", False)
+            )
 
     def load_from_disk(dataset_path: Any, *args: object, **options: Any) -> object:
         try:
@@ -83,7 +85,7 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
                 raise
             title = os.path.basename(os.fspath(dataset_path).rstrip("/"))
             missing(title, error)
-            return _answer(schema_of(title), title, "train", None, False)
+            return _made_up_answer(schema_of(title), title, "train", None, False)
 
     with Patches("data sets without a download") as patches:
         patches.enter_context(_capped_map(datasets))
@@ -94,7 +96,9 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
         yield made
 
 
-def _answer(schema: known_datasets.DatasetSchema, title: str, split: object, files: object, streaming: bool) -> object:
+def _made_up_answer(
+    schema: known_datasets.DatasetSchema, title: str, split: object, files: object, streaming: bool
+) -> object:
     """Return what ``load_dataset`` returns: a data set per split, one for a ``split``, or a list for a list."""
     splits = tuple(files) if isinstance(files, Mapping) else ("train",) if files else schema.splits
     if schema is known_datasets.ANY:

@@ -39,7 +39,7 @@ _PACKAGE = "torchvision"
 def made_up_images(wanted: bool) -> Iterator[None]:
     """Synthesize missing images within the block, as the module describes. Import nothing for it."""
     with Patches("images and pretrained weights without a download") as patches:
-        patches.enter_context(_when_imported(_PACKAGE, lambda: _answer(patches, wanted)))
+        patches.enter_context(_when_imported(_PACKAGE, lambda: _replace_datasets(patches, wanted)))
         patches.enter_context(_when_imported("timm.models._builder", lambda: _keep_first_weights_of_timm(patches)))
         yield
 
@@ -92,7 +92,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
             sys.meta_path.remove(self)
 
 
-def _answer(patches: Patches, wanted: bool) -> None:
+def _replace_datasets(patches: Patches, wanted: bool) -> None:
     from torchvision import datasets, models
 
     for name in datasets.__all__:
@@ -155,7 +155,7 @@ def _make_up(dataset: Any, datasets: Any, given: dict[str, Any], wanted: bool, e
     known = known_images.images_of_folder(root) if name == "ImageFolder" else known_images.known_image_sets()[name]
     transforms = {way: given.get(way) for way in ("transforms", "transform", "target_transform")}
     datasets.VisionDataset.__init__(dataset, root, **transforms)
-    rows = _rows(known, given, root)
+    rows = _row_count(known, given, root)
     labels = [(index * 2_654_435_761 >> 7) % known.classes for index in range(rows)]
     if not hasattr(type(dataset), "classes"):
         dataset.classes = [f"class {label}" for label in range(known.classes)]
@@ -174,7 +174,7 @@ def _make_up(dataset: Any, datasets: Any, given: dict[str, Any], wanted: bool, e
         dataset._labels = dataset.targets = labels
 
 
-def _rows(known: KnownImages, given: dict[str, object], root: str) -> int:
+def _row_count(known: KnownImages, given: dict[str, object], root: str) -> int:
     split = given.get("split", given.get("image_set"))
     if split is None:
         last = os.path.basename(root.rstrip(os.sep)).lower()

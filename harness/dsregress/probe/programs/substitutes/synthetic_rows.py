@@ -123,7 +123,7 @@ def _tagged(item: Callable[[random.Random], object]) -> Maker:
     return lambda draw, row: [item(draw) for _ in range(5 + row % 20)]
 
 
-def _file(content: bytes) -> dict[str, object]:
+def _stored_file(content: bytes) -> dict[str, object]:
     """Return a file as ``datasets`` stores an image or a sound."""
     return {"bytes": content, "path": None}
 
@@ -219,9 +219,9 @@ MAKERS: dict[str, Maker] = {
     "words": _tagged(lambda draw: draw.choice(WORDS)),
     "tags": _tagged(lambda draw: draw.randrange(TAGS["tags"])),
     "many_tags": _tagged(lambda draw: draw.randrange(TAGS["many_tags"])),
-    "image": lambda draw, row: _file(_picture(256, 1 + row % 8)),
-    "small_image": lambda draw, row: _file(_picture(32, 1 + row % 8)),
-    "audio": lambda draw, row: _file(_sound(1 + row % 8)),
+    "image": lambda draw, row: _stored_file(_picture(256, 1 + row % 8)),
+    "small_image": lambda draw, row: _stored_file(_picture(32, 1 + row % 8)),
+    "audio": lambda draw, row: _stored_file(_sound(1 + row % 8)),
     **{f"en_{other}": _translation(other) for other in LANGUAGES},
     "steps": lambda draw, row: [make_text(draw, "question") for _ in range(3)],
     "choices": lambda draw, row: [make_text(draw, "short_question") for _ in range(4)],

@@ -140,13 +140,13 @@ class OccasionWatch:
             return entered
 
         @functools.wraps(original)
-        def called(*args: Any, **kwargs: Any) -> Any:
+        def within_phase(*args: Any, **kwargs: Any) -> Any:
             if _is_in_memory(args, kwargs):
                 return original(*args, **kwargs)
             with self._occasion(phase):
                 return original(*args, **kwargs)
 
-        return called
+        return within_phase
 
 
 def _is_in_memory(args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
