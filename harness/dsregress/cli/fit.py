@@ -76,7 +76,7 @@ class TriedScales(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EstimatedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """What surrounds the cards, for estimates."""
+    """The surroundings of the cards, for estimates."""
 
     overhead_bytes: int
     gpus_per_node: int
