@@ -110,6 +110,16 @@ class SearchedPackage(msgspec.Struct, frozen=True, kw_only=True):
     fixed: dict[str, str]  #: other package -> its one version in all stacks
 
 
+class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The reader's job, as far as files and options state it."""
+
+    configs: tuple[str, ...] = ()
+    program: Program | None = None
+    card: Card | None = None
+    ranks: int | None = None
+    said: tuple[str, ...] = ()  #: NAME=VALUE
+
+
 class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a run in time and rounds; None: as configured."""
 
@@ -408,6 +418,35 @@ program_beside_ranks_options = _group("program", _given_program, [_LINE, *_RUNNI
 
 #: ``--program`` alone, for a command that runs nothing: it finds what was measured of a program.
 program_option = _group("program", _given_program, [_LINE])
+
+
+def _job_options(*, line: str | None, card_name: str | None, **options: Any) -> JobOptions:
+    return JobOptions(program=_given_program(line=line), card=None if card_name is None else card(card_name), **options)
+
+
+#: ``--config``, ``--program``, ``--gpu``, ``--ranks`` and ``--set``; passes ``job: JobOptions``.
+job_options = _group(
+    "job",
+    _job_options,
+    [
+        click.Option(
+            ["--config", "configs"],
+            multiple=True,
+            metavar="FILE",
+            help="What the job is configured by: DeepSpeed's JSON, accelerate's YAML, settings of LLaMA-Factory, axolotl or "
+            "TRL. Repeatable.",
+        ),
+        _LINE,
+        click.Option(["--gpu", "card_name"], metavar="NAME", help="The card that the job runs on, e.g. A100-40G."),
+        click.Option(["--ranks"], type=click.IntRange(1, 100_000), metavar="N", help="Number of the job's ranks."),
+        click.Option(
+            ["--set", "said"],
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="A fact that no file states, as the answer asks for it: resume=yes, lora_rank=16. Repeatable.",
+        ),
+    ],
+)
 
 #: ``--package``, ``--stack``, ``--with``, and the version of each other package; passes ``searched: SearchedPackage``.
 searched_options = _group(

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from dsregress.config.audit import AuditSettings
 from dsregress.config.containers import Containers
 from dsregress.config.ray import Ray
 from dsregress.config.thresholds import Thresholds
@@ -67,6 +68,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stack: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=DEFAULT_STACK.copy)
     stacks: dict[str, dict[str, str]] = {}  #: name -> what differs from ``stack``
     thresholds: Thresholds = Thresholds()
+    audit: AuditSettings = AuditSettings()
     docker: Containers = Containers()
     ray: Ray = Ray()
 

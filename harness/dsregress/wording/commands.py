@@ -35,10 +35,11 @@ def regress(
     scenario: str = "",
     variants: Sequence[str] = (),
     device: str = "",
+    program: str = "",
     fresh: bool = False,
 ) -> str:
     """Return the command that measures these releases of packages, and the baseline. Empty arguments are left to the
-    configuration."""
+    configuration. ``program`` is a launch line."""
     words = ["regress", *_option("--stack", stack)]
     for package, versions in releases.items():
         if versions:
@@ -46,7 +47,8 @@ def regress(
     words += [*_option("--baseline", baseline), *_option("--scenario", scenario)]
     for variant in variants:
         words += ["--variant", variant]
-    return _command_line(*words, *_option("--device", device), *(["--fresh"] if fresh else []))
+    words += [*_option("--device", device), *_option("--program", program)]
+    return _command_line(*words, *(["--fresh"] if fresh else []))
 
 
 def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str:
