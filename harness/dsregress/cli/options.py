@@ -136,6 +136,13 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
     image_base: str | None = None
 
 
+class ReusedResults(msgspec.Struct, frozen=True, kw_only=True):
+    """The results that an answer reuses."""
+
+    results: str | None  #: a folder or a bundle; None: as configured
+    fresh: bool  #: none of them
+
+
 class AnswerFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The files that an answer is written to, ``-`` being stdout."""
 
@@ -155,13 +162,15 @@ class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
     language: str = ENGLISH  #: of the first screen
 
 
-def _group(parameter: str, make: Callable[..., Any], options: Sequence[click.Option]) -> Callable[[_Command], _Command]:
+def _group(
+    parameter: str, make: Callable[..., object], options: Sequence[click.Option]
+) -> Callable[[_Command], _Command]:
     """Return a decorator that adds ``options`` to a command and passes ``parameter=make(**values)`` in their place."""
     names = [option.name or "" for option in options]
 
     def decorate(command: _Command) -> _Command:
         @functools.wraps(command)
-        def grouped(*args: Any, **values: Any) -> Any:
+        def grouped(*args: object, **values: object) -> object:
             own = {name: values.pop(name) for name in names}
             return command(*args, **values, **{parameter: make(**own)})
 
@@ -170,6 +179,20 @@ def _group(parameter: str, make: Callable[..., Any], options: Sequence[click.Opt
         return grouped  # type: ignore[return-value]
 
     return decorate
+
+
+def grouped(
+    parameter: str, make: Callable[..., object], *options: Callable[[Callable[..., Any]], Callable[..., object]]
+) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds options, and groups of them, and passes ``parameter=make(**values)`` in their place."""
+
+    def collected(**values: object) -> object:
+        return make(**values)
+
+    made: Any = collected
+    for option in reversed(options):
+        made = option(made)
+    return _group(parameter, made, list(reversed(made.__click_params__)))
 
 
 def _stack_options(
@@ -519,6 +542,12 @@ timing_options = _group(
 rounds_option = _group("timing", TimingOptions, [_ROUNDS])
 results_option = click.option("--results", metavar="DIR", help="Folder of results, or a bundle to read.")
 json_option = click.option("--json", "json_file", type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout).")
+
+
+def reused_option(fresh_help: str) -> Callable[[_Command], _Command]:
+    """Add ``--fresh``, with this help, and ``--results``; passes ``reused: ReusedResults``."""
+    fresh = click.option("--fresh", is_flag=True, help=fresh_help)
+    return grouped("reused", ReusedResults, fresh, results_option)
 
 
 def answer_options(*, markdown: bool = False, svg: str = "") -> Callable[[_Command], _Command]:

@@ -74,7 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def read_settings(
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
     *,
     start: Path | None = None,
     environ: Mapping[str, str] | None = None,
@@ -165,7 +165,7 @@ def _project(start: Path) -> tuple[Path, str, dict[str, Any]]:
     return folder, name, {}
 
 
-def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
+def _convert(file: str, key: str, value: object, defaults: Settings) -> Any:
     """Return ``value`` as the type that `Settings` declares for ``key``."""
     types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
     del types["root"]
@@ -182,7 +182,7 @@ def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
         raise UsageError(_validation_text(error), where=where, hint=f"write it like {json.dumps(example)}") from None
 
 
-def _convert_table(where: str, key: str, table: dict[str, Any]) -> dict[str, Any]:
+def _convert_table(where: str, key: str, table: dict[str, object]) -> dict[str, object]:
     kind: Any = dict[str, str] if key == "stacks" else str | tuple[str, ...]
     example = '{torch = "2.5.1", deepspeed = "0.16.3"}' if key == "stacks" else '"0.16.4" or ["0.15.0", "0.16.*"]'
     converted: dict[str, Any] = {}

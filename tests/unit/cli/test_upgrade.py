@@ -58,7 +58,7 @@ def test_one_job_has_one_answer_whatever_was_measured(results: str) -> None:
     said = CliRunner().invoke(cli, words, input=pins, standalone_mode=False, catch_exceptions=False)
     assert said.return_value == 1
     assert said.stdout.startswith(
-        "deepspeed 0.16.8 -> 0.19.8: yes, if you use torch 2.9.1, put a `scheduler` into the DeepSpeed configuration or use tr"
+        "deepspeed 0.16.8 -> 0.19.8: yes, if you use torch 2.9.1, put a `scheduler` into the DeepSpeed configuration or use"
     )
 
 

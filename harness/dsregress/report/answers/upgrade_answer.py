@@ -14,7 +14,7 @@ from dsregress.model import AXES
 from dsregress.report.answers.audit_answer import upgrade_headline, upgrade_sections
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext, report_context
-from dsregress.report.plain_text import plain
+from dsregress.report.plain_text import indented_plain, plain
 from dsregress.report.problem_lines import TITLES, ProblemLine, counts_text, problem_sections
 from dsregress.wording.quantities import listing, plural
 
@@ -42,23 +42,17 @@ def upgrades_text(
 ) -> str:
     """Return the answer for a terminal, ending in a newline. ``commands``, by package, measure what is missing; ``pins`` are
     the installed releases; ``unchecked`` lists what the answer does not cover."""
-    blocks = [[_plain(line) for line in _answer_block(one, commands, pins)] for one in answers]
+    blocks = [[indented_plain(line) for line in _answer_block(one, commands, pins)] for one in answers]
     if unchecked:
         blocks.append([plain(f"not checked: {'; '.join(unchecked)}")])
     return "\n\n".join("\n".join(lines) for lines in blocks) + "\n"
-
-
-def _plain(line: str) -> str:
-    """Return a line made plain, with its indentation, which `plain` would drop."""
-    text = line.lstrip(" ")
-    return " " * (len(line) - len(text)) + plain(text)
 
 
 def _answer_block(one: UpgradeAnswers, commands: Mapping[str, str], pins: Mapping[str, str]) -> Iterator[str]:
     upgrade = one.measured
     command = commands.get(upgrade.package, "")
     if one.advised is None:
-        yield f"{_change(upgrade)}: {_verdict(upgrade)}"
+        yield f"{_change(upgrade)}: {_verdict_words(upgrade)}"
         yield from _measured_lines(upgrade, command, pins)
         return
     yield upgrade_headline(one.advised, one.old, one.new)
@@ -74,7 +68,7 @@ def _measured_text(one: UpgradeAnswers) -> str:
     if upgrade.verdict is UpgradeVerdict.UNKNOWN:
         return f"nothing ({upgrade.judgement.reason})"
     if one.is_named:
-        return _verdict(upgrade)
+        return _verdict_words(upgrade)
     return plural(len(upgrade.judgement.met), "difference for the worse", "differences for the worse")
 
 
@@ -95,7 +89,7 @@ def _change(upgrade: Upgrade) -> str:
     return f"{upgrade.package} {upgrade.installed} -> {upgrade.target}"
 
 
-def _verdict(upgrade: Upgrade) -> str:
+def _verdict_words(upgrade: Upgrade) -> str:
     judgement = upgrade.judgement
     if upgrade.target == upgrade.installed:
         return "yes, it is installed"
@@ -106,11 +100,11 @@ def _verdict(upgrade: Upgrade) -> str:
         if not upgrade.instead or upgrade.comparison is None:
             return stay
         to = f"{stay} or go to {upgrade.comparison.names[upgrade.instead]}"
-        return f"{to} and set {_listed(upgrade.instead_settings)}" if upgrade.instead_settings else to
-    return f"yes, if you set {_listed(judgement.settings)}" if judgement.settings else "yes"
+        return f"{to} and set {_setting_names(upgrade.instead_settings)}" if upgrade.instead_settings else to
+    return f"yes, if you set {_setting_names(judgement.settings)}" if judgement.settings else "yes"
 
 
-def _listed(settings: Sequence[str]) -> str:
+def _setting_names(settings: Sequence[str]) -> str:
     """Return the names of settings without their prefix: ``gradient_clipping`` for ``config.gradient_clipping``."""
     return " and ".join(setting.partition(".")[2] or setting for setting in settings)
 
