@@ -51,7 +51,7 @@ def made(entry: Entry) -> Advisory:
     """Return the record of an entry."""
     scripts = [reproducer_page.answers()[name] for name in entry.scripts]
     conditions = _conditions(entry, scripts)
-    shown = [one for one in problems_shown() if _is_of(one, entry)]
+    shown = [one for one in problems_shown() if is_of(one, entry)]
     ranges = entry.ranges or (_range(entry, scripts, shown, conditions),)
     known = _known_upstream(entry, scripts)
     return Advisory(
@@ -80,7 +80,8 @@ def made(entry: Entry) -> Advisory:
     )
 
 
-def _is_of(one: Shown, entry: Entry) -> bool:
+def is_of(one: Shown, entry: Entry) -> bool:
+    """Return True if an entry names the source of a problem."""
     return (
         (bool(one.script) and one.script in (*entry.scripts, entry.rest_of))
         or (bool(one.by_hand) and one.by_hand in entry.by_hand)

@@ -15,6 +15,7 @@ from dsregress.advisories.shipped import read_advisories
 from dsregress.probe.factor import among
 from tests.golden_files import Golden
 from tests.unit.advisories import making
+from tests.unit.advisories.published import problems_shown
 from tests.unit.advisories.table import FOLDER, entries
 from tests.unit.docs import reproducer_page
 
@@ -44,6 +45,19 @@ def test_every_script_is_a_source() -> None:
     known = {one.by_hand.removesuffix(".py") for one in reproducer_page.known().without_script if one.by_hand}
     used_by_hand = {name for entry in entries() for name in entry.by_hand}
     assert (known | set(reproducer_page.by_hand())) - used_by_hand == set()
+
+
+@pytest.mark.slow
+def test_every_problem_that_the_page_of_findings_shows_has_an_advisory() -> None:
+    """But for that of a job of our own, which checkpoints LoRA and does not call `enable_input_require_grads`; and counts of
+    work, of which those with a script have one."""
+    without = {
+        on.workload
+        for one in problems_shown()
+        if not one.is_cost and not any(making.is_of(one, entry) for entry in entries())
+        for on in one.on
+    }
+    assert without == {"trainer_lora/settings=zero3_scheduler.json,gradient_checkpointing=true/cpu"}
 
 
 @pytest.mark.parametrize("advisory", read_advisories(), ids=lambda one: one.id)
