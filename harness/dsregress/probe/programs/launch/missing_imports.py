@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from vgpu.no_stand_in import WITHOUT_STAND_IN
+
 
 def missing_modules(files: Iterable[Path], folders: Sequence[str]) -> list[str]:
     """Return, sorted, the missing top-level modules without which these files, or files of the program that they import,
@@ -39,7 +41,7 @@ def _reached(files: Iterable[Path], folders: Sequence[str]) -> Iterator[tuple[Pa
             own = own_files(module, above if level else folders)
             left += own
             top = module.partition(".")[0]
-            if not own and not level and is_missing(top):
+            if not own and not level and top not in WITHOUT_STAND_IN and is_missing(top):
                 lacking.append(top)
         yield file, lacking
 
