@@ -47,6 +47,7 @@ def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
             _meshes(patches, target)
             _barriers(patches, c10d)
             _gathers(patches, c10d)
+            _averages(patches, c10d)
             _coalescing(patches, c10d)
             _wrappers(patches, target)
         if simulated:
@@ -192,6 +193,23 @@ def _gathers(patches: Patches, c10d: Any) -> None:
     newer = ("all_gather_single", "reduce_scatter_single")  # 2.13
     for name in ("all_gather_into_tensor", "reduce_scatter_tensor", *filter(c10d.__dict__.get, newer)):
         _everywhere(patches, c10d, name, as_nccl(getattr(c10d, name)))
+
+
+def _averages(patches: Patches, c10d: Any) -> None:
+    """Average integers with gloo as NCCL does, rounded towards zero: gloo divides them into floats and refuses those."""
+    reduce, total, average = c10d.all_reduce, dist.ReduceOp.SUM, dist.ReduceOp.AVG
+
+    @functools.wraps(reduce)
+    def all_reduce(tensor: Any, op: Any = total, group: Any = None, async_op: bool = False) -> Any:
+        if op != average or tensor.is_floating_point() or tensor.is_complex():
+            return reduce(tensor, op, group, async_op)
+        work = reduce(tensor, total, group, async_op=True)
+        if work is not None:  # of a rank in the group
+            work.wait()
+            tensor.div_(dist.get_world_size(group), rounding_mode="trunc")
+        return work if async_op else None
+
+    _everywhere(patches, c10d, "all_reduce", all_reduce)
 
 
 def _coalescing(patches: Patches, c10d: Any) -> None:
