@@ -152,8 +152,10 @@ def _asks_for_its_rank(error: BaseException) -> bool:
 
 def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -> str:
     first = str(error.name).partition(".")[0]
-    if os.path.isdir(first) or os.path.isfile(f"{first}.py"):
-        return f"{program} imports {first!r} of the folder that it is launched in: write PYTHONPATH=. before the line"
+    for folder, of_folder in ((".", "the folder that it is launched in"), ("src", "the folder src")):
+        path = os.path.join(folder, first)
+        if os.path.isfile(f"{path}.py") or project_packages.has_code(path):
+            return f"{program} imports {first!r} of {of_folder}: write PYTHONPATH={folder} before the line"
     names = [
         first,
         *(name for name in missing_imports.missing_modules(_first_files(start), _own_folders()) if name != first),

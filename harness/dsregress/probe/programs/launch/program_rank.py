@@ -227,7 +227,8 @@ def _command_line(start: launchers.Start) -> Iterator[None]:
     """Set ``sys.argv`` and the first entries of ``sys.path`` within the block as Python does for a script or a module."""
     file = sys.executable if start.entry else start.program
     first = os.getcwd() if start.is_module else os.path.dirname(os.path.abspath(file))
-    more = [folder for folder in start.variables.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    searched = start.variables.get("PYTHONPATH", "")
+    more = searched.split(os.pathsep) if searched else []  # of which an empty one is the current folder
     words, folders = [start.program, *start.arguments], [first, *map(os.path.abspath, more)]
     bytecode = attribute(sys, "dont_write_bytecode", True)  # next to the user's files
     with command_line(words, folders), bytecode:
