@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing.process
 import os
 import runpy
 import sys
@@ -24,6 +25,7 @@ from dsregress.probe.programs.substitutes.synthetic_images import made_up_images
 from dsregress.probe.programs.watch.measured_training import ProgramEnded
 from dsregress.probe.programs.watch.step_watch import StepWatch
 from dsregress.probe.programs.world import random_state, workplace
+from dsregress.probe.programs.world.absent_servers import WaitsInVain
 from dsregress.probe.programs.world.process_pools import capped_pools
 from dsregress.probe.programs.world.program_errors import CannotRun, ProgramError
 from vgpu.process_start import RANK_VARIABLES, command_line
@@ -83,6 +85,8 @@ def run_program(parameters: Mapping[str, Any], source: str, measuring: Run) -> N
                 measuring.program_ended()
             except ProgramEnded:
                 return
+            except WaitsInVain as waits:
+                raise CannotRun(str(waits)) from None
             except ProgramError:
                 raise
             except Exception as error:
@@ -123,6 +127,7 @@ def _surrounded(
         absent_metrics(),
         made_up_encodings(),
         capped_pools(),
+        attribute(multiprocessing.process, "ORIGINAL_DIR", os.getcwd()),  # in which spawned workers look for the script
         _environment(start, of_a_rank := _of_a_rank()),
         _command_line(start),
         project_packages.importable(project),
