@@ -19,8 +19,8 @@ import torch
 from vgpu.meters.device_streams import DeviceStreams, Mark
 from vgpu.meters.ledger import StorageLedger
 from vgpu.no_stand_in import StandIn
-from vgpu.sim.errors import SimulationError, caller, location
 from vgpu.replacing import Patches
+from vgpu.sim.errors import SimulationError, caller, location
 
 #: Time between two events, milliseconds: small, but not 0, as programs divide by it.
 ELAPSED_MS = 0.001

@@ -1,5 +1,5 @@
-"""What a program finds in ``torch.cuda``, ``torch.distributed`` and ``torch.optim`` on the virtual card is what torch has: of
-the same kind, so that it can be an annotation, an argument of ``isinstance`` and a base class."""
+"""What a program finds in ``torch.cuda``, ``torch.distributed`` and ``torch.optim`` on the virtual card is what torch has:
+of the same kind, so that it can be an annotation, an argument of ``isinstance`` and a base class."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.probe.programs.cells import passed, ran  # noqa: E402
+from tests.probe.programs.cells import passed, ran
 
 SPAWNING = """
 import torch

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dsregress.probe import program_imports
 from dsregress.probe.border import faults, machine
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError
 from dsregress.probe.programs.launch import absent_packages, launchers, missing_imports, project_packages
@@ -178,7 +179,7 @@ def _own_folders() -> list[str]:
 def _first_files(start: launchers.Start) -> list[Path]:
     """Return those of the program's own files that run first."""
     if start.is_module or start.entry:
-        return missing_imports.own_files(start.entry.partition(":")[0] or start.program, _own_folders())
+        return program_imports.own_files(start.entry.partition(":")[0] or start.program, _own_folders())
     return [Path(start.program)]
 
 

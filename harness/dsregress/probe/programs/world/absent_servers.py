@@ -61,12 +61,15 @@ class AbsentServers:
         waited = now - seen.since_s
         if computed - seen.computed_s > max(_IDLE * waited, 1.0):
             self._refused[host, port] = _Refused(now, computed, 1)
-        elif seen.times >= _MOST_REFUSED and waited >= _WAIT_S:
-            if waited >= _WAIT_FOR_PROCESSES_S or not (self._running() - self._before):
-                raise WaitsInVain(
-                    f"{program_place()} waits for {host}:{port}, and the launch line starts no server there: leave out "
-                    "what asks it"
-                )
+        elif (
+            seen.times >= _MOST_REFUSED
+            and waited >= _WAIT_S
+            and not (waited < _WAIT_FOR_PROCESSES_S and self._running() - self._before)
+        ):
+            raise WaitsInVain(
+                f"{program_place()} waits for {host}:{port}, and the launch line starts no server there: leave out "
+                "what asks it"
+            )
 
     @staticmethod
     def _running() -> set[tuple[int, int]]:
