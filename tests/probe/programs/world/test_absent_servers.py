@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -76,6 +77,25 @@ def test_another_thread_may_wait(servers: AbsentServers, clock: Clock) -> None:
     thread.start()
     thread.join()
     assert clock.now_s == 20
+
+
+def test_a_program_that_catches_everything_is_ended_where_it_sleeps(servers: AbsentServers, clock: Clock) -> None:
+    def poll() -> None:
+        try:
+            ask(servers, clock, 1, each_s=0.0)
+        except:  # noqa: E722 -- as programs do
+            clock.now_s += 1
+
+    def run() -> None:
+        ask(servers, clock, 5, each_s=1.0)
+        while True:
+            poll()
+            time.sleep(1)
+
+    began = time.monotonic()
+    with pytest.raises(WaitsInVain, match="waits for localhost:59875"):
+        run()
+    assert time.monotonic() - began < 30
 
 
 def _closed_port() -> int:

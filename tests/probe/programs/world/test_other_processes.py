@@ -31,7 +31,7 @@ import time, urllib.request
 def batch():
     try:
         return urllib.request.urlopen("http://localhost:59875/get", timeout=5).read()
-    except Exception:
+    except:
         return None
 
 while batch() is None:

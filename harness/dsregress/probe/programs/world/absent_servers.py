@@ -7,6 +7,7 @@ seconds in which it has computed nothing; if it has started processes, of which 
 from __future__ import annotations
 
 import dataclasses
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from dsregress.probe.programs.world.resource_errors import program_place
 _MOST_REFUSED, _WAIT_S, _WAIT_FOR_PROCESSES_S = 4, 5.0, 60.0
 #: Share of that time which a program that waits may compute.
 _IDLE = 0.3
+#: How long after a refused connection a program is ended that catches everything.
+_LATER_S = 0.1
 #: In the command of the process that Python starts beside others.
 _OF_PYTHON = b"multiprocessing.resource_tracker"
 
@@ -45,6 +48,7 @@ class AbsentServers:
         self._clock, self._computed = clock, computed
         self._refused: dict[tuple[str, int], _Refused] = {}
         self._before = self._running()
+        self._has_ended = False
 
     def connected(self, address: Any) -> None:
         """Forget the refusals of an address that answers."""
@@ -66,10 +70,23 @@ class AbsentServers:
             and waited >= _WAIT_S
             and not (waited < _WAIT_FOR_PROCESSES_S and self._running() - self._before)
         ):
-            raise WaitsInVain(
+            self._end(
                 f"{program_place()} waits for {host}:{port}, and the launch line starts no server there: leave out "
                 "what asks it"
             )
+
+    def _end(self, reason: str) -> None:
+        """Raise WaitsInVain. If the program has caught the one before, as a bare ``except`` does, raise it once more a moment
+        later: it sleeps elsewhere."""
+
+        def again(*_: object) -> None:
+            raise WaitsInVain(reason)
+
+        if self._has_ended:
+            signal.signal(signal.SIGALRM, again)
+            signal.setitimer(signal.ITIMER_REAL, _LATER_S)
+        self._has_ended = True
+        raise WaitsInVain(reason)
 
     @staticmethod
     def _running() -> set[tuple[int, int]]:
