@@ -35,7 +35,7 @@ def check_imports(line: LaunchLine, folder: Path, locked: Iterable[str]) -> None
     """Raise UsageError naming all modules of known packages that the program in ``folder`` imports, and that none of the
     ``locked`` requirements provides, with the options that add them."""
     has = {canonicalize_name(Requirement(text).name) for text in locked}
-    wanted = {canonicalize_name(one.name): one for one in _requirements(folder)}
+    wanted: dict[str, Requirement] = {canonicalize_name(one.name): one for one in _requirements(folder)}
     packages = {**_known_packages(), **{_module(name): name for name in wanted}}
     own = _own_names(folder)
 

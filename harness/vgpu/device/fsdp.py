@@ -1,4 +1,4 @@
-"""What FSDP1 does with the memory of its weights.
+"""FSDP1 on CPU ranks and in sim, where the memory of its weights is not a GPU's.
 
 On CPU ranks ``offload_to_cpu`` copies the gathered weights to the host, and frees them on the card. On a CPU both are one
 memory, and torch reads what it has freed (a segmentation fault, on gloo ranks in plain Python too). Nothing has to move.
