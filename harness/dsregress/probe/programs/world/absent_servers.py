@@ -76,8 +76,8 @@ class AbsentServers:
             )
 
     def _end(self, reason: str) -> None:
-        """Raise WaitsInVain. If the program has caught the one before, as a bare ``except`` does, raise it once more a moment
-        later: it sleeps elsewhere."""
+        """Raise WaitsInVain. If the program has caught the one before, as a bare ``except`` does, raise it once more a
+        moment later: it sleeps elsewhere."""
 
         def again(*_: object) -> None:
             raise WaitsInVain(reason)
