@@ -21,11 +21,11 @@ _OF_A_NAME = {
     "LOAD_ATTR": "AttributeError",
     "LOAD_METHOD": "AttributeError",  # up to Python 3.11
 }
-#: Error -> its base classes.
+#: Error -> its base classes. An attribute that is absent raises a NoStandInError.
 _BASES = {
     "ModuleNotFoundError": {"ModuleNotFoundError", "ImportError", "Exception", "BaseException"},
     "ImportError": {"ImportError", "Exception", "BaseException"},
-    "AttributeError": {"AttributeError", "Exception", "BaseException"},
+    "AttributeError": {"NoStandInError", "AttributeError", "NotImplementedError", "Exception", "BaseException"},
 }
 #: Files of frames that only carry an import out.
 _IMPORTING = "<frozen importlib"
