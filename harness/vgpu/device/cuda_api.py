@@ -250,7 +250,7 @@ def _of_the_books(books: Books) -> dict[str, Any]:
         "empty_cache": books.empty_cache,
         "memory_snapshot": lambda *_, **__: [],
         "list_gpu_processes": lambda device=None: "",
-        "host_memory_stats": dict,
+        "host_memory_stats": _no_stats,
         "reset_peak_host_memory_stats": _nothing,
         "get_allocator_backend": lambda: "native",
     }
@@ -431,6 +431,10 @@ def _cached_answers() -> None:
 def _scatter(tensor: torch.Tensor, devices: Any, *_: Any) -> tuple[torch.Tensor, ...]:
     """Stand in for DataParallel's scatter, on one card; the cards of other ranks were refused before."""
     return (tensor.to(f"cuda:{devices[0]}"),)
+
+
+def _no_stats() -> dict[str, Any]:
+    return {}
 
 
 def _nothing(*_: Any, **__: Any) -> None:

@@ -56,11 +56,15 @@ def kind(value: Any) -> str:
     return "function" if callable(value) else "value"
 
 
-BEFORE = surface()
+#: What torch has without a card.
+BEFORE: dict[str, Any] = {}
 
 
 @pytest.fixture(scope="module", params=["meta", "cpu"])
 def there(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    importlib.import_module("torch._dynamo")  # which makes names of its own
+    BEFORE.clear()
+    BEFORE.update(surface())
     with attached(request.param):
         yield surface()
 
