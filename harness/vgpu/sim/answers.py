@@ -81,7 +81,7 @@ def remember(truth: torch.Tensor, outcome: Outcome) -> None:
     truth._dsregress_outcome = outcome  # type: ignore[attr-defined]
 
 
-def remembered(truth: Any) -> Outcome | None:
+def remembered(truth: object) -> Outcome | None:
     """Return the outcome attached by `remember`; None without one."""
     return getattr(truth, "_dsregress_outcome", None)
 

@@ -15,7 +15,6 @@ import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from vgpu import no_stand_in
 from vgpu.loaded import loaded_modules
@@ -48,7 +47,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._modules = {name: (package, sources) for package in packages for name, sources in package.modules.items()}
         self._named = {*named, *(package.name for package in packages)}
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
         is_one_of_them = fullname.partition(".")[0] in self._named
         if fullname not in self._modules and not (is_one_of_them and asking.names_it(sys._getframe(1))):
             return None

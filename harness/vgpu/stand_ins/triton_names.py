@@ -23,7 +23,7 @@ class constexpr:
 class _Name(Placeholder):
     """The placeholder of one of Triton's names. All are there for a program that asks first, too."""
 
-    def __call__(cls, *_: Any, **__: Any) -> Any:
+    def __call__(cls, *_: object, **__: object) -> object:
         if cls.__name__.endswith("_type"):  # of types, as in the annotation ``counts: tl.pointer_type(tl.int64)``
             return cls
         raise NoStandInError(f"{cls.stands_for} has no stand-in: only kernels can call it, and none is run in sim")

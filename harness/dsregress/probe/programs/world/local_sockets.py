@@ -40,9 +40,9 @@ def local_sockets_only() -> Iterator[None]:
     does nothing but wait for a server of this machine."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
 
-    def checked(original: Callable[..., Any]) -> Callable[..., Any]:
-        def look_up(host: Any, *args: Any, **options: Any) -> Any:
-            _check(host)
+    def checked(original: Callable[..., Any]) -> Callable[..., object]:
+        def look_up(host: Any, *args: Any, **options: Any) -> object:
+            _check_host(host)
             return original(host, *args, **options)
 
         return look_up
@@ -56,7 +56,7 @@ def local_sockets_only() -> Iterator[None]:
         if not is_stream(end):
             connect(end, address)
             return
-        _check(address[0])
+        _check_host(address[0])
         try:
             connect(end, address)
         except ConnectionRefusedError:
@@ -67,7 +67,7 @@ def local_sockets_only() -> Iterator[None]:
     def connected_ex(end: socket.socket, address: Any) -> int:
         if not is_stream(end):
             return connect_ex(end, address)
-        _check(address[0])
+        _check_host(address[0])
         code = connect_ex(end, address)
         if code == errno.ECONNREFUSED:
             servers.refused(address)
@@ -83,7 +83,7 @@ def local_sockets_only() -> Iterator[None]:
         yield
 
 
-def _check(host: Any) -> None:
+def _check_host(host: object) -> None:
     name = host.decode("ascii", "replace") if isinstance(host, (bytes, bytearray)) else host
     if isinstance(name, str) and name and not _is_own(name):
         raise NoNetworkError(name)
