@@ -11,6 +11,10 @@ from typing import Any
 
 from vgpu.error_chain import behind_one_another
 
+#: Packages that are built for a GPU, and have no stand-in. A program that imports one without asking first gets placeholders
+#: of its names, each refused when it is called.
+WITHOUT_STAND_IN = ("apex", "deep_ep", "deep_gemm", "flashinfer", "transformer_engine", "vllm", "xformers")
+
 _WAY_OUT = "leave out what needs it, or run on cuda"
 
 #: Called with the message of each such error, also of one that a program catches.

@@ -34,6 +34,7 @@ SHARED = [
     "dsregress.probe.launch_line",
     "dsregress.probe.oldest_torch",
     "dsregress.probe.program",
+    "dsregress.probe.program_imports",
     "dsregress.probe.scenario",
     "skeletons.maker_answer",
     "skeletons.hub_names",
@@ -41,6 +42,7 @@ SHARED = [
     "vgpu.card_catalogue",
     "vgpu.figures",
     "vgpu.isolation",
+    "vgpu.no_stand_in",
     "vgpu.process_control",
     "vgpu.trees",
 ]
@@ -51,6 +53,7 @@ MEASURING = ("dsregress.probe", "skeletons", "vgpu")
 #: file -> why it may read the process's environment.
 READS_ENVIRON = {
     "config/settings.py": "it is its job",
+    "config/search_path.py": "it is its job",
     "config/variables.py": "it is its job",
     "cli/__init__.py": "DSREGRESS_DEBUG decides how an error in config is shown",
 }

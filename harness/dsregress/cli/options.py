@@ -11,6 +11,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
@@ -18,6 +19,7 @@ import msgspec
 
 from dsregress.advice.capacity import OVERHEAD_BYTES
 from dsregress.advice.gpus import Card, card
+from dsregress.config.search_path import with_search_path
 from dsregress.config.settings import MOST_ROUNDS, FailOn, Settings, read_settings
 from dsregress.errors import UsageError
 from dsregress.model import AXES
@@ -354,7 +356,8 @@ workload_options = _group(
 
 
 def _given_program(*, line: str | None, ranks: int | None = None, **options: Any) -> Program | None:
-    given = Program(line=line or "", folder=os.getcwd(), ranks=ranks, **options)
+    folder = os.getcwd()
+    given = Program(line=with_search_path(line, Path(folder)) if line else "", folder=folder, ranks=ranks, **options)
     if line is not None:
         return given
     if given.set_options:

@@ -18,6 +18,7 @@ from dsregress.model import Passed, Skipped, is_measurement, split_workload
 from dsregress.report.context import ReportContext
 from dsregress.report.plain_text import plain
 from dsregress.report.problem_lines import ProblemLine, ProblemSection, counts_text, problem_sections
+from dsregress.report.run_figures import program_figures
 from dsregress.wording import commands, workload_words
 from dsregress.wording.names import common_text, stored_name, varied_axes, version_of
 from dsregress.wording.quantities import shortened
@@ -107,6 +108,7 @@ class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
     overview: Overview
     sections: tuple[ProblemSection, ...]
     upgrade: str  #: the command that compares a release of the user's with the newest; empty if several packages vary
+    figures: tuple[Text, ...] = ()  #: of programs, if there is no problem
 
     @property
     def headline(self) -> str:
@@ -142,6 +144,7 @@ def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "")
         overview=_overview(context, assessed),
         sections=sections,
         upgrade=_upgrade(context),
+        figures=() if sections else program_figures(context),
     )
 
 

@@ -22,7 +22,7 @@ from dsregress.errors import HarnessError, UsageError
 from dsregress.model import Cell, Hardware, NotInstalled, Result
 from dsregress.probe import launch_line
 from dsregress.probe.border.wire import Detail
-from dsregress.run import available_workloads, cell_matrix, explaining, interpreters
+from dsregress.run import available_workloads, cell_matrix, explaining, interpreters, needed_packages
 from dsregress.run.session import open_session
 from dsregress.run.targets import planned_hardware
 from dsregress.run.watch import Watch
@@ -77,8 +77,10 @@ def regress(
 ) -> compare.Comparison:
     """Measure missing results, and compare everything that was selected.
 
-    Raise HarnessError, KeyboardInterrupt; everything measured until then is stored.
+    Raise HarnessError, KeyboardInterrupt; everything measured until then is stored. Raise UsageError before anything is
+    built for a program that cannot be imported.
     """
+    _check_programs(planned.matrix.cells, settings, installer)
     for name, line in notes_on_programs(planned.matrix.cells).items():
         watch.note(f"{name}: {line}")
     with open_session(settings, (), watch, installer, planned.stacks.existing) as opened:
@@ -97,6 +99,21 @@ def regress(
         except HarnessError as error:  # what was measured is worth a report without it
             watch.note(f"memory explanations are missing: {error}")
             return comparison
+
+
+def _check_programs(cells: Iterable[Cell], settings: Settings, installer: Installer) -> None:
+    """Raise UsageError naming what a program imports and its stack lacks; see `needed_packages`."""
+    programs = {cell.scenario: cell for cell in cells if "program" in cell.parameters and not cell.stack.existed}
+    if not programs:
+        return
+    launches = available_workloads.launches(settings)
+    for name, cell in programs.items():
+        lock = locking.lock_stack(
+            cell.environment_stack, cache=Path(settings.environments) / "locks", compile=installer.compile
+        )
+        if name in launches and not isinstance(lock, NotInstalled):
+            line = launch_line.parse(launches[name].line)
+            needed_packages.check_imports(line, Path(launches[name].folder), lock.requirements)
 
 
 def notes_on_programs(cells: Iterable[Cell]) -> dict[str, str]:

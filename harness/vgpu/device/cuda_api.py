@@ -73,18 +73,31 @@ class DeviceProperties(StandIn):
 
 
 class _SelectedDevice:
-    """``torch.cuda.device``: selects a card within a block; ``None`` and -1 change nothing."""
+    """Selects a card within a block; ``None`` and -1 change nothing."""
 
-    def __init__(self, ordinals: Ordinals, device: Any) -> None:
-        self._ordinals = ordinals
-        self.idx = ordinals.index(device)
-        self.prev_idx = ordinals.current
+    _ordinals: Ordinals
+
+    def __init__(self, device: Any) -> None:
+        self.idx = self._ordinals.index(device)
+        self.prev_idx = self._ordinals.current
 
     def __enter__(self) -> None:
         self.prev_idx, self._ordinals.current = self._ordinals.current, self.idx
 
     def __exit__(self, *exc: object) -> None:
         self._ordinals.current = self.prev_idx
+
+
+class _DeviceOfTensor(_SelectedDevice):
+    """Selects the card of a tensor within a block, which is the rank's own."""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(None)
+
+
+def _selecting(kind: type[_SelectedDevice], name: str, module: str, ordinals: Ordinals) -> type[_SelectedDevice]:
+    """Return torch's class of that name for a rank's cards."""
+    return type(name, (kind,), {"_ordinals": ordinals, "__module__": module, "__doc__": kind.__doc__})
 
 
 @contextlib.contextmanager
@@ -97,7 +110,7 @@ def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[No
             **_of_the_books(books),
             **_of_the_generators(),
             **_of_the_streams(),
-            **_refused(),
+            **_refused(cuda),
         }
         for name, answer in answers.items():
             patches.replace(cuda, name, answer, since=_SINCE.get(name, ""))
@@ -155,10 +168,7 @@ def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[st
             ordinals.current = index
         return before
 
-    def device(device: object) -> _SelectedDevice:
-        return _SelectedDevice(ordinals, device)
-
-    def properties(device: object = None) -> DeviceProperties:
+    def properties(device: Any = None) -> DeviceProperties:
         return DeviceProperties(card)
 
     return {
@@ -171,8 +181,8 @@ def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[st
         "set_device": set_device,
         "_exchange_device": exchange,
         "_maybe_exchange_device": exchange,
-        "device": device,
-        "device_of": lambda tensor: _SelectedDevice(ordinals, None),
+        "device": _selecting(_SelectedDevice, "device", "torch.cuda", ordinals),
+        "device_of": _selecting(_DeviceOfTensor, "device_of", "torch.cuda", ordinals),
         "get_device_name": lambda device=None: card.name,
         "get_device_properties": properties,
         "get_device_capability": lambda device=None: card.compute_capability,
@@ -240,7 +250,7 @@ def _of_the_books(books: Books) -> dict[str, object]:
         "empty_cache": books.empty_cache,
         "memory_snapshot": lambda *_, **__: [],
         "list_gpu_processes": lambda device=None: "",
-        "host_memory_stats": dict,
+        "host_memory_stats": _no_stats,
         "reset_peak_host_memory_stats": _nothing,
         "get_allocator_backend": lambda: "native",
     }
@@ -303,7 +313,7 @@ def _of_the_streams() -> dict[str, object]:
         "ExternalStream": streams.Stream,
         "Event": streams.Event,
         "StreamContext": streams.StreamContext,
-        "stream": streams.StreamContext,
+        "stream": lambda stream: streams.StreamContext(stream),
         "current_stream": streams.current_stream,
         "default_stream": streams.default_stream,
         "set_stream": streams.set_stream,
@@ -312,15 +322,20 @@ def _of_the_streams() -> dict[str, object]:
     }
 
 
-def _refused() -> dict[str, object]:
-    def refuse(what: str) -> object:
-        def __new__(*_: object, **__: object) -> Any:
-            raise SimulationError(f"{what} needs a GPU: run this program on cuda. At {location(caller())}")
+def _refused(cuda: Any) -> dict[str, Any]:
+    """Return what needs a real GPU, by name: functions and classes that are refused when they are called."""
 
-        return type(what.rpartition(".")[2], (), {"__new__": __new__})  # annotations take classes alone
+    def refuse(name: str) -> Any:
+        def __new__(*_: Any, **__: Any) -> Any:
+            raise SimulationError(f"torch.cuda.{name} needs a GPU: run this program on cuda. At {location(caller())}")
+
+        own = getattr(cuda, name, None)
+        if not isinstance(own, type):
+            return __new__
+        return type(name, (own,), {"__new__": __new__, "__module__": own.__module__})
 
     names = ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "MemPool", "CUDAPluggableAllocator")
-    return {name: refuse(f"torch.cuda.{name}") for name in names}
+    return {name: refuse(name) for name in names}
 
 
 def _not_answered(error: BaseException) -> str:
@@ -331,9 +346,9 @@ def _not_answered(error: BaseException) -> str:
     return f"torch._C.{name}" if is_of_torch and name.startswith("_cuda") else ""
 
 
-def _memory_module(patches: Patches, answers: dict[str, object]) -> None:
-    """Replace the functions of the same names in ``torch.cuda.memory``, ``.random`` and ``.streams``."""
-    for module in (torch.cuda.memory, torch.cuda.random, torch.cuda.streams):
+def _memory_module(patches: Patches, answers: dict[str, Any]) -> None:
+    """Replace what has the same names in ``torch.cuda.graphs``, ``.memory``, ``.random`` and ``.streams``."""
+    for module in (torch.cuda.graphs, torch.cuda.memory, torch.cuda.random, torch.cuda.streams):
         for name in vars(module).keys() & answers.keys():
             patches.replace(module, name, answers[name])
     memory: Any = torch.cuda.memory
@@ -389,7 +404,7 @@ def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, objec
         "set_device_index": answers["set_device"],
         "set_device_idx": answers["set_device"],
         "synchronize": streams.synchronize,
-        "device_index": lambda device: _SelectedDevice(ordinals, device),
+        "device_index": _selecting(_SelectedDevice, "device_index", "torch.accelerator", ordinals),
         "current_stream": streams.current_stream,
         "set_stream": streams.set_stream,
         **{name: answers[name] for name in ("memory_allocated", "max_memory_allocated", "memory_reserved",
@@ -418,5 +433,9 @@ def _scatter(tensor: torch.Tensor, devices: Any, *_: object) -> tuple[torch.Tens
     return (tensor.to(f"cuda:{devices[0]}"),)
 
 
-def _nothing(*_: object, **__: object) -> None:
+def _no_stats() -> dict[str, Any]:
+    return {}
+
+
+def _nothing(*_: Any, **__: Any) -> None:
     """Do nothing."""

@@ -478,6 +478,10 @@ class InDispatch:
         """The allocator's options, as the program set them."""
         return self._books.allocator_settings
 
+    def decided(self, place: str) -> None:
+        """Note that an optimizer decides by unknown values."""
+        self._books.note(f"the optimizer decides by values, which sim does not have, and was told true. At {place}")
+
     def run(self, plan: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator by ``plan``, with the device that torch sees."""
         kwargs = self.mapped(kwargs)

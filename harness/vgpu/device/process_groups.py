@@ -40,12 +40,14 @@ def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
         _groups(patches, c10d, backend, rank, world_size, named)
         _own_groups(patches, c10d, backend, named)
         for name in ("is_nccl_available", "is_backend_available"):
-            _everywhere(patches, c10d, name, lambda *_: True)
+            _everywhere(patches, c10d, name, lambda *_, **__: True)
         if not simulated:
-            patches.replace(c10d, "ProcessGroupGloo", OrderedGloo)
+            for module in (c10d, dist):
+                patches.replace(module, "ProcessGroupGloo", OrderedGloo)
             _meshes(patches, target)
             _barriers(patches, c10d)
             _gathers(patches, c10d)
+            _averages(patches, c10d)
             _coalescing(patches, c10d)
             _wrappers(patches, target)
         if simulated:
@@ -199,6 +201,23 @@ def _gathers(patches: Patches, c10d: object) -> None:
         _everywhere(patches, c10d, name, as_nccl(getattr(c10d, name)))
 
 
+def _averages(patches: Patches, c10d: Any) -> None:
+    """Average integers with gloo as NCCL does, rounded towards zero: gloo divides them into floats and refuses those."""
+    reduce, total, average = c10d.all_reduce, dist.ReduceOp.SUM, dist.ReduceOp.AVG
+
+    @functools.wraps(reduce)
+    def all_reduce(tensor: Any, op: Any = total, group: Any = None, async_op: bool = False) -> Any:
+        if op != average or tensor.is_floating_point() or tensor.is_complex():
+            return reduce(tensor, op, group, async_op)
+        work = reduce(tensor, total, group, async_op=True)
+        if work is not None:  # of a rank in the group
+            work.wait()
+            tensor.div_(dist.get_world_size(group), rounding_mode="trunc")
+        return work if async_op else None
+
+    _everywhere(patches, c10d, "all_reduce", all_reduce)
+
+
 def _coalescing(patches: Patches, c10d: Any) -> None:
     """Run collectives one by one with gloo that NCCL launches together."""
 
@@ -250,27 +269,33 @@ def _objects(patches: Patches, c10d: object, world_size: int) -> None:
         object_list[:] = [obj] * len(object_list)
 
     def gather_object(
-        obj: Any, object_gather_list: Any = None, dst: object = None, group: Any = None, **_: object
+        obj: Any, object_gather_list: Any = None, dst: Any = None, group: Any = None, group_dst: Any = None
     ) -> None:
         if object_gather_list is not None:
             object_gather_list[:] = [obj] * size(group)
 
     def scatter_object_list(
-        output: list[Any], inputs: Any = None, src: object = None, group: Any = None, **_: object
+        scatter_object_output_list: list[Any],
+        scatter_object_input_list: Any = None,
+        src: Any = None,
+        group: Any = None,
+        group_src: Any = None,
     ) -> None:
-        if inputs is None:
+        if scatter_object_input_list is None:
             raise SimulationError(
                 f"scatter_object_list on a rank that does not have the objects: simulate the rank that scatters. At "
                 f"{location(caller())}"
             )
-        output[0] = inputs[dist.get_rank(group)]
+        scatter_object_output_list[0] = scatter_object_input_list[dist.get_rank(group)]
 
     def broadcast_object_list(
-        object_list: list[object], src: object = None, group: Any = None, *_: object, **__: object
+        object_list: list[Any], src: Any = None, group: Any = None, device: Any = None, group_src: Any = None
     ) -> None:
-        if src != dist.get_rank() and any(each is None for each in object_list):
+        has_them = (src or 0) == dist.get_rank() if group_src is None else group_src == dist.get_rank(group)
+        if not has_them and any(each is None for each in object_list):
             raise SimulationError(
-                f"broadcast_object_list on a rank that does not have the objects: simulate rank {src}. At "
+                f"broadcast_object_list on a rank that does not have the objects: simulate rank "
+                f"{src if group_src is None else group_src}. At "
                 f"{location(caller())}"
             )
 

@@ -7,7 +7,10 @@ positive. Comparing one such number is answered accordingly, and no number is Na
 ordinary ones, never the end of a sequence, so that generation goes on to its maximum. The number of unknown comparisons that
 are true (``(a != b).sum()``, the share of clipped or right ones) is half.
 
-3. Any other truth value or integer decides a branch, a size or the end of a loop, so it is refused, with the place.
+3. An optimizer's own decision by unknown floats (``if p.any():``) is true, and its place is reported: what it holds does not
+depend on values.
+
+4. Any other truth value or integer decides a branch, a size or the end of a loop, so it is refused, with the place.
 Frameworks read such values for bookkeeping, though, and a healthy job has one answer to each: no overflow, the ranks agree.
 
 A program that keeps reading at one place and computes nothing meanwhile, in a loop whose end depends on the answer, is ended
@@ -94,6 +97,12 @@ def remember_count(flags: torch.Tensor, count: torch.Tensor) -> None:
         count._dsregress_count = flags.numel() // 2  # type: ignore[attr-defined]
 
 
+def remember_decision(name: str, flags: torch.Tensor, truth: torch.Tensor) -> None:
+    """Mark ``truth`` if it says whether any, or all, of unknown floats are nonzero or compare as asked."""
+    if name in ("any", "all") and (flags.is_floating_point() or getattr(flags, "_dsregress_compared", False)):
+        truth._dsregress_decision = True  # type: ignore[attr-defined]
+
+
 def outcome(name: str, args: tuple[Any, ...], out: torch.Tensor, other: Any) -> Outcome | None:
     """Return the assumed value of ``out``, the truth values of an operator on unknown numbers; None if nothing can be said.
     ``other`` is the number that ``args[0]`` is compared with."""
@@ -120,8 +129,9 @@ def outcome(name: str, args: tuple[Any, ...], out: torch.Tensor, other: Any) -> 
     )
 
 
-def scalar(tensor: torch.Tensor) -> object:
-    """Return the answer to ``tensor.item()``. Raise SimulationError, naming the place, if there is none."""
+def scalar(tensor: torch.Tensor, decided: Callable[[str], None]) -> Any:
+    """Return the answer to ``tensor.item()``. Call ``decided`` with the place of an optimizer's decision. Raise
+    SimulationError, naming the place, if there is no answer."""
     frame = caller()
     ours = _keeps_books(frame)
     faults = ours and any(_looks_for_faults(name) for name in _functions(frame))
@@ -135,6 +145,9 @@ def scalar(tensor: torch.Tensor) -> object:
             return taken.value
         if ours:
             return False
+        if getattr(tensor, "_dsregress_decision", False) and _in_an_optimizer(frame):
+            decided(location(frame))
+            return True
     count: int | None = getattr(tensor, "_dsregress_count", None)
     if count is not None:
         return count
@@ -211,6 +224,16 @@ def _functions(frame: FrameType | None) -> Iterator[str]:
     while frame is not None and _keeps_books(frame):
         yield frame.f_code.co_name
         frame = frame.f_back
+
+
+def _in_an_optimizer(frame: FrameType | None) -> bool:
+    """Return True if a method of an optimizer decides, and no model within ``step(closure)``."""
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, (torch.optim.Optimizer, torch.nn.Module)):
+            return isinstance(owner, torch.optim.Optimizer)
+        frame = frame.f_back
+    return False
 
 
 def _looks_for_faults(function: str) -> bool:

@@ -60,7 +60,7 @@ class ByValue:
         if contents is not None:
             return func(contents)
         self._mode.questions.assumed_floats += tensor.is_floating_point()
-        return answers.scalar(tensor)
+        return answers.scalar(tensor, self._mode.decided)
 
     def value(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator whose result is a value: ``torch.equal``."""
@@ -175,6 +175,7 @@ class ByValue:
         outcome = answers.outcome(name, args, out, other)
         if outcome is None and name in answers.COMPARISONS and args[0].is_floating_point():
             answers.remember_comparison(out)
+        answers.remember_decision(name, args[0], out)
         if outcome is not None:
             answers.remember(out, outcome)
             if outcome.sure:

@@ -130,6 +130,11 @@ class SimulationMode(TorchMeter):
             return self.program.memory()
         return DEVICE if kind == "meta" else HOST
 
+    def decided(self, place: str) -> None:
+        """Report the place of an optimizer's decision by unknown values."""
+        if self.program is not None:
+            self.program.decided(place)
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Return False: nothing is compiled here, and torch's guard against that would cost a fifth of every operator."""

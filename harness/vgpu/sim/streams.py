@@ -20,6 +20,7 @@ from vgpu.meters.device_streams import DeviceStreams, Mark
 from vgpu.meters.ledger import StorageLedger
 from vgpu.no_stand_in import StandIn
 from vgpu.replacing import Patches
+from vgpu.sim.errors import SimulationError, caller, location
 
 #: Time between two events, milliseconds: small, but not 0, as programs divide by it.
 ELAPSED_MS = 0.001
@@ -115,7 +116,16 @@ class Event(StandIn):
         (`DeviceStreams.is_done`)."""
         return self._mark is None or _order().is_done(self._mark)
 
-    def elapsed_time(self, end_event: object) -> float:
+    def ipc_handle(self) -> Any:
+        """Raise SimulationError: the handle is for another process, which has no part in a virtual card."""
+        raise SimulationError(f"an event's ipc_handle() needs a GPU: run this program on cuda. At {location(caller())}")
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: Any) -> Event:
+        """Raise SimulationError as `ipc_handle`."""
+        return cls().ipc_handle()  # type: ignore[no-any-return]
+
+    def elapsed_time(self, end_event: Any) -> float:
         """Return `ELAPSED_MS`, a short time in milliseconds."""
         return ELAPSED_MS
 

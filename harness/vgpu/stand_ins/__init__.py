@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Iterator
 
 from vgpu.json_tables import decoded_text_lists, table_beside
+from vgpu.no_stand_in import WITHOUT_STAND_IN
 from vgpu.stand_ins import caches, finder, flash_release, registered, triton_installed
 from vgpu.stand_ins.finder import Package
 
@@ -40,7 +41,7 @@ def provided(target: str) -> Iterator[None]:
     in sim."""
     simulated = target == "meta"
     with contextlib.ExitStack() as stack:
-        missing = stack.enter_context(finder.found((*PACKAGES, TRITON) if simulated else PACKAGES))
+        missing = stack.enter_context(finder.found((*PACKAGES, TRITON) if simulated else PACKAGES, WITHOUT_STAND_IN))
         stack.enter_context(caches.refreshed(missing))
         stack.enter_context(registered.provided())
         if simulated and TRITON not in missing:

@@ -13,11 +13,12 @@ import os
 import re
 import sys
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from vgpu import no_stand_in
 from vgpu.loaded import loaded_modules
+from vgpu.stand_ins import asking, placeholders
 
 #: The ``__file__`` of stand-ins: Python's message has it if a program imports something that a stand-in lacks.
 PLACE = "the harness's stand-in: see 'Kernels that are not here' in docs/programs.md"
@@ -35,26 +36,34 @@ class Package:
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds and loads stand-ins. It comes last on the path, so that installed packages are found first."""
+    """Finds and loads stand-ins. It comes last on the path, so that installed packages are found first.
 
-    def __init__(self, packages: Sequence[Package]) -> None:
+    Of the packages, and of those ``named`` beside them, any other module and name is a placeholder if the program names it;
+    a program that asks first finds that it is not there (`asking`).
+    """
+
+    def __init__(self, packages: Sequence[Package], named: Iterable[str] = ()) -> None:
         self._packages = tuple(packages)
         self._modules = {name: (package, sources) for package in packages for name, sources in package.modules.items()}
+        self._named = {*named, *(package.name for package in packages)}
 
     def find_spec(
         self, fullname: str, path: object = None, target: object = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname not in self._modules:
+        is_one_of_them = fullname.partition(".")[0] in self._named
+        if fullname not in self._modules and not (is_one_of_them and asking.names_it(sys._getframe(1))):
             return None
-        is_package = any(name.startswith(fullname + ".") for name in self._modules)
-        return importlib.machinery.ModuleSpec(fullname, self, origin=PLACE, is_package=is_package)
+        return importlib.machinery.ModuleSpec(fullname, self, origin=PLACE, is_package=True)  # of any further module
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         return types.ModuleType(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        package, sources = self._modules[module.__name__]
         module.__file__ = PLACE
+        if module.__name__ not in self._modules:
+            module.__dict__["__getattr__"] = placeholders.parts_of(module)
+            return
+        package, sources = self._modules[module.__name__]
         for source in sources:
             mine = importlib.import_module(f"{__package__}.{source}")
             for name in mine.__all__:
@@ -65,8 +74,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             parent, _, child = name.rpartition(".")
             if parent == module.__name__:
                 setattr(module, child, importlib.import_module(name))
-
-        module.__dict__.setdefault("__getattr__", no_stand_in.lacking(module.__name__))
+        module.__dict__.setdefault("__getattr__", placeholders.parts_of(module))
 
     def find_distributions(
         self,
@@ -115,17 +123,19 @@ def _normalized(name: str) -> str:
 
 
 @contextlib.contextmanager
-def found(packages: Sequence[Package]) -> Iterator[tuple[Package, ...]]:
-    """Provide stand-ins for those of the packages that are not installed within the block, and yield them."""
+def found(packages: Sequence[Package], named: Iterable[str] = ()) -> Iterator[tuple[Package, ...]]:
+    """Provide stand-ins for those of the packages that are not installed within the block, and yield them. Of those
+    ``named``, provide placeholders."""
     missing = tuple(package for package in packages if importlib.util.find_spec(package.name) is None)
-    with found_beside(missing):
+    with found_beside(missing, [name for name in named if importlib.util.find_spec(name) is None]):
         yield missing
 
 
 @contextlib.contextmanager
-def found_beside(packages: Sequence[Package]) -> Iterator[None]:
-    """Provide the modules of these packages within the block, beside those that are installed."""
-    finder = Finder(packages)
+def found_beside(packages: Sequence[Package], named: Iterable[str] = ()) -> Iterator[None]:
+    """Provide the modules of these packages, and placeholders of those ``named``, within the block, beside those that are
+    installed."""
+    finder = Finder(packages, named)
     sys.meta_path.append(finder)
     try:
         with no_stand_in.refused(_not_imported):

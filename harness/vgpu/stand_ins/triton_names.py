@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vgpu.no_stand_in import NoStandInError
+from vgpu.stand_ins.placeholders import Placeholder, placeholder
 
 __all__ = ["__getattr__", "constexpr"]
 
@@ -19,17 +20,16 @@ class constexpr:
         return int(self.value)
 
 
-class _Name(type):
-    """A class that stands for a name, which can be imported, be a default or an annotation, and be an argument of
-    ``isinstance``."""
+class _Name(Placeholder):
+    """The placeholder of one of Triton's names. All are there for a program that asks first, too."""
 
     def __call__(cls, *_: object, **__: object) -> object:
         if cls.__name__.endswith("_type"):  # of types, as in the annotation ``counts: tl.pointer_type(tl.int64)``
             return cls
-        raise NoStandInError(f"{cls.__qualname__} has no stand-in: only kernels can call it, and none is run in sim")
+        raise NoStandInError(f"{cls.stands_for} has no stand-in: only kernels can call it, and none is run in sim")
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    return _Name(name, (), {"__qualname__": f"triton's {name}", "__module__": "triton"})
+    return placeholder(f"triton's {name}", "triton", _Name)

@@ -6,7 +6,7 @@ Only the outermost call is reported: an engine's ``backward`` calls the loss's, 
   none of these: its micro-batches' backwards are autograd's, and its step begins where the optimizer's does.
 - Else (DDP, FSDP, accelerate's, plain): ``loss.backward()`` and the ``step`` of an optimizer. Optimizers that step in hooks
   of the backward, one per parameter, belong to it: their step is reported at its end.
-- A forward begins with the first call of a module that trains.
+- A forward begins with the first call of a module that trains. Those in the closure of ``step(closure)`` are as any other.
 
 So a step of accelerate's or of a Trainer is seen where it reaches these.
 """
@@ -59,6 +59,7 @@ class TrainingWatch:
         self._inside = 0  #: calls of an engine or of autograd in progress
         self._thread = threading.get_ident()  #: that trains
         self._stepped_inside: Any = None  #: the first optimizer that has stepped in them
+        self._closure: _WatchedClosure | None = None  #: of the step in progress
         self._patches = Patches("phases of training")
         self._waiting: Any = None  #: the hook that waits for a forward; it costs a call per module
 
@@ -158,12 +159,26 @@ class TrainingWatch:
 
         return backward
 
-    def _optimizer_begins(self, optimizer: object, args: object, kwargs: object) -> None:
-        if not self._inside:
+    def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+        """Report that a step begins or, of ``step(closure)``, return arguments whose closure reports it at its end."""
+        if self._inside:
+            return None
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        if not callable(closure):
             self._listener.step_begins(optimizer)
+            return None
+        if isinstance(closure, _WatchedClosure):  # of an optimizer around this one
+            return None
+        watched = self._closure = _WatchedClosure(closure, optimizer, self._listener)
+        if "closure" in kwargs:
+            return args, {**kwargs, "closure": watched}
+        return (args[0], watched, *args[2:]), kwargs
 
     def _optimizer_ended(self, optimizer: object, args: object, kwargs: object) -> None:
         if not self._inside:
+            if self._closure is not None and not self._closure.is_called:
+                self._listener.step_begins(optimizer)
+            self._closure = None
             self._listener.step_ended(optimizer)
         elif self._stepped_inside is None:
             self._stepped_inside = optimizer
@@ -189,6 +204,26 @@ class TrainingWatch:
             yield
         finally:
             self._inside -= 1
+
+
+class _WatchedClosure:
+    """The closure of ``optimizer.step(closure)``: its forward and backward are phases of their own, and the step begins when
+    it has returned. Each call but the first, as LBFGS makes them, interrupts the step."""
+
+    def __init__(self, closure: Callable[..., Any], optimizer: Any, listener: TrainingListener) -> None:
+        self._closure, self._optimizer, self._listener = closure, optimizer, listener
+        self.is_called = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.is_called:
+            self._listener.accumulated()
+        out = self._closure(*args, **kwargs)
+        self.is_called = True
+        self._listener.step_begins(self._optimizer)
+        return out
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._closure, name)
 
 
 def wrap(patches: Patches, owner: Any, name: str, make: Callable[[Any], Any]) -> None:

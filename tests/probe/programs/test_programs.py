@@ -193,11 +193,15 @@ def test_a_program_that_does_not_train_is_one_line(folder: Path, program: str, s
             "import beside\n",
             "imports 'beside' of the folder that it is launched in: write PYTHONPATH=. before the line",
         ),
+        ("import own.model\n", "imports 'own' of the folder src: write PYTHONPATH=src before the line"),
+        ("import data\n", "lacks the module 'data': add its package with --with PACKAGE"),
     ],
 )
 def test_modules_that_the_environment_lacks_say_nothing_of_a_release(folder: Path, program: str, needs: str) -> None:
-    (folder / "beside").mkdir()
-    (folder / "code").mkdir()
+    for name in ("beside", "code", "data", "src", "src/own"):
+        (folder / name).mkdir()
+    for name in ("beside/part.py", "data/train.json", "src/own/model.py"):
+        (folder / name).touch()
     (folder / "code" / "train.py").write_text(program)
     record = ran(folder, "sim", 1, "python code/train.py")
     assert (record.outcome, record.stage) == ("failed", "import")

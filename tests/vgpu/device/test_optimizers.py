@@ -12,8 +12,23 @@ from vgpu.device import kernels, launching  # noqa: E402
 from vgpu.device.books import Books  # noqa: E402
 from vgpu.device.card import VirtualCard  # noqa: E402
 from vgpu.meters.meter import TorchMeter  # noqa: E402
+from vgpu.sim import SimulationError  # noqa: E402
 
 MIB = 1 << 20
+
+
+class Deciding(torch.optim.Optimizer):
+    """As Prodigy: a parameter that is nonzero is copied, and steps on elements that agree."""
+
+    def __init__(self, parameters: Any, decide: Any) -> None:
+        super().__init__(parameters, {})
+        self._decide = decide
+
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        if closure is not None:
+            closure()
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["p0"] = parameter.detach().clone() if self._decide(parameter) else None
 
 
 def peak_of_a_step(**options: Any) -> int:
@@ -71,3 +86,29 @@ def test_the_fused_kernel_computes_adam_beside_the_meter(decoupled: int, mine: A
 
 def test_an_extension_without_a_stand_in_is_the_releases_own() -> None:
     assert "async_io" not in kernels.extensions()
+
+
+@pytest.mark.parametrize(
+    "decide", [lambda p: p.any(), lambda p: (p != 0).all(), lambda p: bool((p.grad.abs() > 0.5).any())]
+)
+def test_an_optimizers_decision_by_unknown_values_is_true_and_its_place_is_said(decide: Any, books: Books) -> None:
+    parameter = torch.nn.Parameter(torch.randn(MIB, device="cuda"))
+    parameter.grad = torch.randn(MIB, device="cuda")
+    optimizer = Deciding([parameter], decide)
+    held = torch.cuda.memory_allocated()
+    optimizer.step()
+    assert torch.cuda.memory_allocated() - held == 4 * MIB
+    (note,) = books.notes
+    assert note.startswith("the optimizer decides by values, which sim does not have, and was told true. At ")
+    assert "test_optimizers.py:" in note
+
+
+def test_a_models_decision_within_a_closure_is_refused(books: Books) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if x.any() else -x
+
+    parameter = torch.nn.Parameter(torch.randn(4, device="cuda"))
+    optimizer = Deciding([parameter], lambda p: p.any())
+    with pytest.raises(SimulationError, match="data-dependent decision"):
+        optimizer.step(lambda: Model()(torch.randn(4, device="cuda")))

@@ -143,3 +143,22 @@ def test_gloo_gathers_shapes_that_nccl_takes(tmp_path: Path) -> None:
         dist.all_gather_into_tensor(flat, torch.ones(2, 1, requires_grad=True))
         dist.destroy_process_group()
     assert flat.tolist() == [1.0, 1.0]
+
+
+def _average_of_a_rank(rank: int, meeting: str) -> None:
+    with attached("cpu", TorchMeter(device="cpu"), rank=rank, world_size=2):
+        dist.init_process_group("nccl", init_method=f"file://{meeting}", rank=rank, world_size=2)
+        counts, losses = torch.tensor([3 * rank, -3 * rank]), torch.tensor([3.0 * rank])
+        dist.all_reduce(counts, op=dist.ReduceOp.AVG)
+        dist.all_reduce(losses, dist.ReduceOp.AVG)
+        more = torch.tensor(7 * rank)
+        work = dist.all_reduce(more, dist.ReduceOp.AVG, async_op=True)
+        assert work.wait()
+        dist.destroy_process_group()
+    assert (counts.tolist(), losses.tolist(), more.item()) == ([1, -1], [1.5], 3)
+
+
+def test_gloo_averages_integers_as_nccl_does(tmp_path: Path) -> None:
+    torch.multiprocessing.start_processes(
+        _average_of_a_rank, (str(tmp_path / "meeting"),), nprocs=2, start_method="fork"
+    )

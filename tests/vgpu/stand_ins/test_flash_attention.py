@@ -13,6 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from vgpu.device.books import Books  # noqa: E402
+from vgpu.no_stand_in import NoStandInError  # noqa: E402
 from vgpu.stand_ins import flash_release  # noqa: E402
 
 KIB = 1024
@@ -291,10 +292,13 @@ def test_frameworks_see_it_while_the_card_is_there(books: Books) -> None:
 
 
 def test_what_has_no_stand_in_is_said_in_one_line(books: Books) -> None:
-    with pytest.raises(ImportError, match="_flash_attn_forward.*Kernels that are not here"):
-        from flash_attn.flash_attn_interface import _flash_attn_forward  # noqa: F401
-    with pytest.raises(ModuleNotFoundError, match="flash_attn.models"):
-        importlib.import_module("flash_attn.models")
+    from flash_attn.flash_attn_interface import _flash_attn_forward
+    from flash_attn.models.gpt import GPTLMHeadModel
+
+    with pytest.raises(NoStandInError, match="^flash_attn.flash_attn_interface._flash_attn_forward has no stand-in: "):
+        _flash_attn_forward()
+    with pytest.raises(NoStandInError, match="^flash_attn.models.gpt.GPTLMHeadModel has no stand-in: "):
+        GPTLMHeadModel()
 
 
 def test_nothing_is_left_behind() -> None:

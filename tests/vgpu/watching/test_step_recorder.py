@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import pytest
@@ -106,3 +107,58 @@ def test_only_the_optimizer_that_stepped_first_counts() -> None:
             first.step()
     recording.end()
     assert recording.steps == 2
+
+
+@pytest.mark.parametrize("is_keyword", [False, True])
+def test_a_closure_is_forward_and_backward_and_the_step_begins_after_it(is_keyword: bool) -> None:
+    recording, model = recorder(steps=2), torch.nn.Linear(2, 2)
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(torch.ones(2)).sum()
+        loss.backward()
+        return loss
+
+    recording.begin()
+    with contextlib.suppress(StepsDone), recording.watch:
+        for _ in range(3):
+            optimizer.step(closure=closure) if is_keyword else optimizer.step(closure)
+    recording.end()
+    step = ["forward", "backward", "step"]
+    assert [(span.step, span.name) for span in recording.spans] == [
+        (1, "init"),
+        *[(1, name) for name in step],
+        *[(2, name) for name in step],
+    ]
+
+
+def test_each_call_of_a_closure_interrupts_the_step() -> None:
+    recording, model = recorder(steps=1), torch.nn.Linear(2, 2)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2, max_eval=2, tolerance_change=0, tolerance_grad=0)
+
+    def closure() -> torch.Tensor:
+        loss = model(torch.ones(2)).square().sum()
+        loss.backward()
+        return loss
+
+    recording.begin()
+    with pytest.raises(StepsDone), recording.watch:
+        optimizer.step(closure)
+    recording.end()
+    names = [span.name for span in recording.spans]
+    assert names == ["init", "forward", "backward", "step", "forward", "backward", "step"]
+
+
+def test_a_step_that_leaves_its_closure_uncalled_is_a_step() -> None:
+    class Own(torch.optim.Optimizer):
+        def step(self, closure: object = None) -> None: ...
+
+    recording, model = recorder(steps=1), torch.nn.Linear(2, 2)
+    optimizer = Own(model.parameters(), {})
+    recording.begin()
+    with contextlib.suppress(StepsDone), recording.watch:
+        model(torch.ones(2)).sum().backward()
+        optimizer.step(lambda: None)
+    recording.end()
+    assert [span.name for span in recording.spans] == ["init", "forward", "backward", "step"]

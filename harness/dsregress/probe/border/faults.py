@@ -50,7 +50,7 @@ _VOLATILE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
     (re.compile(r"0x[0-9a-fA-F]+"), "0x..."),
     (_WORD, _below_packages),
     (_FOLDER, ".../"),
-    (re.compile(r"\bport \d+|:\d{4,5}\b"), ":PORT"),
+    (re.compile(r"\bport \d+|(?<!waits for localhost):\d{4,5}\b"), ":PORT"),  # but one that the program itself names
     (re.compile(r"\b(pid|process|thread)[ =]\d+", re.I), r"\1 N"),
     (re.compile(r"\s+"), " "),
 )

@@ -47,6 +47,8 @@ def first_screen_markdown(screen: FirstScreen, most: int = MOST_PROBLEMS) -> lis
         if screen.overview.more:
             lines += ["", f"and {plural(screen.overview.more, 'more workload')}"]
         lines += [""]
+    if screen.figures:
+        lines += [markdown(" ".join(map(str, screen.figures))), ""]
     left = most
     for section in screen.sections:
         shown = section.problems[:left]

@@ -63,6 +63,7 @@ def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
         *_wrapped(say(screen.headline_text), width, style="bold"),
         *_wrapped(say(screen.basis_text), width),
         *_overview(screen, width, say),
+        *_figures(screen, width, say),
     ]
     # A line break within the command would be pasted with it: the terminal breaks the line.
     asked = message("Your upgrade: {command}", command=screen.upgrade)
@@ -81,6 +82,11 @@ def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
         own = [text for line in section.problems if line.number in shown for text in blocks[line.number]]
         lines += [Text(say(section.heading), style="bold"), *own] if own else []
     return [*lines, *upgrade, *_wrapped(say(_see_more(len(releases) - len(shown))), width)]
+
+
+def _figures(screen: FirstScreen, width: int, say: Say) -> list[Text]:
+    """Return the figures of programs' runs, an empty line above them; empty without any."""
+    return [Text(), *_wrapped(say(joined(SENTENCE, screen.figures)), width)] if screen.figures else []
 
 
 def _see_more(left: int) -> Message:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dsregress.probe import program_imports
 from dsregress.probe.programs.launch import missing_imports
 
 TRAIN = """
@@ -48,5 +49,5 @@ def test_a_module_of_the_programs_is_found_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     for name in ("__init__.py", "train.py", "other.py"):
         (tmp_path / "package" / name).touch()
-    files = missing_imports.own_files("package.train", [str(tmp_path)])
+    files = program_imports.own_files("package.train", [str(tmp_path)])
     assert files == [tmp_path / "package" / "__init__.py", tmp_path / "package" / "train.py"]

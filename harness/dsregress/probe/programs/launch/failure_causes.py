@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dsregress.probe import program_imports
 from dsregress.probe.border import faults, machine
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError
 from dsregress.probe.programs.launch import absent_packages, launchers, missing_imports, project_packages
@@ -152,8 +153,10 @@ def _asks_for_its_rank(error: BaseException) -> bool:
 
 def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -> str:
     first = str(error.name).partition(".")[0]
-    if os.path.isdir(first) or os.path.isfile(f"{first}.py"):
-        return f"{program} imports {first!r} of the folder that it is launched in: write PYTHONPATH=. before the line"
+    for folder, of_folder in ((".", "the folder that it is launched in"), ("src", "the folder src")):
+        path = os.path.join(folder, first)
+        if os.path.isfile(f"{path}.py") or project_packages.has_code(path):
+            return f"{program} imports {first!r} of {of_folder}: write PYTHONPATH={folder} before the line"
     names = [
         first,
         *(name for name in missing_imports.missing_modules(_first_files(start), _own_folders()) if name != first),
@@ -176,7 +179,7 @@ def _own_folders() -> list[str]:
 def _first_files(start: launchers.Start) -> list[Path]:
     """Return those of the program's own files that run first."""
     if start.is_module or start.entry:
-        return missing_imports.own_files(start.entry.partition(":")[0] or start.program, _own_folders())
+        return program_imports.own_files(start.entry.partition(":")[0] or start.program, _own_folders())
     return [Path(start.program)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing.process
 import os
 import runpy
 import sys
@@ -24,6 +25,7 @@ from dsregress.probe.programs.substitutes.synthetic_images import made_up_images
 from dsregress.probe.programs.watch.measured_training import ProgramEnded
 from dsregress.probe.programs.watch.step_watch import StepWatch
 from dsregress.probe.programs.world import random_state, workplace
+from dsregress.probe.programs.world.absent_servers import WaitsInVain
 from dsregress.probe.programs.world.process_pools import capped_pools
 from dsregress.probe.programs.world.program_errors import CannotRun, ProgramError
 from vgpu.process_start import RANK_VARIABLES, command_line
@@ -83,6 +85,8 @@ def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -
                 measuring.program_ended()
             except ProgramEnded:
                 return
+            except WaitsInVain as waits:
+                raise CannotRun(str(waits)) from None
             except ProgramError:
                 raise
             except Exception as error:  # a program's own, of any kind: raised again, or explained
@@ -123,6 +127,7 @@ def _surrounded(
         absent_metrics(),
         made_up_encodings(),
         capped_pools(),
+        attribute(multiprocessing.process, "ORIGINAL_DIR", os.getcwd()),  # in which spawned workers look for the script
         _start_variables(start, of_a_rank := _of_a_rank()),
         _command_line(start),
         project_packages.importable(project),
@@ -229,7 +234,8 @@ def _command_line(start: launchers.Start) -> Iterator[None]:
     """Set ``sys.argv`` and the first entries of ``sys.path`` within the block as Python does for a script or a module."""
     file = sys.executable if start.entry else start.program
     first = os.getcwd() if start.is_module else os.path.dirname(os.path.abspath(file))
-    more = [folder for folder in start.variables.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    searched = start.variables.get("PYTHONPATH", "")
+    more = searched.split(os.pathsep) if searched else []  # of which an empty one is the current folder
     words, folders = [start.program, *start.arguments], [first, *map(os.path.abspath, more)]
     bytecode = attribute(sys, "dont_write_bytecode", True)  # next to the user's files
     with command_line(words, folders), bytecode:

@@ -9,6 +9,7 @@ library's C or Rust code.
 from __future__ import annotations
 
 import contextlib
+import errno
 import ipaddress
 import os
 import socket
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dsregress.probe.border import machine
+from dsregress.probe.programs.world.absent_servers import AbsentServers
 from dsregress.probe.programs.world.resource_errors import program_place
 from vgpu.replacing import Patches
 
@@ -34,7 +36,8 @@ class NoNetworkError(socket.gaierror, ConnectionError):
 
 @contextlib.contextmanager
 def local_sockets_only() -> Iterator[None]:
-    """Raise NoNetworkError within the block when another machine is looked up or connected to."""
+    """Raise NoNetworkError within the block when another machine is looked up or connected to, WaitsInVain when the program
+    does nothing but wait for a server of this machine."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
 
     def checked(original: Callable[..., Any]) -> Callable[..., object]:
@@ -44,17 +47,33 @@ def local_sockets_only() -> Iterator[None]:
 
         return look_up
 
-    def check_stream(end: socket.socket, address: Any) -> None:
-        if end.type == socket.SOCK_STREAM and end.family in (socket.AF_INET, socket.AF_INET6):
-            _check_host(address[0])
+    servers = AbsentServers()
+
+    def is_stream(end: socket.socket) -> bool:
+        return end.type == socket.SOCK_STREAM and end.family in (socket.AF_INET, socket.AF_INET6)
 
     def connected(end: socket.socket, address: Any) -> None:
-        check_stream(end, address)
-        connect(end, address)
+        if not is_stream(end):
+            connect(end, address)
+            return
+        _check_host(address[0])
+        try:
+            connect(end, address)
+        except ConnectionRefusedError:
+            servers.refused(address)
+            raise
+        servers.connected(address)
 
     def connected_ex(end: socket.socket, address: Any) -> int:
-        check_stream(end, address)
-        return connect_ex(end, address)
+        if not is_stream(end):
+            return connect_ex(end, address)
+        _check_host(address[0])
+        code = connect_ex(end, address)
+        if code == errno.ECONNREFUSED:
+            servers.refused(address)
+        elif not code:
+            servers.connected(address)
+        return code
 
     with Patches("no connection to other machines") as patches:
         for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):

@@ -1,0 +1,61 @@
+"""The files of a program and what they import, by their source alone. Standard library only: the host reads them before an
+environment is built, a rank when a module is missing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+
+def imports_of_files(
+    files: Iterable[Path], folders: Sequence[str], is_missing: Callable[[str], bool]
+) -> Iterator[tuple[Path, list[str]]]:
+    """Yield each of these files, and of the program's that they import, with the top-level modules that it imports and for
+    which ``is_missing`` returns True.
+
+    ``folders`` are those of the program's own modules. Only statements that always run count: none within a function, an
+    ``if`` or a ``try``.
+    """
+    seen: set[Path] = set()
+    left = list(files)
+    while left:
+        file = left.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        lacking = []
+        for module, level in _imported(file):
+            above = [str(folder) for folder in file.absolute().parents[level - 1 : level]]  # none beyond the root
+            own = own_files(module, above if level else folders)
+            left += own
+            top = module.partition(".")[0]
+            if not own and not level and is_missing(top):
+                lacking.append(top)
+        yield file, lacking
+
+
+def own_files(module: str, folders: Sequence[str]) -> list[Path]:
+    """Return the program's own files that an import of ``module`` runs; empty if it is not a module of the program."""
+    found = []
+    for folder in folders:
+        path = Path(folder)
+        for part in module.split("."):
+            path = path / part
+            found += [file for file in (path.with_name(f"{part}.py"), path / "__init__.py") if file.is_file()]
+    return found
+
+
+def _imported(file: Path) -> Iterator[tuple[str, int]]:
+    """Yield (module, level): its name relative to the folder ``level`` levels above the file, or its absolute name if
+    level is 0."""
+    try:
+        statements = ast.parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return
+    for statement in statements:
+        if isinstance(statement, ast.Import):
+            yield from ((alias.name, 0) for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            start = [statement.module] if statement.module else []
+            yield from ((".".join([*start, alias.name]), statement.level) for alias in statement.names)

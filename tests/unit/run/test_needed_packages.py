@@ -1,0 +1,94 @@
+"""What a program imports and its stack lacks is said at once, before an environment is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsregress.errors import UsageError
+from dsregress.probe import launch_line
+from dsregress.run.needed_packages import check_imports
+from dsregress.versions import locking
+
+LOCKED = [line for line in locking.BASE.read_text().splitlines() if "==" in line and not line.startswith("#")]
+
+TRAIN = """
+import json, torch, yaml, transformers
+import datasets
+from PIL import Image
+from sklearn.metrics import f1_score
+from own.model import Model
+import flash_attn
+import xformers.ops
+import an_unknown_module
+try:
+    import wandb
+except ImportError:
+    wandb = None
+def later():
+    import pandas
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "src" / "own").mkdir(parents=True)
+    (tmp_path / "src" / "own" / "model.py").write_text("import trl\nfrom . import part\n")
+    (tmp_path / "src" / "own" / "part.py").write_text("import tiktoken\n")
+    return tmp_path
+
+
+def refusal(folder: Path, line: str = "torchrun train.py", *more: str) -> str:
+    with pytest.raises(UsageError) as raised:
+        check_imports(launch_line.parse(line), folder, [*LOCKED, *more])
+    return str(raised.value)
+
+
+def test_all_that_its_files_import_is_named_with_the_options_to_paste(folder: Path) -> None:
+    assert refusal(folder) == (
+        "--program: train.py imports 'PIL', 'datasets', 'sklearn', 'tiktoken' and 'trl', which the stack lacks; add "
+        "--with pillow --with datasets --with scikit-learn --with tiktoken --with trl"
+    )
+
+
+def test_the_projects_own_pins_are_offered(folder: Path) -> None:
+    (folder / "requirements.txt").write_text(
+        "datasets==2.16.1  # of its time\n-r other.txt\ntrl>=0.9,<1\nan-unknown-module==3.0\n"
+    )
+    (folder / "pyproject.toml").write_text("[project]\nname = 'own'\ndependencies = ['pillow==11.0.0']\n")
+    assert refusal(folder).endswith(
+        "add --with pillow=11.0.0 --with an-unknown-module=3.0 --with datasets=2.16.1 --with scikit-learn --with tiktoken "
+        "--with trl"
+    )
+
+
+def test_what_was_added_is_not_missing(folder: Path) -> None:
+    added = ["Pillow==11.0", "datasets==4.0.0", "scikit_learn==1.5", "tiktoken==0.9", "trl==0.24.0"]
+    check_imports(launch_line.parse("torchrun train.py"), folder, [*LOCKED, *added])
+    assert "imports 'tiktoken', which" in refusal(folder, "torchrun train.py", *added[:3], added[4])
+
+
+def test_a_module_is_read_as_a_script_is(folder: Path) -> None:
+    assert refusal(folder, "PYTHONPATH=src: python -m own.model").startswith(
+        "--program: own.model imports 'tiktoken' and 'trl', which the stack lacks"
+    )
+
+
+def test_a_module_of_the_programs_own_is_not_missing_wherever_it_lies(folder: Path) -> None:
+    (folder / "third_party" / "datasets").mkdir(parents=True)
+    (folder / "third_party" / "datasets" / "__init__.py").touch()
+    assert "'datasets'" not in refusal(folder)
+
+
+def test_a_command_that_a_package_installs_imports_nothing_of_the_folder(folder: Path) -> None:
+    check_imports(launch_line.parse("trl sft --model x"), folder, LOCKED)
+
+
+@pytest.mark.parametrize("content", ["this is no Python", "\0", "import torch\n"])
+def test_a_file_that_cannot_be_read_names_nothing(tmp_path: Path, content: str) -> None:
+    (tmp_path / "train.py").write_text(content)
+    (tmp_path / "pyproject.toml").write_text("not [ toml")
+    (tmp_path / "requirements.txt").write_bytes(b"\xff\xfe")
+    check_imports(launch_line.parse("torchrun train.py"), tmp_path, LOCKED)
