@@ -35,10 +35,6 @@ class Measured(msgspec.Struct, frozen=True):
     compared: Mapping[str, Collection[str]]  #: workload -> the stacks that were compared with the baseline
 
 
-#: Prefix of a Trainer's settings, whose defaults its releases choose (`dsregress.probe.programs.watch.trainer_settings`).
-_TRAINER = "trainer."
-
-
 def problems(
     episodes: Iterable[Episode],
     found: Mapping[tuple[str, ...], Finding],
@@ -156,11 +152,9 @@ class _Cause:
             self.add(one)
 
     def may_be_due_to(self, setting: ChangedSetting) -> bool:
-        """Return True if the setting changed in just these runs and is worth naming. The training of a job depends on any of
-        them, its cost on those that a Trainer chooses."""
-        if self.key[0] == PARAMETER_ERROR.family:
-            return _with_numbers(setting.runs) == self.runs
-        return setting.key.startswith(_TRAINER) and frozenset(setting.runs) == self.runs
+        """Return True if the setting changed in just these runs, and can move what is worse."""
+        runs = _with_numbers(setting.runs) if self.key[0] == PARAMETER_ERROR.family else frozenset(setting.runs)
+        return self.key[0] in setting.reaches and runs == self.runs
 
     def add(self, judged: _JudgedEpisode) -> None:
         """Add an episode with the same cause."""

@@ -319,8 +319,14 @@ def _consequences(context: ReportContext, assessed: Assessment) -> Iterator[Text
     if assessed.kind.has_no_right_side:
         yield message("This comparison cannot tell which release is right.")
     if assessed.kind is not ProblemKind.CRASH and 1 <= len(problem.moved) <= _MOST_MOVED:
+        is_newer = context.order[problem.until] > context.order[context.comparison.baseline]
         moved = [
-            message("{key} ({before}, now {now})", key=one.key.partition(".")[2], before=one.baseline, now=one.value)
+            message(
+                "{key} ({before}, now {now})",
+                key=one.key.partition(".")[2],
+                before=one.baseline if is_newer else one.value,
+                now=one.value if is_newer else one.baseline,
+            )
             for one in problem.moved
         ]
         yield message("Defaults that changed with it, and may be why: {settings}.", settings=name_list(moved))

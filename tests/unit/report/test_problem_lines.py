@@ -156,6 +156,56 @@ def test_defaults_of_a_trainer_that_changed_in_the_same_releases_are_named() -> 
     assert said in sentences("0.15.0", "0.16.0", "0.17.0")  # the optimizer is another one in the last alone
 
 
+def memory_sentences(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """Return what is said of 0.16.0, which holds more memory and has ``new`` settings; 0.15.0 has ``old`` ones."""
+    results = [
+        result("0.15.0", detail_sha256={"configuration": "0.15.0"}),
+        result("0.16.0", detail_sha256={"configuration": "0.16.0"}, run=synthetic.noisy_record(1, held_mib=90)),
+    ]
+    of = {"0.15.0": old, "0.16.0": new}
+
+    def detail_of(one: Result) -> Detail:
+        return Detail(configuration=of[one.detail_sha256["configuration"]])
+
+    sections = report_view(
+        report_context(compare(results, results[0].cell.stack.id, Thresholds(), detail_of))
+    ).screen.sections
+    return " ".join(line.sentences for section in sections for line in section.problems)
+
+
+def test_a_default_that_cannot_move_memory_is_no_reason_for_it() -> None:
+    old = {"trainer.vllm_server_timeout": 120.0, "trainer.warmup_ratio": 0.0, "trainer.learning_rate": 1e-5}
+    new = {"trainer.vllm_server_timeout": 240.0, "trainer.warmup_ratio": None, "trainer.learning_rate": 2e-5}
+    assert "may be why" not in memory_sentences(old, new)
+
+
+def test_a_default_of_what_is_not_in_use_is_no_reason() -> None:
+    old, new = {"trainer.vllm_mode": "server"}, {"trainer.vllm_mode": "colocate"}
+    assert "may be why" not in memory_sentences(old | {"trainer.use_vllm": False}, new | {"trainer.use_vllm": False})
+    said = "Defaults that changed with it, and may be why: vllm_mode (server, now colocate)."
+    assert said in memory_sentences(old | {"trainer.use_vllm": True}, new | {"trainer.use_vllm": True}).replace('"', "")
+
+
+def test_the_newer_release_has_the_new_default_whichever_is_the_baseline() -> None:
+    old, new = {"trainer.gradient_checkpointing": False}, {"trainer.gradient_checkpointing": True}
+    said = "may be why: gradient_checkpointing (false, now true)."
+    assert said in memory_sentences(old, new)
+    more = {"trainer.gradient_checkpointing": True}, {"trainer.gradient_checkpointing": False}
+    results = [
+        result("0.15.0", detail_sha256={"configuration": "old"}, run=synthetic.noisy_record(1, held_mib=90)),
+        result("0.16.0", detail_sha256={"configuration": "new"}),
+    ]
+    of = dict(zip(("old", "new"), more, strict=True))
+    comparison = compare(
+        results,
+        results[1].cell.stack.id,
+        Thresholds(),
+        lambda one: Detail(configuration=of[one.detail_sha256["configuration"]]),
+    )
+    (line,) = report_view(report_context(comparison)).screen.sections[0].problems
+    assert "may be why: gradient_checkpointing (true, now false)." in line.sentences
+
+
 def test_defaults_that_changed_in_a_release_that_trains_wrong_are_named_where_nothing_tells_whether_they_are_why() -> (
     None
 ):
