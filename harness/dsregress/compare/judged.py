@@ -17,6 +17,7 @@ from dsregress.compare import (
     episodes,
     exact_differences,
     finding_groups,
+    model_differences,
     oracles,
     outcomes,
     saved_differences,
@@ -139,6 +140,7 @@ class _Judgement:
     def _compare(self, pair: Pair) -> None:
         self.comparable.append(pair)
         trained = training_differences.judge_training(pair)
+        self.findings += model_differences.judge_model(pair)
         self.findings += trained
         self.findings += saved_differences.judge_saved_tensors(pair, trains_otherwise=bool(trained))
         if pair.is_baseline:

@@ -423,6 +423,18 @@ PARAMETER_ERROR = _error(
     message("the updated parameters are wrong"),
     message("updated parameters are wrong"),
 )
+#: Of a program's model, as it is loaded: see `dsregress.compare.model_differences`.
+WEIGHT_PRECISION = _from_baseline(
+    "weight_precision", "bits of a weight, where they are not the baseline's", "bits", family="numerics", phase="init"
+)
+#: Of a program's model, as it is trained: see `dsregress.compare.model_differences`.
+TRAINED_TENSORS = _from_baseline(
+    "trained_tensors",
+    "tensors that are trained, where they are not the baseline's",
+    "tensors",
+    family="numerics",
+    phase="init",
+)
 #: For programs, whose true results are unknown: see `dsregress.compare.training_differences`.
 TRAINING_DIFFERENCE = _from_baseline(
     "training_difference",
@@ -465,6 +477,8 @@ METRICS = (
     LOSS_ERROR,
     GRADIENT_NORM_ERROR,
     PARAMETER_ERROR,
+    WEIGHT_PRECISION,
+    TRAINED_TENSORS,
     TRAINING_DIFFERENCE,
     SAVED_DIFFERENCE,
     CONFIGURATION,

@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from dsregress.compare.causal_order import causal_position, follows_from
 from dsregress.compare.comparison import ChangedSetting, Problem, ProblemKind
 from dsregress.compare.episodes import Episode
 from dsregress.compare.finding_groups import gravity, kind_of, severity, worst_first
@@ -186,6 +187,13 @@ class _Cause:
         is_same = any(not judged.metrics.isdisjoint(one.metrics) for one in self.members)
         return is_same and workloads.share_a_condition(affected, without)
 
+    def is_followed_by(self, other: _Cause) -> bool:
+        """Return True if the other has the same runs, and may follow from what is first in them."""
+        if self.key == other.key or self.runs != other.runs:
+            return False
+        first = min((found for one in self.members for found in one.findings), key=causal_position)
+        return all(follows_from(found, first) for one in other.members for found in one.findings)
+
     def came_and_went_with(self, episode: Episode, order: Sequence[str]) -> bool:
         """Return True if both lie between the same two releases without them, on a workload that they share."""
         if episode.workload not in self.workloads or not self._agrees(episode):
@@ -245,7 +253,15 @@ def _together(judged: Iterable[_JudgedEpisode], order: Sequence[str], workloads:
             home.add(one)
     whole: list[_Cause] = []
     for cause in causes:
-        home = next((c for c in whole if all(c.came_and_went_with(one.episode, order) for one in cause.members)), None)
+        home = next(
+            (
+                one
+                for one in whole
+                if one.is_followed_by(cause)
+                or all(one.came_and_went_with(member.episode, order) for member in cause.members)
+            ),
+            None,
+        )
         if home is None:
             whole.append(cause)
         else:

@@ -150,4 +150,6 @@ def suspicious(numbers: Numerics, measured: Sequence[tuple[str, float]]) -> bool
     for _, distance in measured:
         if not distance <= 1:
             return True
-    return None in numbers.losses or not math.isfinite(sum(numbers.losses))  # type: ignore[arg-type]
+    if None in numbers.losses or not math.isfinite(sum(numbers.losses)):  # type: ignore[arg-type]
+        return True
+    return len(numbers.gradient_norms) > 1 and all(norm == 0 for norm in numbers.gradient_norms)

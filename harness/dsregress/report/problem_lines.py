@@ -9,6 +9,7 @@ import msgspec
 from dsregress.advice.assessment import Assessment
 from dsregress.advice.other_packages import other_packages
 from dsregress.compare import Problem, ProblemKind
+from dsregress.compare.metrics import WEIGHT_PRECISION
 from dsregress.compare.release_ranges import axis_range_text, range_text
 from dsregress.messages import (
     COLON,
@@ -26,7 +27,7 @@ from dsregress.model import AXES, Finding, split_workload
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext
 from dsregress.report.plain_text import plain
-from dsregress.report.symptoms import Symptom, symptom_of
+from dsregress.report.symptoms import Symptom, first_finding, symptom_of
 from dsregress.wording import workload_words
 from dsregress.wording.names import varied_axes, version_of
 from dsregress.wording.workload_words import DistinguishingParameters, conditions_text
@@ -48,6 +49,9 @@ TITLES = {kind: str(title) for kind, title in SECTIONS.items()}
 
 #: Workloads that are listed if nothing distinguishes them from the others.
 _MOST_WORKLOADS = 2
+
+#: Dtypes in which a model can be loaded.
+_FLOATING = ("float64", "float32", "float16", "bfloat16")
 
 #: If more defaults changed, it is another interface, and no single default explains anything.
 _MOST_MOVED = 4
@@ -316,6 +320,9 @@ def _consequences(context: ReportContext, assessed: Assessment) -> Iterator[Text
     if assessed.kind is ProblemKind.UNTESTABLE:
         yield from _other_packages(context, problem)
         return
+    if (asked := _precision_to_ask_for(context, problem)) is not None:
+        yield asked
+        return
     if assessed.kind.has_no_right_side:
         yield message("This comparison cannot tell which release is right.")
     if assessed.kind is not ProblemKind.CRASH and 1 <= len(problem.moved) <= _MOST_MOVED:
@@ -344,6 +351,18 @@ def _consequences(context: ReportContext, assessed: Assessment) -> Iterator[Text
     is_everywhere = len(problem.having) == len(context.stacks)
     if assessed.kind is ProblemKind.CRASH and is_everywhere and workload_words.is_given_program(problem.worst.scenario):
         yield from _other_packages(context, problem)
+
+
+def _precision_to_ask_for(context: ReportContext, problem: Problem) -> Text | None:
+    """Return how to keep the precision of the weights, if that is what differs first: it takes an argument, no release."""
+    first = first_finding(problem)
+    cell = context.comparison.cells.of(context.comparison.baseline, first.workload)
+    if first.metric != WEIGHT_PRECISION.name or cell is None:
+        return None
+    before = dict(cell.trained)[first.model].weight_dtype
+    if before not in _FLOATING:
+        return None
+    return message("{argument} where the model is loaded keeps the old precision.", argument=f"dtype=torch.{before}")
 
 
 def _other_packages(context: ReportContext, problem: Problem) -> Iterator[Text]:

@@ -100,6 +100,9 @@ class Numerics:
     learning_rates: list[list[float]] = dataclasses.field(default_factory=list)
     #: of each step, the mean over the weights that the optimizer steps, None where it holds none by then; of programs
     weight_bits: list[float | None] = dataclasses.field(default_factory=list)
+    weight_dtype: str = ""  #: of the model's weights when they are first trained, the most first: ``uint8, float16``
+    #: alike but for the numbers in their names -> how many get a gradient; of programs
+    trained_tensors: dict[str, int] = dataclasses.field(default_factory=dict)
     parameter_digest: str = ""
     true_losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: nothing is promised
     true_gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: it is infinite

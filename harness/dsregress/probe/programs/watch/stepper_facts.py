@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.probe.border.wire import NO_TRUTH, Numerics
+from dsregress.probe.programs.watch.tensor_names import without_numbers
 from dsregress.probe.workloads.flatten import flatten
 
 
@@ -87,6 +89,27 @@ def weight_bits(stepper: Any) -> float | None:
     parameters = [one for group in getattr(optimizer, "param_groups", ()) for one in group["params"]]
     weights = sum(one.numel() for one in parameters)
     return sum(one.numel() * _bits(one.dtype) for one in parameters) / weights if weights else None
+
+
+#: Dtypes of fewer weights than this share are left out.
+_FEW = 0.01
+
+
+def weight_dtypes(module: torch.nn.Module) -> str:
+    """Return the dtypes of a model's weights, that of the most first: ``uint8, float16``. ZeRO-3 knows how many a parameter
+    has that is partitioned."""
+    weights: dict[str, int] = {}
+    for parameter in module.parameters():
+        name = str(parameter.dtype).removeprefix("torch.")
+        weights[name] = weights.get(name, 0) + int(getattr(parameter, "ds_numel", parameter.numel()))
+    total = sum(weights.values())
+    return ", ".join(name for name, size in sorted(weights.items(), key=lambda one: -one[1]) if size > _FEW * total)
+
+
+def trained_tensors(module: torch.nn.Module) -> dict[str, int]:
+    """Return how many of a model's parameters are trained, by their names without numbers."""
+    names = (name for name, parameter in module.named_parameters() if parameter.requires_grad)
+    return dict(collections.Counter(without_numbers(name) for name in names))
 
 
 def _bits(dtype: torch.dtype) -> int:
