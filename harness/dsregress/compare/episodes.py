@@ -18,6 +18,7 @@ import msgspec
 from dsregress.compare.comparison import StepTime
 from dsregress.compare.metrics import (
     BY_NAME,
+    FED_DIFFERENCE,
     OUTCOME,
     SAVED_DIFFERENCE,
     STEP_TIME,
@@ -41,7 +42,7 @@ _FREE_BELOW = 0.5
 
 #: Metrics of a program's distance from its own run with the baseline.
 _FROM_BASELINE = frozenset(
-    metric.name for metric in (WEIGHT_PRECISION, TRAINED_TENSORS, TRAINING_DIFFERENCE, SAVED_DIFFERENCE)
+    metric.name for metric in (WEIGHT_PRECISION, FED_DIFFERENCE, TRAINED_TENSORS, TRAINING_DIFFERENCE, SAVED_DIFFERENCE)
 )
 
 
@@ -70,7 +71,7 @@ def of_findings(found: Sequence[Finding], passed: Collection[str], order: Sequen
     for one in found:
         if one.kind == "failed" and one.outcome is not None:
             together[OUTCOME.name, one.phase, fault_of(one.outcome)][one.stack].append(one)
-        elif one.kind == "wrong" or one.metric in _FROM_BASELINE:
+        elif one.kind == "wrong" or (one.kind == "regression" and one.metric in _FROM_BASELINE):
             together[(_family(one.metric),)][one.stack].append(one)
     for cause, by_stack in together.items():
         free = frozenset(passed) - by_stack.keys()

@@ -427,6 +427,10 @@ PARAMETER_ERROR = _error(
 WEIGHT_PRECISION = _from_baseline(
     "weight_precision", "bits of a weight, where they are not the baseline's", "bits", family="numerics", phase="init"
 )
+#: Of what a program feeds to its models: see `dsregress.compare.fed_differences`.
+FED_DIFFERENCE = _from_baseline(
+    "fed_difference", "micro-batches that are not the baseline's", "micro-batches", family="numerics", phase="forward"
+)
 #: Of a program's model, as it is trained: see `dsregress.compare.model_differences`.
 TRAINED_TENSORS = _from_baseline(
     "trained_tensors",
@@ -478,6 +482,7 @@ METRICS = (
     GRADIENT_NORM_ERROR,
     PARAMETER_ERROR,
     WEIGHT_PRECISION,
+    FED_DIFFERENCE,
     TRAINED_TENSORS,
     TRAINING_DIFFERENCE,
     SAVED_DIFFERENCE,

@@ -1,4 +1,7 @@
-"""The metrics that a changed setting can move, by ``setting_effects.toml``: a default that cannot move a metric is no reason for it."""
+"""The metrics that a changed setting can move, by ``setting_effects.toml``.
+
+A default that cannot move a metric is no reason for it.
+"""
 
 from __future__ import annotations
 

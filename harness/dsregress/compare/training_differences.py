@@ -11,6 +11,7 @@ Its losses are not compared, because a library may divide them differently and u
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from dsregress.compare.loss_pairs import finite_pairs, finite_steps, listed, text_of_model
@@ -32,18 +33,26 @@ RATE_TOLERANCE = 0.01
 _NEAR_ZERO = 1e-3
 
 
-def judge_training(pair: Pair) -> list[Finding]:
+def judge_training(pair: Pair, *, before_step: int | None = None) -> list[Finding]:
     """Return a finding for each model whose losses, gradient norms or learning rates are further from the baseline's than
-    their tolerance. A baseline that trains nothing, which is a finding of its own, is nothing to compare with."""
+    their tolerance; ``before_step``, losses and norms of the earlier steps alone. A baseline that trains nothing, which is a
+    finding of its own, is nothing to compare with."""
     if pair.base is None or pair.is_baseline:
         return []
     base = dict(pair.base.trained)
     found = [
-        _judged(pair, model, mine, base[model])
+        _judged(pair, model, _first_steps(mine, before_step), _first_steps(base[model], before_step))
         for model, mine in pair.own.trained
         if model in base and not trains_nothing(base[model])
     ]
     return list(filter(None, found))
+
+
+def _first_steps(numbers: Numerics, before_step: int | None) -> Numerics:
+    if before_step is None:
+        return numbers
+    lists = ("losses", "gradient_norms", "true_losses", "true_gradient_norms")
+    return replace(numbers, **{name: getattr(numbers, name)[: before_step - 1] for name in lists})
 
 
 _LOSS, _NORM = message("the loss"), message("the gradient norm")

@@ -76,6 +76,28 @@ class SavedTensors:
     mean: float | None = None  #: of the absolute values; None where they are not known
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FedRow:
+    """One row of a micro-batch, without its padding. A simulation knows how long it is, and no ids."""
+
+    tokens: int  #: attended to, if there is a mask; else all, padding included
+    supervised: int | None = None  #: tokens with a label; None where the model gets none
+    ids: str = ""  #: digest
+    ids_but_last: str = ""  #: digest
+    last: int | None = None  #: the last id
+    labels: str = ""  #: digest
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FedBatch:
+    """What a model that trains was called with, once per backward."""
+
+    step: int  #: of the optimizer, from 1
+    rows: int
+    length: int  #: of a row, padding included
+    first_rows: list[FedRow] = dataclasses.field(default_factory=list)
+
+
 #: The beginning of a `Numerics.note` on why a program's figures are compared only between releases.
 NO_TRUTH = "no truth to compare with, only other releases"
 
@@ -133,6 +155,9 @@ class RankRecord:
     ideal_note: str = ""  #: why there is no ideal
     readings: list[MemoryReading] = dataclasses.field(default_factory=list)  #: of a program, in order
     saved: list[SavedTensors] = dataclasses.field(default_factory=list)  #: by a program, until it was measured
+    fed: list[FedBatch] = dataclasses.field(default_factory=list)  #: to a program's models, until it was measured
+    #: indices of rows, batch by batch, as a program's data loaders drew them until it was measured; the first ones
+    drawn: list[list[int]] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)  #: what a reader of the figures has to know
 
 

@@ -124,6 +124,8 @@ class Inference:
     def saves(self, what: Any) -> None:
         self._saved.add(what)
 
+    def draws(self, indices: Any) -> None: ...
+
     def backward_begins(self, loss: Any, engine: Any) -> None:
         self._refuse("a backward pass")
 
