@@ -25,7 +25,9 @@ from dsregress.compare.comparison import ChangedSetting, Problem, ProblemKind
 from dsregress.compare.episodes import Episode
 from dsregress.compare.finding_groups import gravity, kind_of, severity, worst_first
 from dsregress.compare.metrics import OUTCOME, PARAMETER_ERROR
+from dsregress.compare.outcomes import signature_of
 from dsregress.model import Finding, split_workload
+from dsregress.wording.workload_words import is_given_program
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -275,6 +277,8 @@ def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Prob
         affected[judged.episode.workload].update(judged.episode.having)
     findings = worst_first(one for judged in cause.members for one in judged.findings)
     kind = kind_of(findings[0])
+    if kind is ProblemKind.CRASH and cause.having.issuperset(order) and is_of_program(findings[0]):
+        kind = ProblemKind.UNTESTABLE
     before, after = _neighbours(cause.having, cause.free - cause.having, order)
     needs_baseline = findings[0].kind not in ("wrong", "failed")
     others = workloads.unaffected(cause.key, affected, cause.having, needs_baseline=needs_baseline)
@@ -292,6 +296,20 @@ def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Prob
         moved=cause.moved,
         unaffected=tuple(sorted(others)),
     )
+
+
+#: Errors of a call that another release of a package may serve, though they arise in the line that calls.
+_OF_INTERFACES = ("TypeError", "AttributeError", "ImportError", "ModuleNotFoundError")
+
+
+def is_of_program(found: Finding) -> bool:
+    """Return True if a failure is that of a given program's own code, or of an assertion, which says that something was
+    called in a wrong way. If every release has it, it tells none from another."""
+    signature = signature_of(found.outcome) if found.outcome is not None else None
+    if signature is None or not is_given_program(found.scenario):
+        return False
+    is_own = signature.is_of_program and signature.error not in _OF_INTERFACES
+    return is_own or signature.error == AssertionError.__name__
 
 
 def _ordered(stacks: Iterable[str], order: Sequence[str]) -> tuple[str, ...]:

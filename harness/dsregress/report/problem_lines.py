@@ -10,6 +10,7 @@ from dsregress.advice.assessment import Assessment
 from dsregress.advice.other_packages import other_packages
 from dsregress.compare import Problem, ProblemKind
 from dsregress.compare.metrics import WEIGHT_PRECISION
+from dsregress.compare.problems import is_of_program
 from dsregress.compare.release_ranges import axis_range_text, range_text
 from dsregress.messages import (
     COLON,
@@ -318,6 +319,8 @@ def _consequences(context: ReportContext, assessed: Assessment) -> Iterator[Text
             yield room_text(context, problem.worst.stack, assessed.room)
         return
     if assessed.kind is ProblemKind.UNTESTABLE:
+        if is_of_program(problem.worst):
+            yield message("It fails alike in every release that was measured: look in the program first.")
         yield from _other_packages(context, problem)
         return
     if (asked := _precision_to_ask_for(context, problem)) is not None:

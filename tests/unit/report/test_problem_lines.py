@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from dsregress.compare import Thresholds, compare
 from dsregress.model import Failed, Result
@@ -269,6 +270,32 @@ def test_a_program_that_no_release_passes_may_be_written_for_other_packages() ->
     assert consequence(failed("0.15.0", inside), failed("0.16.0", inside)) == said
     assert consequence(result("0.15.0", scenario="train-3f9a1c"), failed("0.16.0")) != said
     assert consequence(failed("0.15.0", absent), failed("0.16.0")) == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "title"),
+    [
+        (
+            "AssertionError: backward pass is invalid for module in evaluation mode (deepspeed/engine.py:backward)",
+            "CANNOT BE TESTED HERE",
+        ),
+        ("ValueError: 3 rows are too few (train.py:12)", "CANNOT BE TESTED HERE"),
+        ("TypeError: got an unexpected keyword argument 'warmup_ratio' (train.py:6)", "CRASHES"),
+        ("ValueError: got 0 (deepspeed/runtime/lr_schedules.py:__init__)", "CRASHES"),
+    ],
+)
+def test_a_failure_of_the_program_itself_is_no_crash_of_the_releases(error: str, title: str) -> None:
+    def failed(version: str, scenario: str = "train-3f9a1c") -> Result:
+        return result(version, scenario=scenario, outcome=Failed("backward", error))
+
+    (section,) = screen(failed("0.15.0"), failed("0.16.0")).sections
+    assert section.title.startswith(title)
+    said = "It fails alike in every release that was measured: look in the program first."
+    assert section.problems[0].consequence.startswith(said) == (section.title == "CANNOT BE TESTED HERE")
+    (section,) = screen(result("0.15.0", scenario="train-3f9a1c"), failed("0.16.0")).sections
+    assert section.title == "CRASHES"  # it passes in another release
+    (section,) = screen(failed("0.15.0", "a_scenario"), failed("0.16.0", "a_scenario")).sections
+    assert section.title == "CRASHES"  # which is ours
 
 
 def test_conditions_are_what_all_variants_name() -> None:
