@@ -142,6 +142,9 @@ class _Repeated:
     def saves(self, what: Any) -> None:
         pass
 
+    def draws(self, indices: Any) -> None:
+        pass
+
     def step_ended(self, stepper: Any) -> None:
         if self._leader is None:
             self._leader = stepper
