@@ -62,8 +62,9 @@ def judge_feed(pair: Pair) -> FedJudgement:
     found = FedJudgement("", sum(len(_differing(*feeds)) for feeds in apart), own.rank, since)
     if any(_is_drawn_otherwise(own, base) for own, base in beside):
         return found._replace(sentence=_other_order(own, base, since), is_worse=own.repeats and not base.repeats)
-    mine, theirs = (ids_of(side) for side in zip(*beside, strict=True))
-    if mine == theirs and all(mine) and any(row.ids != other.ids for row, other in _beside(differing)):
+    own_ids, base_ids = (ids_of(side) for side in zip(*beside, strict=True))
+    is_reordered = any(mine.ids != its.ids for mine, its in _beside(differing))
+    if own_ids == base_ids and all(own_ids) and is_reordered:
         return found._replace(sentence=message("the same rows in another order, from step {step} on", step=since))
     sentence = _other_tokens(differing)
     if sentence is not None:

@@ -36,8 +36,8 @@ def judge_model(pair: Pair) -> list[Finding]:
         if (precision := _precision(mine, theirs)) is not None:
             found.append(_finding(pair, model, WEIGHT_PRECISION, own_bits, base_bits, precision))
         if (trained := _trained(mine.trained_tensors, theirs.trained_tensors)) is not None:
-            counts = (float(sum(one.trained_tensors.values())) for one in (mine, theirs))
-            found.append(_finding(pair, model, TRAINED_TENSORS, *counts, trained))
+            own_count, base_count = (float(sum(one.trained_tensors.values())) for one in (mine, theirs))
+            found.append(_finding(pair, model, TRAINED_TENSORS, own_count, base_count, trained))
     return found
 
 
