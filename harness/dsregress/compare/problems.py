@@ -126,6 +126,10 @@ class _Workloads:
         judged = self._measured.compared if needs_baseline else self._measured.passed
         return unaffected(affected, stacks, judged, self._having[cause])
 
+    def is_shrunk(self, workload: str) -> bool:
+        """Return True if a program's models are made small, so that a few bytes more say nothing about the job."""
+        return bool(self._measured.parameters[workload].get("tiny"))
+
     def share_a_condition(self, affected: Collection[str], others: Iterable[str]) -> bool:
         """Return True if the affected workloads have parameters in common that none of the others has."""
         first, *rest = (self._measured.parameters[workload] for workload in affected)
@@ -279,6 +283,8 @@ def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Prob
     kind = kind_of(findings[0])
     if kind is ProblemKind.CRASH and cause.having.issuperset(order) and is_of_program(findings[0]):
         kind = ProblemKind.UNTESTABLE
+    if kind is ProblemKind.LEAK and all(workloads.is_shrunk(workload) for workload in affected):
+        kind = ProblemKind.MORE
     before, after = _neighbours(cause.having, cause.free - cause.having, order)
     needs_baseline = findings[0].kind not in ("wrong", "failed")
     others = workloads.unaffected(cause.key, affected, cause.having, needs_baseline=needs_baseline)

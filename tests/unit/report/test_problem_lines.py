@@ -317,6 +317,29 @@ def on(stage: int, version: str, scenario: str = "a", **changes: Any) -> Result:
     return one
 
 
+def program(version: str, device: str, *, tiny: bool = False, mib: int = 0) -> Result:
+    one = result(version, scenario="train-3f9a1c", variant="base", device=device, run=held(mib))
+    one.cell.parameters.update(program="python train.py", world_size=1, tiny=tiny)
+    return one
+
+
+def test_what_a_simulation_does_not_compare_is_said_with_how_to() -> None:
+    said = "Losses and gradients are not compared in sim: --device cpu --tiny does."
+    assert screen(program("0.15.0", "sim"), program("0.16.0", "sim")).basis.endswith(said)
+    both = [program(version, device) for version in ("0.15.0", "0.16.0") for device in ("sim", "cpu")]
+    assert said not in screen(*both).basis
+    assert said not in screen(result("0.15.0", device="sim"), result("0.16.0", device="sim")).basis
+
+
+def test_more_memory_of_a_shrunk_model_is_a_cost_and_no_leak() -> None:
+    (section,) = screen(program("0.15.0", "cpu", tiny=True), program("0.16.0", "cpu", tiny=True, mib=1)).sections
+    assert section.title == "COSTS MORE"
+    assert section.problems[0].consequence.startswith("This is a shrunk model; --device sim measures the job as it is.")
+    (section,) = screen(program("0.15.0", "cpu"), program("0.16.0", "cpu", mib=1)).sections
+    assert section.title == "HOLDS MORE MEMORY"
+    assert "shrunk" not in section.problems[0].consequence
+
+
 def held(mib: int) -> RunRecord:
     return synthetic.noisy_record(1, held_mib=mib)
 
