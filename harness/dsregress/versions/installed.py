@@ -25,6 +25,7 @@ from packaging.version import Version
 from dsregress.config.toml_text import parsed_toml
 from dsregress.errors import UsageError
 from dsregress.probe.border.masking import without_secrets
+from dsregress.versions.pasted_versions import as_requirements
 
 _FREEZE = "`pip freeze` prints what is installed"
 _NOT_PINNED, _OWN_CODE = "not pinned", "not a release"
@@ -57,7 +58,7 @@ def read_packages(data: bytes, file: str) -> InstalledPackages:
     except UnicodeDecodeError:
         raise UsageError("not a text file", where=file, hint=_FREEZE) from None
     is_lock = file.endswith((".lock", ".toml")) or re.search(r"^\[\[package\]\]", text, re.MULTILINE)
-    return _packages_in_lock(text, file) if is_lock else _requirements(text, file)
+    return _packages_in_lock(text, file) if is_lock else _requirements(as_requirements(text), file)
 
 
 class _Found:
