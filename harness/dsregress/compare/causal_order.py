@@ -7,14 +7,14 @@ from dsregress.compare.metrics import (
     ERRORS,
     FED_DIFFERENCE,
     SAVED_DIFFERENCE,
-    TRAINED_TENSORS,
+    TRAINED_WEIGHTS,
     TRAINING_DIFFERENCE,
     WEIGHT_PRECISION,
 )
 from dsregress.model import Finding
 
 #: Metrics of findings before a first step, in their order: all else, costs included, may follow from them.
-_OF_THE_JOB = (WEIGHT_PRECISION.name, FED_DIFFERENCE.name, TRAINED_TENSORS.name)
+_OF_THE_JOB = (WEIGHT_PRECISION.name, FED_DIFFERENCE.name, TRAINED_WEIGHTS.name)
 
 #: The distances from the truth say more than those from the baseline. They have no order of their own.
 _OF_TRAINING = (frozenset(metric.name for metric in ERRORS), {TRAINING_DIFFERENCE.name}, {SAVED_DIFFERENCE.name})

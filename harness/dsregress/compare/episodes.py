@@ -22,7 +22,7 @@ from dsregress.compare.metrics import (
     OUTCOME,
     SAVED_DIFFERENCE,
     STEP_TIME,
-    TRAINED_TENSORS,
+    TRAINED_WEIGHTS,
     TRAINING_DIFFERENCE,
     WEIGHT_PRECISION,
 )
@@ -42,7 +42,7 @@ _FREE_BELOW = 0.5
 
 #: Metrics of a program's distance from its own run with the baseline.
 _FROM_BASELINE = frozenset(
-    metric.name for metric in (WEIGHT_PRECISION, FED_DIFFERENCE, TRAINED_TENSORS, TRAINING_DIFFERENCE, SAVED_DIFFERENCE)
+    metric.name for metric in (WEIGHT_PRECISION, FED_DIFFERENCE, TRAINED_WEIGHTS, TRAINING_DIFFERENCE, SAVED_DIFFERENCE)
 )
 
 

@@ -8,6 +8,7 @@ and gradient norms cannot be compared: where data differ, they differ.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from dsregress.compare.metrics import FED_DIFFERENCE
@@ -77,11 +78,20 @@ def judge_feed(pair: Pair) -> FedJudgement:
 
 
 def _differing(own: Feed, base: Feed) -> list[tuple[FedBatch, FedBatch]]:
-    return [
-        (mine, theirs)
-        for mine, theirs in zip(own.batches, base.batches, strict=False)
-        if _without_padding(mine) != _without_padding(theirs)
-    ]
+    alike = (_as_both_know(*pair) for pair in zip(own.batches, base.batches, strict=False))
+    return [(mine, theirs) for mine, theirs in alike if _without_padding(mine) != _without_padding(theirs)]
+
+
+def _as_both_know(*batches: FedBatch) -> tuple[FedBatch, FedBatch]:
+    """Return both with what both of them know: a release may keep labels, or the mask, from the model."""
+    mine, theirs = batches
+    is_padded = any(row.tokens < batch.length for batch in batches for row in batch.first_rows)
+    if mine.is_masked != theirs.is_masked and is_padded:
+        return replace(mine, length=0, first_rows=[]), replace(theirs, length=0, first_rows=[])
+    if all(row.supervised is not None for batch in batches for row in batch.first_rows):
+        return mine, theirs
+    own, base = ([replace(row, supervised=None, labels="") for row in batch.first_rows] for batch in batches)
+    return replace(mine, first_rows=own), replace(theirs, first_rows=base)
 
 
 def _without_padding(batch: FedBatch) -> tuple[int, int, Sequence[FedRow]]:

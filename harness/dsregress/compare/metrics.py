@@ -432,10 +432,10 @@ FED_DIFFERENCE = _from_baseline(
     "fed_difference", "micro-batches that are not the baseline's", "micro-batches", family="numerics", phase="forward"
 )
 #: Of a program's model, as it is trained: see `dsregress.compare.model_differences`.
-TRAINED_TENSORS = _from_baseline(
-    "trained_tensors",
-    "tensors that are trained, where they are not the baseline's",
-    "tensors",
+TRAINED_WEIGHTS = _from_baseline(
+    "trained_weights",
+    "weights that are trained, if not as many as the baseline's",
+    "weights",
     family="numerics",
     phase="init",
 )
@@ -483,7 +483,7 @@ METRICS = (
     PARAMETER_ERROR,
     WEIGHT_PRECISION,
     FED_DIFFERENCE,
-    TRAINED_TENSORS,
+    TRAINED_WEIGHTS,
     TRAINING_DIFFERENCE,
     SAVED_DIFFERENCE,
     CONFIGURATION,

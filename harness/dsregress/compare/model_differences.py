@@ -1,16 +1,14 @@
-"""A program's model against the baseline's: the precision of its weights, and the tensors that are trained.
+"""A program's model against the baseline's: the precision of its weights, and those that are trained.
 
 Both come before the first step, so that what differs later - losses, norms, memory - may follow from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from dsregress.compare.loss_pairs import finite_pairs
-from dsregress.compare.metrics import TRAINED_TENSORS, WEIGHT_PRECISION, Metric
+from dsregress.compare.metrics import TRAINED_WEIGHTS, WEIGHT_PRECISION, Metric
 from dsregress.compare.result_pairs import Pair
-from dsregress.messages import Message, Text, message, name_list, plural_message
+from dsregress.messages import Message, Text, message, name_list
 from dsregress.model import Finding
 from dsregress.probe.border.wire import Numerics
 
@@ -22,8 +20,8 @@ _MOST_NAMED = 2
 
 
 def judge_model(pair: Pair) -> list[Finding]:
-    """Return a finding for each model whose weights have another precision than the baseline's, and for each that other
-    tensors are trained of."""
+    """Return a finding for each model whose weights have another precision than the baseline's, and for each of which
+    other weights are trained."""
     if pair.base is None or pair.is_baseline:
         return []
     found = []
@@ -35,9 +33,8 @@ def judge_model(pair: Pair) -> list[Finding]:
         own_bits, base_bits = _bits(mine), _bits(theirs)
         if (precision := _precision(mine, theirs)) is not None:
             found.append(_finding(pair, model, WEIGHT_PRECISION, own_bits, base_bits, precision))
-        if (trained := _trained(mine.trained_tensors, theirs.trained_tensors)) is not None:
-            own_count, base_count = (float(sum(one.trained_tensors.values())) for one in (mine, theirs))
-            found.append(_finding(pair, model, TRAINED_TENSORS, own_count, base_count, trained))
+        if (trained := _trained(mine, theirs)) is not None:
+            found.append(_finding(pair, model, TRAINED_WEIGHTS, mine.trained_weights, theirs.trained_weights, trained))
     return found
 
 
@@ -58,26 +55,19 @@ def _bits(numbers: Numerics) -> float:
     return next((bits for bits in numbers.weight_bits if bits is not None), 0.0)
 
 
-def _trained(own: Mapping[str, int], base: Mapping[str, int]) -> Text | None:
-    """Return which tensors are trained in one of both alone; None if as many are. Releases may rename all of them."""
-    fewer = sum(base.values()) - sum(own.values())
-    if not own or not base or not fewer:
+def _trained(own: Numerics, base: Numerics) -> Text | None:
+    """Return how many weights are trained in one of both alone; None if as many are. Releases may rename all tensors, or
+    make one of several."""
+    fewer = base.trained_weights - own.trained_weights
+    if not own.trained_weights or not base.trained_weights or not fewer:
         return None
     less, more = (own, base) if fewer > 0 else (base, own)
-    names = name_list([name for name, count in more.items() if count > less.get(name, 0)], _MOST_NAMED)
+    without = less.trained_tensors
+    names = [name for name, count in more.trained_tensors.items() if count > without.get(name, 0)]
+    shown = name_list(names, _MOST_NAMED) if names else message("none by its name")
     if fewer > 0:
-        return plural_message(
-            "{count:,} tensor gets no gradient that is trained in the baseline ({names})",
-            "{count:,} tensors get no gradient that are trained in the baseline ({names})",
-            fewer,
-            names=names,
-        )
-    return plural_message(
-        "{count:,} tensor is trained that gets no gradient in the baseline ({names})",
-        "{count:,} tensors are trained that get no gradient in the baseline ({names})",
-        -fewer,
-        names=names,
-    )
+        return message("{count:,} weights are no longer trained ({names})", count=fewer, names=shown)
+    return message("{count:,} weights more are trained ({names})", count=-fewer, names=shown)
 
 
 def _finding(pair: Pair, model: str, metric: Metric, own: float, base: float, sentence: Text) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dsregress.compare import Comparison, Thresholds, compare
@@ -139,6 +140,22 @@ def test_a_release_that_draws_ahead_draws_the_same() -> None:
 def test_results_without_a_record_of_their_data_are_compared_as_before() -> None:
     ((_, sentence),) = said(run([]), run(batches(DATA), losses=OTHER_LOSSES))
     assert sentence.startswith("the loss of step ")
+
+
+def test_labels_that_one_release_keeps_from_the_model_are_not_compared() -> None:
+    def without(batch: FedBatch) -> FedBatch:
+        return replace(batch, first_rows=[replace(one, supervised=None, labels="") for one in batch.first_rows])
+
+    unlabelled = list(map(without, batches(DATA)))
+    assert said(run(batches(DATA)), run(unlabelled)) == said(run(unlabelled), run(batches(DATA))) == []
+    cut = [without(one) for one in batches([[ids[:-1] for ids in rows] for rows in DATA])]
+    assert said(run(batches(DATA)), run(cut)) == [("regression", "one token less per row: id 2 is missing at the end")]
+
+
+def test_padding_that_one_release_does_not_mask_is_not_compared() -> None:
+    masked = [replace(one, is_masked=True) for one in batches(DATA)]
+    padded = batches([[[*ids, *[0] * (8 - len(ids))] for ids in rows] for rows in DATA])
+    assert said(run(masked), run(padded)) == []
 
 
 def test_a_simulation_compares_lengths() -> None:

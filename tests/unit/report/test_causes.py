@@ -56,13 +56,19 @@ def test_memory_follows_from_a_dtype() -> None:
 
 
 def test_a_head_that_is_frozen_leads_the_norm_and_what_is_not_saved() -> None:
-    base = run(HEAD, PROMPT, trained_tensors={"classifier.weight": 1, "prompt.weight": 1})
-    (line,) = lines(base, run(PROMPT, gradient_norms=[0.07, 0.07], trained_tensors={"prompt.weight": 1}))
+    both, prompt = {"classifier.weight": 1, "prompt.weight": 1}, {"prompt.weight": 1}
+    base = run(HEAD, PROMPT, trained_tensors=both, trained_weights=640)
+    (line,) = lines(base, run(PROMPT, gradient_norms=[0.07, 0.07], trained_tensors=prompt, trained_weights=512))
     assert line.kind is ProblemKind.DIFFERENT
     assert line.text == (
-        "train-3f9a1c: 1 tensor gets no gradient that is trained in the baseline (classifier.weight); with it, "
+        "train-3f9a1c: 128 weights are no longer trained (classifier.weight); with it, "
         "the gradient norm of step 1 is 0.07, was 1.2 (18.8 tolerances); 1 of 2 tensors not saved (classifier.weight)."
     )
+
+
+def test_tensors_that_a_release_makes_one_of_train_the_same() -> None:
+    apart, stacked = {"experts.*.weight": 8}, {"experts.weight": 1}
+    assert lines(run(trained_tensors=apart, trained_weights=64), run(trained_tensors=stacked, trained_weights=64)) == []
 
 
 def test_what_is_not_saved_is_told_with_the_norm_that_differs() -> None:

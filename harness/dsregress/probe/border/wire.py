@@ -95,6 +95,7 @@ class FedBatch:
     step: int  #: of the optimizer, from 1
     rows: int
     length: int  #: of a row, padding included
+    is_masked: bool = False  #: a mask says what is padding
     first_rows: list[FedRow] = dataclasses.field(default_factory=list)
 
 
@@ -123,7 +124,8 @@ class Numerics:
     #: of each step, the mean over the weights that the optimizer steps, None where it holds none by then; of programs
     weight_bits: list[float | None] = dataclasses.field(default_factory=list)
     weight_dtype: str = ""  #: of the model's weights when they are first trained, the most first: ``uint8, float16``
-    #: alike but for the numbers in their names -> how many get a gradient; of programs
+    trained_weights: int = 0  #: of the model's tensors that get a gradient; 0: not known; of programs
+    #: those tensors, alike but for the numbers in their names -> how many
     trained_tensors: dict[str, int] = dataclasses.field(default_factory=dict)
     parameter_digest: str = ""
     true_losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: nothing is promised

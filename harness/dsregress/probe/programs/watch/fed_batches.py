@@ -67,7 +67,7 @@ def _batch(step: int, args: Sequence[Any], kwargs: Mapping[str, Any], *, content
         return FedBatch(step=step, rows=rows, length=length, first_rows=[FedRow(tokens=length) for _ in shown])
     values, mask, labels = (_values(one, ids) for one in (ids, named.get("attention_mask"), named.get("labels")))
     first_rows = [_row(values[at], mask[at] if mask else None, labels[at] if labels else None) for at in shown]
-    return FedBatch(step=step, rows=rows, length=length, first_rows=first_rows)
+    return FedBatch(step=step, rows=rows, length=length, is_masked=bool(mask), first_rows=first_rows)
 
 
 def _named(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:

@@ -101,15 +101,23 @@ def weight_dtypes(module: torch.nn.Module) -> str:
     weights: dict[str, int] = {}
     for parameter in module.parameters():
         name = str(parameter.dtype).removeprefix("torch.")
-        weights[name] = weights.get(name, 0) + int(getattr(parameter, "ds_numel", parameter.numel()))
+        weights[name] = weights.get(name, 0) + _whole_size(parameter)
     total = sum(weights.values())
     return ", ".join(name for name, size in sorted(weights.items(), key=lambda one: -one[1]) if size > _FEW * total)
 
 
-def trained_tensors(module: torch.nn.Module) -> dict[str, int]:
-    """Return how many of a model's parameters are trained, by their names without numbers."""
-    names = (name for name, parameter in module.named_parameters() if parameter.requires_grad)
-    return dict(collections.Counter(without_numbers(name) for name in names))
+def keep_trained(module: torch.nn.Module, numerics: Numerics) -> None:
+    """Put into ``numerics`` which of a model's tensors are trained, and how many weights they have. Unknown under FSDP1,
+    which makes others of them."""
+    trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+    if any(hasattr(parameter, "_fsdp_flattened") for parameter in trained.values()):
+        return
+    numerics.trained_weights = sum(map(_whole_size, trained.values()))
+    numerics.trained_tensors = dict(collections.Counter(map(without_numbers, trained)))
+
+
+def _whole_size(parameter: Any) -> int:
+    return int(getattr(parameter, "ds_numel", parameter.numel()))
 
 
 def _bits(dtype: torch.dtype) -> int:

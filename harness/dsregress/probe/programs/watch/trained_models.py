@@ -42,7 +42,7 @@ class TrainedModel:
         self._parameters = trained if whole is None else _identities(whole.parameters())
         if whole is not None:
             self.numerics.weight_dtype = stepper_facts.weight_dtypes(whole)
-            self.numerics.trained_tensors = stepper_facts.trained_tensors(whole)
+            stepper_facts.keep_trained(whole, self.numerics)
         #: variables that hold it, the nearest first; looked for only if there are several models
         self.variables: list[str] = []
 
