@@ -1,4 +1,4 @@
-"""What a program feeds to its model, against the baseline's run: micro-batch by micro-batch, rank by rank, exactly.
+"""Compares what a program feeds to its models with the baseline's run: micro-batch by micro-batch, rank by rank, exactly.
 
 The same script and data set feed the same, unless a release tokenizes, cuts, packs or masks otherwise: a finding, which is
 told as what it is. A release may also only shuffle otherwise. Then the rows are other ones, and nothing is worse, but losses
@@ -20,7 +20,7 @@ from dsregress.probe.border.wire import FedBatch, FedRow
 
 
 class FedJudgement(NamedTuple):
-    """How a run's data differ from the baseline's. Without a message, they do not."""
+    """The difference of a run's data from the baseline's. Without a sentence, there is none."""
 
     sentence: Text = ""
     batches: int = 0  #: micro-batches that differ

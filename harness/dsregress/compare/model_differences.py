@@ -34,13 +34,14 @@ def judge_model(pair: Pair) -> list[Finding]:
         if (precision := _precision(mine, theirs)) is not None:
             found.append(_finding(pair, model, WEIGHT_PRECISION, own_bits, base_bits, precision))
         if (trained := _trained(mine, theirs)) is not None:
-            found.append(_finding(pair, model, TRAINED_WEIGHTS, mine.trained_weights, theirs.trained_weights, trained))
+            own_count, base_count = (sum(one.trained.values()) for one in (mine, theirs))
+            found.append(_finding(pair, model, TRAINED_WEIGHTS, own_count, base_count, trained))
     return found
 
 
 def _precision(mine: Numerics, theirs: Numerics) -> Message | None:
-    if mine.weight_dtype and theirs.weight_dtype and mine.weight_dtype != theirs.weight_dtype:
-        return message("the weights are {own}, were {before}", own=mine.weight_dtype, before=theirs.weight_dtype)
+    if mine.dtype and theirs.dtype and mine.dtype != theirs.dtype:
+        return message("the weights are {own}, were {before}", own=mine.dtype, before=theirs.dtype)
     apart = (pair for pair in finite_pairs(mine.weight_bits, theirs.weight_bits) if _differ(*pair))
     for own, before in apart:
         return message("a trained weight has {own:.4g} bits, had {before:.4g}", own=own, before=before)
@@ -58,12 +59,12 @@ def _bits(numbers: Numerics) -> float:
 def _trained(own: Numerics, base: Numerics) -> Text | None:
     """Return how many weights are trained in one of both alone; None if as many are. Releases may rename all tensors, or
     make one of several."""
-    fewer = base.trained_weights - own.trained_weights
-    if not own.trained_weights or not base.trained_weights or not fewer:
+    own_count, base_count = (sum(one.trained.values()) for one in (own, base))
+    fewer = base_count - own_count
+    if not own_count or not base_count or not fewer:
         return None
-    less, more = (own, base) if fewer > 0 else (base, own)
-    without = less.trained_tensors
-    names = [name for name, count in more.trained_tensors.items() if count > without.get(name, 0)]
+    less, more = (own.trained, base.trained) if fewer > 0 else (base.trained, own.trained)
+    names = [name for name, count in more.items() if count > less.get(name, 0)]
     shown = name_list(names, _MOST_NAMED) if names else message("none by its name")
     if fewer > 0:
         return message("{count:,} weights are no longer trained ({names})", count=fewer, names=shown)

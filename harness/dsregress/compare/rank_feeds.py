@@ -10,16 +10,15 @@ from dsregress.probe.border.wire import FedBatch, RunRecord
 
 
 class Feed(msgspec.Struct, frozen=True):
-    """What one rank's models were fed, and the rows that its data loaders drew."""
+    """The micro-batches that one rank's models were fed."""
 
     rank: int
     batches: tuple[FedBatch, ...]
-    drawn: tuple[tuple[int, ...], ...]
 
     @property
     def order(self) -> list[int]:
-        """Return the rows of the data set, one by one."""
-        return [index for drawn in self.drawn for index in drawn]
+        """Return the rows of the data set that were drawn, one by one."""
+        return [index for batch in self.batches for index in batch.drawn]
 
     @property
     def repeats(self) -> bool:
@@ -31,7 +30,7 @@ class Feed(msgspec.Struct, frozen=True):
 
 def feeds(record: RunRecord) -> tuple[Feed, ...]:
     """Return the feed of each rank that has one."""
-    return tuple(Feed(rank.rank, tuple(rank.fed), tuple(map(tuple, rank.drawn))) for rank in record.ranks if rank.fed)
+    return tuple(Feed(rank.rank, tuple(rank.fed)) for rank in record.ranks if rank.fed)
 
 
 def ids_of(ranks: Iterable[Feed]) -> list[str]:

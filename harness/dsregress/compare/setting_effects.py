@@ -51,11 +51,12 @@ class _SettingEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def reached_families(key: str, value: Any, baseline: Any, configuration: Mapping[str, Any]) -> frozenset[str]:
-    """Return the families of metrics that the change of a setting can move; none if it is off on both sides, or not in use.
+    """Return the families of metrics that the change of a setting can move; none if it is off on both sides or not in use,
+    or if a release has no value of it: that is an option that was removed, or renamed.
 
     ``configuration`` is the one in force with the changed value. Its keys may be those of one of several models
     (``critic: optimizer.lr``)."""
-    if _is_off(value) and _is_off(baseline):
+    if value is None or baseline is None or (_is_off(value) and _is_off(baseline)):
         return frozenset()
     model, separator, own = key.rpartition(": ")
     effect = next((one for one in _effects() if any(fnmatchcase(own, pattern) for pattern in one.keys)), None)

@@ -365,7 +365,7 @@ def _precision_to_ask_for(context: ReportContext, problem: Problem) -> Text | No
     cell = context.comparison.cells.of(context.comparison.baseline, first.workload)
     if first.metric != WEIGHT_PRECISION.name or cell is None:
         return None
-    before = dict(cell.trained)[first.model].weight_dtype
+    before = dict(cell.trained)[first.model].dtype
     if before not in _FLOATING:
         return None
     return message("{argument} where the model is loaded keeps the old precision.", argument=f"dtype=torch.{before}")

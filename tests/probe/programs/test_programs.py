@@ -799,7 +799,7 @@ for ids in torch.utils.data.DataLoader(rows, batch_size=2):
 def test_what_a_program_is_fed_and_what_it_trains_are_recorded(folder: Path) -> None:
     (folder / "train.py").write_text(LANGUAGE.replace("DTYPE", "torch.float32"))
     (rank,) = passed(ran(folder, "cpu", 1, "python train.py")).ranks
-    assert rank.drawn[:2] == [[0, 1], [2, 3]]
+    assert [batch.drawn for batch in rank.fed] == [[0, 1], [2, 3]]
     assert [(batch.step, batch.rows, batch.length) for batch in rank.fed] == [(1, 2, 4), (2, 2, 4)]
     assert [(row.tokens, row.supervised, row.last) for batch in rank.fed for row in batch.first_rows] == [
         (3, 3, 2),
@@ -808,8 +808,8 @@ def test_what_a_program_is_fed_and_what_it_trains_are_recorded(folder: Path) -> 
         (4, 4, 2),
     ]
     assert rank.numerics is not None
-    assert rank.numerics.weight_dtype == "float32"
-    assert rank.numerics.trained_tensors == {"head.weight": 1, "head.bias": 1}
+    assert rank.numerics.dtype == "float32"
+    assert rank.numerics.trained == {"head.weight": 8 * 16, "head.bias": 16}
 
 
 def test_a_simulated_program_is_fed_shapes_and_has_a_dtype(folder: Path) -> None:
@@ -821,4 +821,4 @@ def test_a_simulated_program_is_fed_shapes_and_has_a_dtype(folder: Path) -> None
     (rank,) = passed(ran(folder, "sim", 1, "python train.py")).ranks
     assert [row.tokens for batch in rank.fed for row in batch.first_rows] == [4, 4, 4, 4]
     assert rank.numerics is not None
-    assert rank.numerics.weight_dtype == "bfloat16"
+    assert rank.numerics.dtype == "bfloat16"

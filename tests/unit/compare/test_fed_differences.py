@@ -40,7 +40,10 @@ def run(
 ) -> RunRecord:
     made = synthetic.record(ranks=1)
     made.ranks[0].numerics = Numerics(losses=list(losses), learning_rates=[[1e-4]] * 3)
-    made.ranks[0].fed, made.ranks[0].drawn = fed, [[index] for index in order]
+    share = -(-len(order) // max(1, len(fed)))
+    made.ranks[0].fed = [
+        replace(batch, drawn=list(order[at * share : (at + 1) * share])) for at, batch in enumerate(fed)
+    ]
     made.ranks[0].phases |= phases
     return made
 

@@ -23,6 +23,7 @@ MEMORY, TRAINING, SAVED = (
         ("trainer.warmup_steps", None, 0, MEMORY, {}),
         ("trainer.use_cache", False, None, SAVED, {}),
         ("trainer.dataset_batch_size", None, 1000, MEMORY, {}),
+        ("trainer.max_seq_length", None, 1024, TRAINING, {}),
         ("trainer.num_of_sequences", None, 1024, MEMORY, {}),
         ("trainer.warmup_ratio", 0.1, 0.0, SAVED, {}),
         ("trainer.logging_steps", 10, 500, TRAINING, {}),
@@ -40,7 +41,7 @@ def test_a_setting_that_is_off_idle_or_of_another_kind_moves_nothing(
 @pytest.mark.parametrize(
     ("key", "value", "baseline", "family", "switches"),
     [
-        ("trainer.max_length", 1024, None, MEMORY, {}),
+        ("trainer.max_length", 1024, 512, MEMORY, {}),
         ("trainer.average_tokens_across_devices", True, False, TRAINING, {}),
         ("trainer.packing_strategy", "ffd", "bfd", TRAINING, {"trainer.packing": True}),
         ("critic: deepspeed.zero_config.overlap_comm", True, False, MEMORY, {"critic: deepspeed.zero_config.stage": 2}),

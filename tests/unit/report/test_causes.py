@@ -36,8 +36,8 @@ def lines(base: RunRecord, own: RunRecord) -> list[ProblemLine]:
 
 
 def test_a_dtype_leads_the_loss_that_is_lost_by_it_and_the_remedy_is_the_argument() -> None:
-    full = {"weight_dtype": "float32", "weight_bits": [32.0, 32.0]}
-    half = {"weight_dtype": "float16", "weight_bits": [16.0, 16.0]}
+    full = {"dtype": "float32", "weight_bits": [32.0, 32.0]}
+    half = {"dtype": "float16", "weight_bits": [16.0, 16.0]}
     (line,) = lines(run(**full), run(losses=[2.3, None], **half))
     assert line.kind is ProblemKind.WRONG
     assert line.sentences == (
@@ -47,7 +47,7 @@ def test_a_dtype_leads_the_loss_that_is_lost_by_it_and_the_remedy_is_the_argumen
 
 
 def test_memory_follows_from_a_dtype() -> None:
-    (line,) = lines(run(weight_dtype="float16"), run(held_mib=90, weight_dtype="float32"))
+    (line,) = lines(run(dtype="float16"), run(held_mib=90, dtype="float32"))
     assert line.kind is ProblemKind.DIFFERENT
     assert line.text == (
         "train-3f9a1c: the weights are float32, were float16; with it, backward holds 90.0 MiB more after it ends "
@@ -56,9 +56,8 @@ def test_memory_follows_from_a_dtype() -> None:
 
 
 def test_a_head_that_is_frozen_leads_the_norm_and_what_is_not_saved() -> None:
-    both, prompt = {"classifier.weight": 1, "prompt.weight": 1}, {"prompt.weight": 1}
-    base = run(HEAD, PROMPT, trained_tensors=both, trained_weights=640)
-    (line,) = lines(base, run(PROMPT, gradient_norms=[0.07, 0.07], trained_tensors=prompt, trained_weights=512))
+    base = run(HEAD, PROMPT, trained={"classifier.weight": 128, "prompt.weight": 512})
+    (line,) = lines(base, run(PROMPT, gradient_norms=[0.07, 0.07], trained={"prompt.weight": 512}))
     assert line.kind is ProblemKind.DIFFERENT
     assert line.text == (
         "train-3f9a1c: 128 weights are no longer trained (classifier.weight); with it, "
@@ -67,8 +66,7 @@ def test_a_head_that_is_frozen_leads_the_norm_and_what_is_not_saved() -> None:
 
 
 def test_tensors_that_a_release_makes_one_of_train_the_same() -> None:
-    apart, stacked = {"experts.*.weight": 8}, {"experts.weight": 1}
-    assert lines(run(trained_tensors=apart, trained_weights=64), run(trained_tensors=stacked, trained_weights=64)) == []
+    assert lines(run(trained={"experts.*.weight": 64}), run(trained={"experts.weight": 64})) == []
 
 
 def test_what_is_not_saved_is_told_with_the_norm_that_differs() -> None:

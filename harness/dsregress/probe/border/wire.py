@@ -90,13 +90,16 @@ class FedRow:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FedBatch:
-    """What a model that trains was called with, once per backward."""
+    """One call of a model that trains: the first one since the last backward."""
 
     step: int  #: of the optimizer, from 1
     rows: int
     length: int  #: of a row, padding included
     is_masked: bool = False  #: a mask says what is padding
     first_rows: list[FedRow] = dataclasses.field(default_factory=list)
+    drawn: list[int] = dataclasses.field(
+        default_factory=list
+    )  #: rows that data loaders drew since the last one, by index
 
 
 #: The beginning of a `Numerics.note` on why a program's figures are compared only between releases.
@@ -123,10 +126,9 @@ class Numerics:
     learning_rates: list[list[float]] = dataclasses.field(default_factory=list)
     #: of each step, the mean over the weights that the optimizer steps, None where it holds none by then; of programs
     weight_bits: list[float | None] = dataclasses.field(default_factory=list)
-    weight_dtype: str = ""  #: of the model's weights when they are first trained, the most first: ``uint8, float16``
-    trained_weights: int = 0  #: of the model's tensors that get a gradient; 0: not known; of programs
-    #: those tensors, alike but for the numbers in their names -> how many
-    trained_tensors: dict[str, int] = dataclasses.field(default_factory=dict)
+    dtype: str = ""  #: of the model's weights when they are first trained, the most first: ``uint8, float16``
+    #: tensors that get a gradient, alike but for the numbers in their names -> how many weights; of programs
+    trained: dict[str, int] = dataclasses.field(default_factory=dict)
     parameter_digest: str = ""
     true_losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: nothing is promised
     true_gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: it is infinite
@@ -158,8 +160,6 @@ class RankRecord:
     readings: list[MemoryReading] = dataclasses.field(default_factory=list)  #: of a program, in order
     saved: list[SavedTensors] = dataclasses.field(default_factory=list)  #: by a program, until it was measured
     fed: list[FedBatch] = dataclasses.field(default_factory=list)  #: to a program's models, until it was measured
-    #: indices of rows, batch by batch, as a program's data loaders drew them until it was measured; the first ones
-    drawn: list[list[int]] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)  #: what a reader of the figures has to know
 
 

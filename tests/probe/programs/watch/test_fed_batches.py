@@ -56,8 +56,11 @@ def test_of_a_simulation_shapes_are_recorded() -> None:
     assert (first.tokens, first.supervised, first.ids) == (4, None, "")
 
 
-def test_draws_of_a_stream_are_none() -> None:
-    batches = FedBatches(contents=True)
+def test_draws_belong_to_the_next_batch_and_a_stream_has_none() -> None:
+    batches, model = FedBatches(contents=True), Model()
     for indices in ([3, 1], [None, None], None, (0,)):
         batches.draw(indices)
-    assert batches.drawn == [[3, 1], [0]]
+    for _ in range(2):
+        batches.expect(model, 1)
+        model(IDS)
+    assert [batch.drawn for batch in batches.batches] == [[3, 1, 0], []]

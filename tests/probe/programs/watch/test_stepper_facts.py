@@ -6,7 +6,6 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dsregress.probe.border.wire import Numerics  # noqa: E402
 from dsregress.probe.programs.watch import stepper_facts  # noqa: E402
 
 
@@ -36,14 +35,10 @@ def test_the_dtypes_of_a_model_begin_with_that_of_the_most_weights() -> None:
 def test_what_is_trained_is_counted_by_names_without_numbers() -> None:
     layers = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2))
     layers[2].requires_grad_(False)
-    numerics = Numerics()
-    stepper_facts.keep_trained(layers, numerics)
-    assert numerics.trained_tensors == {"*.weight": 2, "*.bias": 1}
-    assert numerics.trained_weights == 2 * 2 + 2 + 2 * 2
+    assert stepper_facts.trained_weights(layers) == {"*.weight": 2 * 2 + 2 * 2, "*.bias": 2}
 
 
 def test_what_fsdp1_has_flattened_is_not_known() -> None:
-    layer, numerics = torch.nn.Linear(2, 2), Numerics()
+    layer = torch.nn.Linear(2, 2)
     layer.weight._fsdp_flattened = True
-    stepper_facts.keep_trained(layer, numerics)
-    assert (numerics.trained_tensors, numerics.trained_weights) == ({}, 0)
+    assert stepper_facts.trained_weights(layer) == {}

@@ -1,10 +1,11 @@
-"""What a program feeds to its models: rows, tokens, labels and padding of each micro-batch, and the order of the rows.
+"""Records what a program feeds to its models: rows, tokens, labels and padding of each micro-batch, and their order.
 
 Ids are kept as digests, and the last id of a row as a number, so that a missing end of sequence is seen. Unmetered.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import itertools
 from array import array
@@ -16,8 +17,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.probe.border.wire import FedBatch, FedRow
 
-#: Micro-batches, rows of each, and indices of each draw that are kept.
-_MOST_BATCHES, _MOST_ROWS, _MOST_INDICES = 64, 8, 64
+#: Micro-batches, and rows and drawn indices of each, that are kept.
+_MOST_BATCHES, _MOST_ROWS, _MOST_INDICES = 64, 8, 256
 
 #: The label of a token that has none, by the cross entropy of PyTorch.
 _NO_LABEL = -100
@@ -29,14 +30,13 @@ class FedBatches:
     def __init__(self, *, contents: bool) -> None:
         self._contents = contents  #: whether tensors have values
         self.batches: list[FedBatch] = []
-        self.drawn: list[list[int]] = []
+        self._drawn: list[int] = []  #: since the last one
 
     def draw(self, indices: Any) -> None:
         """Keep the indices that a data loader drew; a stream has none."""
-        if len(self.drawn) < _MOST_BATCHES and isinstance(indices, (list, tuple)):
-            own = [index for index in indices[:_MOST_INDICES] if isinstance(index, int)]
-            if own:
-                self.drawn.append(own)
+        if isinstance(indices, (list, tuple)):
+            room = _MOST_INDICES - len(self._drawn)
+            self._drawn += [index for index in indices[:room] if isinstance(index, int)]
 
     def expect(self, model: Any, step: int) -> None:
         """Keep what the model is being called with, once the call returns: only then are named arguments at hand."""
@@ -47,7 +47,8 @@ class FedBatches:
             hook.remove()
             with _disable_current_modes():
                 if (batch := _batch(step, args, kwargs, contents=self._contents)) is not None:
-                    self.batches.append(batch)
+                    drawn, self._drawn = self._drawn, []
+                    self.batches.append(dataclasses.replace(batch, drawn=drawn))
 
         hook = model.register_forward_hook(called, with_kwargs=True)
 

@@ -294,7 +294,7 @@ class Measuring:
         if self._readings is not None:
             self.record.readings = list(self._readings.taken)
         self.record.saved = self._saved.listed()
-        self.record.fed, self.record.drawn = self._fed.batches, self._fed.drawn
+        self.record.fed = self._fed.batches
         self._announce("step")
         self._measured()
         gc.collect()

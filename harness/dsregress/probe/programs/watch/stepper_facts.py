@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -106,14 +105,17 @@ def weight_dtypes(module: torch.nn.Module) -> str:
     return ", ".join(name for name, size in sorted(weights.items(), key=lambda one: -one[1]) if size > _FEW * total)
 
 
-def keep_trained(module: torch.nn.Module, numerics: Numerics) -> None:
-    """Put into ``numerics`` which of a model's tensors are trained, and how many weights they have. Unknown under FSDP1,
-    which makes others of them."""
-    trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
-    if any(hasattr(parameter, "_fsdp_flattened") for parameter in trained.values()):
-        return
-    numerics.trained_weights = sum(map(_whole_size, trained.values()))
-    numerics.trained_tensors = dict(collections.Counter(map(without_numbers, trained)))
+def trained_weights(module: torch.nn.Module) -> dict[str, int]:
+    """Return how many of a model's weights are trained, by the names of their tensors without numbers. Empty under FSDP1,
+    which makes other tensors of them."""
+    weights: dict[str, int] = {}
+    for name, parameter in module.named_parameters():
+        if hasattr(parameter, "_fsdp_flattened"):
+            return {}
+        if parameter.requires_grad:
+            alike = without_numbers(name)
+            weights[alike] = weights.get(alike, 0) + _whole_size(parameter)
+    return weights
 
 
 def _whole_size(parameter: Any) -> int:

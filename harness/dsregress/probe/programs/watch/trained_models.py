@@ -41,8 +41,8 @@ class TrainedModel:
         whole = min(wholes, key=lambda module: len(_identities(module.parameters())), default=None)
         self._parameters = trained if whole is None else _identities(whole.parameters())
         if whole is not None:
-            self.numerics.weight_dtype = stepper_facts.weight_dtypes(whole)
-            stepper_facts.keep_trained(whole, self.numerics)
+            self.numerics.dtype = stepper_facts.weight_dtypes(whole)
+            self.numerics.trained = stepper_facts.trained_weights(whole)
         #: variables that hold it, the nearest first; looked for only if there are several models
         self.variables: list[str] = []
 
