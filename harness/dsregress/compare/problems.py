@@ -127,8 +127,9 @@ class _Workloads:
         return unaffected(affected, stacks, judged, self._having[cause])
 
     def is_shrunk(self, workload: str) -> bool:
-        """Return True if a program's models are made small, so that a few bytes more say nothing about the job."""
-        return bool(self._measured.parameters[workload].get("tiny"))
+        """Return True if a given program's models are made small, so that a few bytes more say nothing about the job."""
+        is_given = is_given_program(split_workload(workload).scenario)
+        return is_given and bool(self._measured.parameters[workload].get("tiny"))
 
     def share_a_condition(self, affected: Collection[str], others: Iterable[str]) -> bool:
         """Return True if the affected workloads have parameters in common that none of the others has."""
@@ -283,7 +284,7 @@ def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Prob
     kind = kind_of(findings[0])
     if kind is ProblemKind.CRASH and cause.having.issuperset(order) and is_of_program(findings[0]):
         kind = ProblemKind.UNTESTABLE
-    if kind is ProblemKind.LEAK and all(workloads.is_shrunk(workload) for workload in affected):
+    if kind is ProblemKind.LEAK and all(map(workloads.is_shrunk, affected)) and all(map(_is_slight, findings)):
         kind = ProblemKind.MORE
     before, after = _neighbours(cause.having, cause.free - cause.having, order)
     needs_baseline = findings[0].kind not in ("wrong", "failed")
@@ -302,6 +303,14 @@ def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Prob
         moved=cause.moved,
         unaffected=tuple(sorted(others)),
     )
+
+
+#: Growth below this factor may be of a fixed size: a larger one grows with the model.
+_SLIGHT = 1.25
+
+
+def _is_slight(found: Finding) -> bool:
+    return isinstance(found.ratio, float) and found.ratio < _SLIGHT
 
 
 #: Errors of a call that another release of a package may serve, though they arise in the line that calls.

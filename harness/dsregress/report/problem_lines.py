@@ -9,7 +9,8 @@ import msgspec
 from dsregress.advice.assessment import Assessment
 from dsregress.advice.other_packages import other_packages
 from dsregress.compare import Problem, ProblemKind
-from dsregress.compare.metrics import BY_NAME, WEIGHT_PRECISION
+from dsregress.compare.finding_groups import kind_of
+from dsregress.compare.metrics import WEIGHT_PRECISION
 from dsregress.compare.problems import is_of_program
 from dsregress.compare.release_ranges import axis_range_text, range_text
 from dsregress.messages import (
@@ -342,8 +343,7 @@ def _consequences(context: ReportContext, assessed: Assessment) -> Iterator[Text
         yield message("Defaults that changed with it, and may be why: {settings}.", settings=name_list(moved))
     if assessed.room is not None:
         yield room_text(context, problem.worst.stack, assessed.room)
-    is_shrunk = context.comparison.parameters[problem.worst.workload].get("tiny")
-    if is_shrunk and BY_NAME[problem.worst.metric].fails == "memory":
+    if problem.kind is ProblemKind.MORE and kind_of(problem.worst) is ProblemKind.LEAK:
         yield message("This is a shrunk model; --device sim measures the job as it is.")
     if assessed.release:
         release = context.name_beside(assessed.release, problem.worst.stack)
