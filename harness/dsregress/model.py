@@ -96,7 +96,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     build_s: float = 0.0  #: seconds that building it just now took; 0 if it already existed
 
 
-def differing_parameters(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+def differing_parameters(mine: Mapping[str, object], theirs: Mapping[str, object]) -> list[str]:
     """Return the names of the parameters in which two cells differ, sorted.
 
     Results written before 2026-11-22 have their model's name and not its shape, which then counts on neither side.

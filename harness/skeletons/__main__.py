@@ -8,14 +8,13 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from skeletons import make, make_pipeline
 from skeletons.maker_answer import answer_line
 from skeletons.pipelines import known_pipeline_name
 
 
-def _say(answer: dict[str, Any]) -> None:
+def _say(answer: dict[str, object]) -> None:
     sys.stdout.write(answer_line(answer))
 
 

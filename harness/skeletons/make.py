@@ -23,6 +23,7 @@ from skeletons.hub_names import known_model_name
 from skeletons.known_models import known_models
 from skeletons.maker_answer import SkeletonFile
 from skeletons.safetensors import StoredTensor
+from skeletons.table_files import read_names
 from skeletons.tokenizer_families import TokenizerFamily, chat_template, tokenizer_families
 
 #: Weights with contents are written for models up to this size: larger ones would measure the machine's disk.
@@ -40,18 +41,6 @@ _TOKENIZERS = (
     "sentencepiece.bpe.model",
 )
 
-#: ``model_type`` -> families whose special tokens a configuration of that type may have.
-_BY_TYPE = {
-    "qwen2": ("qwen-2.5-chat",),
-    "qwen2_moe": ("qwen-2.5-chat",),
-    "qwen3": ("qwen-3",),
-    "qwen3_moe": ("qwen-3",),
-    "llama": ("llama-3.1-chat", "llama-2-chat"),
-    "mistral": ("mistral-chat",),
-    "mixtral": ("mistral-chat",),
-    "gpt2": ("gpt2",),
-    "opt": ("opt",),
-}
 _TINY_WORDS = 1024
 
 
@@ -131,7 +120,7 @@ def make_skeleton(what: str, folder: Path, *, shrunk: bool = False, contents: bo
     return skeleton_files(folder)
 
 
-def loaded_config(fields: dict[str, Any]) -> Any:
+def loaded_config(fields: dict[str, object]) -> Any:
     """Return the configuration as the installed transformers reads it. Raise SkeletonError if it cannot."""
     import transformers
 
@@ -158,7 +147,7 @@ def fitting_family(config: dict[str, Any]) -> TokenizerFamily:
         rows = 32_000  # the class's own default is not known here, and few have less
     end = config.get("eos_token_id", text.get("eos_token_id"))
     end = end[0] if isinstance(end, list) and end else end
-    for name in _BY_TYPE.get(str(config.get("model_type")), ()):
+    for name in read_names("families").get(str(config.get("model_type")), ()):
         family = tokenizer_families()[name]
         if rows - 1024 <= family.tokens <= rows and (end is None or end in family.special):
             return dataclasses.replace(family, eos=family.special[end]) if end is not None else family
@@ -196,7 +185,11 @@ def small_family(family: TokenizerFamily) -> tuple[TokenizerFamily, dict[int, in
 
 
 def checkpoint_tensors(
-    build: Callable[[Any, str], Any], config: Any, dtype_name: str | None, contents: bool, library: str = "transformers"
+    build: Callable[[Any, str], object],
+    config: object,
+    dtype_name: str | None,
+    contents: bool,
+    library: str = "transformers",
 ) -> tuple[list[StoredTensor], Callable[[StoredTensor], bytes] | None]:
     """Return the tensors of the model that ``build`` makes of a configuration on a device, and a function for each one's
     contents, None if they are left out. Raise SkeletonError if the model cannot be built."""
@@ -218,14 +211,14 @@ def checkpoint_tensors(
     return held, None
 
 
-def built_model(config: Any, device: str) -> Any:
+def built_model(config: object, device: str) -> object:
     """Build the model as `skeletons.parameters.build_model`, which needs torch."""
     from skeletons import parameters
 
     return parameters.build_model(config, device)
 
 
-def _saved_fields(config: Any, given: dict[str, Any]) -> dict[str, Any]:
+def _saved_fields(config: Any, given: dict[str, object]) -> dict[str, object]:
     """Return a shrunk configuration as JSON."""
     fields = json.loads(config.to_json_string(use_diff=False))
     for name in ("architectures", "auto_map", "transformers_version"):
@@ -234,7 +227,7 @@ def _saved_fields(config: Any, given: dict[str, Any]) -> dict[str, Any]:
     return dict(fields)
 
 
-def _dtype(fields: dict[str, Any]) -> str | None:
+def _dtype(fields: dict[str, object]) -> str | None:
     for part in (fields, *(value for value in fields.values() if isinstance(value, dict))):
         for name in ("dtype", "torch_dtype"):
             if isinstance(part.get(name), str):
@@ -242,7 +235,7 @@ def _dtype(fields: dict[str, Any]) -> str | None:
     return None
 
 
-def _chosen(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _chosen(fields: dict[str, object], names: tuple[str, ...]) -> dict[str, object]:
     return {name: fields[name] for name in names if fields.get(name) is not None}
 
 
@@ -261,7 +254,7 @@ def _is_companion(file: Path) -> bool:
     )
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path) -> dict[str, object]:
     try:
         fields = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -272,17 +265,17 @@ def _read(file: Path) -> dict[str, Any]:
     return fields
 
 
-def _dump(file: Path, fields: dict[str, Any]) -> None:
+def _dump(file: Path, fields: dict[str, object]) -> None:
     file.unlink(missing_ok=True)
     file.write_text(json.dumps(fields, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def skeleton_files(folder: Path) -> list[SkeletonFile]:
     """Return the files of a skeleton, by their path in it."""
-    return [_measured(file, folder) for file in sorted(folder.rglob("*")) if file.is_file()]
+    return [_skeleton_file(file, folder) for file in sorted(folder.rglob("*")) if file.is_file()]
 
 
-def _measured(file: Path, folder: Path) -> SkeletonFile:
+def _skeleton_file(file: Path, folder: Path) -> SkeletonFile:
     status = os.stat(file)
     name = file.relative_to(folder).as_posix()
     return SkeletonFile(name=name, size_bytes=status.st_size, disk_bytes=status.st_blocks * 512)

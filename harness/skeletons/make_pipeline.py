@@ -55,7 +55,7 @@ def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bo
     return make.skeleton_files(folder)
 
 
-def build_component(kind: str, fields: Mapping[str, Any], device: str) -> Any:
+def build_component(kind: str, fields: Mapping[str, object], device: str) -> object:
     """Build a component of diffusers from its configuration; on ``meta`` it takes no memory. Raise whatever the class
     raises."""
     import diffusers
@@ -84,7 +84,7 @@ def _transformer(target: Path, part: Component, config: Any, contents: bool) -> 
     safetensors.write_checkpoint(target, held, values)
 
 
-def _diffuser(target: Path, part: Component, fields: Mapping[str, Any], contents: bool) -> None:
+def _diffuser(target: Path, part: Component, fields: Mapping[str, object], contents: bool) -> None:
     held, values = make.checkpoint_tensors(
         lambda config, device: build_component(part.kind, config, device),
         fields,
@@ -96,11 +96,11 @@ def _diffuser(target: Path, part: Component, fields: Mapping[str, Any], contents
     safetensors.write_checkpoint(target, held, values, name="diffusion_pytorch_model")
 
 
-def _described(part: Component) -> dict[str, Any]:
+def _described(part: Component) -> dict[str, object]:
     return {"_class_name": part.kind, "_diffusers_version": "0.30.0", **part.fields}
 
 
-def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dict[str, Any]:
+def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dict[str, object]:
     """Return the fields of a component with few layers and channels, with the widths that the shrunk text parts output."""
     fields = {**part.fields, **_TINY[part.kind]}
     if "block_out_channels" in fields:
@@ -122,5 +122,5 @@ def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dic
     return fields
 
 
-def _write(file: Path, fields: Mapping[str, Any]) -> None:
+def _write(file: Path, fields: Mapping[str, object]) -> None:
     file.write_text(json.dumps(fields, indent=2, sort_keys=True) + "\n", encoding="utf-8")

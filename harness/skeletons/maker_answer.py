@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +18,6 @@ class SkeletonRefused(ValueError):
     """The input allows no skeleton; one line that says why, and the way out."""
 
 
-def answer_line(answer: Mapping[str, Any]) -> str:
+def answer_line(answer: Mapping[str, object]) -> str:
     """Return the line that the process writes."""
     return json.dumps(answer, default=dataclasses.asdict) + "\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -26,7 +25,7 @@ _DTYPES = {
 }
 
 
-def build_model(config: Any, device: str) -> torch.nn.Module:
+def build_model(config: object, device: str) -> torch.nn.Module:
     """Build the model of a configuration, of the class that its ``architectures`` names. Raise whatever the class raises.
 
     On ``meta`` no memory is taken. Parameters keep the default dtype: a checkpoint's is that of the configuration.
@@ -48,7 +47,7 @@ def build_model(config: Any, device: str) -> torch.nn.Module:
     return model
 
 
-def checkpoint_entries(model: Any, dtype: torch.dtype) -> list[StoredTensor]:
+def checkpoint_entries(model: torch.nn.Module, dtype: torch.dtype) -> list[StoredTensor]:
     """Return the tensors that ``save_pretrained`` would write, in its order: each tied one once."""
     return [
         StoredTensor(
@@ -58,7 +57,7 @@ def checkpoint_entries(model: Any, dtype: torch.dtype) -> list[StoredTensor]:
     ]
 
 
-def checkpoint_contents(model: Any, dtype: torch.dtype) -> Callable[[StoredTensor], bytes]:
+def checkpoint_contents(model: torch.nn.Module, dtype: torch.dtype) -> Callable[[StoredTensor], bytes]:
     """Return a function for the bytes of a tensor in ``dtype``, in row-major order: parameters are a function of their name
     (`parameter_value`), buffers those of ``model``, which is on the CPU."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
@@ -90,7 +89,7 @@ def torch_dtype(name: str | None) -> torch.dtype:
     return found
 
 
-def _saved(model: Any) -> dict[str, torch.Tensor]:
+def _saved(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return the tensors to save: of several names of one tensor, the one that the class does not declare tied to
     another."""
     state = model.state_dict(keep_vars=True)

@@ -13,7 +13,6 @@ import functools
 import math
 import struct
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from skeletons.tokenizer_families import TokenizerFamily
 
@@ -41,7 +40,7 @@ def sentencepiece_file(family: TokenizerFamily, vocabulary: Mapping[str, int]) -
     for text, index in vocabulary.items():
         kind = _UNKNOWN if text == family.unk else _CONTROL if text in special else _BYTE if text in _BYTES else _NORMAL
         score = _score(family, index) if kind == _NORMAL else 0.0
-        parts.append(_message(1, _text(1, text) + _key(2, 5) + struct.pack("<f", score) + _number(3, kind)))
+        parts.append(_message(1, _text(1, text) + _field_key(2, 5) + struct.pack("<f", score) + _number(3, kind)))
     ids = (family.unk, family.bos, family.eos, family.pad)
     trainer = b"".join(
         (
@@ -63,7 +62,7 @@ def sentencepiece_file(family: TokenizerFamily, vocabulary: Mapping[str, int]) -
     return b"".join((*parts, _message(2, trainer), _message(3, normalizer)))
 
 
-def fast_parts(family: TokenizerFamily, vocabulary: Mapping[str, int]) -> dict[str, Any]:
+def fast_parts(family: TokenizerFamily, vocabulary: Mapping[str, int]) -> dict[str, object]:
     """Return the parts of ``tokenizer.json`` that are specific to such a vocabulary."""
     if family.unigram:
         metaspace = {"type": "Metaspace", "replacement": SPACE, "add_prefix_space": True}
@@ -113,7 +112,7 @@ def _score(family: TokenizerFamily, index: int) -> float:
 
 
 def _message(field: int, content: bytes) -> bytes:
-    return _key(field, 2) + _varint(len(content)) + content
+    return _field_key(field, 2) + _varint(len(content)) + content
 
 
 def _text(field: int, text: str) -> bytes:
@@ -123,11 +122,11 @@ def _text(field: int, text: str) -> bytes:
 # Most of a quarter of a million pieces repeat the bytes before and after their texts.
 @functools.lru_cache
 def _number(field: int, value: int) -> bytes:
-    return _key(field, 0) + _varint(value)
+    return _field_key(field, 0) + _varint(value)
 
 
 @functools.lru_cache
-def _key(field: int, wire_type: int) -> bytes:
+def _field_key(field: int, wire_type: int) -> bytes:
     return _varint(field << 3 | wire_type)
 
 

@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from skeletons.table_files import read_names
+
 LAYERS = 2
 HEADS = 4
 KEY_VALUE_HEADS = 2
@@ -32,62 +34,42 @@ RANK = 32
 POSITIONS = 4096
 MULTIPLE = 16  #: of sizes that follow from a ratio
 
-_LAYER_NAMES = (
-    *(
-        "num_hidden_layers",
-        "n_layer",
-        "n_layers",
-        "num_layers",
-        "num_decoder_layers",
-        "encoder_layers",
-        "decoder_layers",
-    ),
-    *("depth", "num_encoder_layers"),
-)
-_HEAD_NAMES = (
-    *("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads"),
-    "num_encoder_attention_heads",
-)
-_KEY_VALUE_NAMES = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num")
-_HIDDEN_NAMES = ("hidden_size", "n_embd", "d_model", "embed_dim", "dim", "pooler_hidden_size")
-_WIDE_NAMES = (
-    *("intermediate_size", "n_inner", "ffn_dim", "d_ff", "ffn_hidden_size", "encoder_ffn_dim", "decoder_ffn_dim"),
-    *(
-        "moe_intermediate_size",
-        "shared_expert_intermediate_size",
-        "intermediate_size_mlp",
-        "hidden_dim",
-        "word_embed_proj_dim",
-    ),
-)
-_HEAD_SIZE_NAMES = ("head_dim", "d_kv", "kv_channels", "rotary_dim", "global_head_dim", "attention_head_size")
-_EXPERT_NAMES = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-_CHOSEN_NAMES = ("num_experts_per_tok", "experts_per_token", "moe_top_k", "moe_topk", "moe_k")
-_RANK_NAMES = ("q_lora_rank", "kv_lora_rank")
-_LATENT_HEAD_NAMES = ("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")
-_POSITION_NAMES = ("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length")
-_ROPE_NAMES = ("rope_scaling", "rope_parameters")
-_ONE_GROUP_NAMES = ("n_group", "topk_group")
+#: Quantity -> the names that configurations have for it.
+_NAMES = read_names("field_names")
+
+_LAYER_NAMES = _NAMES["layer"]
+_HEAD_NAMES = _NAMES["head"]
+_KEY_VALUE_NAMES = _NAMES["key_value"]
+_HIDDEN_NAMES = _NAMES["hidden"]
+_WIDE_NAMES = _NAMES["wide"]
+_HEAD_SIZE_NAMES = _NAMES["head_size"]
+_EXPERT_NAMES = _NAMES["expert"]
+_CHOSEN_NAMES = _NAMES["chosen"]
+_RANK_NAMES = _NAMES["rank"]
+_LATENT_HEAD_NAMES = _NAMES["latent_head"]
+_POSITION_NAMES = _NAMES["position"]
+_ROPE_NAMES = _NAMES["rope"]
+_ONE_GROUP_NAMES = _NAMES["one_group"]
 
 #: Sizes of the part that sees or hears that must equal the width of the part that reads.
 _OUTWARD_NAMES = ("out_hidden_size", "projection_dim", "proj_dim")
 
 
-def shrink_config(config: Any, *, vocabulary: int | None = None, ids: Mapping[int, int] | None = None) -> bool:
+def shrink_config(config: object, *, vocabulary: int | None = None, ids: Mapping[int, int] | None = None) -> bool:
     """Shrink a configuration in place; return True if anything changed. ``vocabulary``: rows of the embedding. ``ids``: old
     id -> new id of special tokens."""
     before = _sizes(config)
-    text_hidden = _first(_text_part(config), _HIDDEN_NAMES)
+    text_hidden = _first_size(_text_part(config), _HIDDEN_NAMES)
     outward = [
         (part, name)
         for part in _parts(config)
         if part is not _text_part(config)
-        for name in (*_OUTWARD_NAMES, *(("hidden_size",) if _has(part, "embed_dim") else ()))
-        if _has(part, name) and getattr(part, name) == text_hidden
+        for name in (*_OUTWARD_NAMES, *(("hidden_size",) if _has_field(part, "embed_dim") else ()))
+        if _has_field(part, name) and getattr(part, name) == text_hidden
     ]
     for part in reversed(list(_parts(config))):  # the whole may answer with what its part has, and is small by then
         _shrink_part(part)
-    new_hidden = _first(_text_part(config), _HIDDEN_NAMES)
+    new_hidden = _first_size(_text_part(config), _HIDDEN_NAMES)
     if new_hidden is not None:
         for part, name in outward:
             _put(part, name, new_hidden)
@@ -99,10 +81,10 @@ def shrink_config(config: Any, *, vocabulary: int | None = None, ids: Mapping[in
     return before != _sizes(config)
 
 
-def _shrink_part(config: Any) -> None:
+def _shrink_part(config: object) -> None:
     _shrink_layers(config)
     # a tower's hidden_size may be the width of what it hands over, but never its embed_dim
-    heads, hidden = _first(config, _HEAD_NAMES), _first(config, ("embed_dim", *_HIDDEN_NAMES))
+    heads, hidden = _first_size(config, _HEAD_NAMES), _first_size(config, ("embed_dim", *_HIDDEN_NAMES))
     if heads and hidden:
         _shrink_width(config, heads, hidden)
     _set_all(config, _EXPERT_NAMES, lambda old: min(old, EXPERTS))
@@ -119,7 +101,7 @@ def _shrink_layers(config: Any) -> None:
         config.depths = [min(depth, LAYERS) for depth in config.depths]
         return
     for name in _LAYER_NAMES:
-        if not _has(config, name):
+        if not _has_field(config, name):
             continue
         count = getattr(config, name)
         kept = _layers_kept(config, count)
@@ -128,7 +110,7 @@ def _shrink_layers(config: Any) -> None:
                 setattr(config, other, [value[index] for index in kept])
         _put(config, name, len(kept))
         _shrink_stages(config, count, len(kept))
-    left = _first(config, _LAYER_NAMES) or LAYERS
+    left = _first_size(config, _LAYER_NAMES) or LAYERS
     _set_all(config, ("first_k_dense_replace",), lambda old: min(old, left - 1))
     _set_all(config, ("max_window_layers",), lambda old: min(old, left))
     if isinstance(getattr(config, "mlp_only_layers", None), list):
@@ -145,7 +127,7 @@ def _shrink_stages(config: Any, count: int, left: int) -> None:
         config.out_features = [stages[left]]
 
 
-def _layers_kept(config: Any, count: int) -> list[int]:
+def _layers_kept(config: object, count: int) -> list[int]:
     kinds = getattr(config, "layer_types", None)
     if not isinstance(kinds, (list, tuple)) or len(kinds) != count:
         return list(range(min(count, LAYERS)))
@@ -155,9 +137,9 @@ def _layers_kept(config: Any, count: int) -> list[int]:
 
 
 def _shrink_width(config: Any, heads: int, hidden: int) -> None:
-    latent = _has(config, "kv_lora_rank")
-    key_value_heads = _first(config, _KEY_VALUE_NAMES) or heads
-    head_size = _first(config, ("head_dim", "d_kv", "kv_channels")) or hidden // heads
+    latent = _has_field(config, "kv_lora_rank")
+    key_value_heads = _first_size(config, _KEY_VALUE_NAMES) or heads
+    head_size = _first_size(config, ("head_dim", "d_kv", "kv_channels")) or hidden // heads
     new_heads, new_key_value_heads = _fewer_heads(heads, key_value_heads)
     new_size = min(head_size, HEAD_SIZE)
     if (new_heads, new_size) == (heads, head_size):
@@ -174,7 +156,7 @@ def _shrink_width(config: Any, heads: int, hidden: int) -> None:
     _set_all(config, _HEAD_SIZE_NAMES, lambda old: min(old, new_size))
     if latent:
         _set_all(config, _LATENT_HEAD_NAMES, lambda old: min(old, HEAD_SIZE))
-        if _has(config, "qk_head_dim"):
+        if _has_field(config, "qk_head_dim"):
             config.qk_head_dim = config.qk_nope_head_dim + config.qk_rope_head_dim
     for name in _ROPE_NAMES:
         scaling = vars(config).get(
@@ -191,13 +173,13 @@ def _fewer_heads(heads: int, key_value_heads: int) -> tuple[int, int]:
     return fewer * min(heads // key_value_heads, HEADS_PER_KEY_VALUE_HEAD), fewer
 
 
-def _is_scaled(rope: Any) -> bool:
+def _is_scaled(rope: object) -> bool:
     if not isinstance(rope, dict):
         return False
     return any(_is_scaled(part) for part in rope.values()) or str(rope.get("rope_type", "default")) != "default"
 
 
-def _scaled_rope(scaling: dict[str, Any], ratio: float) -> dict[str, Any]:
+def _scaled_rope(scaling: dict[str, Any], ratio: float) -> dict[str, object]:
     """Return the scaling with fewer items in lists with an item per rotated pair, and smaller sections of the pairs."""
     made = dict(scaling)
     for name, value in scaling.items():
@@ -210,7 +192,7 @@ def _scaled_rope(scaling: dict[str, Any], ratio: float) -> dict[str, Any]:
     return made
 
 
-def _move_ids(config: Any, ids: Mapping[int, int]) -> None:
+def _move_ids(config: object, ids: Mapping[int, int]) -> None:
     for name, value in list(vars(config).items()):
         if name.endswith(("_token_id", "_token_index")):
             if isinstance(value, int):
@@ -219,7 +201,7 @@ def _move_ids(config: Any, ids: Mapping[int, int]) -> None:
                 setattr(config, name, [ids.get(one, one) for one in value])
 
 
-def _parts(config: Any) -> Iterator[Any]:
+def _parts(config: object) -> Iterator[Any]:
     """Yield the configuration, and those within it."""
     yield config
     for value in list(vars(config).values()):
@@ -227,34 +209,34 @@ def _parts(config: Any) -> Iterator[Any]:
             yield from _parts(value)
 
 
-def _text_part(config: Any) -> Any:
+def _text_part(config: object) -> object:
     for name in ("text_config", "llm_config", "thinker_config"):
         if hasattr(getattr(config, name, None), "to_dict"):
             return _text_part(getattr(config, name))
     return config
 
 
-def _sizes(config: Any) -> list[str]:
+def _sizes(config: object) -> list[str]:
     return [repr(sorted(vars(part).items(), key=lambda item: item[0])) for part in _parts(config)]
 
 
-def _has(config: Any, name: str) -> bool:
+def _has_field(config: object, name: str) -> bool:
     value = getattr(config, name, None)
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _first(config: Any, names: tuple[str, ...]) -> int | None:
-    return next((getattr(config, name) for name in names if _has(config, name)), None)
+def _first_size(config: object, names: tuple[str, ...]) -> int | None:
+    return next((getattr(config, name) for name in names if _has_field(config, name)), None)
 
 
 def _set_all(config: Any, names: tuple[str, ...], new: Any) -> None:
     """Set new values. All are read before one is set: of a name and its alias (``n_embd`` is ``hidden_size``) each is set
     once."""
-    for name, old in [(name, getattr(config, name)) for name in names if _has(config, name)]:
+    for name, old in [(name, getattr(config, name)) for name in names if _has_field(config, name)]:
         _put(config, name, new(old))
 
 
-def _put(config: Any, name: str, value: int) -> None:
+def _put(config: object, name: str, value: int) -> None:
     """Set an attribute, unless it is a property that follows from other attributes."""
     try:
         setattr(config, name, value)

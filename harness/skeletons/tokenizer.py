@@ -115,7 +115,7 @@ def _pronounceable(space: str) -> Iterator[str]:
             yield space + "".join(parts)
 
 
-def _byte_level(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> dict[str, Any]:
+def _byte_level(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> dict[str, object]:
     """Return the parts of ``tokenizer.json`` that are specific to byte-level BPE."""
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": True}
     return {
@@ -137,7 +137,7 @@ def _byte_level(vocabulary: dict[str, int], merges: list[tuple[str, str]]) -> di
     }
 
 
-def _fast(family: TokenizerFamily, own: dict[str, Any]) -> dict[str, Any]:
+def _fast(family: TokenizerFamily, own: dict[str, object]) -> dict[str, object]:
     """Return ``tokenizer.json``, as the tokenizers library writes it."""
     return {
         "version": "1.0",
@@ -150,7 +150,7 @@ def _fast(family: TokenizerFamily, own: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _template(family: TokenizerFamily) -> dict[str, Any]:
+def _template(family: TokenizerFamily) -> dict[str, object]:
     """Return the special tokens around each text, and each pair of them."""
     single = (family.template or f"{family.bos} A").split()
     pair = (family.pair_template or f"{family.bos} A B").split()
@@ -174,7 +174,7 @@ def _template(family: TokenizerFamily) -> dict[str, Any]:
     }
 
 
-def _token(family: TokenizerFamily, text: str) -> dict[str, Any]:
+def _token(family: TokenizerFamily, text: str) -> dict[str, object]:
     return {
         "content": text,
         "single_word": False,

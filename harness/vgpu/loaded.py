@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
 
 
-def loaded_modules() -> list[tuple[str, ModuleType, dict[str, Any]]]:
+def loaded_modules() -> list[tuple[str, ModuleType, dict[str, object]]]:
     """Return the full name of each module imported so far, the module, and its own names."""
     found = []
     for name, module in list(sys.modules.items()):

@@ -36,14 +36,14 @@ class StandIn:
 
     _stands_for = ""
 
-    def __init__(self, stands_for: str, **parts: Any) -> None:
+    def __init__(self, stands_for: str, **parts: object) -> None:
         vars(self).update(parts, _stands_for=stands_for)
 
     def __getattr__(self, name: str) -> Any:
         return lacking(self._stands_for)(name)
 
 
-def lacking(stands_for: str) -> Callable[[str], Any]:
+def lacking(stands_for: str) -> Callable[[str], object]:
     """Return the ``__getattr__`` of a stand-in, which raises NoStandInError; AttributeError for Python's own protocols."""
 
     def missing(name: str) -> Any:
@@ -58,7 +58,7 @@ def refused(not_found: Callable[[BaseException], str]) -> Iterator[None]:
     reports, has not found; it returns an empty text for a name that belongs to no stand-in."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # a program may have wrapped it in any other; raised again unless it is ours
         said = [not_found(one) for one in behind_one_another(error) if not isinstance(one, NoStandInError)]
         if what := next(filter(None, said), ""):
             raise NoStandInError(f"{what} has no stand-in").with_traceback(error.__traceback__) from error

@@ -28,7 +28,7 @@ REPLACED: dict[tuple[str, str], tuple[str, CodeType]] = {}
 class MissingTarget(BrokenPart):
     """A name that the harness replaces in a package does not exist."""
 
-    def __init__(self, owner: Any, name: str) -> None:
+    def __init__(self, owner: object, name: str) -> None:
         super().__init__(f"{_name_of(owner)} has no {name!r}, which the harness replaces")
 
 
@@ -55,7 +55,7 @@ class Patches(contextlib.ExitStack):
         super().__init__()
         self._why = why
 
-    def has(self, owner: Any, name: str, *, since: str = "", until: str = "", absent: str = "") -> bool:
+    def has(self, owner: object, name: str, *, since: str = "", until: str = "", absent: str = "") -> bool:
         """Return True if an attribute exists, and enter it in the ledger. Raise MissingTarget if it must exist and does not:
         a release has renamed it, and the function to replace would go on unreplaced.
 
@@ -68,22 +68,22 @@ class Patches(contextlib.ExitStack):
         self._enter(_name_of(owner), name, since, until, absent, is_gone=not exists)
         return exists
 
-    def replace(self, owner: Any, name: str, value: Any, **may_lack_it: str) -> None:
+    def replace(self, owner: object, name: str, value: object, **may_lack_it: str) -> None:
         """Replace an attribute that must exist, unless ``may_lack_it`` says of a release that it may not: see `has`."""
         if self.has(owner, name, **may_lack_it):
             self.enter_context(attribute(owner, name, value))
 
-    def add(self, owner: Any, name: str, value: Any) -> None:
+    def add(self, owner: object, name: str, value: object) -> None:
         """Set an attribute that not every build or object has."""
         self._enter(_name_of(owner), name, "", "", "", is_gone=False)
         self.enter_context(attribute(owner, name, value))
 
-    def everywhere(self, original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> None:
+    def everywhere(self, original: Callable[..., object], replacement: Callable[..., object], name: str) -> None:
         """Replace a function as `everywhere` does."""
         self._enter(str(getattr(original, "__module__", "")), name, "", "", "", is_gone=False)
         self.enter_context(everywhere(original, replacement, name))
 
-    def definition(self, owner: Any, name: str, replacement: Callable[..., Any], **may_lack_it: str) -> None:
+    def definition(self, owner: object, name: str, replacement: Callable[..., object], **may_lack_it: str) -> None:
         """Replace a method in its class, or a function in its module, and `everywhere` that it is held under its name. The
         rest is as in `replace`."""
         original = getattr(owner, name, None)
@@ -98,14 +98,14 @@ class Patches(contextlib.ExitStack):
         LEDGER[owner, name] = LedgerRow(owner, name, since, until, why, is_gone)
 
 
-def _name_of(owner: Any) -> str:
+def _name_of(owner: object) -> str:
     name = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", None) or type(owner).__qualname__
     module = getattr(owner, "__module__", None)
     return f"{module}.{name}" if isinstance(module, str) else str(name)
 
 
 @contextlib.contextmanager
-def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+def attribute(owner: object, name: str, value: object) -> Iterator[None]:
     """Replace an attribute of a class or a module, or add it, within the block."""
     before = vars(owner).get(name, _MISSING)  # its own: what is inherited comes back by itself
     _note(before, value)
@@ -120,7 +120,7 @@ def attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def item(mapping: MutableMapping[Any, Any], key: Any, value: Any) -> Iterator[None]:
+def item(mapping: MutableMapping[Any, Any], key: object, value: object) -> Iterator[None]:
     """Replace a key's value in a mapping, or add the key, within the block."""
     before = mapping.get(key, _MISSING)
     mapping[key] = value
@@ -134,7 +134,7 @@ def item(mapping: MutableMapping[Any, Any], key: Any, value: Any) -> Iterator[No
 
 
 @contextlib.contextmanager
-def everywhere(original: Callable[..., Any], replacement: Callable[..., Any], name: str) -> Iterator[None]:
+def everywhere(original: Callable[..., object], replacement: Callable[..., object], name: str) -> Iterator[None]:
     """Replace ``original`` within the block in each module that has it as ``name``, as it is or bound to an object. A module
     imported within the block gets the replacement from those, and the original back with them."""
     _note(original, replacement)
@@ -168,7 +168,7 @@ def working_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
         os.chdir(before)
 
 
-def _note(original: Any, replacement: Any) -> None:
+def _note(original: object, replacement: object) -> None:
     if inspect.isclass(replacement):  # a call of it is one of its `__init__`
         _note(original.__init__ if inspect.isclass(original) else original, replacement.__init__)
     elif isinstance(replacement, FunctionType) and hasattr(original, "__qualname__"):
@@ -176,7 +176,7 @@ def _note(original: Any, replacement: Any) -> None:
         REPLACED[place] = (replacement.__qualname__, replacement.__code__)
 
 
-def _swap(old: Callable[..., Any], new: Callable[..., Any], name: str) -> None:
+def _swap(old: Callable[..., object], new: Callable[..., object], name: str) -> None:
     for _, _, names in loaded_modules():
         held = names.get(name)
         if held is old:

@@ -4,14 +4,13 @@ the Python source of a replacement, and refuse it. ``torch.distributed.optim`` a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from torch.jit import _builtins
 
 from vgpu.replacing import Patches
 
 
-def set_builtin(patches: Patches, owner: Any, name: str, replacement: Callable[..., Any]) -> None:
+def set_builtin(patches: Patches, owner: object, name: str, replacement: Callable[..., object]) -> None:
     """Replace an attribute as ``patches.set`` does. If it is a function of torch's own, scripts still take the replacement
     for that one."""
     operator = _builtins._find_builtin(getattr(owner, name))

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from dsregress.advisories.shipped import read_advisories
 from tests.builders import wheels
 from tests.offline.project import GOOD, SCENARIOS, VERSION, Project
 from tests.paths import ROOT, SOURCE
+from tests.unit.advisories.table import FOLDER
 
 HUNGRY = VERSION["hungry"]
 
@@ -41,7 +43,8 @@ def below(folder: Path) -> set[str]:
 def test_the_wheel_holds_every_file_of_the_packages_and_installs_nothing_else(wheel: Path) -> None:
     names = {name for name in wheels.contents(wheel) if not name.startswith("dsregress-")}
     scenarios = {f"dsregress/scenarios/{name}" for name in below(ROOT / "scenarios")}
-    assert names == below(SOURCE) | scenarios
+    advisories = {f"dsregress/advisories/data/{name}" for name in below(FOLDER)}
+    assert names == below(SOURCE) | scenarios | advisories
     assert {name.partition("/")[0] for name in names} == {"dsregress", "skeletons", "vgpu"}
 
 
@@ -61,6 +64,16 @@ def test_an_empty_folder_has_the_scenarios_that_ship(user: Project) -> None:
     assert "\nllama_zero3_backward (version " in f"\n{said.out}"
     assert user.run("report").code == user.run("show").code == 4
     assert list(user.folder.iterdir()) == []
+
+
+def test_the_advisories_ship(user: Project) -> None:
+    (user.folder / "requirements.txt").write_text("deepspeed==0.16.4\n")
+    (user.folder / "ds.json").write_text('{"zero_optimization": {"stage": 3}}')
+    job = ("--config", "ds.json", "--ranks", "8", "--set", "gradient_checkpointing=non_reentrant")
+    said = user.run("audit", "-r", "requirements.txt", *job)
+    assert said.code == 1, said.err
+    (held,) = [one.id for one in read_advisories() if one.evidence.script == "held_layers.py"]
+    assert held in said.out
 
 
 def test_a_program_is_planned_in_an_empty_folder(user: Project) -> None:

@@ -32,7 +32,7 @@ def taken_bytes(card: Card, parameters: Mapping[str, Any]) -> int:
     return round(float(parameters.get("gpu_memory_utilization") or 0.0) * card.usable_bytes)
 
 
-def available_bytes(card: Card, parameters: Mapping[str, Any], overhead_bytes: int = OVERHEAD_BYTES) -> int:
+def available_bytes(card: Card, parameters: Mapping[str, object], overhead_bytes: int = OVERHEAD_BYTES) -> int:
     """Return the bytes that a card has for the tensors of a job with these parameters."""
     return card.usable_bytes - overhead_bytes - taken_bytes(card, parameters)
 
@@ -57,7 +57,7 @@ class FitVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def verdict(
     card: Card,
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     allocated: Mapping[str, float],
     needed: Mapping[str, float],
     overhead_bytes: int = OVERHEAD_BYTES,

@@ -123,7 +123,7 @@ def answer_remedies(question: RemediesQuery, scenario: Scenario, stack: Stack, r
     search = CombinationSearch(base, [cases[(name,)] for name in applicable])
     for together in search:
         changes = {key: value for name in together for key, value in applicable[name].items()}
-        (result,) = run([_cell(question, scenario, stack, changes)])
+        (result,) = run([_changed_cell(question, scenario, stack, changes)])
         search.add(judge_case(question, result, together, changes))
     return RemediesAnswer(
         question=question,
@@ -143,15 +143,15 @@ def first_cells(question: RemediesQuery, scenario: Scenario, stack: Stack) -> di
     alone."""
     applicable, _ = _applicable(question, scenario)
     pins = pinned_stacks(stack, scenario)
-    cells: dict[tuple[str, ...], Cell] = {(): _cell(question, scenario, stack, {})}
-    cells |= {(name,): _cell(question, scenario, stack, changes) for name, changes in applicable.items()}
-    cells |= {(name,): _cell(question, scenario, pinned, {}) for name, pinned in pins.items()}
+    cells: dict[tuple[str, ...], Cell] = {(): _changed_cell(question, scenario, stack, {})}
+    cells |= {(name,): _changed_cell(question, scenario, stack, changes) for name, changes in applicable.items()}
+    cells |= {(name,): _changed_cell(question, scenario, pinned, {}) for name, pinned in pins.items()}
     return cells
 
 
-def _applicable(question: RemediesQuery, scenario: Scenario) -> tuple[dict[str, Mapping[str, Any]], list[NotTried]]:
+def _applicable(question: RemediesQuery, scenario: Scenario) -> tuple[dict[str, Mapping[str, object]], list[NotTried]]:
     """Return the changes of the remedies that have an effect here, and the other remedies with their reasons."""
-    here = _parameters(question, scenario)
+    here = _unmodified_parameters(question, scenario)
     scaled = scenario.devices[question.device]
     applicable: dict[str, Mapping[str, Any]] = {}
     not_tried = []
@@ -165,7 +165,7 @@ def _applicable(question: RemediesQuery, scenario: Scenario) -> tuple[dict[str, 
     return applicable, not_tried
 
 
-def _parameters(question: RemediesQuery, scenario: Scenario) -> dict[str, Any]:
+def _unmodified_parameters(question: RemediesQuery, scenario: Scenario) -> dict[str, object]:
     """Return the parameters of the unmodified case."""
     return scenario.resolve(question.variant, question.device, _scale(question))
 
@@ -174,7 +174,7 @@ def _scale(question: RemediesQuery) -> dict[str, Any]:
     return {} if question.ranks is None else {"world_size": question.ranks}
 
 
-def _cell(question: RemediesQuery, scenario: Scenario, stack: Stack, changes: Mapping[str, Any]) -> Cell:
+def _changed_cell(question: RemediesQuery, scenario: Scenario, stack: Stack, changes: Mapping[str, object]) -> Cell:
     declared = {variant_id(v): v for v in (*scenario.remedies.values(), *scenario.variants)}
     named = declared.get(question.variant) or parse_variant(question.variant, scenario.parameters)
     changed = {**_scale(question), **changes}
@@ -189,7 +189,7 @@ def _cell(question: RemediesQuery, scenario: Scenario, stack: Stack, changes: Ma
     )
 
 
-def judge_case(question: RemediesQuery, result: Result, names: tuple[str, ...], changes: Mapping[str, Any]) -> Case:
+def judge_case(question: RemediesQuery, result: Result, names: tuple[str, ...], changes: Mapping[str, object]) -> Case:
     """Return one cell's result as a case."""
     record = result.record
     simulated = result.cell.device == "sim"

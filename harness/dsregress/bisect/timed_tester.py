@@ -54,7 +54,7 @@ class TimedTester:
                 middle = [] if index in self._ends else [index]
                 members = [self._plan.good, *middle, self._plan.bad]
                 results = self._runner.measure([self._plan.versions[member] for member in members], rounds=AT_ONCE)
-                self._take(dict(zip(members, results, strict=True)))
+                self._take_results(dict(zip(members, results, strict=True)))
                 if middle and self._failed.keys() & set(members):
                     self._failed.setdefault(index, "an end of the search could not be timed next to it")
 
@@ -64,16 +64,16 @@ class TimedTester:
         if all(self._is_done(end) for end in self._ends):
             self._check_ends()
             good, bad = self._end_times()
-            answers[self._plan.good] = self._answer(self._plan.good, Verdict.GOOD, good, good)
-            answers[self._plan.bad] = self._answer(self._plan.bad, Verdict.BAD, good, bad)
+            answers[self._plan.good] = self._answer_about(self._plan.good, Verdict.GOOD, good, good)
+            answers[self._plan.bad] = self._answer_about(self._plan.bad, Verdict.BAD, good, bad)
         for index in sorted({*self._rounds, *self._failed} - set(self._ends)):
             if self._is_done(index):
                 rounds = self._rounds[index]
                 good, own = [times[0] for times in rounds], [times[1] for times in rounds]
-                answers[index] = self._answer(index, sequential.side(rounds), good, own)
+                answers[index] = self._answer_about(index, sequential.side(rounds), good, own)
         return answers
 
-    def _answer(self, index: int, verdict: Verdict, good: Sequence[float], own: Sequence[float]) -> VersionAnswer:
+    def _answer_about(self, index: int, verdict: Verdict, good: Sequence[float], own: Sequence[float]) -> VersionAnswer:
         stored = index not in self._measured
         if index in self._failed:
             return VersionAnswer(Verdict.UNKNOWN, Observation(value=None, text=self._failed[index]), stored)
@@ -124,7 +124,7 @@ class TimedTester:
         """Return the seconds of the good and of the bad end, round by round."""
         return [good for good, _ in self._end_rounds], [bad for _, bad in self._end_rounds]
 
-    def _take(self, results: Mapping[int, Result]) -> None:
+    def _take_results(self, results: Mapping[int, Result]) -> None:
         """Count the rounds of one session."""
         seconds: dict[int, Sequence[float]] = {}
         for index, result in results.items():
@@ -153,9 +153,9 @@ class TimedTester:
             ends = {end: results[end] for end in self._ends}
             others = results.keys() - ends.keys()
             for index in sorted(others):
-                self._take({**ends, index: results[index]})
+                self._take_results({**ends, index: results[index]})
             if not others:
-                self._take(ends)
+                self._take_results(ends)
 
 
 def _round_times(result: Result) -> Sequence[float] | None:

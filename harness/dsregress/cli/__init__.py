@@ -25,6 +25,7 @@ from dsregress.report.plain_text import plain_lines
 #: is called, so that listing the commands is instant.
 COMMANDS = {
     "regress": "Measure stacks against a baseline and report what differs. The main command.",
+    "audit": "Say which known problems concern a job, and whether it can be upgraded. Measures nothing.",
     "compare": "Compare the stored results of two stacks or versions.",
     "bisect": "Find the release, and the commit, that changed something.",
     "bisect-step": "Test the checked-out commit, for `git bisect run`.",

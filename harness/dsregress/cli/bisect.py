@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from dsregress.bisect import bisection, candidates, questions, timed_tester
 from dsregress.bisect.bisection import BisectRequest
@@ -22,44 +23,91 @@ from dsregress.run.session import open_session
 from dsregress.versions.stack_plans import spelled_package
 
 
+class MarkedEnds(msgspec.Struct, frozen=True, kw_only=True):
+    """The ends of a search, if it is known which one is bad."""
+
+    good: str | None
+    bad: str | None
+
+    def from_older(self, *, fixed: bool) -> tuple[str, str]:
+        """Return the older and the newer end. Raise UsageError if one is missing."""
+        if not self.good or not self.bad:
+            raise UsageError(f"no {'--bad' if self.good else '--good'} version", where="bisect", hint=_ENDS_HINT)
+        return (self.bad, self.good) if fixed else (self.good, self.bad)
+
+
+class SearchedCell(msgspec.Struct, frozen=True, kw_only=True):
+    """The cell that is measured in each version: of a scenario, or of a program."""
+
+    workload: options.WorkloadOptions
+    program: Program | None
+
+
+class SoughtChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The change that is searched for, and how."""
+
+    metric: str | None  #: None: the worst difference
+    fixed: bool
+    every: bool
+    repository: str | None
+    most_rounds: int
+
+    def question(self) -> questions.Question | None:
+        """Return the metric as a question. Raise UsageError, also if every change is wanted of a metric that needs many runs
+        per version."""
+        asked = questions.parse_question(self.metric) if self.metric else None
+        if asked is not None and asked.is_timed and self.every:
+            hint = f"use {HOST_CALLS.name}, which is exact"
+            raise UsageError("--all cannot search by step time", where="bisect", hint=hint)
+        return asked
+
+
+_ENDS_HINT = "write bisect --good 0.15.0 --bad 0.16.4, or bisect 0.15.0..0.16.4"
+
+
 @click.command("bisect")
 @click.argument("span", required=False, metavar="[FIRST..LAST]")
-@click.option("--good", metavar="VERSION", help="A good version, e.g. 0.15.0; with --repository also a commit.")
-@click.option("--bad", metavar="VERSION", help="A bad version, e.g. 0.16.4.")
-@options.workload_options
-@options.program_options
-@click.option(
-    "--metric",
-    metavar="NAME",
-    help=f"What to compare: {DEVICE_RETAINED.flat_name('backward')}, {PARAMETER_ERROR.name}, {STEP_TIME.name}, "
-    f"{OUTCOME.name}, {CONFIGURATION.name}:KEY, ... "
-    "Default: the worst difference of --bad from --good.",
+@options.grouped(
+    "ends",
+    MarkedEnds,
+    click.option("--good", metavar="VERSION", help="A good version, e.g. 0.15.0; with --repository also a commit."),
+    click.option("--bad", metavar="VERSION", help="A bad version, e.g. 0.16.4."),
 )
-@click.option("--fixed", is_flag=True, help="Find the first version that is good again; --bad is then the older one.")
-@click.option("--all", "every", is_flag=True, help="Find every change: test every version between the ends.")
-@click.option("--repository", metavar="URL|PATH", help="Continue down to the commit in this clone of the framework.")
-@click.option(
-    "--most-rounds",
-    type=click.IntRange(timed_tester.AT_ONCE, MOST_ROUNDS),
-    default=timed_tester.MOST_ROUNDS,
-    show_default=True,
-    metavar="N",
-    help=f"Maximum number of timed rounds per version, for --metric {STEP_TIME.name}.",
+@options.grouped("searched_cell", SearchedCell, options.workload_options, options.program_options)
+@options.grouped(
+    "sought",
+    SoughtChange,
+    click.option(
+        "--metric",
+        metavar="NAME",
+        help=f"What to compare: {DEVICE_RETAINED.flat_name('backward')}, {PARAMETER_ERROR.name}, {STEP_TIME.name}, "
+        f"{OUTCOME.name}, {CONFIGURATION.name}:KEY, ... "
+        "Default: the worst difference of --bad from --good.",
+    ),
+    click.option(
+        "--fixed", is_flag=True, help="Find the first version that is good again; --bad is then the older one."
+    ),
+    click.option("--all", "every", is_flag=True, help="Find every change: test every version between the ends."),
+    click.option(
+        "--repository", metavar="URL|PATH", help="Continue down to the commit in this clone of the framework."
+    ),
+    click.option(
+        "--most-rounds",
+        type=click.IntRange(timed_tester.AT_ONCE, MOST_ROUNDS),
+        default=timed_tester.MOST_ROUNDS,
+        show_default=True,
+        metavar="N",
+        help=f"Maximum number of timed rounds per version, for --metric {STEP_TIME.name}.",
+    ),
 )
 @options.searched_options
 @options.results_option
 @options.json_option
 def bisect_command(
     span: str | None,
-    good: str | None,
-    bad: str | None,
-    workload: options.WorkloadOptions,
-    program: Program | None,
-    metric: str | None,
-    fixed: bool,
-    every: bool,
-    repository: str | None,
-    most_rounds: int,
+    ends: MarkedEnds,
+    searched_cell: SearchedCell,
+    sought: SoughtChange,
     searched: options.SearchedPackage,
     results: str | None,
     json_file: str | None,
@@ -89,23 +137,22 @@ def bisect_command(
     settings = options.load_settings(results=results)
     installer = pipeline.new_installer(settings)
     package = spelled_package(searched.package or targets.varied_package(settings), settings.stack)
-    question = questions.parse_question(metric) if metric else None
-    _check_exact(question, every=every)
+    question = sought.question()
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
-    first, last = _ends_of_span(span, good, bad, fixed=fixed)
+    first, last = _ends_of_span(span, ends, fixed=sought.fixed)
     request = BisectRequest(
         package=package,
         first=first,
         last=last,
         question=question,
-        to=Verdict.GOOD if fixed else Verdict.BAD,
-        every=every,
+        to=Verdict.GOOD if sought.fixed else Verdict.BAD,
+        every=sought.every,
         is_span=span is not None,
-        repository=repository,
-        most_rounds=most_rounds,
+        repository=sought.repository,
+        most_rounds=sought.most_rounds,
     )
     listed = bisection.list_candidates(request, settings, installer)
-    cell = one_cell(settings, listed.versions[0].stack, workload, program)
+    cell = one_cell(settings, listed.versions[0].stack, searched_cell.workload, searched_cell.program)
     with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
         found = bisection.bisect(request, listed, VersionRunner(opened, cell))
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
@@ -115,25 +162,14 @@ def bisect_command(
     return code
 
 
-def _check_exact(question: questions.Question | None, *, every: bool) -> None:
-    """Raise UsageError if every change is wanted of a metric that needs many runs per version."""
-    if question is not None and question.is_timed and every:
-        raise UsageError(
-            "--all cannot search by step time", where="bisect", hint=f"use {HOST_CALLS.name}, which is exact"
-        )
-
-
-def _ends_of_span(span: str | None, good: str | None, bad: str | None, *, fixed: bool) -> tuple[str, str]:
+def _ends_of_span(span: str | None, ends: MarkedEnds, *, fixed: bool) -> tuple[str, str]:
     """Return the older and the newer end, as they were written. Raise UsageError."""
-    hint = "write bisect --good 0.15.0 --bad 0.16.4, or bisect 0.15.0..0.16.4"
-    if span is not None:
-        first, dots, last = span.partition("..")
-        if good or bad or not (first and dots and last):
-            raise UsageError(f"not a span of versions: {span}", where="bisect", hint=hint)
-    elif not good or not bad:
-        raise UsageError(f"no {'--bad' if good else '--good'} version", where="bisect", hint=hint)
+    if span is None:
+        first, last = ends.from_older(fixed=fixed)
     else:
-        first, last = (bad, good) if fixed else (good, bad)
+        first, dots, last = span.partition("..")
+        if ends.good or ends.bad or not (first and dots and last):
+            raise UsageError(f"not a span of versions: {span}", where="bisect", hint=_ENDS_HINT)
     if first == last:
         raise UsageError(f"both ends are {first}", where="bisect", hint="name two versions")
     return first, last

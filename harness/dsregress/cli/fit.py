@@ -66,82 +66,114 @@ def _layers(context: click.Context, option: click.Parameter, most: int | None) -
     return tuple(range(1, most + 1)) if most else ()
 
 
+class TriedScales(msgspec.Struct, frozen=True, kw_only=True):
+    """The cards, and the program or the scenario's variants that are tried on each, with the numbers of ranks."""
+
+    program: Program | None
+    cards: tuple[Card, ...]
+    ranks: tuple[int, ...]  #: empty: the scenario's
+    variants: tuple[str, ...]
+
+
+class EstimatedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """The surroundings of the cards, for estimates."""
+
+    overhead_bytes: int
+    gpus_per_node: int
+    network_gbits: float
+
+
+def _sweep(
+    *, layers: tuple[int, ...], sequence_lengths: tuple[int, ...], micro_batch_sizes: tuple[int, ...]
+) -> card_fit.Sweep | None:
+    values = {LAYERS: layers, "sequence_length": sequence_lengths, "micro_batch_size": micro_batch_sizes}
+    sweeps = [card_fit.Sweep(parameter, given) for parameter, given in values.items() if given]
+    if len(sweeps) > 1:
+        raise UsageError(
+            "only one sweep at a time", where="fit", hint="fix the others with --variant, e.g. sequence_length=4096"
+        )
+    return sweeps[0] if sweeps else None
+
+
 @click.command("fit")
 @click.argument("scenario", required=False)
-@options.program_beside_ranks_options
-@options.cards_option
-@click.option(
-    "--ranks",
-    metavar="N,...",
-    callback=_world_sizes,
-    help="Numbers of ranks to try, e.g. 8,16,32,64. Default: the scenario's.",
-)
-@click.option(
-    "--variant",
-    "variants",
-    multiple=True,
-    metavar="VARIANT",
-    help="A declared variant, or parameters such as 'sequence_length=4096'. Repeatable; each gets its own verdicts.",
+@options.grouped(
+    "tried",
+    TriedScales,
+    options.program_beside_ranks_options,
+    options.cards_option,
+    click.option(
+        "--ranks",
+        metavar="N,...",
+        callback=_world_sizes,
+        help="Numbers of ranks to try, e.g. 8,16,32,64. Default: the scenario's.",
+    ),
+    click.option(
+        "--variant",
+        "variants",
+        multiple=True,
+        metavar="VARIANT",
+        help="A declared variant, or parameters such as 'sequence_length=4096'. Repeatable; each gets its own verdicts.",
+    ),
 )
 @options.stack_options
-@click.option(
-    "--max-layers",
-    "layers",
-    type=click.IntRange(1, _MOST_LAYERS),
-    metavar="N",
-    callback=_layers,
-    help="Find the largest number of layers, up to N, that fits.",
+@options.grouped(
+    "sweep",
+    _sweep,
+    click.option(
+        "--max-layers",
+        "layers",
+        type=click.IntRange(1, _MOST_LAYERS),
+        metavar="N",
+        callback=_layers,
+        help="Find the largest number of layers, up to N, that fits.",
+    ),
+    click.option(
+        "--seq",
+        "sequence_lengths",
+        metavar="LOW..HIGH",
+        callback=_swept_values,
+        help="Find the longest sequence that fits. LOW..HIGH doubles each time; a list such as 2048,3072 is tried as it is.",
+    ),
+    click.option(
+        "--micro-batch",
+        "micro_batch_sizes",
+        metavar="LOW..HIGH",
+        callback=_swept_values,
+        help="Find the largest micro-batch that fits; same form as --seq.",
+    ),
 )
-@click.option(
-    "--seq",
-    "sequence_lengths",
-    metavar="LOW..HIGH",
-    callback=_swept_values,
-    help="Find the longest sequence that fits. LOW..HIGH doubles each time; a list such as 2048,3072 is tried as it is.",
+@options.grouped(
+    "node",
+    EstimatedNode,
+    options.overhead_option,
+    click.option(
+        "--gpus-per-node",
+        type=click.IntRange(1, card_fit.MOST_RANKS),
+        default=step_time.GPUS_PER_NODE,
+        show_default=True,
+        metavar="N",
+        help="GPUs per node.",
+    ),
+    click.option(
+        "--network",
+        "network_gbits",
+        type=options.Number(min=0, min_open=True, max=1_000_000),
+        default=step_time.NETWORK_GBITS_PER_GPU,
+        show_default=True,
+        metavar="GBIT/S",
+        help="Bandwidth between nodes, per GPU, for the step time model.",
+    ),
 )
-@click.option(
-    "--micro-batch",
-    "micro_batch_sizes",
-    metavar="LOW..HIGH",
-    callback=_swept_values,
-    help="Find the largest micro-batch that fits; same form as --seq.",
-)
-@options.overhead_option
-@click.option(
-    "--gpus-per-node",
-    type=click.IntRange(1, card_fit.MOST_RANKS),
-    default=step_time.GPUS_PER_NODE,
-    show_default=True,
-    metavar="N",
-    help="GPUs per node.",
-)
-@click.option(
-    "--network",
-    "network_gbits",
-    type=options.Number(min=0, min_open=True, max=1_000_000),
-    default=step_time.NETWORK_GBITS_PER_GPU,
-    show_default=True,
-    metavar="GBIT/S",
-    help="Bandwidth between nodes, per GPU, for the step time model.",
-)
-@click.option("--fresh", is_flag=True, help="Simulate everything again, even if results are stored.")
-@options.results_option
+@options.reused_option("Simulate everything again, even if results are stored.")
 @options.answer_options(markdown=True, svg="Plot the peaks against the ranks, or against the swept parameter.")
 def fit_command(
     scenario: str | None,
-    program: Program | None,
-    cards: tuple[Card, ...],
-    ranks: tuple[int, ...],
-    variants: tuple[str, ...],
+    tried: TriedScales,
     stacks: options.StackOptions,
-    layers: tuple[int, ...],
-    sequence_lengths: tuple[int, ...],
-    micro_batch_sizes: tuple[int, ...],
-    overhead_bytes: int,
-    gpus_per_node: int,
-    network_gbits: float,
-    fresh: bool,
-    results: str | None,
+    sweep: card_fit.Sweep | None,
+    node: EstimatedNode,
+    reused: options.ReusedResults,
     files: options.AnswerFiles,
 ) -> int:
     """Simulate SCENARIO or a program at several scales, and find the cards that it fits.
@@ -158,34 +190,37 @@ def fit_command(
       dsregress fit openrlhf_ppo_sharding --gpu A100-80G --ranks 2,4,8 --variant zero_stage=2 --variant zero_stage=3 \\
           --svg curve.svg
     """
-    settings = options.load_settings(results=results)
+    settings = options.load_settings(results=reused.results)
+    program = tried.program
     if program is not None:
-        program = msgspec.structs.replace(program, gpu=cards[0].name)
+        program = msgspec.structs.replace(program, gpu=tried.cards[0].name)
     scenario = available_workloads.chosen_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     question = card_fit.FitQuery(
         scenario=scenario,
-        variant=variants[0] if variants else "base",
-        others=variants[1:],
-        cards=cards,
-        ranks=ranks or (_declared_ranks(declared),),
-        sweep=_sweep(layers, sequence_lengths, micro_batch_sizes),
-        overhead_bytes=overhead_bytes,
-        gpus_per_node=gpus_per_node,
-        network_gbits_per_gpu=network_gbits,
+        variant=tried.variants[0] if tried.variants else "base",
+        others=tried.variants[1:],
+        cards=tried.cards,
+        ranks=tried.ranks or (_declared_ranks(declared),),
+        sweep=sweep,
+        overhead_bytes=node.overhead_bytes,
+        gpus_per_node=node.gpus_per_node,
+        network_gbits_per_gpu=node.network_gbits,
     )
     card_fit.check_fit_query(question, declared)
     installer, package = pipeline.new_installer(settings), targets.varied_package(settings)
     planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
     compared = planned.stacks
-    published, settings = published_results(results, settings, scenario, fresh=fresh)
+    published, settings = published_results(reused.results, settings, scenario, fresh=reused.fresh)
     if not stacks.names_releases:
         compared = stored_stacks(
             published, compared, functools.partial(card_fit.first_cells, question, declared), package
         )
     with (
         Progress() as progress,
-        answering(settings, compared, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
+        answering(
+            settings, compared, progress, installer, published, fresh=reused.fresh, existing=planned.existing
+        ) as run,
     ):
         found = card_fit.answer_fit(question, declared, compared, run)
     _write(found, files)
@@ -206,15 +241,3 @@ def _write(found: card_fit.FitAnswer, files: options.AnswerFiles) -> None:
 
 def _declared_ranks(scenario: Scenario) -> int:
     return int({**scenario.parameters, **scenario.devices.get("sim", {})}.get("world_size", 1))
-
-
-def _sweep(
-    layers: tuple[int, ...], sequence_lengths: tuple[int, ...], micro_batch_sizes: tuple[int, ...]
-) -> card_fit.Sweep | None:
-    values = {LAYERS: layers, "sequence_length": sequence_lengths, "micro_batch_size": micro_batch_sizes}
-    sweeps = [card_fit.Sweep(parameter, given) for parameter, given in values.items() if given]
-    if len(sweeps) > 1:
-        raise UsageError(
-            "only one sweep at a time", where="fit", hint="fix the others with --variant, e.g. sequence_length=4096"
-        )
-    return sweeps[0] if sweeps else None

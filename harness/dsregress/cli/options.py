@@ -110,6 +110,16 @@ class SearchedPackage(msgspec.Struct, frozen=True, kw_only=True):
     fixed: dict[str, str]  #: other package -> its one version in all stacks
 
 
+class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The reader's job, as far as files and options state it."""
+
+    configs: tuple[str, ...] = ()
+    program: Program | None = None
+    card: Card | None = None
+    ranks: int | None = None
+    said: tuple[str, ...] = ()  #: NAME=VALUE
+
+
 class TimingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a run in time and rounds; None: as configured."""
 
@@ -124,6 +134,13 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
     executor: str | None = None
     ray_address: str | None = None
     image_base: str | None = None
+
+
+class ReusedResults(msgspec.Struct, frozen=True, kw_only=True):
+    """The results that an answer reuses."""
+
+    results: str | None  #: a folder or a bundle; None: as configured
+    fresh: bool  #: none of them
 
 
 class AnswerFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,13 +162,15 @@ class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
     language: str = ENGLISH  #: of the first screen
 
 
-def _group(parameter: str, make: Callable[..., Any], options: Sequence[click.Option]) -> Callable[[_Command], _Command]:
+def _group(
+    parameter: str, make: Callable[..., object], options: Sequence[click.Option]
+) -> Callable[[_Command], _Command]:
     """Return a decorator that adds ``options`` to a command and passes ``parameter=make(**values)`` in their place."""
     names = [option.name or "" for option in options]
 
     def decorate(command: _Command) -> _Command:
         @functools.wraps(command)
-        def grouped(*args: Any, **values: Any) -> Any:
+        def grouped(*args: object, **values: object) -> object:
             own = {name: values.pop(name) for name in names}
             return command(*args, **values, **{parameter: make(**own)})
 
@@ -160,6 +179,20 @@ def _group(parameter: str, make: Callable[..., Any], options: Sequence[click.Opt
         return grouped  # type: ignore[return-value]
 
     return decorate
+
+
+def grouped(
+    parameter: str, make: Callable[..., object], *options: Callable[[Callable[..., Any]], Callable[..., object]]
+) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds options, and groups of them, and passes ``parameter=make(**values)`` in their place."""
+
+    def collected(**values: object) -> object:
+        return make(**values)
+
+    made: Any = collected
+    for option in reversed(options):
+        made = option(made)
+    return _group(parameter, made, list(reversed(made.__click_params__)))
 
 
 def _stack_options(
@@ -386,6 +419,35 @@ program_beside_ranks_options = _group("program", _given_program, [_LINE, *_RUNNI
 #: ``--program`` alone, for a command that runs nothing: it finds what was measured of a program.
 program_option = _group("program", _given_program, [_LINE])
 
+
+def _job_options(*, line: str | None, card_name: str | None, **options: Any) -> JobOptions:
+    return JobOptions(program=_given_program(line=line), card=None if card_name is None else card(card_name), **options)
+
+
+#: ``--config``, ``--program``, ``--gpu``, ``--ranks`` and ``--set``; passes ``job: JobOptions``.
+job_options = _group(
+    "job",
+    _job_options,
+    [
+        click.Option(
+            ["--config", "configs"],
+            multiple=True,
+            metavar="FILE",
+            help="What the job is configured by: DeepSpeed's JSON, accelerate's YAML, settings of LLaMA-Factory, axolotl or "
+            "TRL. Repeatable.",
+        ),
+        _LINE,
+        click.Option(["--gpu", "card_name"], metavar="NAME", help="The card that the job runs on, e.g. A100-40G."),
+        click.Option(["--ranks"], type=click.IntRange(1, 100_000), metavar="N", help="Number of the job's ranks."),
+        click.Option(
+            ["--set", "said"],
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="A fact that no file states, as the answer asks for it: resume=yes, lora_rank=16. Repeatable.",
+        ),
+    ],
+)
+
 #: ``--package``, ``--stack``, ``--with``, and the version of each other package; passes ``searched: SearchedPackage``.
 searched_options = _group(
     "searched",
@@ -480,6 +542,12 @@ timing_options = _group(
 rounds_option = _group("timing", TimingOptions, [_ROUNDS])
 results_option = click.option("--results", metavar="DIR", help="Folder of results, or a bundle to read.")
 json_option = click.option("--json", "json_file", type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout).")
+
+
+def reused_option(fresh_help: str) -> Callable[[_Command], _Command]:
+    """Add ``--fresh``, with this help, and ``--results``; passes ``reused: ReusedResults``."""
+    fresh = click.option("--fresh", is_flag=True, help=fresh_help)
+    return grouped("reused", ReusedResults, fresh, results_option)
 
 
 def answer_options(*, markdown: bool = False, svg: str = "") -> Callable[[_Command], _Command]:

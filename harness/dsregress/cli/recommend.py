@@ -75,11 +75,28 @@ def recommend_command(
     _check_variant(declared, variant)
     card = card or declared_card(scenario, declared)
     question = release_advice.RecommendQuery(scenario=scenario, variant=variant, card=card, fail_on=settings.fail_on)
-    requested = _requested(settings, stacks)
     package = targets.varied_package(settings)
-    versions = [stack.versions[package] for stack in requested]
     others = {name: spec for name, spec in stacks.versions.items() if name != package}
     again = Remeasure(question, declared, package, stacks.baseline or settings.baseline, others)
+    advice = _advised(question, declared, again, settings, _requested(settings, stacks))
+    lines = again.commands(advice)
+    write_answer(
+        lambda: recommend_report.advice_text(advice, lines, say),
+        (json_file, lambda: recommend_report.advice_json(advice, lines)),
+    )
+    return exit_code_of_advice(advice)
+
+
+def _advised(
+    question: release_advice.RecommendQuery,
+    declared: Scenario,
+    again: Remeasure,
+    settings: Settings,
+    requested: Sequence[Stack],
+) -> Advice:
+    """Return the advice by the stored results. Raise NothingMeasured, with the command that measures what is missing."""
+    scenario, package = question.scenario, again.package
+    versions = [stack.versions[package] for stack in requested]
     store = Store(settings.results)
     known = [name for name in store.stack_ids() if next(store.files([name], scenario), None) is not None]
     if not known:
@@ -103,13 +120,7 @@ def recommend_command(
         what = f"no result of {scenario} can be read for the baseline"
         raise NothingMeasured(what, where=settings.results, hint=baseline_hint)
     missing = [stack.versions[package] for stack in requested if stack.id not in known]
-    advice = release_advice.advise(question, declared, comparison, package, compared, missing)
-    lines = again.commands(advice)
-    write_answer(
-        lambda: recommend_report.advice_text(advice, lines, say),
-        (json_file, lambda: recommend_report.advice_json(advice, lines)),
-    )
-    return exit_code_of_advice(advice)
+    return release_advice.advise(question, declared, comparison, package, compared, missing)
 
 
 def exit_code_of_advice(advice: Advice) -> int:
@@ -148,7 +159,7 @@ class Remeasure:
     ) -> None:
         self._question = question
         self._scenario = scenario
-        self._package = package
+        self.package = package
         self.baseline = baseline
         self._others = others
 
@@ -167,7 +178,7 @@ class Remeasure:
         """Return the command that measures these versions and the baseline."""
         return commands.regress(
             releases={
-                self._package: [self.baseline, *versions] if versions else (),
+                self.package: [self.baseline, *versions] if versions else (),
                 **{package: [spec] for package, spec in self._others.items()},
             },
             baseline=self.baseline if versions else "",

@@ -25,40 +25,52 @@ from dsregress.run.available_workloads import Program
 from dsregress.run.published import answering
 
 
+class UnmodifiedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """The case before any remedy."""
+
+    card: Card | None
+    device: str
+    ranks: int | None
+    variant: str
+    overhead_bytes: int
+
+
 @click.command("remedies")
 @click.argument("scenario", required=False)
 @options.program_beside_ranks_options
-@options.card_option("The card to fit, e.g. A800-80G. Default: the scenario's.")
-@click.option(
-    "--device", type=click.Choice([*DEVICES, "auto"]), default="auto", show_default=True, help="Device mode to run in."
-)
-@click.option(
-    "--ranks",
-    type=click.IntRange(1, card_fit.MOST_RANKS),
-    metavar="N",
-    help="Number of ranks, e.g. 64. Default: the scenario's.",
-)
-@click.option(
-    "--variant", default="base", metavar="VARIANT", help="The case before any remedy, e.g. 'sequence_length=4096'."
+@options.grouped(
+    "case",
+    UnmodifiedCase,
+    options.card_option("The card to fit, e.g. A800-80G. Default: the scenario's."),
+    click.option(
+        "--device",
+        type=click.Choice([*DEVICES, "auto"]),
+        default="auto",
+        show_default=True,
+        help="Device mode to run in.",
+    ),
+    click.option(
+        "--ranks",
+        type=click.IntRange(1, card_fit.MOST_RANKS),
+        metavar="N",
+        help="Number of ranks, e.g. 64. Default: the scenario's.",
+    ),
+    click.option(
+        "--variant", default="base", metavar="VARIANT", help="The case before any remedy, e.g. 'sequence_length=4096'."
+    ),
+    options.overhead_option,
 )
 @options.stack_options
-@options.overhead_option
 @options.rounds_option
-@click.option("--fresh", is_flag=True, help="Run everything again, even if results are stored.")
-@options.results_option
+@options.reused_option("Run everything again, even if results are stored.")
 @options.answer_options(markdown=True)
 def remedies_command(
     scenario: str | None,
     program: Program | None,
-    card: Card | None,
-    device: str,
-    ranks: int | None,
-    variant: str,
+    case: UnmodifiedCase,
     stacks: options.StackOptions,
-    overhead_bytes: int,
     timing: options.TimingOptions,
-    fresh: bool,
-    results: str | None,
+    reused: options.ReusedResults,
     files: options.AnswerFiles,
 ) -> int:
     """Measure each remedy of SCENARIO alone, and the best combination, against the unmodified case.
@@ -74,23 +86,29 @@ def remedies_command(
       dsregress remedies llama3_70b_zero3 --gpu A100-80G --ranks 64 --deepspeed 0.16.4,0.16.8 --markdown remedies.md
       dsregress remedies llama3_70b_zero3 --variant gradient_checkpointing=reentrant --deepspeed latest
     """
-    settings = options.load_settings(results=results, timing=timing)
+    settings = options.load_settings(results=reused.results, timing=timing)
+    card = case.card
     if program is not None:
         program = msgspec.structs.replace(program, gpu=card.name if card is not None else program.gpu)
     scenario = available_workloads.chosen_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
-    mode = _device_mode(declared, device)
+    mode = _device_mode(declared, case.device)
     if card is None and mode == "sim":
         card = declared_card(scenario, declared)
     question = remedy_cases.RemediesQuery(
-        scenario=scenario, variant=variant, device=mode, card=card, ranks=ranks, overhead_bytes=overhead_bytes
+        scenario=scenario,
+        variant=case.variant,
+        device=mode,
+        card=card,
+        ranks=case.ranks,
+        overhead_bytes=case.overhead_bytes,
     )
     remedy_cases.check_remedy_query(question, declared)
     installer = pipeline.new_installer(settings)
     package = targets.varied_package(settings)
     planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
     compared = planned.stacks
-    published, settings = published_results(results, settings, scenario, fresh=fresh)
+    published, settings = published_results(reused.results, settings, scenario, fresh=reused.fresh)
     if not stacks.names_releases:
         compared = stored_stacks(
             published, compared, lambda stack: remedy_cases.first_cells(question, declared, stack).values(), package
@@ -99,23 +117,24 @@ def remedies_command(
     every = _with_pinned(compared, declared)
     with (
         Progress() as progress,
-        answering(settings, every, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
+        answering(
+            settings, every, progress, installer, published, fresh=reused.fresh, existing=planned.existing
+        ) as run,
     ):
         answers = [remedy_cases.answer_remedies(question, declared, stack, run) for stack in compared]
     _write(answers, files)
-    cases = [case for found in answers for case in found.cases]
-    if all(case.peak_bytes is None for case in cases):
-        raise NothingMeasured("no case ran to its end", where="remedies", hint="see the table for the reasons")
-    return exit_code_of((case.cell, case.outcome) for case in cases)
+    return exit_code_of((measured.cell, measured.outcome) for found in answers for measured in found.cases)
 
 
 def _write(answers: Sequence[remedy_cases.RemediesAnswer], files: options.AnswerFiles) -> None:
-    """Print the answers, and write them to the files."""
+    """Print the answers, and write them to the files. Raise NothingMeasured if they have no figure."""
     write_answer(
         lambda: remedies_report.remedies_text(answers),
         (files.json, lambda: remedies_report.remedies_json(answers)),
         (files.markdown, lambda: remedies_report.remedies_markdown(answers)),
     )
+    if all(case.peak_bytes is None for found in answers for case in found.cases):
+        raise NothingMeasured("no case ran to its end", where="remedies", hint="see the table for the reasons")
 
 
 def _with_pinned(compared: Sequence[Stack], scenario: Scenario) -> list[Stack]:

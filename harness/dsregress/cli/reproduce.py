@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
@@ -17,6 +17,7 @@ from dsregress.cli.output import write_answer
 from dsregress.cli.progress import Progress
 from dsregress.cli.stored_results import measuring_settings
 from dsregress.config.settings import Settings
+from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_OK, EXIT_REGRESSION, UsageError
 from dsregress.model import AXES, Cell, Result, Stack, WorkloadParts
 from dsregress.probe.factors import BY_NAME as FACTORS
@@ -45,36 +46,70 @@ from dsregress.versions import commits
 from dsregress.versions.stack_plans import of_id, spelled_package
 
 
+class AskedFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of the cell's findings is meant, and the release to compare with."""
+
+    metric: str | None  #: None: the most serious
+    against: str | None  #: None: the nearest stored one without the finding
+
+
+class WrittenScript(msgspec.Struct, frozen=True, kw_only=True):
+    """The script, and what is found out and printed beside it."""
+
+    output: str
+    conditions: bool
+    issue: bool
+
+    @property
+    def name(self) -> str:
+        """Return the script's file name."""
+        return Path(self.output).name
+
+    def check_name(self) -> None:
+        """Raise UsageError for a name that torchrun would read as an option: it runs the script by its name, after its own
+        options."""
+        if self.name in ("", "..") or self.name.startswith("-"):
+            hint = "name a file, e.g. reproduce.py"
+            raise UsageError(f"not a valid script name: {self.output}", where="--output", hint=hint)
+
+
 @click.command("reproduce")
 @click.argument("finding", metavar="FINDING")
-@click.option(
-    "--metric", metavar="NAME", help="Which of the cell's findings, as in `bisect`. Default: the most serious."
+@options.grouped(
+    "asked",
+    AskedFinding,
+    click.option(
+        "--metric", metavar="NAME", help="Which of the cell's findings, as in `bisect`. Default: the most serious."
+    ),
+    click.option(
+        "--against", metavar="VERSION", help="A release without the finding. Default: the nearest stored one."
+    ),
 )
-@click.option("--against", metavar="VERSION", help="A release without the finding. Default: the nearest stored one.")
-@click.option(
-    "--output",
-    type=options.OUTPUT_FILE,
-    metavar="FILE",
-    default="reproduce.py",
-    show_default=True,
-    help="The script to write.",
+@options.grouped(
+    "written",
+    WrittenScript,
+    click.option(
+        "--output",
+        type=options.OUTPUT_FILE,
+        metavar="FILE",
+        default="reproduce.py",
+        show_default=True,
+        help="The script to write.",
+    ),
+    click.option(
+        "--conditions/--no-conditions",
+        default=True,
+        help="Find which factors the finding needs. This takes most of the time.",
+    ),
+    click.option("--issue", is_flag=True, help="Print Markdown for the upstream tracker instead."),
 )
-@click.option(
-    "--conditions/--no-conditions",
-    default=True,
-    help="Find which factors the finding needs. This takes most of the time.",
-)
-@click.option("--issue", is_flag=True, help="Print Markdown for the upstream tracker instead.")
 @options.searched_options
 @options.results_option
 @options.json_option
 def reproduce_command(
     finding: str,
-    metric: str | None,
-    against: str | None,
-    output: str,
-    conditions: bool,
-    issue: bool,
+    asked: AskedFinding,
+    written: WrittenScript,
     searched: options.SearchedPackage,
     results: str | None,
     json_file: str | None,
@@ -103,62 +138,83 @@ def reproduce_command(
     4 the finding does not appear when it is measured.
     """
     _check_is_finding(finding)
-    file = _script_name(output)
+    written.check_name()
     settings = msgspec.structs.replace(options.load_settings(results=results), executor="local")
     store = Store(settings.results)
     settings = measuring_settings(settings, store)
     installer = pipeline.new_installer(settings)
     earlier = _earlier(finding) if finding.endswith(".json") else None
     if earlier is not None:
-        _check_is_open(finding, earlier, metric, against, searched)
+        _check_is_open(finding, earlier, asked, searched)
         settings = _in_its_stack(settings, earlier)
-        finding, metric, against = earlier.cell, earlier.metric, earlier.good
-    named = searched.package if earlier is None else earlier.package
-    package = spelled_package(named or targets.varied_package(settings), settings.stack)
-    if package != targets.varied_package(settings) and not against:
-        raise UsageError(f"no release of {package} to compare with", where="--against", hint="name one")
+        finding, asked = earlier.cell, AskedFinding(metric=earlier.metric, against=earlier.good)
+    package = _compared_package(settings, searched.package if earlier is None else earlier.package, asked)
     _check_not_fixed(package, searched, finding)
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     cell = named_cell(finding, settings, store, installer, {}, package)
     simplest = _simplest(settings, cell, finding)
+    if earlier is not None:
+        again = _reduced(earlier, cell, simplest, _versions_of(cell, package), written.name)
+        measured = functools.partial(write_script, again, simplest)
+    else:
+        request = _request(cell, package, asked, written, store, settings, installer)
+        measured = functools.partial(reproduce, request, simplest)
+    with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
+        found = measured(opened)
+    _write(found, settings, written, json_file)
+    return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
+
+
+def _compared_package(settings: Settings, named: str | None, asked: AskedFinding) -> str:
+    """Return the package whose releases are compared. Raise UsageError if another one than the configured has none."""
+    package = spelled_package(named or targets.varied_package(settings), settings.stack)
+    if package != targets.varied_package(settings) and not asked.against:
+        raise UsageError(f"no release of {package} to compare with", where="--against", hint="name one")
+    return package
+
+
+def _versions_of(cell: Cell, package: str) -> Callable[[str], Stack]:
+    """Return a function from a version of the package to the cell's stack with it."""
 
     def in_release(version: str) -> Stack:
         return commits.stack_of(cell.stack, package, version, label=version)
 
-    if earlier is not None:
-        again = _reduced(earlier, cell, simplest, in_release, file)
-        with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
-            found = write_script(again, simplest, opened)
-    else:
-        other = in_release(candidates.one_release(package, against, installer)) if against else None
-        request = Request(
-            cell=cell,
-            question=questions.parse_question(metric) if metric else None,
-            against=other,
-            baseline=other or in_release(settings.baseline),
-            package=package,
-            stored=_results_by_version(store, cell, package),
-            detail_of=pipeline.details_of([store, Store(settings.results)]),
-            file=file,
-            conditions=conditions,
-        )
-        with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
-            found = reproduce(request, simplest, opened)
+    return in_release
+
+
+def _request(
+    cell: Cell,
+    package: str,
+    asked: AskedFinding,
+    written: WrittenScript,
+    store: Store,
+    settings: Settings,
+    installer: Installer,
+) -> Request:
+    """Return the request to reproduce a stored finding."""
+    in_release = _versions_of(cell, package)
+    other = in_release(candidates.one_release(package, asked.against, installer)) if asked.against else None
+    return Request(
+        cell=cell,
+        question=questions.parse_question(asked.metric) if asked.metric else None,
+        against=other,
+        baseline=other or in_release(settings.baseline),
+        package=package,
+        stored=_results_by_version(store, cell, package),
+        detail_of=pipeline.details_of([store, Store(settings.results)]),
+        file=written.name,
+        conditions=written.conditions,
+    )
+
+
+def _write(found: Reproduction, settings: Settings, written: WrittenScript, json_file: str | None) -> None:
+    """Print the answer, and write it and the script, if there is one, to their files."""
     script = found.script
     write_answer(
-        lambda: issue_text(found, _introduced(found, settings)) if issue else report.reproduction_text(found),
+        lambda: issue_text(found, _introduced(found, settings)) if written.issue else report.reproduction_text(found),
         (json_file, lambda: report.reproduction_json(found)),
-        (output if script is not None else None, lambda: script.text if script is not None else ""),
+        (written.output if script is not None else None, lambda: script.text if script is not None else ""),
     )
-    return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
-
-
-def _script_name(output: str) -> str:
-    """Return the file name of the script. Raise UsageError for one that torchrun would read as an option."""
-    name = Path(output).name
-    if name in ("", "..") or name.startswith("-"):  # it is run by its name, after torchrun's options
-        raise UsageError(f"not a valid script name: {output}", where="--output", hint="name a file, e.g. reproduce.py")
-    return name
 
 
 def _check_not_fixed(package: str, searched: options.SearchedPackage, finding: str) -> None:
@@ -192,13 +248,18 @@ def _check_is_finding(text: str) -> None:
 
 
 def _check_is_open(
-    file: str, earlier: StoredReproduction, metric: str | None, against: str | None, searched: options.SearchedPackage
+    file: str, earlier: StoredReproduction, asked: AskedFinding, searched: options.SearchedPackage
 ) -> None:
     """Raise UsageError if an option sets something that the answer already has."""
     packages = {f"--{name}" if name in AXES else f"--with {name}": spec for name, spec in searched.fixed.items()}
     if of_id(earlier.cell.partition("/")[0]) is None:
         packages = {}  # the answer does not name them
-    given = {"--metric": metric, "--against": against, "--package": searched.package, "--stack": searched.stack}
+    given = {
+        "--metric": asked.metric,
+        "--against": asked.against,
+        "--package": searched.package,
+        "--stack": searched.stack,
+    }
     if taken := [option for option, value in {**given, **packages}.items() if value]:
         cell = f"{earlier.bad}/{earlier.cell.partition('/')[2]}"
         hint = f"drop the option, or reproduce the cell with it: {cell}"
@@ -271,7 +332,7 @@ def _introduced(found: Reproduction, settings: Settings) -> str:
     """Return the change that introduced the fault, in words, by the stored answers of `bisect` that reports are joined
     with."""
 
-    def parameters_of(workload: WorkloadParts) -> dict[str, Any] | None:
+    def parameters_of(workload: WorkloadParts) -> dict[str, object] | None:
         try:
             return declared_scenario(settings, workload.scenario).resolve(workload.variant, DEVICE)
         except (UsageError, ScenarioError):  # of another project, or of a scenario that has gone

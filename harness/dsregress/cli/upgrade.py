@@ -1,8 +1,9 @@
-"""``upgrade``: tells, by stored results, if the packages of a file can go to newer releases."""
+"""``upgrade``: tells, by the advisories and beside them by stored results, if the packages of a file can go to newer
+releases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import click
@@ -12,17 +13,25 @@ from packaging.version import Version
 from dsregress.advice import upgrade_judgement
 from dsregress.advice.gpus import Card
 from dsregress.advice.upgrade_judgement import Upgrade, UpgradeVerdict
+from dsregress.advisories.auditing import StatedJob
+from dsregress.advisories.job_facts import FACTS, Fact
+from dsregress.advisories.matching import known_packages
+from dsregress.advisories.shipped import read_advisories
+from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.cli import options
 from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.named_files import STDIN, read_named
+from dsregress.cli.options import JobOptions
 from dsregress.cli.output import note_problems, write_answer
+from dsregress.cli.stated_jobs import FoundPackages, stated_job
 from dsregress.cli.stored_results import Way, way
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import AXES
+from dsregress.probe.scenario import Scenario
 from dsregress.report.answers import upgrade_answer as upgrade_report
+from dsregress.report.answers.upgrade_answer import UpgradeAnswers
 from dsregress.run import available_workloads, pipeline, targets
-from dsregress.run.available_workloads import Program
 from dsregress.store import Store
 from dsregress.versions import installed, stack_plans
 from dsregress.versions.installed import InstalledPackages
@@ -54,21 +63,21 @@ _BESIDES = ("trl",)
     "stay. Default: the latest of each package.",
 )
 @click.option("--scenario", metavar="NAME", help="Your kind of training. Default: all stored results.")
-@options.program_option
-@options.card_option("The card that jobs have to fit, e.g. A800-80G. Default: each scenario's.")
+@options.job_options
 @options.results_option
 def upgrade_command(
     source: str,
     wanted: tuple[str, ...],
     scenario: str | None,
-    program: Program | None,
-    card: Card | None,
+    job: JobOptions,
     results: str | None,
 ) -> int:
     """Say for each package in FILE whether it can be upgraded, and if not, what to set or which release to use.
 
-    Reads stored results, and runs nothing. Lists the problems that the new release has and the installed one does not, most
-    serious first. Each package is judged by itself. For a package without results, it prints the command that measures it.
+    The verdict is that of `audit`: of the advisories that concern the job, which is stated as there. Below it is what was
+    measured here: the problems in stored results that the new release has and the installed one does not, which decide for
+    a package that no advisory is about. Runs nothing. Each package is judged by itself. For a package without results, it
+    prints the command that measures it.
 
     \b
     Exit codes: 0 every package can be upgraded; 1 a setting must change, or an upgrade is ruled out; 4 something is not
@@ -81,9 +90,11 @@ def upgrade_command(
       pip freeze | dsregress upgrade --from -
     """
     settings = options.load_settings(results=results)
-    if scenario is not None or program is not None:
-        scenario = available_workloads.measured_workload(scenario, program, settings)
-        declared_scenario(settings, scenario)
+    is_named = scenario is not None or job.program is not None
+    declared = None
+    if is_named:
+        scenario = available_workloads.measured_workload(scenario, job.program, settings)
+        declared = declared_scenario(settings, scenario)
     found = _read_packages(source)
     store = Store(settings.results)
     known = [
@@ -96,7 +107,7 @@ def upgrade_command(
         raise _nothing_known(source, packages, found)
     goals = _goals(wanted, under_test, mine, source)
     ways = {package: way(package, found.versions, goal, known) for package, goal in goals.items()}
-    evidence = _StoredEvidence(store=store, settings=settings, scenario=scenario, card=card)
+    evidence = _StoredEvidence(store=store, settings=settings, scenario=scenario, card=job.card)
     upgrades = [
         _judge_upgrade(evidence, package, found.versions[package], goals[package], one) for package, one in ways.items()
     ]
@@ -106,16 +117,46 @@ def upgrade_command(
         if one.verdict is UpgradeVerdict.UNKNOWN
     }
     unchecked = _unchecked(upgrades, packages, found)
-    write_answer(lambda: upgrade_report.upgrades_text(upgrades, missing, found.versions, unchecked))
-    return exit_code_of_upgrades(upgrades)
+    stated = [] if declared is None else _facts_of_scenario(str(scenario), declared, upgrades)
+    mine_stated = stated_job(job, FoundPackages([found], read_advisories(), source), stated)
+    answers = _answers(mine_stated, upgrades, is_named=is_named)
+    write_answer(lambda: upgrade_report.upgrades_text(answers, missing, found.versions, unchecked))
+    return exit_code_of_upgrades(answers)
 
 
-def exit_code_of_upgrades(upgrades: Iterable[Upgrade]) -> int:
+def exit_code_of_upgrades(answers: Iterable[UpgradeAnswers]) -> int:
     """Return the exit code that the command's help describes."""
-    verdicts = {one.verdict for one in upgrades}
-    if verdicts & {UpgradeVerdict.NO, UpgradeVerdict.IF_SET}:
+    verdicts = {verdict.name for one in answers for verdict in one.deciding}
+    if verdicts & {UpgradeVerdict.NO.name, UpgradeVerdict.IF_SET.name}:
         return EXIT_REGRESSION
-    return EXIT_NOTHING_MEASURED if UpgradeVerdict.UNKNOWN in verdicts else EXIT_OK
+    return EXIT_NOTHING_MEASURED if UpgradeVerdict.UNKNOWN.name in verdicts else EXIT_OK
+
+
+def _answers(job: StatedJob, upgrades: Iterable[Upgrade], *, is_named: bool) -> list[UpgradeAnswers]:
+    """Return the answers for each package: of the advisories, if they are about it, and of what was measured."""
+    advisories = read_advisories()
+    found = []
+    for one in upgrades:
+        answer, new = None, job
+        if one.package in known_packages(advisories) and one.target not in (_LATEST, one.installed):
+            new = job.going_to({one.package: one.target})
+            answer = judge_upgrade(advisories, job.job, new.job)
+        found.append(UpgradeAnswers(measured=one, is_named=is_named, advised=answer, old=job, new=new))
+    return found
+
+
+def _facts_of_scenario(name: str, scenario: Scenario, upgrades: Iterable[Upgrade]) -> list[Fact]:
+    """Return the facts of a scenario's job: the parameters that all its measured workloads share; if none is measured, all
+    its variants."""
+    jobs: list[Mapping[str, object]] = [
+        values for one in upgrades if one.comparison is not None for values in one.comparison.parameters.values()
+    ]
+    jobs = jobs or [{**scenario.parameters, **changes} for changes in scenario.variants]
+    return [
+        Fact(name=parameter, value=value, source=f"scenario {name}")
+        for parameter, value in jobs[0].items()
+        if parameter in FACTS and parameter != "model" and all(job.get(parameter, jobs) == value for job in jobs)
+    ]
 
 
 def _read_packages(source: str) -> InstalledPackages:

@@ -6,7 +6,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType
-from typing import Any
 
 import msgspec
 
@@ -250,11 +249,11 @@ def _in(workloads: Sequence[str]) -> str:
     return f"in {listing(workloads, 3)}"
 
 
-def _is_same_scalar(one: Any, other: Any) -> bool:
+def _is_same_scalar(one: object, other: object) -> bool:
     """Return True if both are equal scalars of one type, so that nearly all settings need not be spelled. Floats are left
     out: equal ones may be spelled differently."""
     return type(one) is type(other) and isinstance(one, (str, int, NoneType)) and bool(one == other)
 
 
-def _spell(value: Any) -> str:
+def _spell(value: object) -> str:
     return json.dumps(value, sort_keys=True, default=str)

@@ -36,7 +36,7 @@ def differences(own: Exact, base: Exact, thresholds: Thresholds) -> list[Differe
     """Return a difference for every metric and phase in which the worst ranks differ. A metric for all phases is compared in
     the phase that needs most."""
     found = []
-    for metric, phase, base_phase in _compared(own, base):
+    for metric, phase, base_phase in _phase_pairs(own, base):
         mine, theirs = worst_rank(own, metric, phase), worst_rank(base, metric, base_phase)
         if mine is None or theirs is None or mine.value == theirs.value:
             continue
@@ -51,7 +51,7 @@ def differences(own: Exact, base: Exact, thresholds: Thresholds) -> list[Differe
     return found
 
 
-def _compared(own: Exact, base: Exact) -> Iterator[tuple[Metric, str, str]]:
+def _phase_pairs(own: Exact, base: Exact) -> Iterator[tuple[Metric, str, str]]:
     """Yield the metric, the phase and the baseline's phase to compare it with."""
     different = differing(own, base)
     for phase, metric in different:

@@ -1,4 +1,4 @@
-"""Every metric, in one table: its name, its reader, the size from which a difference matters, and its wording.
+"""Every metric, in one table (``metrics.toml``): the size from which a difference matters, its wording; and its reader.
 
 To add a metric, see "Common changes" in ``docs/architecture.md``.
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from operator import attrgetter
+from pathlib import Path
+from typing import Literal
 
 import msgspec
 
+from dsregress.config.settings import FailOn
 from dsregress.config.thresholds import Thresholds
 from dsregress.messages import Message, Text, message
 from dsregress.probe.border.wire import OCCASIONS, PHASES
@@ -110,388 +113,121 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
         return difference > 0 and difference >= self.limit(baseline, thresholds)
 
 
-def _memory(
-    name: str,
-    title: str,
-    phrase: Phrase,
-    *,
-    phases: tuple[str, ...],
-    headline_order: int,
-    heading: str = "",
-    moment: str = "",
-) -> Metric:
-    """Return a metric of bytes in a phase, read from the field of `PhaseReading` with its name."""
-    return Metric(
-        name=name,
-        title=title,
-        unit="bytes",
-        direction=Direction.LOWER_IS_BETTER,
-        family="memory",
-        fails="memory",
-        read=attrgetter(name),
-        phases=phases,
-        floor=lambda thresholds: thresholds.memory_bytes,
-        share=lambda thresholds: thresholds.memory_share,
-        headline_order=headline_order,
-        phrase=phrase,
-        heading=heading,
-        moment=moment,
-    )
+class _MetricEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A metric in ``metrics.toml``: the fields of `Metric` and `Phrase`, with names for what is no data."""
+
+    title: str
+    family: str
+    unit: str = ""
+    direction: Direction = Direction.LOWER_IS_BETTER
+    fails: FailOn | Literal[""] = ""
+    exact: bool = True
+    phases: Literal["", "peak", "retained", "excess", "all"] = ""  #: a key of `_ORDERS`
+    is_read: bool = True  #: from what a rank measured in a phase, where there are phases; else it is derived
+    finding_phase: str = ""
+    is_for_all_phases: bool = False
+    floor: str = ""  #: a field of `Thresholds`
+    share: str = ""
+    headline_order: int = 0
+    more: str = _DIFFERS.more.id
+    less: str = _DIFFERS.less.id
+    noun: str = "memory"
+    is_count: bool = False
+    after: bool = False
+    wrong: str = ""
+    symptom: str = ""
+    heading: str = ""
+    moment: str = ""
+    explained_by: str = ""
+    example_key: str = ""
+
+    def __post_init__(self) -> None:
+        for name in filter(None, (self.floor, self.share)):
+            if name not in Thresholds.__struct_fields__:
+                raise ValueError(f"no such threshold: {name}")
+
+    def metric(self, name: str) -> Metric:
+        """Return the metric with this name."""
+        phrase = Phrase(
+            more=Message(self.more), less=Message(self.less), noun=self.noun, is_count=self.is_count, after=self.after
+        )
+        return Metric(
+            name=name,
+            title=self.title,
+            unit=self.unit,
+            direction=self.direction,
+            family=self.family,
+            fails=self.fails,
+            exact=self.exact,
+            read=_COUNTED.get(name, attrgetter(name)) if self.phases and self.is_read else None,
+            phases=_ORDERS[self.phases],
+            finding_phase=self.finding_phase,
+            is_for_all_phases=self.is_for_all_phases,
+            floor=attrgetter(self.floor) if self.floor else None,
+            share=attrgetter(self.share) if self.share else None,
+            headline_order=self.headline_order,
+            phrase=phrase,
+            wrong=Message(self.wrong) if self.wrong else "",
+            symptom=Message(self.symptom) if self.symptom else "",
+            heading=self.heading,
+            moment=self.moment,
+            explained_by=self.explained_by,
+            example_key=self.example_key,
+        )
 
 
-def _for_all_phases(metric: Metric) -> Metric:
-    """Return a metric of which one value serves all phases."""
-    return msgspec.structs.replace(metric, is_for_all_phases=True)
+#: In what order phases explain one another.
+_ORDERS: dict[str, tuple[str, ...]] = {"": (), "peak": _PEAK_PHASES, "retained": _RETAINED_PHASES, "all": PHASES}
+_ORDERS["excess"] = ("init", "backward", "step")
+
+#: Readers of metrics that are no field of `PhaseReading`.
+_COUNTED: dict[str, Callable[[PhaseReading], float]] = {
+    "collective_count": lambda reading: sum(count for count, _ in reading.collectives.values()),
+    "collective_bytes": lambda reading: sum(nbytes for _, nbytes in reading.collectives.values()),
+}
+
+#: The table.
+FILE = Path(__file__).with_suffix(".toml")
 
 
-def _work(
-    name: str,
-    title: str,
-    unit: str,
-    family: str,
-    phrase: Phrase,
-    *,
-    limits: tuple[Callable[[Thresholds], float], Callable[[Thresholds], float]],
-    heading: str = "",
-) -> Metric:
-    """Return a metric of counted work in a phase, read from the field of `PhaseReading` with its name. ``limits`` are its
-    floor and share."""
-    return Metric(
-        name=name,
-        title=title,
-        unit=unit,
-        direction=Direction.LOWER_IS_BETTER,
-        family=family,
-        fails="time",
-        read=attrgetter(name),
-        phases=PHASES,
-        floor=limits[0],
-        share=limits[1],
-        phrase=phrase,
-        heading=heading,
-    )
+def read_metrics(content: bytes) -> dict[str, Metric]:
+    """Return the metrics of a table by name, in its order. Raise ValueError if an entry is none."""
+    return {
+        name: entry.metric(name) for name, entry in msgspec.toml.decode(content, type=dict[str, _MetricEntry]).items()
+    }
 
 
-def _error(name: str, title: str, phase: str, wrong: Text, symptom: Text) -> Metric:
-    """Return a metric of the distance from the truth, read from the field of `dsregress.probe.border.wire.Numerics` with its
-    name."""
-    return Metric(
-        name=name,
-        title=title,
-        unit="tolerances",
-        direction=Direction.AT_MOST_ONE,
-        family="numerics",
-        fails="numerics",
-        finding_phase=phase,
-        wrong=wrong,
-        symptom=symptom,
-    )
+BY_NAME = read_metrics(FILE.read_bytes())
 
+METRICS = tuple(BY_NAME.values())
 
-def _from_baseline(name: str, title: str, unit: str, *, family: str, phase: str) -> Metric:
-    """Return a metric of a program's distance from its own run with the baseline. The comparison computes it; no record has
-    it."""
-    return Metric(
-        name=name,
-        title=title,
-        unit=unit,
-        direction=Direction.LOWER_IS_BETTER,
-        family=family,
-        fails="numerics",
-        finding_phase=phase,
-    )
-
-
-def _reported(name: str, title: str, unit: str = "", *, exact: bool = True, phase: str = "", key: str = "") -> Metric:
-    return Metric(
-        name=name,
-        title=title,
-        unit=unit,
-        direction=Direction.NEUTRAL,
-        family=name,
-        exact=exact,
-        finding_phase=phase,
-        example_key=key,
-    )
-
-
-DEVICE_PEAK = _memory(
-    "device_peak_bytes",
-    "peak of device memory",
-    Phrase(
-        more=message("{subject} peaks {size} higher"),
-        less=message("{subject} peaks {size} lower"),
-    ),
-    phases=_PEAK_PHASES,
-    headline_order=2,
-    heading="peak",
-    moment="held at the peak of {}",
-)
-DEVICE_RETAINED = _memory(
-    "device_retained_bytes",
-    "device memory held after it ends",
-    Phrase(
-        more=message("{subject} holds {size} more after it ends"),
-        less=message("{subject} holds {size} less after it ends"),
-        after=True,
-    ),
-    phases=_RETAINED_PHASES,
-    headline_order=0,
-    heading="held",
-    moment="held after {}",
-)
-HOST_PEAK = _memory(
-    "host_peak_bytes",
-    "peak of host memory",
-    Phrase(
-        more=message("{subject} peaks {size} higher in host memory"),
-        less=message("{subject} peaks {size} lower in host memory"),
-    ),
-    phases=_PEAK_PHASES,
-    headline_order=3,
-    heading="host peak",
-    moment="held on the host at the peak of {}",
-)
-HOST_RETAINED = _memory(
-    "host_retained_bytes",
-    "host memory held after it ends",
-    Phrase(
-        more=message("{subject} holds {size} more host memory after it ends"),
-        less=message("{subject} holds {size} less host memory after it ends"),
-        noun="host memory",
-        after=True,
-    ),
-    phases=_RETAINED_PHASES,
-    headline_order=1,
-    heading="host held",
-    moment="held on the host after {}",
-)
-RESERVED_PEAK = _for_all_phases(
-    _memory(
-        "reserved_peak_bytes",
-        "peak of reserved device memory",
-        Phrase(
-            more=message("{subject} reserves {size} more device memory"),
-            less=message("{subject} reserves {size} less device memory"),
-        ),
-        phases=_PEAK_PHASES,
-        headline_order=4,
-    )
-)
-SMALLEST_CARD = _for_all_phases(
-    _memory(
-        "smallest_card_bytes",
-        "smallest card that completes the step",
-        Phrase(
-            more=message("{subject} needs a card with {size} more memory"),
-            less=message("{subject} needs a card with {size} less memory"),
-        ),
-        phases=_PEAK_PHASES,
-        headline_order=5,
-    )
-)
-#: Derived from what is held and its ideal, see `dsregress.compare.worst_readings.excesses`.
-DEVICE_EXCESS = Metric(
-    name="device_excess_bytes",
-    title="device memory held beyond what ZeRO needs",
-    unit="bytes",
-    direction=Direction.LOWER_IS_BETTER,
-    family="memory oracle",
-    fails="memory",
-    phases=("init", "backward", "step"),
-    floor=lambda thresholds: thresholds.memory_bytes,
-    share=lambda thresholds: thresholds.memory_share,
-    explained_by=DEVICE_RETAINED.name,
-)
-HOST_CALLS = _work(
-    "host_calls",
-    "Python and C calls",
-    "calls",
-    "host work",
-    Phrase(
-        more=message("{subject} makes {size} more Python and C calls"),
-        less=message("{subject} makes {size} fewer Python and C calls"),
-        is_count=True,
-    ),
-    limits=(lambda thresholds: thresholds.host_calls, lambda thresholds: thresholds.host_calls_share),
-    heading="calls",
-)
-OP_LAUNCHES = _work(
-    "op_launches",
-    "operations launched",
-    "launches",
-    "host work",
-    Phrase(
-        more=message("{subject} launches {size} more operations"),
-        less=message("{subject} launches {size} fewer operations"),
-        is_count=True,
-    ),
-    limits=(lambda thresholds: thresholds.op_launches, lambda thresholds: thresholds.op_launches_share),
-)
-FLOPS = _work(
-    "flops",
-    "floating-point operations",
-    "operations",
-    "compute",
-    Phrase(
-        more=message("{subject} computes {size} more"),
-        less=message("{subject} computes {size} less"),
-    ),
-    limits=(lambda thresholds: thresholds.flops, lambda thresholds: thresholds.flops_share),
-)
-COLLECTIVE_COUNT = msgspec.structs.replace(
-    _work(
-        "collective_count",
-        "collectives",
-        "collectives",
-        "communication",
-        Phrase(
-            more=message("{subject} issues {size} more collectives"),
-            less=message("{subject} issues {size} fewer collectives"),
-            is_count=True,
-        ),
-        limits=(lambda thresholds: thresholds.collective_count, lambda thresholds: thresholds.collective_count_share),
-        heading="collectives",
-    ),
-    read=lambda reading: sum(count for count, _ in reading.collectives.values()),
-)
-COLLECTIVE_BYTES = msgspec.structs.replace(
-    _work(
-        "collective_bytes",
-        "bytes in collectives",
-        "bytes",
-        "communication",
-        Phrase(
-            more=message("{subject} moves {size} more in collectives"),
-            less=message("{subject} moves {size} less in collectives"),
-        ),
-        limits=(lambda thresholds: thresholds.collective_bytes, lambda thresholds: thresholds.collective_bytes_share),
-    ),
-    read=lambda reading: sum(nbytes for _, nbytes in reading.collectives.values()),
-)
-STEP_TIME = Metric(
-    name="step_time_s",
-    title="step time",
-    unit="s",
-    direction=Direction.LOWER_IS_BETTER,
-    family="step time",
-    fails="time",
-    exact=False,
-    floor=lambda thresholds: thresholds.time_s,
-    share=lambda thresholds: thresholds.time_share,
-    phrase=Phrase(
-        more=message("{subject} takes {size} times as long"),
-        less=message("{subject} takes {size} times as long"),
-    ),
-)
-#: Summed over all ranks and threads. Used if wall time, which includes other programs' work, cannot tell two stacks apart.
-PROCESSOR_TIME = Metric(
-    name="step_processor_s",
-    title="processor time of a step",
-    unit="s",
-    direction=Direction.LOWER_IS_BETTER,
-    family=STEP_TIME.family,
-    fails=STEP_TIME.fails,
-    exact=False,
-    floor=STEP_TIME.floor,
-    share=STEP_TIME.share,
-    phrase=Phrase(
-        more=message("{subject} takes {size} times as much processor time"),
-        less=message("{subject} takes {size} times as much processor time"),
-    ),
-)
-INIT_TIME = _reported("init_s", "time of init", "s", exact=False)
-IMPORT_TIME = _reported("import_s", "time of import", "s", exact=False)
-LOSS_ERROR = _error(
-    "loss_error",
-    "distance of the loss from plain PyTorch",
-    "forward",
-    message("the loss is wrong"),
-    message("loss is wrong"),
-)
-GRADIENT_NORM_ERROR = _error(
-    "gradient_norm_error",
-    "distance of the gradient norm from plain PyTorch",
-    "backward",
-    message("the gradient norm is wrong"),
-    message("gradient norm is wrong"),
-)
-PARAMETER_ERROR = _error(
-    "parameter_error",
-    "distance of the updated parameters from plain PyTorch",
-    "step",
-    message("the updated parameters are wrong"),
-    message("updated parameters are wrong"),
-)
-#: Of a program's model, as it is loaded: see `dsregress.compare.model_differences`.
-WEIGHT_PRECISION = _from_baseline(
-    "weight_precision", "bits of a weight, where they are not the baseline's", "bits", family="numerics", phase="init"
-)
-#: Of what a program feeds to its models: see `dsregress.compare.fed_differences`.
-FED_DIFFERENCE = _from_baseline(
-    "fed_difference", "micro-batches that are not the baseline's", "micro-batches", family="numerics", phase="forward"
-)
-#: Of a program's model, as it is trained: see `dsregress.compare.model_differences`.
-TRAINED_WEIGHTS = _from_baseline(
-    "trained_weights",
-    "weights that are trained, if not as many as the baseline's",
-    "weights",
-    family="numerics",
-    phase="init",
-)
-#: For programs, whose true results are unknown: see `dsregress.compare.training_differences`.
-TRAINING_DIFFERENCE = _from_baseline(
-    "training_difference",
-    "distance of losses and gradient norms from the baseline's",
-    "tolerances",
-    family="numerics",
-    phase="step",
-)
-#: Of a program's checkpoints: see `dsregress.compare.saved_differences`.
-SAVED_DIFFERENCE = _from_baseline(
-    "saved_difference",
-    "saved tensors that are not as the baseline's",
-    "tensors",
-    family="checkpoint",
-    phase="save",
-)
-CONFIGURATION = _reported(
-    "configuration", "effective configuration", phase="init", key="zero_optimization.overlap_comm"
-)
-WARNINGS = _reported("warnings", "warnings", phase="init", key="deprecated")
-OUTCOME = Metric(name="outcome", title="outcome", unit="", direction=Direction.NEUTRAL, family="outcome", fails="crash")
-
-METRICS = (
-    DEVICE_PEAK,
-    DEVICE_RETAINED,
-    HOST_PEAK,
-    HOST_RETAINED,
-    RESERVED_PEAK,
-    SMALLEST_CARD,
-    DEVICE_EXCESS,
-    HOST_CALLS,
-    OP_LAUNCHES,
-    FLOPS,
-    COLLECTIVE_COUNT,
-    COLLECTIVE_BYTES,
-    STEP_TIME,
-    PROCESSOR_TIME,
-    INIT_TIME,
-    IMPORT_TIME,
-    LOSS_ERROR,
-    GRADIENT_NORM_ERROR,
-    PARAMETER_ERROR,
-    WEIGHT_PRECISION,
-    FED_DIFFERENCE,
-    TRAINED_WEIGHTS,
-    TRAINING_DIFFERENCE,
-    SAVED_DIFFERENCE,
-    CONFIGURATION,
-    WARNINGS,
-    OUTCOME,
-)
-
-BY_NAME = {metric.name: metric for metric in METRICS}
+DEVICE_PEAK = BY_NAME["device_peak_bytes"]
+DEVICE_RETAINED = BY_NAME["device_retained_bytes"]
+HOST_PEAK = BY_NAME["host_peak_bytes"]
+HOST_RETAINED = BY_NAME["host_retained_bytes"]
+RESERVED_PEAK = BY_NAME["reserved_peak_bytes"]
+SMALLEST_CARD = BY_NAME["smallest_card_bytes"]
+DEVICE_EXCESS = BY_NAME["device_excess_bytes"]
+HOST_CALLS = BY_NAME["host_calls"]
+OP_LAUNCHES = BY_NAME["op_launches"]
+FLOPS = BY_NAME["flops"]
+COLLECTIVE_COUNT = BY_NAME["collective_count"]
+COLLECTIVE_BYTES = BY_NAME["collective_bytes"]
+STEP_TIME = BY_NAME["step_time_s"]
+PROCESSOR_TIME = BY_NAME["step_processor_s"]
+INIT_TIME = BY_NAME["init_s"]
+IMPORT_TIME = BY_NAME["import_s"]
+LOSS_ERROR = BY_NAME["loss_error"]
+GRADIENT_NORM_ERROR = BY_NAME["gradient_norm_error"]
+PARAMETER_ERROR = BY_NAME["parameter_error"]
+WEIGHT_PRECISION = BY_NAME["weight_precision"]
+FED_DIFFERENCE = BY_NAME["fed_difference"]
+TRAINED_WEIGHTS = BY_NAME["trained_weights"]
+TRAINING_DIFFERENCE = BY_NAME["training_difference"]
+SAVED_DIFFERENCE = BY_NAME["saved_difference"]
+CONFIGURATION = BY_NAME["configuration"]
+WARNINGS = BY_NAME["warnings"]
+OUTCOME = BY_NAME["outcome"]
 
 #: The metrics that each rank measures in each phase.
 PHASE_METRICS = tuple(metric for metric in METRICS if metric.read is not None)

@@ -55,7 +55,7 @@ def problems(
     position = {stack: at for at, stack in enumerate(order)}
     workloads = _Workloads(measured, judged)
     explained, others = _explained(judged, settings)
-    causes = [_Cause(members, setting) for setting, members in explained] + _together(others, order, workloads)
+    causes = [_Cause(members, setting) for setting, members in explained] + _merged_causes(others, order, workloads)
     changed = _by_runs(settings)
     for cause in causes:
         cause.setting = cause.setting or changed.get(cause.runs)
@@ -140,7 +140,7 @@ class _Workloads:
         return not any(_meets(self._measured.parameters[other], common) for other in others)
 
 
-def _meets(parameters: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
+def _meets(parameters: Mapping[str, object], condition: Mapping[str, object]) -> bool:
     return all(name in parameters and parameters[name] == value for name, value in condition.items())
 
 
@@ -248,7 +248,7 @@ def _by_runs(settings: Iterable[ChangedSetting]) -> dict[frozenset[tuple[str, st
     return {runs: one for runs, (one, *more) in found.items() if one.has_contrast and not more}
 
 
-def _together(judged: Iterable[_JudgedEpisode], order: Sequence[str], workloads: _Workloads) -> list[_Cause]:
+def _merged_causes(judged: Iterable[_JudgedEpisode], order: Sequence[str], workloads: _Workloads) -> list[_Cause]:
     """Return the causes of the episodes. The gravest episode of a cause comes first; episodes that moved with it are
     related."""
     causes: list[_Cause] = []

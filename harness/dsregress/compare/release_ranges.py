@@ -15,11 +15,11 @@ def in_version_order(stacks: Sequence[Stack]) -> list[Stack]:
     """Return stacks in version order, the oldest first, by each axis in turn; a value that is not a version sorts before
     versions."""
 
-    def key(stack: Stack) -> list[tuple[int, Version | str]]:
+    def release_order(stack: Stack) -> list[tuple[int, Version | str]]:
         axes = ["python", *AXES, *sorted(set(stack.versions) - set(AXES))]
         return [_sortable(version_of(stack, axis)) for axis in axes]
 
-    return sorted(stacks, key=key)
+    return sorted(stacks, key=release_order)
 
 
 def ranges(ids: Sequence[str], stacks: Sequence[Stack], names: Mapping[str, str]) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from dsregress.config.audit import AuditSettings
 from dsregress.config.containers import Containers
 from dsregress.config.ray import Ray
 from dsregress.config.thresholds import Thresholds
@@ -67,12 +68,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stack: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=DEFAULT_STACK.copy)
     stacks: dict[str, dict[str, str]] = {}  #: name -> what differs from ``stack``
     thresholds: Thresholds = Thresholds()
+    audit: AuditSettings = AuditSettings()
     docker: Containers = Containers()
     ray: Ray = Ray()
 
 
 def read_settings(
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
     *,
     start: Path | None = None,
     environ: Mapping[str, str] | None = None,
@@ -163,7 +165,7 @@ def _project(start: Path) -> tuple[Path, str, dict[str, Any]]:
     return folder, name, {}
 
 
-def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
+def _convert(file: str, key: str, value: object, defaults: Settings) -> Any:
     """Return ``value`` as the type that `Settings` declares for ``key``."""
     types = {field.name: field.type for field in msgspec.structs.fields(Settings)}
     del types["root"]
@@ -180,7 +182,7 @@ def _convert(file: str, key: str, value: Any, defaults: Settings) -> Any:
         raise UsageError(_validation_text(error), where=where, hint=f"write it like {json.dumps(example)}") from None
 
 
-def _convert_table(where: str, key: str, table: dict[str, Any]) -> dict[str, Any]:
+def _convert_table(where: str, key: str, table: dict[str, object]) -> dict[str, object]:
     kind: Any = dict[str, str] if key == "stacks" else str | tuple[str, ...]
     example = '{torch = "2.5.1", deepspeed = "0.16.3"}' if key == "stacks" else '"0.16.4" or ["0.15.0", "0.16.*"]'
     converted: dict[str, Any] = {}

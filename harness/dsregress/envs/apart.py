@@ -188,17 +188,20 @@ def _link(entry: Path, packages: Path, files: Iterable[str]) -> set[str]:
 def _own(file: str, *, clones: bool) -> None:
     """Turn a file with several names into a separate file under this name."""
     copy = f"{file}.partial"
-    try:
+    with contextlib.ExitStack() as on_failure:
+        on_failure.callback(_remove_file, copy)
         with open(file, "rb") as source, open(copy, "xb") as target:
             if not (clones and _clone(source.fileno(), target.fileno())):
                 target.write(source.read())
             os.fchmod(target.fileno(), stat.S_IMODE(os.fstat(source.fileno()).st_mode))
         os.utime(copy, (WRITTEN_S, WRITTEN_S))
         os.replace(copy, file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(copy)
-        raise
+        on_failure.pop_all()
+
+
+def _remove_file(file: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(file)
 
 
 def _clones(folder: Path) -> bool:

@@ -115,6 +115,14 @@ def read_interpreter(
     )
 
 
+def installed_versions(path: str, variables: Mapping[str, str]) -> Mapping[str, str]:
+    """Return distribution -> version of the interpreter ``path``, or of the environment in the folder ``path``. Raise
+    UsageError."""
+    program = _interpreter_program(path)
+    _check_interpreter(program, path, variables)
+    return _describe_interpreter(program, path, (), variables).versions
+
+
 def _hash(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

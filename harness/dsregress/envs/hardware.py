@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -23,7 +22,7 @@ def detect() -> Hardware:
     return hardware_of(inside.machine())
 
 
-def hardware_of(machine: Mapping[str, Any]) -> Hardware:
+def hardware_of(machine: Mapping[str, object]) -> Hardware:
     """Return the hardware from the fields of `dsregress.envs.inside.machine`. Environment variables that limit the
     processor's instructions count as part of its model: results under another limit differ in their last digits."""
     hardware = msgspec.convert(machine, Hardware)

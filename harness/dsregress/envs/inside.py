@@ -104,7 +104,7 @@ def code_sha256(
 def own_files(packages: Path, distribution: str) -> tuple[str, ...]:
     """Return the files that a distribution has installed, relative to ``packages``; empty if it is not installed."""
     info = _infos(packages).get(normal(distribution))
-    return tuple(name for name, _ in _rows(info)) if info is not None else ()
+    return tuple(name for name, _ in _record_rows(info)) if info is not None else ()
 
 
 def records(packages: Path) -> dict[str, dict[str, str]]:
@@ -198,7 +198,7 @@ def _infos(packages: Path) -> dict[str, Path]:
     return {normal(name.partition("-")[0]): packages / name for name in names}
 
 
-def _rows(info: Path) -> Iterator[tuple[str, str]]:
+def _record_rows(info: Path) -> Iterator[tuple[str, str]]:
     try:
         text = _content(info / "RECORD").decode("utf-8", "replace")
         rows = csv.reader(io.StringIO(text, newline=""))
@@ -229,7 +229,7 @@ def _record(info: Path) -> dict[str, str]:
     notes = {f"{info.name}/{name}" for name in _OF_THE_INSTALLATION}
     return {
         name: recorded
-        for name, recorded in sorted(_rows(info))
+        for name, recorded in sorted(_record_rows(info))
         if not name.endswith(".pyc") and not name.startswith(("../", "/")) and name not in notes
     }
 

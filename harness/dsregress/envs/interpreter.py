@@ -15,14 +15,13 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 from urllib.parse import unquote, urlparse
 
 #: Written by installers into site-packages, with the path of the source in it.
 _EDITABLE = "__editable__"
 
 
-def description(inside: ModuleType, measured: list[str]) -> dict[str, Any]:
+def description(inside: ModuleType, measured: list[str]) -> dict[str, object]:
     """Return the version of Python, distribution -> version, their requirements on the ``measured`` packages, and hashes:
     ``wheels`` of the files that all wheels have installed, by their own records, and ``code`` of the present Python files of
     the ``measured`` packages and of all that is installed from a source folder (``pip install -e``).

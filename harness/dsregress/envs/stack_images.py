@@ -247,7 +247,7 @@ class ImageBuilder:
                     forcerm=True,
                     decode=True,
                 )
-                log, error, built = _follow(answers)
+                log, error, built = _read_build_log(answers)
         if not error:
             give_name(client, built, tag)
         _forget_stages(client, build)
@@ -362,7 +362,7 @@ def _forget_stages(client: DockerClient, build: str) -> None:
         client.images.prune(filters={"dangling": True, "label": label})
 
 
-def _follow(answers: Iterator[dict[str, object]]) -> tuple[str, str, str]:
+def _read_build_log(answers: Iterator[dict[str, object]]) -> tuple[str, str, str]:
     """Return the output of a build's last step; its error, empty if it has none; the id of the image, empty if it has
     none."""
     log: list[str] = []

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import importlib.metadata
 import logging
@@ -94,11 +95,10 @@ def build_venv(
                 _LOG.debug("%s: build %s", locked.stack.id, place)
                 began = time.monotonic()
                 _clear(place)
-                try:
+                with contextlib.ExitStack() as on_failure:
+                    on_failure.callback(remove_tree, place)  # a full disk gets its space back
                     made = _make_venv(place, folder, locked, installer, gpu, framework, source)
-                except BaseException:
-                    remove_tree(place)  # a full disk gets its space back
-                    raise
+                    on_failure.pop_all()
                 if isinstance(made, NotInstalled):
                     remove_tree(place)
                     took_s = time.monotonic() - began
@@ -162,11 +162,11 @@ def build_all(
     first = one(0)
     with concurrent.futures.ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="build") as pool:
         futures = [pool.submit(one, index) for index in range(1, len(locked))]
-        try:
-            return (first, *(future.result() for future in futures))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(pool.shutdown, cancel_futures=True)
+            built = (first, *(future.result() for future in futures))
+            on_failure.pop_all()
+        return built
 
 
 def _clear(place: Path) -> None:

@@ -15,7 +15,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -279,7 +279,7 @@ class _Exploration:
             f"{self._spent:.0f} of {self._request.budget_s:.0f} s"
         )
 
-    def _parameters(self, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _parameters(self, row: Mapping[str, object]) -> dict[str, object]:
         return {**self._base, **row}
 
     # -- what explains it --------------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ class _Exploration:
                     return True
         return False
 
-    def _replace(self, fault: Fault, **changes: Any) -> Fault:
+    def _replace(self, fault: Fault, **changes: object) -> Fault:
         new = msgspec.structs.replace(fault, **changes)
         self._faults[self._faults.index(fault)] = new
         return new
@@ -368,7 +368,7 @@ class _Exploration:
         return self._fault(msgspec.structs.replace(failure, other=other), parameters, found, is_reduced=is_reduced)
 
     def _fault(
-        self, failure: FailedTry, parameters: dict[str, Any], found: tuple[float, float], *, is_reduced: bool
+        self, failure: FailedTry, parameters: dict[str, object], found: tuple[float, float], *, is_reduced: bool
     ) -> Fault:
         """Return a fault. ``found`` is its time in seconds, of the clock and of CPU time."""
         return Fault(
@@ -391,7 +391,7 @@ class _Exploration:
             (failed if failure.family in self._shown.get(workload, ()) else sound).append(row)
         return suspects(failure.row, sound, failed, _GUESSES)
 
-    def _shows_another(self, failure: FailedTry, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+    def _shows_another(self, failure: FailedTry, parameter_sets: Sequence[Mapping[str, object]]) -> list[Verdict]:
         """Return the same as `_shows`, for a failure that no known fault explains: a reduction must not end at a known
         fault. Sets that known faults explain are Unknown, and are not measured."""
         known = [fault for fault in self._faults if fault.may_explain(failure)]
@@ -399,7 +399,7 @@ class _Exploration:
         verdicts = iter(self._shows(failure, open_sets))
         return [next(verdicts) if one in open_sets else Verdict.UNKNOWN for one in parameter_sets]
 
-    def _shows(self, failure: FailedTry, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+    def _shows(self, failure: FailedTry, parameter_sets: Sequence[Mapping[str, object]]) -> list[Verdict]:
         """Judge each set, as `dsregress.reproduce.reduction.Shows`. Sets that cannot be configured are Unknown, and are not
         measured."""
         key = (*failure.family, failure.question.name, failure.other.id if failure.other is not None else "")

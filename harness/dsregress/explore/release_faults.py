@@ -113,7 +113,7 @@ class Fault(_Failure, frozen=True, kw_only=True):
         both = {BY_NAME[self.question.metric].fails, BY_NAME[failure.question.metric].fails}
         return self.family == failure.family or (both == {"memory"} and self.other == failure.other)
 
-    def is_in(self, row: Mapping[str, Any]) -> bool:
+    def is_in(self, row: Mapping[str, object]) -> bool:
         """Return True if a row meets all its conditions."""
         return self.is_reduced and any(space.has_values(row, needs) for needs in self.all_needs)
 
@@ -220,7 +220,7 @@ def _defaults(comparison: Comparison, newer: Stack, row_of: Mapping[str, Row]) -
     return found
 
 
-def _spelled_value(value: Any) -> str:
+def _spelled_value(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 

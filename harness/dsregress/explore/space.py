@@ -63,7 +63,7 @@ def neighbours(bases: Sequence[Row]) -> list[Row]:
     return [row for rows in rounds for row in rows]
 
 
-def _with(row: Row, values: Mapping[str, Any], kept: Collection[str] = ()) -> Row | None:
+def _with(row: Row, values: Mapping[str, object], kept: Collection[str] = ()) -> Row | None:
     """Return the row with these values and those that they require; None if they conflict with each other or with those of
     ``kept``. Other values are changed as a rule requires."""
     fixed = {*values, *kept}
@@ -84,10 +84,10 @@ def _with(row: Row, values: Mapping[str, Any], kept: Collection[str] = ()) -> Ro
 
 def sprinkled(
     base: Row,
-    first: Mapping[str, Any],
+    first: Mapping[str, object],
     count: int,
     drawn: random.Random,
-    forbidden: Sequence[Mapping[str, Any]] = (),
+    forbidden: Sequence[Mapping[str, object]] = (),
     seldom: Collection[str] = (),
 ) -> Row | None:
     """Return ``base`` with the values of ``first`` and ``count`` others at random, as far as they are compatible; None if
@@ -120,7 +120,7 @@ def near(bases: Sequence[Row], found: Sequence[Row], drawn: random.Random, forbi
             yield row
 
 
-def _notable(factor: Factor) -> tuple[Any, ...]:
+def _notable(factor: Factor) -> tuple[object, ...]:
     """Return the values that are not in every other row anyway: the simplest one is, unless everyday jobs have another."""
     values = factor.explored
     return values if factor.name in EVERYDAY else values[1:]
@@ -138,13 +138,13 @@ def pairs(base: Row | None = None) -> set[ValuePair]:
     }
 
 
-def pairs_of(row: Mapping[str, Any]) -> set[ValuePair]:
+def pairs_of(row: Mapping[str, object]) -> set[ValuePair]:
     """Return the pairs of a row."""
     values = [(f.name, row[f.name]) for f in VARIED if among(row[f.name], _notable(f))]
     return {frozenset(both) for both in itertools.combinations(values, 2)}
 
 
-def varied_values(parameters: Mapping[str, Any]) -> Row:
+def varied_values(parameters: Mapping[str, object]) -> Row:
     """Return the varied values that are not the simplest."""
     return {f.name: parameters[f.name] for f in VARIED if not among(f.value_in(parameters), f.values[:1])}
 
@@ -154,6 +154,6 @@ def simplest(name: str) -> Any:
     return BY_NAME[name].values[0]
 
 
-def has_values(row: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+def has_values(row: Mapping[str, object], values: Mapping[str, object]) -> bool:
     """Return True if a row has all of these values."""
     return all(name in row and among(row[name], (value,)) for name, value in values.items())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from dsregress.explore import space
 from dsregress.reproduce import requirements
@@ -19,7 +18,7 @@ _MOST_VALUES = 3
 
 
 def suspects(
-    row: Mapping[str, Any], sound: Sequence[Mapping[str, Any]], failed: Sequence[Mapping[str, Any]], count: int
+    row: Mapping[str, object], sound: Sequence[Mapping[str, object]], failed: Sequence[Mapping[str, object]], count: int
 ) -> list[frozenset[str]]:
     """Return the sets of factors that most likely are all that the failure of ``row`` needs: the smallest first, and of
     those the ones that most of the other failures share. Each set includes the factors that its values require."""
@@ -32,14 +31,14 @@ def suspects(
     return sorted(found, key=lambda names: (found[names], sorted(names)))[:count]
 
 
-def _combinations(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _combinations(row: Mapping[str, object]) -> Iterator[dict[str, object]]:
     changed = space.varied_values(row)
     for size in range(1, _MOST_VALUES + 1):
         for names in itertools.combinations(changed, size):
             yield {name: changed[name] for name in names}
 
 
-def _configurable(values: Mapping[str, Any], row: Mapping[str, Any]) -> frozenset[str]:
+def _configurable(values: Mapping[str, object], row: Mapping[str, object]) -> frozenset[str]:
     """Return the names of the values, with those of the values of ``row`` that they require."""
     names = set(values)
     while True:

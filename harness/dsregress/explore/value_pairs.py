@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from dsregress.explore import space
 from dsregress.explore.space import Row, ValuePair
@@ -32,7 +31,7 @@ class TriedPairs:
         self._open = set(self._all)
         self._barren: set[ValuePair] = set()  #: pairs that no row may have, since it would crash
 
-    def tried(self, row: Mapping[str, Any]) -> None:
+    def tried(self, row: Mapping[str, object]) -> None:
         """Remove the pairs of a row that ran to its end; with a base, only of a row in its stage."""
         if self._base is None or row["zero_stage"] == self._base["zero_stage"]:
             self._open -= space.pairs_of(row)

@@ -192,13 +192,12 @@ class ServerContainer:
             streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
             self._stream = self._api.attach_socket(self._id, params=streams)
             self._socket: socket.socket = getattr(self._stream, "_sock", self._stream)
-            try:
+            with contextlib.ExitStack() as on_failure:
+                on_failure.callback(self._remove)
                 self._api.start(self._id)
-            except BaseException:
-                self._remove()
-                raise
+                on_failure.pop_all()
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         """Send a message. Raise Gone."""
         try:
             self._socket.settimeout(_SEND_S)
@@ -207,7 +206,7 @@ class ServerContainer:
             self.kill(_GRACE_S)
             raise self._gone from None
 
-    def receive(self, timeout_s: float) -> dict[str, Any]:
+    def receive(self, timeout_s: float) -> dict[str, object]:
         """Return the next message. Raise Gone, Hung."""
         return self._lines.wait(self._fill, timeout_s)
 

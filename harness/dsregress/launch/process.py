@@ -53,7 +53,7 @@ class JsonLines:
         """True if a line is longer than any message."""
         return len(self._read) > _LONGEST_LINE_BYTES and b"\n" not in self._read
 
-    def message(self) -> dict[str, Any] | None:
+    def message(self) -> dict[str, object] | None:
         """Return the next message; None until one is complete."""
         while (end := self._read.find(b"\n")) >= 0:
             line = bytes(self._read[:end])
@@ -92,14 +92,14 @@ class ServerProcess:
         self._how = ""
         self.left: dict[str, int] = {}  #: processes that it left running, once it has been killed: name -> count
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         """Send a message. Raise Gone."""
         try:
             self._stdin.write(json.dumps(message).encode() + b"\n")
         except (OSError, ValueError):  # ValueError: closed already
             raise Gone(self.kill(_GRACE_S)) from None
 
-    def receive(self, timeout_s: float) -> dict[str, Any]:
+    def receive(self, timeout_s: float) -> dict[str, object]:
         """Return the next message. Raise Gone, Hung."""
         return self._lines.wait(self._fill, timeout_s)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -110,7 +110,7 @@ def _read_explanation(folder: Path) -> Explanation | None:
     return _optional(folder / "explanation.json", _explanation_decoder)
 
 
-def _benchmark(folder: Path) -> dict[str, Any] | None:
+def _benchmark(folder: Path) -> dict[str, object] | None:
     """Return pytest-benchmark's file, if the run got far enough to leave one."""
     found = _optional(folder / "benchmark.json", _any_decoder)
     sound = isinstance(found, dict) and found.get("benchmarks") and not nests_too_deep(found)

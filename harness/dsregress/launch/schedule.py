@@ -212,7 +212,7 @@ def merged(lanes: Sequence[Generator[T, None, None]]) -> Iterator[T]:
                     if stopped.is_set():
                         return
                     yielded.put((item,))
-        except BaseException as error:
+        except BaseException as error:  # of a thread: whoever reads raises it
             yielded.put(error)
         finally:
             yielded.put(None)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -54,10 +54,10 @@ class Server(Protocol):
         """Processes that it started and left running, once it has been killed or closed: name -> count."""
         ...
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         """Send a message. Raise Gone."""
 
-    def receive(self, timeout_s: float) -> dict[str, Any]:
+    def receive(self, timeout_s: float) -> dict[str, object]:
         """Return the next message. Raise Gone, Hung."""
         ...
 
@@ -211,7 +211,7 @@ class ServerWorker:
         if server is not None:
             server.interrupt()
 
-    def _advance(self, command: dict[str, Any]) -> Waiting | Ended:
+    def _advance(self, command: dict[str, object]) -> Waiting | Ended:
         """Send a command and follow the cell until it waits or has ended."""
         run, server = self._run, self._server
         assert run is not None, "no cell has been started"
@@ -306,7 +306,7 @@ class _CellRun:
 _NO_SECRET = "its launch line holds a secret, which is not stored: give the line with --program once more"
 
 
-def _with_line(parameters: Mapping[str, Any], line: str) -> dict[str, Any] | None:
+def _with_line(parameters: Mapping[str, object], line: str) -> dict[str, object] | None:
     """Return the parameters of a cell as they run: with ``line`` in place of its published form. None if the published line
     masks a secret and is not that of ``line``."""
     shown = parameters.get("program")

@@ -45,7 +45,7 @@ def _describe_what_is_there() -> None:
         return
     describe = torch.library.register_fake
 
-    def register_fake(operator: Any, *args: Any, **kwargs: Any) -> Any:
+    def register_fake(operator: object, *args: object, **kwargs: object) -> object:
         if isinstance(operator, str) and operator.startswith(_NAMESPACE):
             name = operator.removeprefix(_NAMESPACE).partition(".")[0]
             if not hasattr(torch.ops.torchvision, name):
@@ -55,7 +55,7 @@ def _describe_what_is_there() -> None:
     _FOR_GOOD.replace(torch.library, "register_fake", register_fake)
 
 
-def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+def _as_it_is(function: Callable[..., object]) -> Callable[..., object]:
     return function
 
 
@@ -87,7 +87,7 @@ class _ExtensionLoader(importlib.abc.Loader):
             module.__dict__["__getattr__"] = _without_extension
 
 
-def _without_extension(name: str) -> Any:
+def _without_extension(name: str) -> object:
     """Return an attribute of that module as it is without the extension; each release names them differently. Raise
     AttributeError for any other name."""
     if name.startswith("_IS_"):
@@ -97,8 +97,8 @@ def _without_extension(name: str) -> Any:
     raise AttributeError(name)
 
 
-def _refusing(function: Callable[..., Any]) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
+def _refusing(function: Callable[..., object]) -> Callable[..., object]:
+    def refuse(*args: object, **kwargs: object) -> object:
         raise NoStandInError(f"torchaudio's {function.__name__} needs its extension, which is built for CUDA")
 
     return refuse

@@ -1,7 +1,7 @@
 """The declaration of a factor: a parameter of a job that a fault may need. Standard library only, as the host reads it too.
 
-A factor is one object, in a module under `dsregress.probe.factors`: its values and their words, what it requires, its keys
-in DeepSpeed's configuration, and its part of a script that shows a fault without the harness.
+A factor is one object, declared in a file under `dsregress.probe.factors`: its values and their words, what it requires, its
+keys in DeepSpeed's configuration, and its part of a script that shows a fault without the harness.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Need:
     values: tuple[Any, ...] = ()  #: none: all that are tried but the simplest
 
 
-def need(other: str, *needed: Any, by: tuple[Any, ...] = ()) -> Need:
+def need(other: str, *needed: object, by: tuple[object, ...] = ()) -> Need:
     """Return the requirement of one of the values ``needed`` of another factor, ``by`` these values."""
     return Need(other, needed, by)
 
@@ -160,6 +160,7 @@ class Factor:
     configure: Configure | None = None  #: in place of a key
     hooks: Hooks = dataclasses.field(default_factory=Hooks)
     script: Fragment | None = None  #: None: no script can have it, unless a key says it all
+    reason: str = ""  #: for what its declaration alone does not show
 
     @property
     def noun(self) -> str:
@@ -176,7 +177,7 @@ class Factor:
         """The value of a job that does not name the factor."""
         return self.simplest if self.unnamed is _AS_SIMPLEST else self.unnamed
 
-    def is_active(self, values: Mapping[str, Any]) -> bool:
+    def is_active(self, values: Mapping[str, object]) -> bool:
         """Return True if these parameters have another value than the simplest."""
         return bool(self.value_in(values) != self.simplest)
 
@@ -186,7 +187,7 @@ class Factor:
         return bool(self.script or self.key or self.configure)
 
     @property
-    def explored(self) -> tuple[Any, ...]:
+    def explored(self) -> tuple[object, ...]:
         """All values that an exploration tries, the simplest first."""
         return (*self.values, *self.further)
 
@@ -203,18 +204,18 @@ class Factor:
         entries: Mapping[str, Any] = found
         return entries
 
-    def value_in(self, parameters: Mapping[str, Any]) -> Any:
+    def value_in(self, parameters: Mapping[str, object]) -> object:
         """Return the value that a cell has; the simplest one if the cell names none."""
         return parameters.get(self.name, self.simplest)
 
-    def limit(self, shown: Sequence[Any], hidden: Collection[Any]) -> Any:
+    def limit(self, shown: Sequence[Any], hidden: Collection[Any]) -> object:
         """Return the value above which all values show a finding, if several do; None if they do not differ from the others
         in that way."""
         if self.counted and hidden and len(shown) > 1 and all(value > max(hidden) for value in shown):
             return max(hidden)
         return None
 
-    def text(self, shown: Sequence[Any], hidden: Collection[Any] = ()) -> str:
+    def text(self, shown: Sequence[object], hidden: Collection[object] = ()) -> str:
         """Return the values that show a finding, in words: ``ZeRO stage 1 or 2``, ``accumulation above 1``."""
         if (limit := self.limit(shown, hidden)) is not None:
             return f"{self.title} above {limit}"
@@ -230,12 +231,12 @@ def either(texts: Sequence[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def among(value: Any, values: Sequence[Any]) -> bool:
+def among(value: object, values: Sequence[object]) -> bool:
     """Return True if ``values`` contain the value. Unlike with ``in``, 0 is not False and 1 is not True."""
     return any(value == other and type(value) is type(other) for other in values)
 
 
-def _value_text(value: Any) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
@@ -250,8 +251,3 @@ def switch(name: str, title: str, *, on: str = "", off: str = "", **declared: An
 def explored_switch(name: str, title: str, *, off: str, **declared: Any) -> Factor:
     """Return a switch that only an exploration turns on."""
     return switch(name, title, off=off, values=(False,), further=(True,), **declared)
-
-
-def setting(name: str, title: str, *values: Any, **declared: Any) -> Factor:
-    """Return an optional setting of the framework."""
-    return Factor(name=name, title=title, values=(None, *values), configured=True, **declared)

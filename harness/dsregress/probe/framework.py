@@ -94,7 +94,7 @@ class Adapter(Protocol):
         """Import the modules that every cell needs, once per environment, before ranks are forked from this process. Must
         start no thread and touch no device. ``cpu`` and ``sim`` are the same to it: one process serves the cells of both."""
 
-    def world_size(self, parameters: Mapping[str, Any], device: str) -> int:
+    def world_size(self, parameters: Mapping[str, object], device: str) -> int:
         """Return the number of rank processes to start (1 in ``sim``, however many ranks are simulated)."""
 
 
@@ -102,15 +102,15 @@ class Adapter(Protocol):
 class JobAdapter(Adapter, Protocol):
     """An adapter of training jobs: it builds one, and the probe steps it."""
 
-    def surroundings(self, parameters: Mapping[str, Any], device: str) -> AbstractContextManager[Meter]:
+    def surroundings(self, parameters: Mapping[str, object], device: str) -> AbstractContextManager[Meter]:
         """Return the context of a rank, entered for all its life, before `start`: it makes this process a rank (in ``sim``,
         the simulation), and measures it."""
 
     def start(
         self,
-        parameters: Mapping[str, Any],
+        parameters: Mapping[str, object],
         device: str,
-        shape: Mapping[str, Any],
+        shape: Mapping[str, object],
         measured: Callable[[], AbstractContextManager[None]],
     ) -> Training:
         """Join the ranks (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and LOCAL_* are set) and return the built job; work
@@ -119,11 +119,11 @@ class JobAdapter(Adapter, Protocol):
 
     def judge(
         self,
-        parameters: Mapping[str, Any],
+        parameters: Mapping[str, object],
         device: str,
-        shape: Mapping[str, Any],
+        shape: Mapping[str, object],
         steps: int,
-        trained: Mapping[str, Any],
+        trained: Mapping[str, object],
         numerics: Numerics,
     ) -> None:
         """Train the same without the framework for ``steps`` steps and fill in the ``true_*`` and ``*_error`` fields of
@@ -135,7 +135,7 @@ class ComputesIdeal(Protocol):
     """A memory oracle."""
 
     def ideal(
-        self, parameters: Mapping[str, Any], device: str, shape: Mapping[str, Any], meter: Meter
+        self, parameters: Mapping[str, object], device: str, shape: Mapping[str, object], meter: Meter
     ) -> dict[str, dict[str, int]]:
         """Return the bytes that the job needs to hold, by phase and metric."""
         ...
@@ -154,7 +154,7 @@ class KeepsTime(Protocol):
 class NamesModules(Protocol):
     """Names of modules, for `explain`."""
 
-    def model(self, training: Any) -> Any:
+    def model(self, training: object) -> Any:
         """Return the module of a job whose submodules have names."""
         ...
 
@@ -163,7 +163,7 @@ class NamesModules(Protocol):
 class ListsHolders(Protocol):
     """Purposes of tensors, for `explain`."""
 
-    def holders(self, training: Any) -> Iterator[tuple[str, str, Any]]:
+    def holders(self, training: object) -> Iterator[tuple[str, str, object]]:
         """Yield (category, parameter's name or "", tensor) for all that the framework holds."""
         ...
 

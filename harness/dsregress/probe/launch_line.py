@@ -19,27 +19,11 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from dsregress.probe.shell_syntax import first_of_a_shell, joined
+from vgpu.json_tables import decoded_text_lists, table_beside
 
 #: Launchers' options that take no value; of all others the next word is the value, unless they are written with ``=``.
 #: From the parsers of torch.distributed.run, deepspeed.launcher.runner and accelerate.commands.launch.
-_FLAGS = {
-    "python": frozenset(("-u", "-B", "-O", "-OO", "-s", "-S", "-E", "-I", "-i", "-q", "-v")),
-    "torchrun": frozenset((
-        *("--standalone", "--no-python", "--no_python", "--run-path", "--run_path"),
-        *("--virtual-local-rank", "--virtual_local_rank"),
-    )),
-    "deepspeed": frozenset((
-        *("--no_python", "--no_local_rank", "--no_ssh", "--no_ssh_check", "--force_multi", "--save_pid"),
-        *("--elastic_training", "--bind_cores_to_rank"),
-    )),
-    "accelerate": frozenset((
-        *("-q", "--quiet", "--cpu", "--multi_gpu", "--tpu", "--use_xpu", "--ipex", "--use_deepspeed", "--use_fsdp"),
-        *("--use_megatron_lm", "--use_tpu", "--use_mps_device", "--use_parallelism_config", "--no_python", "--debug"),
-        *("--same_network", "--standalone", "--tpu_cluster", "--no_tpu_cluster", "--tpu_use_cluster", "--tpu_use_sudo"),
-        *("--enable_cpu_affinity", "--downcast_bf16", "--dynamo_use_fullgraph", "--dynamo_use_dynamic"),
-        "--dynamo_use_regional_compilation",
-    )),
-}  # fmt: skip
+_FLAGS = {launcher: frozenset(flags) for launcher, flags in decoded_text_lists(table_beside(__file__)).items()}
 _FLAGS["torch.distributed.launch"] = _FLAGS["torchrun"] | {"--use-env", "--use_env"}
 
 #: Options that make the next word a module instead of a file.

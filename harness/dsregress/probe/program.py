@@ -82,13 +82,13 @@ def program(
     folder: str = ".",
     summary: str = "",
     steps: int = DEFAULTS["warmup_steps"],
-    values: Mapping[str, Any] | None = None,
+    values: Mapping[str, object] | None = None,
     packages: Mapping[str, str] | None = None,
-    devices: Mapping[str, Mapping[str, Any]] | None = None,
-    variants: tuple[Mapping[str, Any], ...] = ({},),
-    remedies: Mapping[str, Mapping[str, Any]] | None = None,
+    devices: Mapping[str, Mapping[str, object]] | None = None,
+    variants: tuple[Mapping[str, object], ...] = ({},),
+    remedies: Mapping[str, Mapping[str, object]] | None = None,
     pins: Mapping[str, Mapping[str, str]] | None = None,
-    **options: Any,
+    **options: object,
 ) -> Scenario:
     """Return the scenario of a program. ``steps`` optimizer steps come before the measured one; ``values`` replace
     ``{name}`` in the line, and variants change them; ``packages`` are those of its environment in addition to the stack, by
@@ -158,7 +158,7 @@ def ranks_of(rank: str, world_size: int) -> tuple[int, ...]:
     return (int(rank),)
 
 
-def parsed_line(line: str, values: Mapping[str, Any]) -> LaunchLine:
+def parsed_line(line: str, values: Mapping[str, object]) -> LaunchLine:
     """Return the parts of a launch line. Raise ScenarioError if it launches no program, or a placeholder has no value."""
     missing = sorted(set(_PLACEHOLDER.findall(line)) - set(values) - set(DEFAULTS))
     if missing:
@@ -169,7 +169,7 @@ def parsed_line(line: str, values: Mapping[str, Any]) -> LaunchLine:
         raise ScenarioError(f"program: {error}") from None
 
 
-def spelled_out(parameters: Mapping[str, Any]) -> str:
+def spelled_out(parameters: Mapping[str, object]) -> str:
     """Return the launch line of a cell, with its parameters in place. A value may contain ``{name}`` itself, which stays."""
 
     def spelled(found: re.Match[str]) -> str:

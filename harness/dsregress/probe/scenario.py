@@ -114,7 +114,7 @@ class Scenario:
         """The id of each remedy's variant, by the remedy's name in words."""
         return {name: variant_id(changes) for name, changes in self.remedies.items()}
 
-    def resolve(self, variant: str, device: str, changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def resolve(self, variant: str, device: str, changes: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Return the parameters of one cell: the scenario's, changed for the device, by the variant, then by ``changes``;
         and the shape of the resulting model.
 
@@ -130,7 +130,7 @@ class Scenario:
             raise ScenarioError(f"no such variant: {unknown}")
         return {**parameters, **self._shape(parameters)}
 
-    def _shape(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    def _shape(self, parameters: Mapping[str, Any]) -> dict[str, object]:
         """Return the model's shape as a parameter; nothing if no model is named, or none is known by its shape."""
         if self.shapes is None or "model" not in parameters:
             return {}
@@ -145,7 +145,7 @@ class Scenario:
         return {SHAPE: {**self.shapes[model], **deep}}
 
 
-def _check_plain(where: str, value: Any, depth: int = 0) -> None:
+def _check_plain(where: str, value: object, depth: int = 0) -> None:
     """Raise ScenarioError unless a value is one of JSON, which every result holds and every key is made from."""
     if isinstance(value, Mapping):
         for name, member in value.items():
@@ -168,19 +168,19 @@ def _check_plain(where: str, value: Any, depth: int = 0) -> None:
         raise ScenarioError(f"{where}: not a plain JSON value but of type {type(value).__name__}")
 
 
-def _check_deeper(where: str, value: Any, depth: int) -> None:
+def _check_deeper(where: str, value: object, depth: int) -> None:
     if depth > _MOST_LEVELS:
         raise ScenarioError(f"{where[:80]}: nested too deep, or a part of itself")
     _check_plain(where, value, depth + 1)
 
 
-def variant_id(changes: Mapping[str, Any]) -> str:
+def variant_id(changes: Mapping[str, object]) -> str:
     """Return the id of a variant, ``gradient_checkpointing=none,zero_stage=2``: names in the order given; ``base`` without
     changes."""
     return ",".join(f"{name}={_spell(value)}" for name, value in changes.items()) or BASE_VARIANT
 
 
-def parse_variant(text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def parse_variant(text: str, parameters: Mapping[str, object]) -> dict[str, object]:
     """Return the changes of a variant by its id: the reverse of `variant_id`, each value read as the type of the parameter's
     present value. Raise ScenarioError for a name that is not a parameter."""
     if text == BASE_VARIANT:
@@ -194,12 +194,12 @@ def parse_variant(text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def one_by_one(**values: tuple[Any, ...]) -> tuple[Mapping[str, Any], ...]:
+def one_by_one(**values: tuple[object, ...]) -> tuple[Mapping[str, object], ...]:
     """Return variants that change one parameter each: the values of the first parameter, then of the second, ..."""
     return tuple({name: value} for name, choices in values.items() for value in choices)
 
 
-def grid(**values: tuple[Any, ...]) -> tuple[Mapping[str, Any], ...]:
+def grid(**values: tuple[object, ...]) -> tuple[Mapping[str, object], ...]:
     """Return a variant for every combination of the values."""
     return tuple(dict(zip(values, combination)) for combination in itertools.product(*values.values()))
 
@@ -288,11 +288,11 @@ def load_shapes(folder: Path) -> Shapes:
     return shapes
 
 
-def _spell(value: Any) -> str:
+def _spell(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
-def _read(text: str, like: Any, variant: str) -> Any:
+def _read(text: str, like: object, variant: str) -> object:
     try:
         if text == "none" and not isinstance(like, str):
             return None
@@ -301,27 +301,27 @@ def _read(text: str, like: Any, variant: str) -> Any:
         if isinstance(like, bool):
             return {"true": True, "false": False}[text]
         if isinstance(like, (int, float)):
-            return _number(text, like)
+            return _finite_number(text, like)
         if like is None:
-            return _plain(text)
+            return _untyped_value(text)
     except (KeyError, ValueError):
         raise ScenarioError(f"no such variant: {variant} ({text!r} is not of type {type(like).__name__})") from None
     return text
 
 
-def _plain(text: str) -> Any:
+def _untyped_value(text: str) -> object:
     """Return a parameter's value from its text, if the parameter has no value yet to give a type."""
     if text in ("true", "false"):
         return text == "true"
     for like in (0, 0.0):
         try:
-            return _number(text, like)
+            return _finite_number(text, like)
         except ValueError:
             continue
     return text
 
 
-def _number(text: str, like: float) -> float:
+def _finite_number(text: str, like: float) -> float:
     """Return a finite number, whole if ``like`` is; ``1e6`` is one too. Raise ValueError for any other text."""
     number = float(text)
     if not math.isfinite(number) or (isinstance(like, int) and (not number.is_integer() or abs(number) >= 1 << 63)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from dsregress.bisect import questions
 from dsregress.bisect.questions import Question
@@ -22,19 +21,19 @@ def is_alike_asked(one: Question, other: Question) -> bool:
     return judged_cells(one.metric) == judged_cells(other.metric) and one.phase == other.phase and one.key == other.key
 
 
-def has_all(parameters: Mapping[str, Any], variant: str) -> bool:
+def has_all(parameters: Mapping[str, object], variant: str) -> bool:
     """Return True if a workload has every value that a variant of a simplest scenario changes, and its ZeRO stage, because
     each stage is different code."""
     named = {"zero_stage": str(BY_NAME["zero_stage"].simplest), **variant_values(variant)}
     return all(meets({**UNNAMED, **parameters}, name, text) for name, text in named.items())
 
 
-def is_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def is_alike(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
     """Return True if two workloads have the same value of every factor."""
     return all(factor.value_in(one) == factor.value_in(other) for factor in FACTORS)
 
 
-def meets(values: Mapping[str, Any], name: str, text: str) -> bool:
+def meets(values: Mapping[str, object], name: str, text: str) -> bool:
     """Return True if a parameter has the value that ``text`` spells; for a counted factor, at least that value."""
     if name not in values:
         return False

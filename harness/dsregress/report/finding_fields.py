@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dsregress.model import Finding
 
 _FIELDS = (
@@ -28,6 +26,6 @@ _FIELDS = (
 )
 
 
-def finding_fields(found: Finding) -> dict[str, Any]:
+def finding_fields(found: Finding) -> dict[str, object]:
     """Return the fields by name, as they are: with infinities, and text that is not printable."""
     return {name: getattr(found, name) for name in _FIELDS}

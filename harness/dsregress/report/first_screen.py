@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -132,7 +131,9 @@ def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "")
     sections = problem_sections(context, assessed)
     headline = verdict
     if sections:
-        headline = message("{compared}: {counts}", compared=_compared(context), counts=counts_text(context, sections))
+        headline = message(
+            "{compared}: {counts}", compared=_compared_releases(context), counts=counts_text(context, sections)
+        )
     if not_measured:
         headline = message("{headline}; not measured: {stacks}", headline=headline, stacks=not_measured)
     return FirstScreen(
@@ -144,7 +145,7 @@ def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "")
     )
 
 
-def _compared(context: ReportContext) -> Text:
+def _compared_releases(context: ReportContext) -> Text:
     """Return what was compared: ``deepspeed 0.15.0 to 0.19.8``."""
     stacks, names = context.comparison.stacks, context.comparison.names
     if len(stacks) == 1:
@@ -389,7 +390,7 @@ def _label(context: ReportContext, members: Sequence[str]) -> Text:
     return message("{job}, on {card}", job=text, card=cards[0]) if len(set(cards)) == 1 else text
 
 
-def _job(parameters: Mapping[str, Any], scenario: str) -> str:
+def _job(parameters: Mapping[str, object], scenario: str) -> str:
     """Return the model that is trained; for a given program, its launch line."""
     if "program" in parameters and workload_words.is_given_program(scenario):
         return workload_words.shortened_launch_line(str(parameters["program"]), _MOST_LABEL)

@@ -97,7 +97,7 @@ def _with_what_is_known_by_hand(
     )
 
 
-def _settled(condition: StoredCondition, shown: Sequence[Any]) -> StoredCondition:
+def _settled(condition: StoredCondition, shown: Sequence[object]) -> StoredCondition:
     """Return a condition with these values among those that show the fault."""
     values = BY_NAME[condition.factor].values if shown else ()
     return msgspec.structs.replace(

@@ -47,6 +47,12 @@ def plain(text: str) -> str:
     return _spelled_out(" ".join(_ESCAPES.sub("", text).split()))
 
 
+def indented_plain(line: str) -> str:
+    """Return a line made plain, with its indentation, which `plain` would drop."""
+    text = line.lstrip(" ")
+    return " " * (len(line) - len(text)) + plain(text)
+
+
 def plain_lines(text: str) -> str:
     """Return a whole output as `plain` does, but with its line breaks and spaces, for text whose layout is ours."""
     return "\n".join(_spelled_out(_ESCAPES.sub("", line)) for line in text.split("\n"))

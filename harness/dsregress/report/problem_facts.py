@@ -9,7 +9,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -218,7 +218,7 @@ class _Joint:
             if remedy.answer is Verdict.GOOD and change is not None and not self._is_spoiled(problem, *change):
                 yield remedy
 
-    def _is_spoiled(self, problem: Problem, name: str, value: Any) -> bool:
+    def _is_spoiled(self, problem: Problem, name: str, value: object) -> bool:
         """Return True if a setting gives one of the problem's workloads another grave problem in one of its releases."""
         parameters = self._context.comparison.parameters
         changed = [{**UNNAMED, **parameters[own], name: value} for own in problem.affected]
@@ -238,7 +238,7 @@ class _Joint:
             for values in changed
         )
 
-    def _needs_no_more(self, problem: Problem, values: Mapping[str, Any]) -> bool:
+    def _needs_no_more(self, problem: Problem, values: Mapping[str, object]) -> bool:
         """Return True if these parameters meet all known conditions of a problem."""
         found = self._reproduction(problem)
         return (

@@ -50,10 +50,10 @@ def report_view(context: ReportContext) -> View:
     worse, alike = by_section[rows.WORSE], by_section[rows.FAILS_TOO]
     workloads = tables.workload_tables(context, [*worse, *alike])
     compatibility, patterns = tables.compatibility_table(context)
-    screen = first_screen(context, _verdict(context), _missing(context))
+    screen = first_screen(context, _headline(context), _missing(context))
     return View(
         screen=screen,
-        measured=_measured(context),
+        measured=_measured_words(context),
         sections=sections,
         below=_below(context),
         not_compared=tuple(_not_compared(context)),
@@ -101,7 +101,7 @@ def _missing(context: ReportContext) -> Text:
     return name_list(list(dict.fromkeys(context.name_of(one.stack) for one in context.comparison.not_measured)), 10)
 
 
-def _verdict(context: ReportContext) -> Message:
+def _headline(context: ReportContext) -> Message:
     """Return the headline of a comparison without a problem."""
     if context.comparison.passed == 0:
         reasons = {entry.reason for entry in context.comparison.not_compared if entry.what == EVERYTHING}
@@ -116,7 +116,7 @@ def _verdict(context: ReportContext) -> Message:
     return message("Nothing is worse than the baseline")
 
 
-def _measured(context: ReportContext) -> str:
+def _measured_words(context: ReportContext) -> str:
     comparison, names = context.comparison, list(context.comparison.names.values())
     what = f"{context.only_axis} " if context.only_axis else ""
     workloads = len(comparison.cells.workloads)

@@ -82,7 +82,7 @@ def sections(context: ReportContext) -> list[Section]:
     """Return the sections that have rows, each with its first `MOST_ROWS`."""
     found = []
     for title, groups in by_section(context).items():
-        together = _together(groups)
+        together = _merged_groups(groups)
         if together:
             rows = tuple(_finding_row(context, title, members) for members in together[:MOST_ROWS])
             found.append(Section(title, rows, max(0, len(together) - MOST_ROWS)))
@@ -94,7 +94,7 @@ def all_rows(context: ReportContext) -> list[Row]:
     return [
         _finding_row(context, title, members)
         for title, groups in by_section(context).items()
-        for members in _together(groups)
+        for members in _merged_groups(groups)
     ]
 
 
@@ -104,7 +104,7 @@ def in_version_order(context: ReportContext, found: Iterable[Finding]) -> list[F
     return sorted(found, key=lambda finding: order.get(finding.stack, -1))
 
 
-def _together(groups: Sequence[Group]) -> list[list[Group]]:
+def _merged_groups(groups: Sequence[Group]) -> list[list[Group]]:
     """Return the groups of each row, the worst first."""
     rows: dict[tuple[str, ...], list[Group]] = {}
     for group in groups:

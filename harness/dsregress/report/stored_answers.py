@@ -108,7 +108,7 @@ class StoredReproduction(msgspec.Struct, frozen=True, kw_only=True):
         """Return the workload of the smallest cell."""
         return _workload_of(self.smallest_cell)
 
-    def setting_of(self, remedy: StoredRemedy) -> tuple[str, Any] | None:
+    def setting_of(self, remedy: StoredRemedy) -> tuple[str, object] | None:
         """Return the factor and the value that a remedy sets, found by its words; None if no condition has it."""
         return next(
             ((one.factor, value) for one in self.needs for value in one.hidden if _words(one, (value,)) == remedy.text),
@@ -262,7 +262,7 @@ def _renamed(condition: StoredCondition) -> StoredCondition:
 _VALUES = ("shown", "hidden", "unknown")
 
 
-def _words(condition: StoredCondition, shown: Sequence[Any], hidden: Sequence[Any] = ()) -> str:
+def _words(condition: StoredCondition, shown: Sequence[object], hidden: Sequence[object] = ()) -> str:
     if condition.factor not in BY_NAME:  # of another version
         return f"{condition.factor}={' or '.join(map(str, shown))}"
     return BY_NAME[condition.factor].text(shown, hidden)

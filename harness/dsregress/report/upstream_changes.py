@@ -63,7 +63,7 @@ def change_of(bisection: StoredBisection, releases: StoredSearch, found: StoredT
 def introduced(
     found: Reproduction,
     bisections: Sequence[StoredBisection],
-    parameters_of: Callable[[WorkloadParts], Mapping[str, Any] | None],
+    parameters_of: Callable[[WorkloadParts], Mapping[str, object] | None],
 ) -> UpstreamChange | None:
     """Return the change that introduced what a reproduction shows, if a search by the same metric found one at its two
     releases, on a workload that has all that the smallest cell has; else None.

@@ -78,7 +78,7 @@ class ReleasePair:
         """Ids of these cells."""
         return self._seen.keys()
 
-    def shows(self, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+    def shows(self, parameter_sets: Sequence[Mapping[str, object]]) -> list[Verdict]:
         """Return Bad for each set with which the bad release shows the finding and the other does not. Implements
         `dsregress.reproduce.reduction.Shows`.
 
@@ -107,7 +107,7 @@ class ReleasePair:
         """Return the same question about another sound release."""
         return ReleasePair(self.question, self._bad, good, self._session, self._scenario, self._detail_of)
 
-    def begin(self, parameters: Mapping[str, Any]) -> Verdict:
+    def begin(self, parameters: Mapping[str, object]) -> Verdict:
         """Return Bad if the finding's own cell shows it. From then on, an exact figure is compared with this cell's, not
         with the thresholds: they are made for jobs, and a tiny job has less of everything."""
         metric = BY_NAME[self.question.metric]
@@ -123,18 +123,18 @@ class ReleasePair:
         self._own_excess = excess
         return Verdict.BAD
 
-    def answers(self, parameters: Mapping[str, Any]) -> str:
+    def answers(self, parameters: Mapping[str, object]) -> str:
         """Return the answer of each measured release on one cell, in words."""
         stacks = filter(None, (self._bad, self._good))
         cells = [self._cell(stack, parameters) for stack in stacks]
         seen = [self._seen[cell.id] for cell in cells if cell.id in self._seen]
         return "; ".join(f"{result.cell.stack.label}: {self._observed(result).text}" for result in seen)
 
-    def _cell(self, stack: Stack, parameters: Mapping[str, Any]) -> Cell:
+    def _cell(self, stack: Stack, parameters: Mapping[str, object]) -> Cell:
         """Return the cell with the parts that the question needs, and no more."""
         return cell_of(self._scenario, stack, {**parameters, **self._left_out})
 
-    def _results(self, wanted: Sequence[tuple[Stack, Mapping[str, Any]]]) -> list[Result]:
+    def _results(self, wanted: Sequence[tuple[Stack, Mapping[str, object]]]) -> list[Result]:
         """Return a result for each wanted cell, in order."""
         cells = [self._cell(stack, parameters) for stack, parameters in wanted]
         unique = list({cell.id: cell for cell in cells}.values())
@@ -178,7 +178,7 @@ class ReleasePair:
         if isinstance(other.value, float) and math.isnan(other.number):
             return Verdict.UNKNOWN
         if self._own_excess is not None and other.value is not None:
-            return _compared(observed.number - other.number, self._own_excess)
+            return _excess_verdict(observed.number - other.number, self._own_excess)
         return questions.judge_observation(self.question, observed, other, None, self._session.settings.thresholds)
 
 
@@ -186,7 +186,7 @@ def shown_by_all(pairs: Sequence[ReleasePair]) -> Callable[[Sequence[Mapping[str
     """Return the test of a finding in each of several pairs; a later pair is measured only on sets that the earlier ones
     show."""
 
-    def shows(parameter_sets: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+    def shows(parameter_sets: Sequence[Mapping[str, object]]) -> list[Verdict]:
         verdicts = [Verdict.BAD] * len(parameter_sets)
         for pair in pairs:
             shown = [at for at, verdict in enumerate(verdicts) if verdict is Verdict.BAD]
@@ -197,18 +197,18 @@ def shown_by_all(pairs: Sequence[ReleasePair]) -> Callable[[Sequence[Mapping[str
     return shows
 
 
-def _compared(excess: float, own: float) -> Verdict:
+def _excess_verdict(excess: float, own: float) -> Verdict:
     if excess >= _SHOWN * own:
         return Verdict.BAD
     return Verdict.GOOD if excess <= _HIDDEN * own else Verdict.UNKNOWN
 
 
-def base_parameters(scenario: Scenario) -> dict[str, Any]:
+def base_parameters(scenario: Scenario) -> dict[str, object]:
     """Return the parameters of the scenario's base variant, without the model's shape."""
     return {**scenario.parameters, **scenario.devices[DEVICE]}
 
 
-def cell_of(scenario: Scenario, stack: Stack, parameters: Mapping[str, Any]) -> Cell:
+def cell_of(scenario: Scenario, stack: Stack, parameters: Mapping[str, object]) -> Cell:
     """Return the cell of the simplest scenario with these parameters, named by the values that are not the simplest."""
     base = base_parameters(scenario)
     changes = {name: value for name, value in parameters.items() if name != SHAPE and value != base.get(name)}
@@ -226,7 +226,7 @@ def cell_of(scenario: Scenario, stack: Stack, parameters: Mapping[str, Any]) -> 
     )
 
 
-def at_small_size(cell: Cell, scenario: Scenario) -> dict[str, Any]:
+def at_small_size(cell: Cell, scenario: Scenario) -> dict[str, object]:
     """Return the parameters of a cell at a size that trains on a CPU: its own if it ran there, else its factors alone."""
     base = base_parameters(scenario)
     if cell.device == DEVICE:

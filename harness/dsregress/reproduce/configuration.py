@@ -48,7 +48,7 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
         return {"type": self.name, "params": {"lr": self.learning_rate, **self.options}}
 
 
-def settings(p: Mapping[str, Any], optimizer: Optimizer | None, *, sized: bool, samples: int = 8) -> dict[str, Any]:
+def settings(p: Mapping[str, object], optimizer: Optimizer | None, *, sized: bool, samples: int = 8) -> dict[str, Any]:
     """Return the dictionary for ``deepspeed.initialize``: only what is configured. ``optimizer`` is named by the
     configuration or passed to ``initialize``; ``sized``: with sizes for a tiny model; ``samples``: of a micro-batch."""
     base: dict[str, Any] = {"train_micro_batch_size_per_gpu": samples}
@@ -64,7 +64,7 @@ def settings(p: Mapping[str, Any], optimizer: Optimizer | None, *, sized: bool, 
     return {**_in_order(found, _ORDER), "zero_optimization": _in_order(zero, _ZERO_ORDER)}
 
 
-def _configured_values(p: Mapping[str, Any], *, sized: bool) -> dict[str, Any]:
+def _configured_values(p: Mapping[str, object], *, sized: bool) -> dict[str, object]:
     """Return the value of each factor, None where DeepSpeed's default does: for what a library would resolve, and for sizes
     that nothing needs."""
     is_needless = not sized or p["zero_stage"] == 0  # where nothing is partitioned, nothing is in buckets
@@ -76,11 +76,11 @@ def _configured_values(p: Mapping[str, Any], *, sized: bool) -> dict[str, Any]:
     return found
 
 
-def _in_order(entries: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
+def _in_order(entries: Mapping[str, object], order: Sequence[str]) -> dict[str, Any]:
     return {key: entries[key] for key in (*order, *entries) if key in entries}
 
 
-def of_frozen(p: Mapping[str, Any]) -> dict[str, Any]:
+def of_frozen(p: Mapping[str, object]) -> dict[str, Any]:
     """Return the parameters of a second engine that only evaluates, as the workload has it: without an optimizer."""
     kept = ("zero_stage", "dtype", "torch_autocast", "caller_autocast", "offload_param", "persistence_threshold")
     own = {**{one.name: one.values[0] for one in FACTORS}, **{name: p[name] for name in kept if name in p}}
@@ -92,7 +92,7 @@ def size_keys() -> list[str]:
     return [factor.key.removeprefix(ZERO) for factor in FACTORS if factor.is_size]
 
 
-def in_keys(factor: Factor, shown: Sequence[Any], hidden: Collection[Any], p: Mapping[str, Any]) -> str:
+def in_keys(factor: Factor, shown: Sequence[object], hidden: Collection[object], p: Mapping[str, object]) -> str:
     """Return a factor's values in words, like `Factor.text`, but with DeepSpeed's own keys for configured values:
     ``"zero_optimization": {"stage": 1}`` or ``2``. ``p`` has the other parameters."""
     configured = [{} if value is None or value is False else _entries(factor, value, p) for value in shown]
@@ -109,7 +109,7 @@ def in_keys(factor: Factor, shown: Sequence[Any], hidden: Collection[Any], p: Ma
     return either(texts)
 
 
-def _entries(factor: Factor, value: Any, p: Mapping[str, Any]) -> dict[str, Any]:
+def _entries(factor: Factor, value: object, p: Mapping[str, object]) -> dict[str, object]:
     """Return the entries that a value adds to the dictionary, compared with another value; empty if it configures
     nothing."""
     known = {**{one.name: one.values[0] for one in FACTORS}, **p}
@@ -119,7 +119,7 @@ def _entries(factor: Factor, value: Any, p: Mapping[str, Any]) -> dict[str, Any]
     return _added(_as_asked(own), _as_asked(without))
 
 
-def _as_asked(found: Mapping[str, Any]) -> dict[str, Any]:
+def _as_asked(found: Mapping[str, object]) -> dict[str, object]:
     """Return the dictionary without the entries that only let a tiny job train on a CPU."""
     return {
         key: _as_asked(value) if isinstance(value, dict) else value
@@ -128,7 +128,7 @@ def _as_asked(found: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _added(own: Mapping[str, Any], without: Mapping[str, Any]) -> dict[str, Any]:
+def _added(own: Mapping[str, object], without: Mapping[str, object]) -> dict[str, object]:
     found = {}
     for key, value in own.items():
         before = without.get(key)
@@ -139,7 +139,7 @@ def _added(own: Mapping[str, Any], without: Mapping[str, Any]) -> dict[str, Any]
     return found
 
 
-def _innermost(entries: Mapping[str, Any]) -> str | None:
+def _innermost(entries: Mapping[str, object]) -> str | None:
     """Return the value of a single setting; None if there are several."""
     value: Any = entries
     while isinstance(value, Mapping):

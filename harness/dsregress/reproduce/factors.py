@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from dsregress.probe.adapters import DEEPSPEED, TRAINER
 from dsregress.probe.factor import Factor, among
@@ -19,13 +18,13 @@ SIMPLEST_OF = {
 }
 
 
-def varied_in(base: Mapping[str, Any]) -> tuple[Factor, ...]:
+def varied_in(base: Mapping[str, object]) -> tuple[Factor, ...]:
     """Return the factors that a scenario with these parameters leaves open; one with another first value is part of the
     job."""
     return tuple(one for one in FACTORS if one.name in base and among(base[one.name], one.values[:1]))
 
 
-def values_of(factor: Factor, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
+def values_of(factor: Factor, parameters: Mapping[str, object]) -> tuple[object, ...]:
     """Return the values to try: the table's, and the cell's own."""
     own = factor.value_in(parameters)
     return factor.values if among(own, factor.values) else (*factor.values, own)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
@@ -21,12 +20,12 @@ _MACROS = """\
 """
 
 
-def active_fragments(p: Mapping[str, Any]) -> list[Fragment]:
+def active_fragments(p: Mapping[str, object]) -> list[Fragment]:
     """Return the parts of the factors that have another value than the simplest."""
     return [factor.script for factor in FACTORS if factor.script is not None and factor.is_active(p)]
 
 
-def fragment_names(p: Mapping[str, Any]) -> dict[str, list[str]]:
+def fragment_names(p: Mapping[str, object]) -> dict[str, list[str]]:
     """Return the templates of the same factors, by moment."""
     active = [factor for factor in FACTORS if factor.script is not None and factor.is_active(p)]
     return {
@@ -35,7 +34,7 @@ def fragment_names(p: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
-def imported_names(p: Mapping[str, Any]) -> list[str]:
+def imported_names(p: Mapping[str, object]) -> list[str]:
     """Return the statements that import the names that they need."""
     return [f"from {one.package} import {', '.join(one.names)}" for one in active_fragments(p) if one.package]
 

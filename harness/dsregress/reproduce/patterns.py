@@ -23,7 +23,7 @@ class ProblemPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     needs: dict[str, tuple[Any, ...]]  #: parameter -> values; an empty string stands for None
     error: str = ""
 
-    def is_shown_by(self, package: str, version: str, question: Question, parameters: Mapping[str, Any]) -> bool:
+    def is_shown_by(self, package: str, version: str, question: Question, parameters: Mapping[str, object]) -> bool:
         """Return True if a finding in a release, on a cell with these parameters, is this problem."""
         if (package, question.metric in self.metrics) != (self.package, True) or self.error not in question.key:
             return False
@@ -33,5 +33,5 @@ class ProblemPattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return all(parameters.get(name, "") in (*values, *_none(values)) for name, values in self.needs.items())
 
 
-def _none(values: tuple[Any, ...]) -> tuple[None, ...]:
+def _none(values: tuple[object, ...]) -> tuple[None, ...]:
     return (None,) if "" in values else ()

@@ -46,12 +46,12 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.hidden)
 
     @property
-    def nearest_hidden(self) -> Any:
+    def nearest_hidden(self) -> object:
         """The value, of those that do not show the finding, that changes least: stage 2 in place of 3, reentrant
         checkpointing in place of non-reentrant. Only for a needed condition."""
         order = list(self.factor.values)
 
-        def place(value: Any) -> int:
+        def place(value: object) -> int:
             return order.index(value) if among(value, order) else len(order)
 
         return min(self.hidden, key=lambda value: abs(place(value) - place(self.value)))
@@ -113,8 +113,8 @@ def reduce(
 
 
 def _leapt(
-    current: dict[str, Any], factors: Sequence[Factor], shows: Shows, leaps: Sequence[Collection[str]]
-) -> dict[str, Any]:
+    current: dict[str, object], factors: Sequence[Factor], shows: Shows, leaps: Sequence[Collection[str]]
+) -> dict[str, object]:
     trials = [{**current, **{f.name: f.values[0] for f in factors if f.name not in kept}} for kept in leaps]
     for at in range(0, len(trials), _LEAPS_AT_ONCE):
         part = trials[at : at + _LEAPS_AT_ONCE]
@@ -125,11 +125,11 @@ def _leapt(
 
 
 def _smallest(
-    current: dict[str, Any], factors: Sequence[Factor], shows: Shows, is_valid: Callable[[Parameters], bool]
-) -> dict[str, Any]:
+    current: dict[str, object], factors: Sequence[Factor], shows: Shows, is_valid: Callable[[Parameters], bool]
+) -> dict[str, object]:
     changed = [(f.name, f.values[0]) for f in factors if _simpler(f, current)]
     if len(changed) > _MANY:
-        current = _together(current, changed, shows)
+        current = _all_that_show(current, changed, shows)
     while True:
         trials = [
             (factor, value)
@@ -144,11 +144,11 @@ def _smallest(
                 simplest.setdefault(factor.name, value)
         if not simplest:
             return current
-        current = _together(current, list(simplest.items()), shows, one_shows=True)
+        current = _all_that_show(current, list(simplest.items()), shows, one_shows=True)
 
 
-def _together(
-    current: dict[str, Any], changes: Sequence[tuple[str, Any]], shows: Shows, *, one_shows: bool = False
+def _all_that_show(
+    current: dict[str, object], changes: Sequence[tuple[str, object]], shows: Shows, *, one_shows: bool = False
 ) -> dict[str, Any]:
     """Return ``current`` with as many of the changes as show the finding together, found by halving. ``one_shows``: each of
     them was seen to show it alone."""
@@ -158,18 +158,18 @@ def _together(
     if len(changes) == 1:
         return current
     half = len(changes) // 2
-    first = _together(current, changes[:half], shows, one_shows=one_shows)
-    return _together(first, changes[half:], shows)
+    first = _all_that_show(current, changes[:half], shows, one_shows=one_shows)
+    return _all_that_show(first, changes[half:], shows)
 
 
-def _simpler(factor: Factor, current: Parameters) -> tuple[Any, ...]:
+def _simpler(factor: Factor, current: Parameters) -> tuple[object, ...]:
     """Return the values before the present one, the simplest first."""
     values = values_of(factor, current)
     return values[: values.index(factor.value_in(current))]
 
 
 def _conditions(
-    smallest: dict[str, Any], factors: Sequence[Factor], shows: Shows, is_valid: Callable[[Parameters], bool]
+    smallest: dict[str, object], factors: Sequence[Factor], shows: Shows, is_valid: Callable[[Parameters], bool]
 ) -> tuple[Condition, ...]:
     trials = [
         (factor.name, value)
@@ -181,7 +181,7 @@ def _conditions(
     seen = {(factor.name, factor.value_in(smallest)): Verdict.BAD for factor in factors}
     seen |= zip(trials, verdicts, strict=True)
 
-    def having(factor: Factor, verdict: Verdict) -> tuple[Any, ...]:
+    def having(factor: Factor, verdict: Verdict) -> tuple[object, ...]:
         return tuple(value for value in values_of(factor, smallest) if seen.get((factor.name, value)) is verdict)
 
     return tuple(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import msgspec
 from packaging.version import Version
@@ -117,7 +117,7 @@ class ReducedFinding(msgspec.Struct, frozen=True, kw_only=True):
 def reproduce(request: Request, simplest: Scenario, session: Session) -> Reproduction:
     """Measure, reduce, write and run. Raise NothingMeasured if the finding is not seen, and the errors of a session."""
     package, bad = request.package, request.cell.stack
-    question = _question(request, session)
+    question = _question_on_cell(request, session)
     history = _history(request, question, session)
     good = request.against or _nearest_good(request, history) or request.baseline
     if good.id == bad.id:
@@ -188,7 +188,7 @@ def write_script(finding: ReducedFinding, simplest: Scenario, session: Session) 
 
 
 def _reduced(
-    request: Request, pair: cells.ReleasePair, start: dict[str, Any], fixed: str, simplest: Scenario
+    request: Request, pair: cells.ReleasePair, start: dict[str, object], fixed: str, simplest: Scenario
 ) -> tuple[reduction.Shows, Reduced]:
     """Return the smallest cell, and the test that decides whether a cell shows the finding.
 
@@ -220,7 +220,7 @@ def _with_conditions(reduced: Reduced, shows: reduction.Shows, simplest: Scenari
     return reduction.reduce(reduced.parameters, factors, shows, is_valid=requirements.is_valid)
 
 
-def _question(request: Request, session: Session) -> Question:
+def _question_on_cell(request: Request, session: Session) -> Question:
     """Return the question as given, else the gravest finding on the cell. Measure the cell itself only as far as that
     needs."""
     question, bad = request.question, request.cell.stack
@@ -285,7 +285,7 @@ def _fixed(history: Sequence[ReleaseAnswer], bad: str) -> str:
     return min(later, key=Version, default="")
 
 
-def _small_bucket(parameters: Mapping[str, Any]) -> Condition:
+def _small_bucket(parameters: Mapping[str, object]) -> Condition:
     """Return the condition of a script that does not show the finding with DeepSpeed's default bucket size. No cell has that
     size."""
     value = BY_FACTOR[_BUCKET].value_in(parameters)
@@ -326,7 +326,7 @@ class Scripted:
         self._composer = composer(simplest.framework)
         self._session = session
 
-    def confirmed(self, parameters: Mapping[str, Any]) -> TriedScript:
+    def confirmed(self, parameters: Mapping[str, object]) -> TriedScript:
         """Return the simplest script that shows the fault in the bad release and not in the good one; else the last one that
         could be written, and why it does not. Small buckets, which most faults do not need, are left out at first."""
         shortest: dict[str, TriedScript] = {}
@@ -350,7 +350,7 @@ class Scripted:
         return last
 
     def _tried(
-        self, parameters: Mapping[str, Any], model: str, *, is_sized: bool = False, unless: Script | None = None
+        self, parameters: Mapping[str, object], model: str, *, is_sized: bool = False, unless: Script | None = None
     ) -> TriedScript:
         """Try a script. ``unless`` is one that was tried before: the same text is not tried again. Raise NoFragment if the
         script cannot be written."""
@@ -382,7 +382,7 @@ class Scripted:
             return (ScriptRun(version=version, answer=Verdict.UNKNOWN, exit_code=None, line=shortened(error.what)),)
 
     def remedies(
-        self, script: Script, bad: ScriptRun, parameters: Mapping[str, Any], reduced: Reduced
+        self, script: Script, bad: ScriptRun, parameters: Mapping[str, object], reduced: Reduced
     ) -> tuple[Remedy, ...]:
         """Return the settings that hid the fault in a cell and hide it in the script, provided that training with them
         matches plain PyTorch's, also with the largest accumulation: a setting may lead past a crash to a wrong gradient.
@@ -409,7 +409,7 @@ class Scripted:
             and not (script.counts and running.count(own[0]) >= running.count(bad))
         )
 
-    def _truth(self, parameters: Mapping[str, Any], own: Script) -> list[Script]:
+    def _truth(self, parameters: Mapping[str, object], own: Script) -> list[Script]:
         """Return the script that checks training; none if no fragment does and the script itself has a truth. Raise
         NoFragment if neither has one."""
         try:
@@ -419,17 +419,17 @@ class Scripted:
                 raise
             return []
 
-    def _expected(self, parameters: Mapping[str, Any], like: Script) -> Any:
+    def _expected(self, parameters: Mapping[str, object], like: Script) -> object:
         """Return the good release's figure. Raise NoFragment, or ValueError if the script gives none."""
         script = self._script(parameters, like.model, is_sized=like.is_sized)
         return running.figure(script, self._run(script, self._good))
 
     def _script(
         self,
-        parameters: Mapping[str, Any],
+        parameters: Mapping[str, object],
         model: str,
-        expected: Any = msgspec.UNSET,
-        shown: Any = msgspec.UNSET,
+        expected: object = msgspec.UNSET,
+        shown: object = msgspec.UNSET,
         question: Question | None = None,
         *,
         is_sized: bool = False,
@@ -463,10 +463,9 @@ class Scripted:
             version, key = stack.versions[self._package], self._question.key
             return running.run(script, environment, version, key, self._session.settings, together.add)
 
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            try:
-                scripts, stacks = [script for script, _ in wanted], [stack for _, stack in wanted]
-                return tuple(pool.map(run, scripts, stacks, environments))
-            except BaseException:
-                together.interrupt()  # so that the pool need not wait for those that still run
-                raise
+        scripts, stacks = [script for script, _ in wanted], [stack for _, stack in wanted]
+        with ThreadPoolExecutor(_AT_ONCE) as pool, contextlib.ExitStack() as on_failure:
+            on_failure.callback(together.interrupt)  # so that the pool need not wait for those that still run
+            runs = tuple(pool.map(run, scripts, stacks, environments))
+            on_failure.pop_all()
+        return runs

@@ -19,7 +19,7 @@ class Requirement(msgspec.Struct, frozen=True):
     other: str
     needed: tuple[Any, ...]
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
+    def holds(self, row: Mapping[str, object]) -> bool:
         """Return True if a row of parameters satisfies the rule. A row without the factor does: a job by Trainer has no
         model outputs."""
         if self.name not in row or not among(row[self.name], self.values):
@@ -35,6 +35,6 @@ REQUIREMENTS = tuple(
 )
 
 
-def is_valid(parameters: Mapping[str, Any]) -> bool:
+def is_valid(parameters: Mapping[str, object]) -> bool:
     """Return True if the parameters satisfy all rules."""
     return all(rule.holds(parameters) for rule in REQUIREMENTS)

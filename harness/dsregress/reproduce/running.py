@@ -8,7 +8,6 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -158,7 +157,7 @@ def _is_answer(script: Script, line: str) -> bool:
     return script.says in line or (script.is_hang and line.startswith(HANGS))
 
 
-def figure(script: Script, found: ScriptRun) -> Any:
+def figure(script: Script, found: ScriptRun) -> object:
     """Return the figure, a count or a setting's value, that a script without a figure to compare with printed. Raise
     ValueError if it printed none."""
     if found.answer is not Verdict.GOOD:

@@ -159,9 +159,9 @@ def compose(subject: Subject) -> Script:
     """Return the script. Raise NoFragment if a part of the subject has no fragment."""
     p = all_parameters(subject)
     ending = _ending(subject, p)
-    _check(subject, p)
+    _check_subject(subject, p)
     training = _training(subject, p, ending)
-    parts = [p, msgspec.structs.asdict(training), msgspec.structs.asdict(_verdict(subject, p, ending))]
+    parts = [p, msgspec.structs.asdict(training), msgspec.structs.asdict(_script_verdict(subject, p, ending))]
     text = TEMPLATES.get_template("script.py.jinja").render(collections.ChainMap(*reversed(parts)))
     kind = ending.kind
     return Script(
@@ -283,7 +283,7 @@ class _Verdict(msgspec.Struct, frozen=True, kw_only=True):
     value_of: str
 
 
-def _verdict(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Verdict:
+def _script_verdict(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Verdict:
     figure, question = ending.figure, subject.question
     uses_transformers = subject.model == TRANSFORMERS
     further = ["transformers"] if uses_transformers else []
@@ -300,7 +300,7 @@ def _verdict(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Verdic
         is_known=subject.expected is not msgspec.UNSET,
         expected=subject.expected,
         shown=subject.shown if subject.shown is not msgspec.UNSET else None,
-        limit=_limit(subject),
+        limit=_sound_limit(subject),
         counting=figure.template if figure is not None else "",
         figure=figure.name if figure is not None else "",
         unit=f"{ending.says} {question.phase}",
@@ -312,7 +312,7 @@ def _verdict(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Verdic
     )
 
 
-def _ending(subject: Subject, p: Mapping[str, Any]) -> _Ending:
+def _ending(subject: Subject, p: Mapping[str, object]) -> _Ending:
     metric = subject.question.metric
     if metric not in _ENDINGS:
         raise NoFragment(f"the metric {metric}")
@@ -323,7 +323,7 @@ def _ending(subject: Subject, p: Mapping[str, Any]) -> _Ending:
     return _ENDINGS[metric]
 
 
-def _check(subject: Subject, p: Mapping[str, Any]) -> None:
+def _check_subject(subject: Subject, p: Mapping[str, object]) -> None:
     for name, value in subject.parameters.items():
         is_said = BY_NAME[name].is_in_scripts if name in BY_NAME else name in _WITHOUT
         if not is_said and value != subject.defaults.get(name):
@@ -343,7 +343,7 @@ def _check(subject: Subject, p: Mapping[str, Any]) -> None:
         raise NoFragment(f"the setting {subject.question.key}")
 
 
-def _limit(subject: Subject) -> int:
+def _sound_limit(subject: Subject) -> int:
     """Return the largest count that is sound. It leaves room above the good release's count, since other releases have a
     little more for other reasons."""
     expected, shown = subject.expected, subject.shown
@@ -353,7 +353,7 @@ def _limit(subject: Subject) -> int:
     return max(largest, (expected + shown) // 2) if isinstance(shown, int) else largest
 
 
-def _has_function(p: Mapping[str, Any], model: str, *, is_seeded: bool) -> bool:
+def _has_function(p: Mapping[str, object], model: str, *, is_seeded: bool) -> bool:
     """Return True if the script needs a function for the loss: it is computed in several places, or by more than an
     expression."""
     active = active_fragments(p)
@@ -363,14 +363,14 @@ def _has_function(p: Mapping[str, Any], model: str, *, is_seeded: bool) -> bool:
     return is_seeded or varies or is_elsewhere or not is_plain
 
 
-def _has_class(p: Mapping[str, Any], model: str) -> bool:
+def _has_class(p: Mapping[str, object], model: str) -> bool:
     """Return True if a model of layers does more than call them one after the other and leave the loss to the caller."""
     does_more = any(one.needs_class for one in active_fragments(p))
     is_plain = p["model_outputs"] == "loss" and p["objective"] not in ("several_outputs", "no_head")
     return model == LAYERS and (does_more or not is_plain or p["gradient_checkpointing"] != "none")
 
 
-def _is_one_call(p: Mapping[str, Any], subject: Subject, kind: str) -> bool:
+def _is_one_call(p: Mapping[str, object], subject: Subject, kind: str) -> bool:
     """Return True if nothing is done between a forward and its backward, nor around either."""
     is_measured = subject.question.phase in ("forward", "backward") or kind == "loss"
     is_between = any(one.is_between for one in active_fragments(p))
@@ -378,7 +378,7 @@ def _is_one_call(p: Mapping[str, Any], subject: Subject, kind: str) -> bool:
     return p["objective"] != "two_backwards" and not is_measured and not is_between and not needs_line
 
 
-def _inits_sharded(p: Mapping[str, Any]) -> bool:
+def _inits_sharded(p: Mapping[str, object]) -> bool:
     return bool(p["zero_stage"] == 3 and p["zero_init"])
 
 
@@ -395,7 +395,7 @@ def pip(names: Iterable[str], versions: Mapping[str, str]) -> str:
     return " ".join(f"{name}=={versions[name]}" for name in names if name in versions)
 
 
-def _imports(ending: _Ending, p: Mapping[str, Any], *, transformers: bool) -> str:
+def _imports(ending: _Ending, p: Mapping[str, object], *, transformers: bool) -> str:
     figure = ending.figure
     plain = ["os", *(name for one in active_fragments(p) for name in one.imports)]
     if ending.has_truth and not _inits_sharded(p):

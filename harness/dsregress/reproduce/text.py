@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 #: Columns of a JSON value, next to a short name.
 _WIDTH = 110
 
 
-def literal(value: Any, margin: str = "") -> str:
+def literal(value: object, margin: str = "") -> str:
     """Return a JSON value as Python: on one line if that is short, else as many entries to a line as are short together."""
     if not isinstance(value, Mapping):
         return json.dumps(value) if isinstance(value, str) else repr(value)
@@ -29,7 +28,7 @@ def literal(value: Any, margin: str = "") -> str:
     return "{\n" + "".join(f"{margin}    {line}\n" for line in lines) + margin + "}"
 
 
-def packed(value: Mapping[str, Any]) -> str:
+def packed(value: Mapping[str, object]) -> str:
     """Return a JSON object as Python, as many entries to a line as fit: for one that needs no reading."""
     entries = [f"{json.dumps(name)}: {literal(member)}," for name, member in value.items()]
     lines = textwrap.wrap(" ".join(entries), _WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -93,7 +93,7 @@ def compose(subject: Subject) -> Script:
     )
 
 
-def _settings(p: dict[str, Any], *, is_sized: bool) -> dict[str, Any]:
+def _settings(p: dict[str, object], *, is_sized: bool) -> dict[str, Any]:
     """Return the ``deepspeed`` argument of `TrainingArguments`."""
     found = settings(p, None, sized=is_sized)
     return {**found, **dict.fromkeys(_AUTO, "auto"), "bf16": {"enabled": "auto"}}

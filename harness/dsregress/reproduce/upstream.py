@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -36,6 +35,8 @@ def known() -> tuple[UpstreamProblem, ...]:
     return msgspec.toml.decode(content, type=dict[str, tuple[UpstreamProblem, ...]])["problem"]
 
 
-def problem_of(package: str, version: str, question: Question, parameters: Mapping[str, Any]) -> UpstreamProblem | None:
+def problem_of(
+    package: str, version: str, question: Question, parameters: Mapping[str, object]
+) -> UpstreamProblem | None:
     """Return the first known problem that a finding shows; None if upstream is not known to have it."""
     return next((one for one in known() if one.is_shown_by(package, version, question, parameters)), None)

@@ -48,7 +48,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     inference: bool = False  #: it trains nothing
 
     @property
-    def set_options(self) -> dict[str, Any]:
+    def set_options(self) -> dict[str, object]:
         """Options that were given besides the line: the fields that do not have their default."""
         return {
             field.name: value
@@ -90,7 +90,7 @@ def _scenario(given: Program) -> Scenario:
     )
 
 
-def _facts(card: gpus.Card) -> dict[str, Any]:
+def _facts(card: gpus.Card) -> dict[str, object]:
     """Return a card's facts, see `vgpu.device.card.VirtualCard`."""
     return {
         "name": card.cuda_name,

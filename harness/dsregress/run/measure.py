@@ -121,10 +121,10 @@ class _Measurement:
         untimed = [cell for name, members in runnable.items() if name not in timed for cell in members]
         pace = self._pace(list(timed.values()))
         for event, number in timed_sessions(self._cluster, list(timed.values()), plan, self._environment, pace):
-            yield from self._take(event, self._run if number == 1 else f"{self._run}.{number}")
+            yield from self._take_event(event, self._run if number == 1 else f"{self._run}.{number}")
         self._cluster.keep_workers_for(untimed)
         for event in run_parallel(self._cluster, untimed, self._environment):
-            yield from self._take(event, self._run)
+            yield from self._take_event(event, self._run)
 
     def _pace(self, sessions: Sequence[Sequence[Cell]]) -> schedule.Pace:
         settings = self._settings
@@ -136,7 +136,7 @@ class _Measurement:
         """Close the cluster."""
         self._cluster.close()
 
-    def _take(self, event: schedule.Event, session: str) -> Iterator[Result]:
+    def _take_event(self, event: schedule.Event, session: str) -> Iterator[Result]:
         """Store an ended cell, then report it."""
         if isinstance(event, schedule.Finished):
             yield self._keep(event, session)

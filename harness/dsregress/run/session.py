@@ -113,8 +113,9 @@ class Session:
         settings = self.settings
         if rounds is not None:
             settings = msgspec.structs.replace(settings, rounds=rounds)
-        try:
-            return measure_cells(
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(self.end)  # so that the cells that still run need not be waited for
+            results = measure_cells(
                 CellMatrix(cells=tuple(cells), skipped=()),
                 list(self._environments.values()),
                 against,
@@ -128,9 +129,8 @@ class Session:
                 ),
                 fresh=fresh,
             )
-        except BaseException:
-            self.end()  # so that the cells that still run need not be waited for
-            raise
+            on_failure.pop_all()
+        return results
 
     def keep_open(self) -> None:
         """Keep workers open from one call of `measure` to the next: for many calls with a few cells each, of the same

@@ -40,7 +40,7 @@ class Details:
         for part in schema.encode_parts(detail).values():
             sha256 = hashlib.sha256(part).hexdigest()
             if self._part(sha256) is None:
-                file = self._file(sha256)
+                file = self._file_of(sha256)
                 write_atomically(file, gzip.compress(part, mtime=0))
                 _LOG.debug("wrote %s", file)
 
@@ -56,7 +56,7 @@ class Details:
             return None
 
     def _part(self, sha256: str, problem: ProblemHandler = silent) -> bytes | None:
-        file = self._file(sha256)
+        file = self._file_of(sha256)
         try:
             part = contents.read_compressed(file)
             if hashlib.sha256(part).hexdigest() != sha256:
@@ -68,5 +68,5 @@ class Details:
             return None
         return part
 
-    def _file(self, sha256: str) -> str:
+    def _file_of(self, sha256: str) -> str:
         return os.path.join(self._folder, f"{sha256[:_NAME_LENGTH]}.json.gz")

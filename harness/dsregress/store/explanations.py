@@ -59,7 +59,7 @@ class Explanations:
 
     def write(self, key: str, cell: str, explanation: Explanation) -> None:
         """Keep the explanation of the content ``key``. Raise ResultsError."""
-        file = self._file(key)
+        file = self._file_of(key)
         try:
             os.makedirs(self._folder, exist_ok=True)
             data = _encoder.encode(_File(_FORMAT, key, cell, explanation))
@@ -71,7 +71,7 @@ class Explanations:
 
     def read(self, key: str, problem: ProblemHandler = silent) -> Explanation | None:
         """Return the explanation of this content; None if no readable one exists. ``problem`` gets a damaged one."""
-        file = self._file(key)
+        file = self._file_of(key)
         try:
             found = decoded(_decoder, contents.read_compressed(file))
         except FileNotFoundError:
@@ -88,7 +88,7 @@ class Explanations:
         except OSError:
             return True
 
-    def _file(self, key: str) -> str:
+    def _file_of(self, key: str) -> str:
         return os.path.join(self._folder, f"{PREFIX}{key[:_NAME_LENGTH]}.json.gz")
 
 

@@ -22,7 +22,6 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 import msgspec
 
@@ -82,7 +81,7 @@ class Store:
             with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".writable-"):
                 pass
 
-    def write(self, result: Result, detail: Detail | None = None, benchmark: Mapping[str, Any] | None = None) -> str:
+    def write(self, result: Result, detail: Detail | None = None, benchmark: Mapping[str, object] | None = None) -> str:
         """Store one run and return its file. Raise ResultsError, or UsageError for a name that is no file name.
 
         If another process stores a run of the same content at the same time, both are kept.
@@ -100,7 +99,7 @@ class Store:
                     return file
         raise ResultsError("already exists, and results are never overwritten", where=later, hint="move it away")
 
-    def _create(self, file: str, result: Result, benchmark: Mapping[str, Any] | None) -> bool:
+    def _create(self, file: str, result: Result, benchmark: Mapping[str, object] | None) -> bool:
         """Write a result and its companion; return False if one of this name exists. Raise OSError."""
         if os.path.lexists(file):
             return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dsregress.model import Failed, OutOfMemory, Passed, Result, is_measurement
 from dsregress.probe.adapters import PROGRAM
@@ -30,7 +29,7 @@ def reusable(results: Sequence[Result], rounds: int) -> Result | None:
     return None
 
 
-def why_not_reused(runs: Sequence[Result], parts: Mapping[str, Any], rounds: int) -> str:
+def why_not_reused(runs: Sequence[Result], parts: Mapping[str, object], rounds: int) -> str:
     """Say why none of a cell's stored runs (oldest first) stands for a run with these key parts and ``rounds``; empty where
     one does."""
     if not runs:

@@ -153,7 +153,7 @@ def _key_parts(
     code_sha256: str,
     hardware: Hardware,
     image: str,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     parts: dict[str, Any] = {
         "schema": _KEY_SCHEMA,
         "cell": cell.id,
@@ -176,11 +176,11 @@ def _key_parts(
     return parts
 
 
-def _hash_parts(parts: Mapping[str, Any]) -> str:
+def _hash_parts(parts: Mapping[str, object]) -> str:
     return hashlib.sha256(_encoder.encode(parts)).hexdigest()
 
 
-def key_parts_in(environment: Environment, cell: Cell, *, hardware: Hardware) -> dict[str, Any]:
+def key_parts_in(environment: Environment, cell: Cell, *, hardware: Hardware) -> dict[str, object]:
     """Return what the content key of a cell's runs in an environment is made of, as they are measured now."""
     measured_by = {"measuring": measuring_version(cell.device)}
     lock, code = environment.lock_sha256, environment.code_sha256
@@ -192,7 +192,7 @@ def key_in(environment: Environment, cell: Cell, *, hardware: Hardware) -> str:
     return _hash_parts(key_parts_in(environment, cell, hardware=hardware))
 
 
-def key_parts_of(result: Result) -> dict[str, Any]:
+def key_parts_of(result: Result) -> dict[str, object]:
     """Return what the content key of a stored result is made of."""
     measured_by = {"measuring": result.measuring_version}
     lock, code = result.lock_sha256, result.code_sha256
@@ -204,7 +204,7 @@ def key_of(result: Result) -> str:
     return _hash_parts(key_parts_of(result))
 
 
-def changed_key_parts(result: Result, parts: Mapping[str, Any]) -> list[str]:
+def changed_key_parts(result: Result, parts: Mapping[str, object]) -> list[str]:
     """Return the names of the key parts in which a stored result differs from a run with ``parts``."""
     before = key_parts_of(result)
     names = [*parts, *(before.keys() - parts.keys())]

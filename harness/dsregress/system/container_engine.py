@@ -89,7 +89,7 @@ def engine_fault(error: BaseException, where: str = "docker") -> EnvironmentUnav
     return EnvironmentUnavailable(text[:300], where=where, hint="check with `docker info`")
 
 
-def confined(limits: Containers, *, gpus: bool) -> dict[str, Any]:
+def confined(limits: Containers, *, gpus: bool) -> dict[str, object]:
     """Return options for a container that runs measured code: no network, no writable paths but /tmp and its mounts, limits
     of memory (swap included), processes and shared memory, and no privileges."""
     from docker.types import DeviceRequest

@@ -1,4 +1,5 @@
-"""Installed packages, read from a requirements file, the output of ``pip freeze``, or a lock (``uv.lock``). Pure.
+"""Installed packages, read from a requirements file, the output of ``pip freeze``, a lock (``uv.lock``, ``poetry.lock``), or
+a conda environment's YAML. Pure.
 
 Only an exact pin determines the installed release. A build for another accelerator (``2.5.1+cu124``) is that release; one
 with any other local version, an editable install and a checkout are no release.
@@ -7,7 +8,7 @@ with any other local version, an editable install and a checkout are no release.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -57,8 +58,22 @@ def read_packages(data: bytes, file: str) -> InstalledPackages:
         text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     except UnicodeDecodeError:
         raise UsageError("not a text file", where=file, hint=_FREEZE) from None
-    is_lock = file.endswith((".lock", ".toml")) or re.search(r"^\[\[package\]\]", text, re.MULTILINE)
-    return _packages_in_lock(text, file) if is_lock else _requirements(as_requirements(text), file)
+    if file.endswith((".yaml", ".yml")):
+        return _conda_environment(text, file)
+    return _packages_in_lock(text, file) if is_lock(text, file) else _requirements(as_requirements(text), file)
+
+
+def is_lock(text: str, file: str) -> bool:
+    """Return True for a lock, which has every package of an environment."""
+    return file.endswith((".lock", ".toml")) or re.search(r"^\[\[package\]\]", text, re.MULTILINE) is not None
+
+
+def packages_of(versions: Mapping[str, str]) -> InstalledPackages:
+    """Return the packages of an environment by their distributions' versions."""
+    found = _Found()
+    for name, version in versions.items():
+        found.add(name, version)
+    return found.finished()
 
 
 class _Found:
@@ -206,6 +221,42 @@ def _packages_in_lock(text: str, file: str) -> InstalledPackages:
         else:
             found.add(locked.name, locked.version)
     return found.finished()
+
+
+#: conda's name -> the package's.
+_CONDA_NAMES = {"pytorch": "torch", "pytorch-cpu": "torch", "pytorch-gpu": "torch"}
+
+
+def _conda_environment(text: str, file: str) -> InstalledPackages:
+    """Return the packages of a conda environment's YAML: ``pytorch=2.5.1=py3.11_cuda``, and those of its ``pip``."""
+    try:
+        environment = msgspec.yaml.decode(text, type=_CondaEnvironment)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise UsageError(f"not a conda environment: {reason}", where=file, hint=_FREEZE) from None
+    found = _Found()
+    of_pip: list[str] = []
+    for one in environment.dependencies:
+        if not isinstance(one, str):
+            of_pip += one.get("pip", [])
+            continue
+        name, equals, version = one.rpartition("::")[2].partition("=")
+        name, version = _CONDA_NAMES.get(name.strip(), name.strip()), version.lstrip("=").partition("=")[0]
+        if equals and re.fullmatch(r"\d+(\.\d+)+\w*", version) and not re.search(r"[<>!~]", one):
+            found.add(name, version)
+        else:
+            found.add_unknown(re.split(r"[<>!~ ]", name)[0], _NOT_PINNED)
+    pip = _requirements("\n".join(of_pip), file)
+    own = found.finished()
+    return InstalledPackages(
+        versions={**own.versions, **pip.versions}, unknown={**own.unknown, **pip.unknown}, unread=pip.unread
+    )
+
+
+class _CondaEnvironment(msgspec.Struct, frozen=True, kw_only=True):
+    """The field that is read of a conda environment."""
+
+    dependencies: list[str | dict[str, list[str]]]
 
 
 class _LockedPackage(msgspec.Struct, frozen=True, kw_only=True):

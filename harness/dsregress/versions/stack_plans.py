@@ -120,8 +120,7 @@ def plan_stacks(
         package: releases.sorted_versions(versions(package, spec))[-1]
         for package, spec in configured.items()
         if package not in varied
-    }
-    fixed |= everywhere
+    } | everywhere
     stacks = tuple(
         Stack(
             python=configuration.python,

@@ -16,15 +16,15 @@ from dsregress.wording.names import pins_of, varied_axes, version_of
 _PROGRAM = ("dsregress",)
 
 
-def _command(*words: str) -> str:
+def _command_line(*words: str) -> str:
     return shlex.join([*_PROGRAM, *words])
 
 
-SCENARIOS = _command("scenarios")
-STACKS = _command("stacks")
-SHOW = _command("show")
-PRUNE_IMAGES = _command("images", "--prune")
-REPORT_AS_SITE = _command("report", "--html", "DIR")
+SCENARIOS = _command_line("scenarios")
+STACKS = _command_line("stacks")
+SHOW = _command_line("show")
+PRUNE_IMAGES = _command_line("images", "--prune")
+REPORT_AS_SITE = _command_line("report", "--html", "DIR")
 
 
 def regress(
@@ -35,10 +35,11 @@ def regress(
     scenario: str = "",
     variants: Sequence[str] = (),
     device: str = "",
+    program: str = "",
     fresh: bool = False,
 ) -> str:
     """Return the command that measures these releases of packages, and the baseline. Empty arguments are left to the
-    configuration."""
+    configuration. ``program`` is a launch line."""
     words = ["regress", *_option("--stack", stack)]
     for package, versions in releases.items():
         if versions:
@@ -46,7 +47,8 @@ def regress(
     words += [*_option("--baseline", baseline), *_option("--scenario", scenario)]
     for variant in variants:
         words += ["--variant", variant]
-    return _command(*words, *_option("--device", device), *(["--fresh"] if fresh else []))
+    words += [*_option("--device", device), *_option("--program", program)]
+    return _command_line(*words, *(["--fresh"] if fresh else []))
 
 
 def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str:
@@ -56,7 +58,7 @@ def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str
         baseline = None
     stacks = [baseline, stack] if baseline is not None and baseline.id != stack.id else [stack]
     if any(one.existed for one in stacks):
-        return _command("regress", *_existing(stacks), *_workload(finding), "--fresh")
+        return _command_line("regress", *_existing(stacks), *_workload(finding), "--fresh")
     axes = [axis for axis in varied_axes(stacks) if axis != "python"]
     if not axes:
         axes = [axis for axis in ("deepspeed", *AXES, *stack.versions) if axis in stack.versions][:1]
@@ -66,24 +68,24 @@ def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str
     words += _added(stack, axes)
     if baseline is not None and len(axes) == 1:
         words += ["--baseline", version_of(baseline, axes[0])]
-    return _command(*words, *_workload(finding), "--fresh")
+    return _command_line(*words, *_workload(finding), "--fresh")
 
 
 def explain(cell: str, against: str, *, svg: str = "") -> str:
     """Return the command that explains ``cell`` against ``against``, which are cell ids, or short forms of them (see
     ``explain --help``)."""
-    return _command("explain", cell, "--against", against, *_option("--svg", svg))
+    return _command_line("explain", cell, "--against", against, *_option("--svg", svg))
 
 
 def reproduce(cell: str, metric: str, against: str = "") -> str:
     """Return the command that writes a script for a finding. ``cell`` is VERSION/scenario/variant/device, ``metric`` as
     ``bisect`` takes it."""
-    return _command("reproduce", cell, "--metric", metric, *_option("--against", against))
+    return _command_line("reproduce", cell, "--metric", metric, *_option("--against", against))
 
 
 def compare(baseline: str, other: str) -> str:
     """Return the command that compares the stored results of two stacks, each a version or a `stored_name`."""
-    return _command("compare", baseline, other)
+    return _command_line("compare", baseline, other)
 
 
 def bisect(package: str, good: Stack, bad: Stack, finding: Finding, question: str, *, fixed: bool = False) -> str:
@@ -93,7 +95,7 @@ def bisect(package: str, good: Stack, bad: Stack, finding: Finding, question: st
     words += [*_option("--stack", bad.named), *_workload(finding)]
     words += ["--good", version_of(good, package), "--bad", version_of(bad, package), "--metric", question]
     words += _added(bad, (package,))
-    return _command(*words, *(["--fixed"] if fixed else []))
+    return _command_line(*words, *(["--fixed"] if fixed else []))
 
 
 def remedies(stack: Stack, finding: Finding, *, card: str = "") -> str:
@@ -102,25 +104,25 @@ def remedies(stack: Stack, finding: Finding, *, card: str = "") -> str:
     words = ["remedies", finding.scenario, "--variant", finding.variant, "--device", finding.device]
     words += [*_option("--gpu", card), *_option("--stack", stack.named)]
     if stack.existed:
-        return _command(*words, *_existing([stack]))
-    return _command(*words, "--deepspeed", stack.versions["deepspeed"], *_added(stack, ("deepspeed",)))
+        return _command_line(*words, *_existing([stack]))
+    return _command_line(*words, "--deepspeed", stack.versions["deepspeed"], *_added(stack, ("deepspeed",)))
 
 
 def recommend(finding: Finding, *, card: str = "") -> str:
     """Return the command that recommends the release to pin for the workload of a finding."""
-    return _command("recommend", finding.scenario, "--variant", finding.variant, *_option("--gpu", card))
+    return _command_line("recommend", finding.scenario, "--variant", finding.variant, *_option("--gpu", card))
 
 
 def remedies_of(scenario: str, *, card: str = "") -> str:
     """Return the command that measures the gain of each remedy of a scenario, in the configured release."""
-    return _command("remedies", scenario, *_option("--gpu", card))
+    return _command_line("remedies", scenario, *_option("--gpu", card))
 
 
 def regress_program(*, package: str = "", releases: Sequence[str] = (), card: str = "") -> str:
     """Return the command that measures a program of the user, in these releases of a package. Only the user knows its launch
     line."""
     words = ["regress", "--program", "YOUR LAUNCH LINE", *_option("--gpu", card)]
-    return _command(*words, *(_releases(package, releases) if package and any(releases) else ()))
+    return _command_line(*words, *(_releases(package, releases) if package and any(releases) else ()))
 
 
 def _option(name: str, value: str) -> tuple[str, ...]:

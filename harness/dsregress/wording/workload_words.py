@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -85,7 +84,7 @@ def either_of(values: Sequence[Text]) -> Text:
 class DistinguishingParameters:
     """Parameters that some workloads of a report have and others do not."""
 
-    def __init__(self, parameters: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, parameters: Mapping[str, Mapping[str, object]]) -> None:
         self._values = {
             workload: {name: _value_in_a_name(value) for name, value in resolved.items() if name not in _UNNAMED}
             for workload, resolved in parameters.items()
@@ -185,7 +184,7 @@ def leaves_ranks_open(line: str, ranks: int) -> bool:
     return ranks == 1 and parts.ranks is None and parts.asks_for_devices
 
 
-def _value_in_a_name(value: Any) -> str:
+def _value_in_a_name(value: object) -> str:
     """Return a value as a variant's name has it."""
     text = str(value)
     return _AS_IN_A_NAME.get(text, text)

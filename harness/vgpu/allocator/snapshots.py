@@ -22,7 +22,7 @@ from vgpu.meters.ledger import CACHE_EMPTIED, DEVICE, FREE_DELAYED, FREE_PASSED,
 
 
 def replay_on_card(
-    recorded: str | Path | Mapping[str, Any] | Sequence[Event],
+    recorded: str | Path | Mapping[str, object] | Sequence[Event],
     card: str | None = None,
     settings: AllocatorSettings | None = None,
     *,

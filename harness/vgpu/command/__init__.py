@@ -42,7 +42,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(_card_table())
         return RAN
     if importlib.util.find_spec("torch") is None:
-        return _refused("torch is not installed here: pip install torch")
+        return _usage_error("torch is not installed here: pip install torch")
     return _run(options)
 
 
@@ -50,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
     """Run the launch line in a process of its own, apart from the user's files, and keep its page alone."""
     timeline = None if options.timeline is None else Path(options.timeline).absolute()
     if timeline is not None and not timeline.parent.is_dir():
-        return _refused(f"--timeline: {Path(options.timeline).parent}: no such folder")
+        return _usage_error(f"--timeline: {Path(options.timeline).parent}: no such folder")
     with tempfile.TemporaryDirectory(prefix="vgpu-") as folder:
         page = Path(folder) / "run" / "timeline.html"
         page.parent.mkdir()
@@ -71,25 +71,23 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _run_line(options: argparse.Namespace, page: Path) -> int:
-    from vgpu.command.running import run_line
+    from vgpu.command.running import RankRequest, run_line
 
     line = options.line[1:] if options.line[:1] == ["--"] else options.line
+    request = RankRequest(
+        card=options.card,
+        rank=options.rank,
+        ranks=options.ranks,
+        ranks_per_node=options.ranks_per_node,
+        steps=options.steps,
+    )
     try:
-        return run_line(
-            line,
-            card=options.card,
-            ranks=options.ranks,
-            rank=options.rank,
-            ranks_per_node=options.ranks_per_node,
-            steps=options.steps,
-            run_folder=page.parent,
-            page=page if options.timeline is not None else None,
-        )
+        return run_line(line, request, run_folder=page.parent, page=page if options.timeline is not None else None)
     except (UsageError, card_catalogue.UnknownCard) as error:
-        return _refused(str(error))
+        return _usage_error(str(error))
 
 
-def _refused(why: str) -> int:
+def _usage_error(why: str) -> int:
     print(f"vgpu: {why}", file=sys.stderr)
     return USAGE
 
@@ -124,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument(
         "--steps",
-        type=_steps,
+        type=_step_count,
         default=2,
         metavar="N",
         help="end the program after N optimizer steps, or 'all' to let it end by itself (default: %(default)s)",
@@ -140,7 +138,7 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _steps(text: str) -> int | None:
+def _step_count(text: str) -> int | None:
     return None if text == "all" else _positive(text)
 
 

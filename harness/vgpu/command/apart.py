@@ -32,7 +32,7 @@ def run_apart(folder: Path, run: Callable[[], int]) -> int:
             code = run()
         except KeyboardInterrupt:
             pass  # the caller says so
-        except BaseException:
+        except BaseException:  # a fork never returns into its caller's code
             traceback.print_exc()
         finally:
             sys.stdout.flush()

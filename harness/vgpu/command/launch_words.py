@@ -64,8 +64,8 @@ def _torchrun(words: list[str]) -> LaunchedScript:
     options = _parsed("torchrun", lambda: run.get_args_parser().parse_args(words))
     if options.no_python:
         raise UsageError("torchrun --no-python starts any program; only Python programs run here")
-    per_node = _number(options.nproc_per_node) if _gives(words, "nproc") else None
-    nodes = _number(str(options.nnodes).rpartition(":")[2])
+    per_node = _whole_number(options.nproc_per_node) if _gives(words, "nproc") else None
+    nodes = _whole_number(str(options.nnodes).rpartition(":")[2])
     return LaunchedScript(
         program=options.training_script,
         is_module=bool(options.module),
@@ -100,7 +100,7 @@ def _deepspeed(words: list[str]) -> LaunchedScript:
 _LAUNCHERS: dict[str, Callable[[list[str]], LaunchedScript]] = {"torchrun": _torchrun, "deepspeed": _deepspeed}
 
 
-def _parsed(launcher: str, parse: Callable[[], Any]) -> Any:
+def _parsed(launcher: str, parse: Callable[[], object]) -> Any:
     """Return what a launcher's parser returns. Raise UsageError with its own message if it refuses the words."""
     said = io.StringIO()
     try:
@@ -115,5 +115,5 @@ def _gives(words: Sequence[str], option: str) -> bool:
     return any(word.startswith((f"--{option}-per-node", f"--{option}_per_node")) for word in words)
 
 
-def _number(text: Any) -> int | None:
+def _whole_number(text: Any) -> int | None:
     return int(text) if str(text).isdecimal() and int(text) else None

@@ -14,11 +14,11 @@ def summary_text(gpu: VirtualGpu) -> str:
     """Return the memory by phase in bytes, the collectives, whether the card is large enough, and what is not in the
     figures."""
     return "\n\n".join(
-        "\n".join(part) for part in (_table(gpu), _collectives(gpu), _room(gpu), _unsupported(gpu)) if part
+        "\n".join(part) for part in (_phase_table(gpu), _collectives(gpu), _room_lines(gpu), _unsupported(gpu)) if part
     )
 
 
-def _table(gpu: VirtualGpu) -> list[str]:
+def _phase_table(gpu: VirtualGpu) -> list[str]:
     steps = f"{gpu.steps} optimizer step{'s' if gpu.steps != 1 else ''}"
     of = f"; phases of step {gpu.steps}" if gpu.steps else ""
     memory = gpu.memory
@@ -56,7 +56,7 @@ def _collectives(gpu: VirtualGpu) -> list[str]:
     return aligned_lines(rows, "<<>>")
 
 
-def _room(gpu: VirtualGpu) -> list[str]:
+def _room_lines(gpu: VirtualGpu) -> list[str]:
     """Return the comparison of what the allocator needs with what the card has."""
     needed, has = gpu.memory.smallest_card_bytes, gpu.card.usable_bytes
     if needed > has:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import runpy
 import sys
@@ -25,30 +26,32 @@ from vgpu.sim.errors import SimulationError
 from vgpu.virtual_gpu import attach
 
 
-def run_line(
-    words: Sequence[str],
-    *,
-    card: str,
-    ranks: int | None,
-    rank: int,
-    ranks_per_node: int | None,
-    steps: int | None,
-    run_folder: Path,
-    page: Path | None,
-) -> int:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RankRequest:
+    """The rank to run, on which card. None: as the launch line says, else the default."""
+
+    card: str
+    rank: int
+    ranks: int | None
+    ranks_per_node: int | None
+    steps: int | None
+
+
+def run_line(words: Sequence[str], request: RankRequest, *, run_folder: Path, page: Path | None) -> int:
     """Run the program of a launch line, print its memory, and write its timeline to ``page``. Return the command's exit
     code. ``run_folder`` has the shield that this process has joined. Raise UsageError or UnknownCard before anything
     runs."""
-    named_card(card)
+    named_card(request.card)
     script = read_launch_words(words)
     if not script.is_module and not os.path.isfile(script.program):
         raise UsageError(f"{script.program}: no such file")
-    ranks = ranks or script.ranks or 1
+    rank, ranks = request.rank, request.ranks or script.ranks or 1
     if not 0 <= rank < ranks:
         raise UsageError(f"--rank {rank}: there are {ranks} ranks, counted from 0")
     ended = RAN
+    per_node = request.ranks_per_node or script.ranks_per_node or 8
     with (
-        attach(card, rank, ranks, ranks_per_node=ranks_per_node or script.ranks_per_node or 8, steps=steps) as gpu,
+        attach(request.card, rank, ranks, ranks_per_node=per_node, steps=request.steps) as gpu,
         _started(script, ranks),
     ):
         ended = _run(script, run_folder)
@@ -74,7 +77,7 @@ def _run(script: LaunchedScript, run_folder: Path) -> int:
     except BrokenPart as error:
         print(f"vgpu: not modelled: {error}", file=sys.stderr)
         return NOT_MODELLED
-    except Exception as error:
+    except Exception as error:  # a program's own, of any kind: its exit code is the answer
         refused = behind(error, SimulationError) or behind(error, NoStandInError)
         if refused is not None:
             print(f"vgpu: not modelled: {refused}", file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+from pathlib import Path
 
 from vgpu.command.run_summary import summary_text
 from vgpu.meters.ledger import DEVICE
@@ -14,24 +15,7 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 1100, 380, 70, 24
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 _COLOURS = {"init": "#8d99ae", "forward": "#2a9d8f", "backward": "#e76f51", "step": "#e9c46a", "evaluate": "#6d597a"}
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>{title}</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 1140px; margin: 2rem auto; padding: 0 1rem; color: #222 }}
-svg {{ width: 100%; height: auto }} text {{ font: 12px system-ui, sans-serif; fill: #444 }}
-pre {{ overflow-x: auto; background: #f6f6f6; padding: 1rem }}
-.key span {{ margin-right: 1.2em; white-space: nowrap }} .key i {{ display: inline-block; width: .9em; height: .9em }}
-</style>
-<h1>{title}</h1>
-<p>Bytes of live tensors on the card after each allocation and free, from the first to the last. Peak {peak:,} bytes.</p>
-<svg viewBox="0 0 {width} {height}" role="img" aria-label="live bytes over time">{drawing}</svg>
-<p class="key">{key}</p>
-<pre>{summary}</pre>
-</html>
-"""
+_PAGE = Path(__file__).with_suffix(".html")
 
 
 def timeline_page(gpu: VirtualGpu) -> str:
@@ -42,7 +26,7 @@ def timeline_page(gpu: VirtualGpu) -> str:
     top = max(peak, 1) * 1.08
     if room < 2 * top:
         top = max(top, room * 1.04)
-    return _PAGE.format(
+    return _PAGE.read_text(encoding="utf-8").format(
         title=html.escape(f"rank {gpu.rank} of {gpu.world_size} on {gpu.card.name}"),
         peak=peak,
         width=_WIDTH,

@@ -19,40 +19,19 @@ from typing import Any
 import torch
 
 from vgpu import autocast_state
+from vgpu.json_tables import decoded_text_lists, table_beside
 from vgpu.meters import operators
 from vgpu.replacing import Patches
 
 _KEY = torch._C.DispatchKey.AutocastCUDA
 _KEYS = torch._C.DispatchKeySet(_KEY)
 
-_LOWER_PRECISION = """
-    _convolution.deprecated _convolution conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d.input
-    conv_transpose3d.input convolution prelu addmm addmv addr matmul einsum mm mv linalg_vecdot linear addbmm baddbmm bmm
-    chain_matmul linalg_multi_dot _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell
-    _scaled_dot_product_flash_attention scaled_dot_product_attention
-"""
+#: Policy -> the operators that autocast gives it.
+_OPERATORS = decoded_text_lists(table_beside(__file__))
 
-_FP32 = """
-    acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar pow.Tensor_Tensor
-    pow.Scalar softplus layer_norm native_layer_norm rms_norm group_norm frobenius_norm.dim nuclear_norm nuclear_norm.dim
-    cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss nll_loss2d hinge_embedding_loss kl_div l1_loss
-    smooth_l1_loss huber_loss mse_loss margin_ranking_loss multilabel_margin_loss soft_margin_loss triplet_margin_loss
-    multi_margin_loss binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp upsample_nearest1d
-    _upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d upsample_nearest3d _upsample_nearest_exact3d
-    upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d upsample_bicubic2d
-    _upsample_bicubic2d_aa
-"""
-
-#: Their ``dtype`` argument becomes fp32 where the program gave none.
-_FP32_BY_DTYPE = """
-    prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
-    linalg_matrix_norm.str_ord sum sum.dim_IntList
-"""
 
 #: Redispatched to the overload with a ``dtype``.
 _FP32_APPENDED = {"norm.Scalar": "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim": "norm.ScalarOpt_dim_dtype"}
-
-_PROMOTE = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add"
 
 
 class Policy:
@@ -62,7 +41,7 @@ class Policy:
         self.kind = kind
         self.casts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  #: of weights, while the outermost autocast lives
 
-    def eligible(self, value: Any) -> bool:
+    def eligible(self, value: object) -> bool:
         """Return True if autocast may cast ``value``: a floating-point tensor on the card that is not fp64."""
         return (
             isinstance(value, torch.Tensor)
@@ -95,15 +74,15 @@ class Policy:
 
     # -- the rule of each list ---------------------------------------------------------------------------------------
 
-    def lower_precision(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def lower_precision(self, op: object, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """Run ``op`` with its eligible tensors cast to the autocast dtype."""
         return self._all(op, args, kwargs, autocast_state.dtype("cuda"))
 
-    def fp32(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def fp32(self, op: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Run ``op`` with its eligible tensors cast to fp32."""
         return self._all(op, args, kwargs, torch.float32)
 
-    def fp32_by_dtype(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def fp32_by_dtype(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run ``op`` with ``dtype=torch.float32`` unless the program gave a dtype or the first tensor is not eligible."""
         if not self.eligible(args[0]):
             return op(*args, **kwargs)
@@ -113,7 +92,7 @@ class Policy:
             given["dtype"] = torch.float32
         return _call(op, given)
 
-    def fp32_appended(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def fp32_appended(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run the overload of ``norm`` that takes a dtype, with fp32 if the first tensor is eligible, else with its own
         dtype."""
         dtype = torch.float32 if self.eligible(args[0]) else args[0].dtype
@@ -121,18 +100,18 @@ class Policy:
             args = (*args, False)
         return _operator(_FP32_APPENDED[f"norm.{op._schema.overload_name}"])(*args, **{**kwargs, "dtype": dtype})
 
-    def promote(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def promote(self, op: object, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """Run ``op`` with its eligible tensors cast to the widest of their dtypes: fp32 if any is fp32, else the autocast
         dtype."""
         tensors = [value for value in operators.tensors_in((*args, *kwargs.values())) if self.eligible(value)]
         widest = any(tensor.dtype == torch.float32 for tensor in tensors)
         return self._all(op, args, kwargs, torch.float32 if widest else autocast_state.dtype("cuda"))
 
-    def _all(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> Any:
+    def _all(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> object:
         return op(*self.cast(args, dtype), **{name: self.cast(value, dtype) for name, value in kwargs.items()})
 
 
-def _call(op: Any, given: dict[str, Any]) -> Any:
+def _call(op: Any, given: dict[str, Any]) -> object:
     """Call ``op`` with positional arguments, except those that are keyword-only."""
     positional, keyword = [], {}
     for argument in op._schema.arguments:
@@ -155,11 +134,11 @@ def with_cuda_policy(target: str) -> Iterator[None]:
     policy = Policy(target)
     library = torch.library.Library("aten", "IMPL", "AutocastCUDA")
     rules: tuple[tuple[Any, Callable[..., Any]], ...] = (
-        (_LOWER_PRECISION.split(), policy.lower_precision),
-        (_FP32.split(), policy.fp32),
-        (_FP32_BY_DTYPE.split(), policy.fp32_by_dtype),
+        (_OPERATORS["lower_precision"], policy.lower_precision),
+        (_OPERATORS["fp32"], policy.fp32),
+        (_OPERATORS["fp32_by_dtype"], policy.fp32_by_dtype),
         (_FP32_APPENDED, policy.fp32_appended),
-        (_PROMOTE.split(), policy.promote),
+        (_OPERATORS["promote"], policy.promote),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of kernels that are overridden
@@ -180,20 +159,20 @@ def with_cuda_policy(target: str) -> Iterator[None]:
         library._destroy()
 
 
-def _register(library: Any, name: str, rule: Callable[..., Any]) -> None:
+def _register(library: Any, name: str, rule: Callable[..., object]) -> None:
     try:
         op = _operator(name)
     except AttributeError:
         return  # another release's
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+    def kernel(*args: object, **kwargs: object) -> object:
         with torch._C.DisableTorchFunction(), torch._C._ExcludeDispatchKeyGuard(_KEYS):
             return rule(op, args, kwargs)
 
     library.impl(name, kernel)
 
 
-def _banned(*_: Any, **__: Any) -> Any:
+def _banned(*_: object, **__: object) -> object:
     raise RuntimeError(
         "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\nMany models use a sigmoid "
         "layer right before the binary cross entropy layer.\nIn this case, combine the two layers using "
@@ -210,7 +189,7 @@ def _switched(patches: Patches, policy: Policy) -> None:
     ``clear_autocast_cache`` drop the cached casts."""
     enable, clear = torch.set_autocast_enabled, torch.clear_autocast_cache
 
-    def set_autocast_enabled(*args: Any) -> None:
+    def set_autocast_enabled(*args: object) -> None:
         enable(*args)
         _activate(autocast_state.enabled("cuda"))
 
@@ -235,8 +214,8 @@ def _meta_means_cuda(patches: Patches) -> None:
         patches.replace(torch, name, _as_on_cuda(getattr(torch._C, name, getattr(torch, name))))
 
 
-def _as_on_cuda(function: Any) -> Any:
-    def on_cuda(device_type: Any = "cuda") -> Any:
+def _as_on_cuda(function: Any) -> object:
+    def on_cuda(device_type: Any = "cuda") -> object:
         return function("cuda" if device_type == "meta" else device_type)
 
     return on_cuda
@@ -248,7 +227,7 @@ def _attention(patches: Patches, policy: Policy) -> None:
     functional: Any = torch.nn.functional
     attention = functional.scaled_dot_product_attention
 
-    def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> Any:
+    def scaled_dot_product_attention(*args: object, **kwargs: object) -> object:
         with torch._C.DisableTorchFunction():
             if autocast_state.enabled("cuda"):
                 dtype = autocast_state.dtype("cuda")
@@ -263,7 +242,7 @@ def _scaler(patches: Patches) -> None:
     """Make gradient scalers step: a healthy job's gradients are finite, and its steps are too few for the scale to grow."""
     scaler: Any = getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler)  # torch 2.2 has only the latter
 
-    def _maybe_opt_step(self: Any, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
+    def _maybe_opt_step(self: Any, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> object:
         return optimizer.step(*args, **kwargs)
 
     def get_scale(self: Any) -> float:

@@ -68,28 +68,28 @@ class Books:
 
     def allocated(self) -> int:
         """Return the bytes of live blocks: ``torch.cuda.memory_allocated``."""
-        self._follow()
+        self._follow_ledger()
         return self._allocator.prompt.allocated_bytes if self._traced else self.ledger.live[DEVICE]
 
     def max_allocated(self) -> int:
         """Return the peak of `allocated` since the program last called `reset_peaks`; the meter's phases do not reset it."""
-        self._follow()
+        self._follow_ledger()
         return self._allocator.prompt.usage().allocated_peak_bytes if self._traced else self._peak
 
     def reserved(self) -> int:
         """Return the bytes of segments taken from the card: ``torch.cuda.memory_reserved``, for a GPU that never falls
         behind the host."""
-        self._follow()
+        self._follow_ledger()
         return self._allocator.prompt.reserved_bytes if self._traced else self.ledger.live[DEVICE]
 
     def late_reserved(self) -> int:
         """Return the upper bound of `reserved`, whatever the timing of streams."""
-        self._follow()
+        self._follow_ledger()
         return self._allocator.most_reserved_bytes if self._traced else self.ledger.live[DEVICE]
 
     def max_reserved(self) -> int:
         """Return the peak of `reserved` since the program last called `reset_peaks`."""
-        self._follow()
+        self._follow_ledger()
         return self._allocator.prompt.reserved_peak_bytes if self._traced else self._peak
 
     def free(self) -> int:
@@ -98,7 +98,7 @@ class Books:
 
     def reset_peaks(self) -> None:
         """Start the peaks of allocated and reserved bytes anew, from what is live now."""
-        self._follow()
+        self._follow_ledger()
         self._allocator.reset_peak()
         self._peak = self.ledger.live[DEVICE]
 
@@ -124,7 +124,7 @@ class Books:
 
     # -- cuBLAS ------------------------------------------------------------------------------------------------------
 
-    def launched(self, func: Any) -> None:
+    def launched(self, func: torch._ops.OpOverload) -> None:
         """Book the cuBLAS workspace that operator ``func`` needs; called before each operator on device tensors. The first
         matrix product of a thread on a stream takes a workspace for its cuBLAS handle, which PyTorch never frees; autograd
         has its own thread for each card, so a stream has up to two."""
@@ -146,7 +146,7 @@ class Books:
     def _traced(self) -> bool:
         return self.ledger.trace is not None
 
-    def _follow(self) -> None:
+    def _follow_ledger(self) -> None:
         self.ledger.settle()
         trace = self.ledger.trace
         if trace is None:

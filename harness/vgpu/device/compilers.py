@@ -34,7 +34,7 @@ def eager(note: Callable[[str], None]) -> Iterator[None]:
 
     def noting(call: _Call) -> _Call:
         @functools.wraps(call)
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: object, **kwargs: object) -> Any:
             note(NOT_APPLIED)
             return call(*args, **kwargs)
 
@@ -46,7 +46,7 @@ def eager(note: Callable[[str], None]) -> Iterator[None]:
         def __call__(self, call: _Call) -> _Call:
             return noting(call)
 
-    def compile(model: Any = None, **options: Any) -> Any:
+    def compile(model: Any = None, **options: object) -> Any:
         """Stand in for ``torch.compile``: return an OptimizedModule that runs eagerly, or the noted function."""
         if model is None:
             return functools.partial(compile, **options)
@@ -67,7 +67,7 @@ def _run_what_was_compiled_before(patches: Patches, note: Callable[[str], None])
     set."""
 
     def eagerly(set_callback: _Call) -> _Call:
-        def set_eval_frame(callback: Any) -> Any:
+        def set_eval_frame(callback: object) -> object:
             if not callable(callback):
                 return set_callback(callback)
             note(NOT_APPLIED)

@@ -83,7 +83,7 @@ class _SelectedDevice:
     def __enter__(self) -> None:
         self.prev_idx, self._ordinals.current = self._ordinals.current, self.idx
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._ordinals.current = self.prev_idx
 
 
@@ -138,8 +138,8 @@ def _profiler(patches: Patches) -> None:
 _MUCH_BYTES = 64 << 20
 
 
-def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[str, Any]:
-    def set_device(device: Any) -> None:
+def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[str, object]:
+    def set_device(device: object) -> None:
         held = books.ledger.live[DEVICE]
         if not ordinals.is_set and ordinals.is_first_used and ordinals.count > 1 and held >= _MUCH_BYTES:
             each, all_of_them = (f"{nbytes / (1 << 30):.1f} GiB" for nbytes in (held, ordinals.count * held))
@@ -155,10 +155,10 @@ def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[st
             ordinals.current = index
         return before
 
-    def device(device: Any) -> _SelectedDevice:
+    def device(device: object) -> _SelectedDevice:
         return _SelectedDevice(ordinals, device)
 
-    def properties(device: Any = None) -> DeviceProperties:
+    def properties(device: object = None) -> DeviceProperties:
         return DeviceProperties(card)
 
     return {
@@ -194,8 +194,8 @@ def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[st
     }
 
 
-def _index(ordinals: Ordinals) -> Any:
-    def get_device_index(device: Any = None, optional: bool = False, allow_cpu: bool = False) -> int:
+def _index(ordinals: Ordinals) -> object:
+    def get_device_index(device: object = None, optional: bool = False, allow_cpu: bool = False) -> int:
         if isinstance(device, str):
             device = torch.device(device)
         if isinstance(device, torch.device) and device.type == "cpu" and allow_cpu:
@@ -205,14 +205,14 @@ def _index(ordinals: Ordinals) -> Any:
     return get_device_index
 
 
-def _of_the_books(books: Books) -> dict[str, Any]:
+def _of_the_books(books: Books) -> dict[str, object]:
     def of(figure: Any) -> Any:
         return lambda device=None: figure()
 
     def read(figure: Any) -> Any:
         """Return a function of ``torch.cuda`` that returns ``figure()`` and records the call as a reading of memory."""
 
-        def answer(device: Any = None) -> Any:
+        def answer(device: Any = None) -> object:
             books.readings.called()
             return figure()
 
@@ -246,7 +246,7 @@ def _of_the_books(books: Books) -> dict[str, Any]:
     }
 
 
-def _nested(stats: dict[str, int]) -> dict[str, Any]:
+def _nested(stats: dict[str, int]) -> dict[str, object]:
     nested: dict[str, Any] = {}
     for name, value in stats.items():
         *path, last = name.split(".")
@@ -280,7 +280,7 @@ class _CardGenerator(torch.Generator):
         return self
 
 
-def _of_the_generators() -> dict[str, Any]:
+def _of_the_generators() -> dict[str, object]:
     generator = _CardGenerator()
     generator.manual_seed(torch.initial_seed())
     return {
@@ -297,7 +297,7 @@ def _of_the_generators() -> dict[str, Any]:
     }
 
 
-def _of_the_streams() -> dict[str, Any]:
+def _of_the_streams() -> dict[str, object]:
     return {
         "Stream": streams.Stream,
         "ExternalStream": streams.Stream,
@@ -312,9 +312,9 @@ def _of_the_streams() -> dict[str, Any]:
     }
 
 
-def _refused() -> dict[str, Any]:
-    def refuse(what: str) -> Any:
-        def __new__(*_: Any, **__: Any) -> Any:
+def _refused() -> dict[str, object]:
+    def refuse(what: str) -> object:
+        def __new__(*_: object, **__: object) -> Any:
             raise SimulationError(f"{what} needs a GPU: run this program on cuda. At {location(caller())}")
 
         return type(what.rpartition(".")[2], (), {"__new__": __new__})  # annotations take classes alone
@@ -331,7 +331,7 @@ def _not_answered(error: BaseException) -> str:
     return f"torch._C.{name}" if is_of_torch and name.startswith("_cuda") else ""
 
 
-def _memory_module(patches: Patches, answers: dict[str, Any]) -> None:
+def _memory_module(patches: Patches, answers: dict[str, object]) -> None:
     """Replace the functions of the same names in ``torch.cuda.memory``, ``.random`` and ``.streams``."""
     for module in (torch.cuda.memory, torch.cuda.random, torch.cuda.streams):
         for name in vars(module).keys() & answers.keys():
@@ -352,10 +352,10 @@ def _legacy_types(patches: Patches) -> None:
 
     def make(name: str, dtype: torch.dtype) -> Any:
         class LegacyTensorType(type):
-            def __instancecheck__(cls, instance: Any) -> bool:
+            def __instancecheck__(cls, instance: object) -> bool:
                 return isinstance(instance, torch.Tensor) and instance.is_cuda and instance.dtype == dtype
 
-        def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        def __new__(cls: object, *args: object, **kwargs: object) -> Any:
             if len(args) == 1 and not isinstance(args[0], int):
                 return torch.tensor(args[0], dtype=dtype, device="cuda")
             return torch.empty(args, dtype=dtype, device="cuda")
@@ -374,7 +374,7 @@ def _builds(patches: Patches) -> None:
     patches.replace(torch.backends.cudnn, "version", lambda: 91002)
 
 
-def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, Any]) -> None:
+def _accelerators(patches: Patches, ordinals: Ordinals, answers: dict[str, object]) -> None:
     """Replace ``torch.accelerator`` (2.6 and newer), and the query that FSDP and process groups use in its place."""
     patches.replace(torch._C, "_get_accelerator", lambda check=None: torch.device("cuda"), since="torch 2.6")
     if not patches.has(torch, "accelerator", since="torch 2.6"):
@@ -413,10 +413,10 @@ def _cached_answers() -> None:
                     function.cache_clear()
 
 
-def _scatter(tensor: torch.Tensor, devices: Any, *_: Any) -> tuple[torch.Tensor, ...]:
+def _scatter(tensor: torch.Tensor, devices: Any, *_: object) -> tuple[torch.Tensor, ...]:
     """Stand in for DataParallel's scatter, on one card; the cards of other ranks were refused before."""
     return (tensor.to(f"cuda:{devices[0]}"),)
 
 
-def _nothing(*_: Any, **__: Any) -> None:
+def _nothing(*_: object, **__: object) -> None:
     """Do nothing."""

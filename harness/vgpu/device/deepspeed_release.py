@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from vgpu.device.books import Books
 from vgpu.replacing import Patches, item
@@ -30,7 +29,7 @@ def on_cuda(books: Books) -> Iterator[None]:
         def _init_pynvml(self) -> None:
             """Do nothing: there is no driver."""
 
-        def available_memory(self, device_index: Any = None) -> int:
+        def available_memory(self, device_index: object = None) -> int:
             return books.free()
 
     with Patches("DeepSpeed takes the virtual card") as patches:

@@ -49,19 +49,19 @@ class Ordinals:
             False  #: whether it put something on ``cuda`` before: on the first card, whichever rank it is
         )
 
-    def set(self, device: Any) -> None:
+    def set(self, device: object) -> None:
         """Select a card, as ``torch.cuda.set_device`` does."""
         self.current = self.index(device)
         self.is_set = True
 
-    def place(self, device: Any) -> None:
+    def place(self, device: object) -> None:
         """Record that the program puts something on ``device``. Raise SimulationError for another rank's card."""
         self.index(device)
         named = torch.device(device) if isinstance(device, str) else device
         if not self.is_set and getattr(named, "index", None) is None and not _is_ordinal(named):
             self.is_first_used = True
 
-    def index(self, device: Any) -> int:
+    def index(self, device: object) -> int:
         """Return the card that ``device`` (None, an index, a name, a ``torch.device``) means. Raise SimulationError for
         another rank's, RuntimeError for an ordinal that does not exist."""
         if device is None:
@@ -95,8 +95,8 @@ class DeviceMapping(TorchFunctionMode):
         self._pinned: set[int] = set()
 
     def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+        self, func: object, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
+    ) -> object:
         plan = self._plans.get(func)
         if plan is None:
             plan = self._plans[func] = _plan(func)
@@ -104,27 +104,27 @@ class DeviceMapping(TorchFunctionMode):
 
     # -- devices -----------------------------------------------------------------------------------------------------
 
-    def names_cuda(self, device: Any) -> bool:
+    def names_cuda(self, device: object) -> bool:
         """Return True if ``device`` is a CUDA device, by name or as a ``torch.device``."""
         if isinstance(device, torch.device):
             return device.type == "cuda"
         return isinstance(device, str) and device.partition(":")[0] == "cuda"
 
-    def mapped(self, device: Any) -> Any:
+    def mapped(self, device: object) -> object:
         """Return the device to pass to torch: the target for a CUDA device or a card's index, else ``device`` itself."""
         if _is_ordinal(device) or self.names_cuda(device):
             self.ordinals.place(device)
             return self.target
         return device
 
-    def memory(self, device: Any) -> int:
+    def memory(self, device: object) -> int:
         """Return the memory of a tensor that a program puts on ``device``: NOWHERE for ``meta``, which means tensors without
         bytes, else DEVICE."""
         said_meta = device.type == "meta" if isinstance(device, torch.device) else device == "meta"
         return NOWHERE if said_meta else DEVICE
 
     @contextlib.contextmanager
-    def placing(self, device: Any) -> Iterator[None]:
+    def placing(self, device: object) -> Iterator[None]:
         """Book meta tensors created within the block in the memory that ``device`` means (`memory`)."""
         before = self.placement
         self.placement = self.memory(device)
@@ -166,7 +166,7 @@ class DeviceMapping(TorchFunctionMode):
         return entry is not None and entry.serial in self._pinned
 
 
-def _is_ordinal(device: Any) -> bool:
+def _is_ordinal(device: object) -> bool:
     """Return True if ``device`` is the number of a card. A bool, which is an int in Python, is the next parameter
     (``non_blocking``)."""
     return isinstance(device, int) and not isinstance(device, bool)
@@ -191,7 +191,7 @@ def _plan(func: Any) -> Plan:
     return _SPECIAL.get(func) or _SPECIAL.get(inspect.unwrap(func), _any)
 
 
-def _any(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _any(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     if not kwargs:
         return func(*args)
     if kwargs.get("pin_memory"):  # torch calls its allocator, which a machine without a GPU lacks
@@ -203,7 +203,7 @@ def _any(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str
     return _on_device(mode, func, args, kwargs, device)
 
 
-def _on_device(mode: DeviceMapping, func: Any, args: Any, kwargs: dict[str, Any], device: Any) -> Any:
+def _on_device(mode: DeviceMapping, func: Any, args: Any, kwargs: dict[str, Any], device: Any) -> object:
     kwargs = {**kwargs, "device": mode.mapped(device)}
     generator = kwargs.get("generator")
     if generator is not None and mode.target.type == "meta":
@@ -212,7 +212,7 @@ def _on_device(mode: DeviceMapping, func: Any, args: Any, kwargs: dict[str, Any]
         return func(*args, **kwargs)
 
 
-def _to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     device = kwargs.get("device")
     if device is not None:
         kwargs = {**kwargs, "device": mode.mapped(device)}
@@ -229,7 +229,7 @@ def _to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     return _moved(mode, args[0], device, lambda: func(*args, **kwargs))
 
 
-def _moved(mode: DeviceMapping, tensor: torch.Tensor, device: Any, move: Callable[[], torch.Tensor]) -> torch.Tensor:
+def _moved(mode: DeviceMapping, tensor: torch.Tensor, device: object, move: Callable[[], torch.Tensor]) -> torch.Tensor:
     """Return ``tensor`` moved to ``device`` by ``move``. In sim a tensor of the card and one that the program put on meta
     look the same to torch, which would not copy. Raise NotImplementedError, as torch does, if a meta tensor without data
     would be copied to the card."""
@@ -248,7 +248,7 @@ def _moved(mode: DeviceMapping, tensor: torch.Tensor, device: Any, move: Callabl
         return moved
 
 
-def _from_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _from_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """Run ``torch.tensor(data, device="cuda")`` and its like: create on the host and then copy, as torch does for CUDA."""
     device = kwargs.get("device")
     if device is None or mode.target.type != "meta" or not (mode.names_cuda(device) or _is_ordinal(device)):
@@ -264,7 +264,7 @@ def _from_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: di
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 
-def _cuda(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _cuda(mode: DeviceMapping, func: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """Run ``tensor.cuda(device=None, non_blocking=False, memory_format=...)``."""
     device = kwargs.pop("device", args[1] if len(args) > 1 else None)
     mode.ordinals.place(device)
@@ -272,7 +272,7 @@ def _cuda(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[st
     return _moved(mode, args[0], "cuda", lambda: args[0].to(mode.target, non_blocking=non_blocking, **kwargs))
 
 
-def _ctc_loss(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _ctc_loss(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """Pass the lengths as numbers: on a GPU torch reads them on the host before it calls its kernel."""
     if mode.target.type != "meta":
         return func(*args, **kwargs)
@@ -284,7 +284,7 @@ def _ctc_loss(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
     return func(*map(number, range(len(args)), args), **{name: number(name, value) for name, value in kwargs.items()})
 
 
-def _type(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _type(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """Run ``tensor.type("torch.cuda.FloatTensor")``; without an argument, return the name of the tensor's type."""
     wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
     if isinstance(wanted, str) and wanted.startswith("torch.cuda."):
@@ -306,7 +306,7 @@ def _parse_to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
     return func(*args, **kwargs)
 
 
-def _device_made(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _device_made(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     """Run ``torch.device(0)``, for which torch asks in C++ which accelerator exists. In cpu mode return ``cpu``, as tensors
     say."""
     number = args[0] if len(args) == 1 else kwargs.get("type")
@@ -315,28 +315,28 @@ def _device_made(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: 
     return func(*args, **kwargs)
 
 
-def _device(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _device(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     return mode.shown(args[0])
 
 
-def _is_cuda(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _is_cuda(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     return mode.shown(args[0]).type == "cuda"
 
 
-def _is_meta(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _is_meta(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     return mode.shown(args[0]).type == "meta"
 
 
-def _get_device(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+def _get_device(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> int:
     shown = mode.shown(args[0])
     return shown.index if shown.index is not None else -1
 
 
-def _pin_memory(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _pin_memory(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     return mode.pin(args[0])
 
 
-def _is_pinned(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _is_pinned(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     return mode.is_pinned(args[0])
 
 
@@ -375,12 +375,12 @@ def _gradient(tensor: torch.Tensor) -> torch.Tensor | None:
     return getattr(tensor, _LEFT_BEHIND, tensor.grad)
 
 
-def _get_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _get_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
     left = vars(args[0]).get(_LEFT_BEHIND) if hasattr(args[0], "__dict__") else None
     return func(*args) if left is None else left
 
 
-def _set_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _set_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, object]) -> None:
     vars(args[0]).pop(_LEFT_BEHIND, None)
     func(*args)
 
@@ -403,7 +403,7 @@ def _hand_gradient_on(before: torch.Tensor, moved: weakref.ref[torch.Tensor]) ->
     before.register_post_accumulate_grad_hook(hand_on)
 
 
-def _with_mode_on(function: Any) -> Plan:
+def _with_mode_on(function: object) -> Plan:
     """Return a plan that runs ``function``, one of torch's that looks for modes itself, without that lookup, so that this
     mode stays on."""
     if not isinstance(function, types.FunctionType):
@@ -418,14 +418,14 @@ def _with_mode_on(function: Any) -> Plan:
     )
     copy.__kwdefaults__ = function.__kwdefaults__
 
-    def run(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(mode: DeviceMapping, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         with mode:
             return copy(*args, **kwargs)
 
     return run
 
 
-def _none(*_: Any) -> bool:
+def _none(*_: object) -> bool:
     return False
 
 
@@ -487,7 +487,7 @@ class InDispatch:
                 self._books.launched(func)
             return plan(func, args, kwargs)
 
-    def mapped(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def mapped(self, kwargs: dict[str, Any]) -> dict[str, object]:
         """Return the arguments with the device that torch sees: DTensor's own code passes CUDA devices where no function
         mode is on."""
         device = kwargs.get("device")
@@ -504,7 +504,7 @@ class InDispatch:
         wanted = self._mapping.placement
         return wanted if wanted is not None else self.memory()
 
-    def _only_nowhere(self, args: tuple[Any, ...]) -> bool:
+    def _only_nowhere(self, args: tuple[object, ...]) -> bool:
         tensors = [t for t in operators.tensors_in(args) if t.is_meta]
         return bool(tensors) and not any(self._mapping.is_on_card(t) for t in tensors)
 
@@ -529,13 +529,13 @@ def _generators(patches: Patches, mapping: DeviceMapping) -> None:
     real = torch.Generator
 
     class _GeneratorType(type(real)):  # type: ignore[misc]
-        def __instancecheck__(cls, instance: Any) -> bool:
+        def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, real)
 
     class Generator(real, metaclass=_GeneratorType):  # type: ignore[misc, valid-type]
         """A generator of the virtual card draws on the host."""
 
-        def __new__(cls, device: Any = "cpu") -> Any:
+        def __new__(cls, device: object = "cpu") -> Any:
             return real(device="cpu" if mapping.names_cuda(device) else device)
 
     patches.replace(torch, "Generator", Generator)
@@ -548,7 +548,7 @@ def _contexts(patches: Patches, mapping: DeviceMapping) -> None:
     context: Any = contexts.DeviceContext
     constructors = contexts._device_constructors
 
-    def __torch_function__(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> object:
         kwargs = kwargs or {}
         if func in constructors() and kwargs.get("device") is None:
             if torch._C._len_torch_function_stack():  # ours is below this one, and maps
@@ -567,8 +567,8 @@ def _recomputation(patches: Patches) -> None:
     or off."""
     known: dict[str, Any] = torch.utils.checkpoint._allowed_determinism_checks_to_fns
 
-    def apart_from_modes(function: Any) -> Any:
-        def described(tensor: torch.Tensor) -> Any:
+    def apart_from_modes(function: Any) -> object:
+        def described(tensor: torch.Tensor) -> object:
             with torch._C.DisableTorchFunction():
                 return function(tensor)
 
@@ -582,7 +582,7 @@ def _pinning_loaders(patches: Patches) -> None:
     """Leave batches unpinned: a page-locked copy would be a few KiB on the host, made by a thread that no mode sees."""
     from torch.utils.data._utils import pin_memory as pinning
 
-    def pin_memory(data: Any, device: Any = None) -> Any:
+    def pin_memory(data: object, device: object = None) -> Any:
         return data
 
     patches.replace(pinning, "pin_memory", pin_memory)

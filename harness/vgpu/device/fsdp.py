@@ -19,7 +19,7 @@ def on_cpu() -> Iterator[None]:
     """Make FSDP1's move of gathered weights to the host do nothing within the block."""
     handles: Any = importlib.import_module("torch.distributed.fsdp._runtime_utils")
 
-    def to_cpu(handle: Any) -> contextlib.AbstractContextManager[None]:
+    def to_cpu(handle: object) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     with Patches("weights stay where they are") as patches:

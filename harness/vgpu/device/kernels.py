@@ -37,7 +37,7 @@ def _multi_tensor_adam(
     mode: int,
     bias_correction: int,
     weight_decay: float,
-    *_: Any,
+    *_: object,
 ) -> None:
     for gradient, parameter, first, second in zip(*tensor_lists):
         with kernel(parameter, first, second) as compute:
@@ -58,7 +58,7 @@ def _multi_tensor_lion(
     beta2: float,
     step: int,
     weight_decay: float,
-    *_: Any,
+    *_: object,
 ) -> None:
     for gradient, parameter, momentum in zip(*tensor_lists):
         with kernel(parameter, momentum) as compute:
@@ -73,7 +73,7 @@ def _lamb(
     second: torch.Tensor,
     gradient: torch.Tensor,
     *numbers: Any,
-) -> Any:
+) -> object:
     lr, beta1, beta2, most, least, epsilon, scale, step, inside, bias_correction, decay = numbers
     coefficient = torch.ones((), dtype=parameter.dtype, device=parameter.device)
     with kernel(parameter, first, second) as compute:
@@ -108,7 +108,7 @@ def _cpu_adam(settings: Any, step: int, lr: float, beta1: float, beta2: float, *
                 copy.view(-1)[: parameter.numel()].copy_(parameter.view(-1))
 
 
-def _cpu_adagrad(settings: Any, step: int, lr: float, epsilon: float, decay: float, *tensors: torch.Tensor) -> None:
+def _cpu_adagrad(settings: object, step: int, lr: float, epsilon: float, decay: float, *tensors: torch.Tensor) -> None:
     parameter, gradient, variance = tensors[:3]
     with kernel(parameter, variance) as compute:
         if compute:
@@ -117,7 +117,7 @@ def _cpu_adagrad(settings: Any, step: int, lr: float, epsilon: float, decay: flo
             parameter.sub_((lr * g / (variance.sqrt() + epsilon)).to(parameter.dtype))
 
 
-def _cpu_lion(settings: Any, step: int, lr: float, beta1: float, beta2: float, decay: float, *rest: Any) -> None:
+def _cpu_lion(settings: object, step: int, lr: float, beta1: float, beta2: float, decay: float, *rest: object) -> None:
     parameter, gradient, momentum = rest[:3]
     with kernel(parameter, momentum) as compute:
         if compute:
@@ -131,7 +131,7 @@ class _CpuOptimizer(StandIn):
         super().__init__(f"DeepSpeed's cpu_{name}")
         self._settings: dict[int, tuple[Any, ...]] = {}
 
-        def create(optimizer_id: int, *settings: Any) -> int:
+        def create(optimizer_id: int, *settings: object) -> int:
             self._settings[optimizer_id] = settings
             return 0
 
@@ -139,7 +139,7 @@ class _CpuOptimizer(StandIn):
             self._settings.pop(optimizer_id, None)
             return 0
 
-        def updated(optimizer_id: int, *arguments: Any) -> int:
+        def updated(optimizer_id: int, *arguments: object) -> int:
             update(self._settings[optimizer_id], *arguments)
             return 0
 
@@ -194,7 +194,7 @@ def _lion(
     momentum.copy_(beta2 * m + (1 - beta2) * g)
 
 
-def extensions() -> dict[str, Any]:
+def extensions() -> dict[str, object]:
     """Return the stand-ins for compiled extensions, by the names of their builders."""
     return {
         "fused_adam": StandIn("DeepSpeed's fused_adam", multi_tensor_adam=_multi_tensor_adam),
@@ -221,12 +221,12 @@ def stubbed() -> Iterator[None]:
             base: Any = builder.OpBuilder
             load, known = base.load, extensions()
 
-            def load_stub(self: Any, verbose: bool = True) -> Any:
+            def load_stub(self: Any, verbose: bool = True) -> object:
                 if (stand_in := known.get(self.name)) is not None:
                     return stand_in
                 try:
                     return load(self, verbose)
-                except Exception as error:
+                except Exception as error:  # builders of each release fail by errors of their own
                     raise NoStandInError(f"DeepSpeed's {self.name} cannot be built here and has no stand-in") from error
 
             patches.replace(base, "load", load_stub)
@@ -247,7 +247,7 @@ def _is_not_implemented(builder: type) -> bool:
     return builder.__name__ == "NotImplementedBuilder"
 
 
-def _not_on_cpu(builder: Any, verbose: bool = True) -> Any:
+def _not_on_cpu(builder: object, verbose: bool = True) -> object:
     """Raise NoStandInError. The ``load`` of the builder that DeepSpeed's CPU accelerator has for kernels without a CPU
     version."""
     raise NoStandInError("DeepSpeed's kernel has no stand-in")

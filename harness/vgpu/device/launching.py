@@ -42,14 +42,14 @@ def on(device: Device) -> Iterator[None]:
 
 def card() -> VirtualCard:
     """Return the card that kernels run on now. Raise RuntimeError outside the virtual GPU."""
-    return _device().card
+    return _current_device().card
 
 
 @contextlib.contextmanager
 def kernel(*written: torch.Tensor, launches: int = 1, flops: int = 0) -> Iterator[bool]:
     """Count a kernel that writes ``written``. Yield True if the block must compute them, on the card or on the host; the
     block runs without gradient and unmetered. Yield False in sim, where they become unknown."""
-    device = _device()
+    device = _current_device()
     meter = device.meter
     before = meter.op_launches
     try:
@@ -75,7 +75,7 @@ UNKNOWN_WORK = "Triton kernels: what they compute is not counted, so FLOPs and t
 
 def unknown_kernel(*written: torch.Tensor) -> None:
     """Launch, in sim, a kernel of which only the ``written`` tensors are known."""
-    device = _device()
+    device = _current_device()
     for tensor in written:
         device.meter.forget(tensor)
     device.meter.op_launches += 1
@@ -84,14 +84,14 @@ def unknown_kernel(*written: torch.Tensor) -> None:
 
 def values(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return the contents of ``tensor``, which is on the card; None if they are unknown."""
-    device = _device()
+    device = _current_device()
     if device.computes:
         return tensor
     contents: torch.Tensor | None = device.meter.known.contents(tensor)
     return contents
 
 
-def _device() -> Device:
+def _current_device() -> Device:
     if not _attached:
         raise RuntimeError("a stand-in of the harness was called outside the virtual GPU that it belongs to")
     return _attached[-1]

@@ -25,11 +25,11 @@ class MapsDevices(Protocol):
     shows_cuda: bool
     ordinals: Any
 
-    def names_cuda(self, device: Any) -> bool: ...
+    def names_cuda(self, device: object) -> bool: ...
 
-    def mapped(self, device: Any) -> Any: ...
+    def mapped(self, device: object) -> object: ...
 
-    def placing(self, device: Any) -> AbstractContextManager[None]: ...
+    def placing(self, device: object) -> AbstractContextManager[None]: ...
 
 
 def mapped(patches: Patches, mapping: MapsDevices) -> None:
@@ -37,7 +37,7 @@ def mapped(patches: Patches, mapping: MapsDevices) -> None:
     card's."""
     real = torch.load
 
-    def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def load(f: object, map_location: object = None, *args: object, **kwargs: object) -> Any:
         if not mapping.shows_cuda or map_location == "meta" or map_location == torch.device("meta"):
             where = map_location
             if isinstance(where, dict):
@@ -58,7 +58,7 @@ def mapped(patches: Patches, mapping: MapsDevices) -> None:
     if mapping.shows_cuda:
         from torch import serialization
 
-        def save(*args: Any, **kwargs: Any) -> None:
+        def save(*args: object, **kwargs: object) -> None:
             with torch._C.DisableTorchFunction():  # what is on the card is seen as what it is: a shape
                 serialization.save(*args, **kwargs)  # as it is by then: it may be watched
 
@@ -71,7 +71,7 @@ def _forget_functions() -> None:
     reader._get_allowed_globals.cache_clear()
 
 
-def _destination(map_location: Any) -> _Destination:
+def _destination(map_location: object) -> _Destination:
     if map_location is None:
         return lambda saved: saved
     if isinstance(map_location, dict):
@@ -90,16 +90,16 @@ class _Storage:
     """The storage that a callable ``map_location`` gets and returns. It records the wanted device; it is on the host when
     the callable runs."""
 
-    def __init__(self, wanted: Any = "cpu") -> None:
+    def __init__(self, wanted: object = "cpu") -> None:
         self.wanted = wanted
 
-    def cuda(self, device: Any = None, *_: Any, **__: Any) -> _Storage:
+    def cuda(self, device: object = None, *_: object, **__: object) -> _Storage:
         return _Storage("cuda" if device is None else device)
 
     def cpu(self) -> _Storage:
         return _Storage()
 
-    def to(self, *, device: Any, **_: Any) -> _Storage:
+    def to(self, *, device: object, **_: object) -> _Storage:
         return _Storage(device)
 
 
@@ -108,7 +108,7 @@ def _rebuilt(patches: Patches, mapping: MapsDevices, destination: _Destination) 
     from_contents: Any = rebuilding._rebuild_tensor
     copies: dict[int, tuple[Any, torch.Tensor]] = {}  #: by storage, which is kept so that its address stays its own
 
-    def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> torch.Tensor:
+    def _rebuild_tensor(storage: object, storage_offset: int, size: object, stride: object) -> torch.Tensor:
         made: torch.Tensor = from_contents(storage, storage_offset, size, stride)
         device = destination("cpu")
         if not made.numel() or not (isinstance(device, int) or mapping.names_cuda(device)):
@@ -122,7 +122,9 @@ def _rebuilt(patches: Patches, mapping: MapsDevices, destination: _Destination) 
             return made.to(device)
         return copy.as_strided(size, stride, storage_offset).detach()
 
-    def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires_grad: bool) -> torch.Tensor:
+    def _rebuild_meta_tensor_no_storage(
+        dtype: object, size: object, stride: object, requires_grad: bool
+    ) -> torch.Tensor:
         device = destination(f"cuda:{mapping.ordinals.current}")
         return torch.empty_strided(size, stride, dtype=dtype, device=device, requires_grad=requires_grad)
 

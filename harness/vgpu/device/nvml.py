@@ -20,10 +20,10 @@ from vgpu.replacing import Patches
 def answered(card: VirtualCard, books: Books, ordinals: Any) -> Iterator[None]:
     """Answer NVML queries for this card within the block."""
 
-    def nothing(*_: Any) -> None:
+    def nothing(*_: object) -> None:
         """Do nothing: there is no driver to start."""
 
-    def memory(handle: Any, version: Any = None) -> Any:
+    def memory(handle: object, version: object = None) -> Any:
         used = books.reserved()
         return types.SimpleNamespace(total=card.memory_bytes, used=used, free=card.memory_bytes - used, reserved=0)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
-from typing import Any
 
 import torch.distributed as dist
 
@@ -21,7 +20,7 @@ class OrderedGloo(dist.ProcessGroupGloo):  # type: ignore[name-defined, misc]
     release of torch adds are options of its own class, by the same name."""
 
     def __init__(
-        self, store: Any, rank: int, size: int, timeout: timedelta = timedelta(minutes=30), **added: Any
+        self, store: object, rank: int, size: int, timeout: timedelta = timedelta(minutes=30), **added: object
     ) -> None:
         options = dist.ProcessGroupGloo._Options()
         options._devices = _devices()
@@ -32,7 +31,7 @@ class OrderedGloo(dist.ProcessGroupGloo):  # type: ignore[name-defined, misc]
         super().__init__(store, rank, size, options)
 
 
-def _devices() -> list[Any]:
+def _devices() -> list[object]:
     """Return the devices that torch's own constructor chooses."""
     interfaces = [name for name in os.environ.get("GLOO_SOCKET_IFNAME", "").split(",") if name]
     gloo = dist.ProcessGroupGloo

@@ -18,7 +18,7 @@ def refused(patches: Patches) -> None:
     """Make ``torch.utils.cpp_extension.load``, ``load_inline`` and ``torch.cuda._compile_kernel`` raise NoStandInError for
     CUDA code. Pure C++ extensions are compiled as usual."""
 
-    def _compile_kernel(kernel_source: str, kernel_name: str, *_: Any, **__: Any) -> Any:
+    def _compile_kernel(kernel_source: str, kernel_name: str, *_: object, **__: object) -> object:
         raise _refusal(kernel_name)
 
     patches.replace(torch.cuda, "_compile_kernel", _compile_kernel, since="torch 2.13")
@@ -30,9 +30,9 @@ def refused(patches: Patches) -> None:
         patches.everywhere(original, _unless(is_cuda, original), original.__name__)
 
 
-def _unless(is_cuda: Callable[..., bool], original: Callable[..., Any]) -> Callable[..., Any]:
+def _unless(is_cuda: Callable[..., bool], original: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(original)
-    def load(name: str, *args: Any, **options: Any) -> Any:
+    def load(name: str, *args: object, **options: object) -> Any:
         if options.get("with_cuda") or is_cuda(*args, **options):
             raise _refusal(name)
         return original(name, *args, **options)
@@ -40,11 +40,11 @@ def _unless(is_cuda: Callable[..., bool], original: Callable[..., Any]) -> Calla
     return load
 
 
-def _loads_cuda(sources: Any = (), *_: Any, **__: Any) -> bool:
+def _loads_cuda(sources: Any = (), *_: object, **__: object) -> bool:
     return any(str(file).endswith(_CUDA_SOURCES) for file in ([sources] if isinstance(sources, str) else sources))
 
 
-def _has_cuda(cpp_sources: Any = None, cuda_sources: Any = None, *_: Any, **__: Any) -> bool:
+def _has_cuda(cpp_sources: object = None, cuda_sources: object = None, *_: object, **__: object) -> bool:
     return bool(cuda_sources)
 
 

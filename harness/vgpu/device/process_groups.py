@@ -90,7 +90,9 @@ def _groups(patches: Patches, c10d: Any, backend: str, rank: int, world_size: in
                 of_threads.append(new(None, None, backend))
         named[id(dist.group.WORLD)] = _shown(wanted)
 
-    def new_group(ranks: Any = None, timeout: Any = None, backend_named: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def new_group(
+        ranks: Any = None, timeout: Any = None, backend_named: Any = None, *args: Any, **kwargs: Any
+    ) -> object:
         wanted = kwargs.pop("backend", backend_named)
         kwargs.pop("device_id", None)
         group = new(ranks, timeout, backend, *args, **kwargs)
@@ -107,7 +109,7 @@ def _groups(patches: Patches, c10d: Any, backend: str, rank: int, world_size: in
             named.clear()
             of_threads.clear()
 
-    def _get_default_group() -> Any:
+    def _get_default_group() -> object:
         group = get_default()
         is_main = threading.current_thread() is threading.main_thread()
         return of_threads[0] if of_threads and not is_main else group
@@ -124,7 +126,9 @@ def _own_groups(patches: Patches, c10d: Any, backend: str, named: dict[int, str]
     an engine's processes, in addition to the default group."""
     make = c10d._new_process_group_helper
 
-    def _new_process_group_helper(size: int, rank: int, ranks: Any, wanted: Any, *args: Any, **kwargs: Any) -> Any:
+    def _new_process_group_helper(
+        size: int, rank: int, ranks: Any, wanted: object, *args: Any, **kwargs: Any
+    ) -> object:
         if str(wanted) in _HERE[backend]:
             return make(size, rank, ranks, wanted, *args, **kwargs)
         made = make(size, rank, ranks, c10d.Backend(backend), *args, **kwargs)
@@ -138,10 +142,10 @@ def _own_groups(patches: Patches, c10d: Any, backend: str, named: dict[int, str]
 _HERE = {"fake": ("fake",), "gloo": ("gloo", "cpu:gloo,cuda:gloo", "fake", "mpi")}
 
 
-def _meetings(patches: Patches, c10d: Any, rank: int, world_size: int) -> None:
+def _meetings(patches: Patches, c10d: object, rank: int, world_size: int) -> None:
     """Make ``rendezvous`` return at once: it waits for processes that do not exist in sim."""
 
-    def rendezvous(url: str, own_rank: int = -1, size: int = -1, **kwargs: Any) -> Iterator[Any]:
+    def rendezvous(url: str, own_rank: int = -1, size: int = -1, **kwargs: object) -> Iterator[Any]:
         from torch.testing._internal.distributed.fake_pg import FakeStore
 
         yield FakeStore(), rank if own_rank == -1 else own_rank, world_size if size == -1 else size
@@ -167,22 +171,24 @@ def _barriers(patches: Patches, c10d: Any) -> None:
     wait = c10d.barrier
 
     @functools.wraps(wait)
-    def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def barrier(
+        group: object = None, async_op: bool = False, device_ids: object = None, *args: object, **kwargs: object
+    ) -> Any:
         return wait(group, async_op, None, *args, **kwargs)
 
     _everywhere(patches, c10d, "barrier", barrier)
 
 
-def _gathers(patches: Patches, c10d: Any) -> None:
+def _gathers(patches: Patches, c10d: object) -> None:
     """Make gloo gather as NCCL does: NCCL takes any shapes with the same number of elements and writes unseen by autograd;
     gloo compares shapes, and copies through autograd."""
 
-    def flat(value: Any) -> Any:
+    def flat(value: object) -> object:
         return value.view(-1) if isinstance(value, torch.Tensor) and value.is_contiguous() else value
 
-    def as_nccl(collective: Callable[..., Any]) -> Callable[..., Any]:
+    def as_nccl(collective: Callable[..., object]) -> Callable[..., object]:
         @functools.wraps(collective)
-        def on_flat(*args: Any, **kwargs: Any) -> Any:
+        def on_flat(*args: object, **kwargs: object) -> object:
             with torch.no_grad():
                 return collective(*map(flat, args), **{name: flat(value) for name, value in kwargs.items()})
 
@@ -197,7 +203,7 @@ def _coalescing(patches: Patches, c10d: Any) -> None:
     """Run collectives one by one with gloo that NCCL launches together."""
 
     @contextlib.contextmanager
-    def one_by_one(group: Any = None, device: Any = None, async_ops: bool | None = False) -> Iterator[Any]:
+    def one_by_one(group: object = None, device: object = None, async_ops: bool | None = False) -> Iterator[object]:
         yield c10d._CoalescingManager()
 
     _everywhere(patches, c10d, "_coalescing_manager", one_by_one)
@@ -211,7 +217,7 @@ def _wrappers(patches: Patches, target: str) -> None:
 
     @functools.wraps(make)
     def __init__(
-        self: Any, module: Any, device_ids: Any = None, output_device: Any = None, *args: Any, **kwargs: Any
+        self: Any, module: torch.nn.Module, device_ids: Any = None, output_device: Any = None, *args: Any, **kwargs: Any
     ) -> None:
         make(self, module, None, None, *args, **kwargs)
 
@@ -223,32 +229,34 @@ def _wrappers(patches: Patches, target: str) -> None:
         patches.replace(fsdp, given.__name__, lambda *args, **kwargs: given(*args, **kwargs) and torch.device(target))
 
 
-def _shown(wanted: Any) -> str:
+def _shown(wanted: object) -> str:
     """Return the backend that `get_backend` reports for a group: the CUDA part of ``cpu:gloo,cuda:nccl``."""
     parts = _parts(wanted)
     return parts.get("cuda", "nccl" if wanted is None or parts else str(wanted).lower())
 
 
-def _parts(wanted: Any) -> dict[str, str]:
+def _parts(wanted: object) -> dict[str, str]:
     """Return the backends by device; empty for a single name."""
     return dict(part.split(":") for part in str(wanted).lower().split(",") if ":" in part)
 
 
-def _objects(patches: Patches, c10d: Any, world_size: int) -> None:
+def _objects(patches: Patches, c10d: object, world_size: int) -> None:
     """Replace collectives on Python objects: every rank has this rank's objects."""
 
     def size(group: Any) -> int:
         return int(dist.get_world_size(group))
 
-    def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+    def all_gather_object(object_list: list[object], obj: Any, group: Any = None) -> None:
         object_list[:] = [obj] * len(object_list)
 
-    def gather_object(obj: Any, object_gather_list: Any = None, dst: Any = None, group: Any = None, **_: Any) -> None:
+    def gather_object(
+        obj: Any, object_gather_list: Any = None, dst: object = None, group: Any = None, **_: object
+    ) -> None:
         if object_gather_list is not None:
             object_gather_list[:] = [obj] * size(group)
 
     def scatter_object_list(
-        output: list[Any], inputs: Any = None, src: Any = None, group: Any = None, **_: Any
+        output: list[Any], inputs: Any = None, src: object = None, group: Any = None, **_: object
     ) -> None:
         if inputs is None:
             raise SimulationError(
@@ -257,7 +265,9 @@ def _objects(patches: Patches, c10d: Any, world_size: int) -> None:
             )
         output[0] = inputs[dist.get_rank(group)]
 
-    def broadcast_object_list(object_list: list[Any], src: Any = None, group: Any = None, *_: Any, **__: Any) -> None:
+    def broadcast_object_list(
+        object_list: list[object], src: object = None, group: Any = None, *_: object, **__: object
+    ) -> None:
         if src != dist.get_rank() and any(each is None for each in object_list):
             raise SimulationError(
                 f"broadcast_object_list on a rank that does not have the objects: simulate rank {src}. At "
@@ -274,10 +284,10 @@ def _objects(patches: Patches, c10d: Any, world_size: int) -> None:
         _everywhere(patches, c10d, name, answer)
 
 
-def _checks(patches: Patches, c10d: Any) -> None:
+def _checks(patches: Patches, c10d: object) -> None:
     """Skip DDP's comparison of parameter shapes across ranks, which is in C++ and by value: the ranks agree."""
 
-    def agreed(*_: Any, **__: Any) -> None:
+    def agreed(*_: object, **__: object) -> None:
         """Do nothing: every rank has the same shapes."""
 
     patches.replace(dist, "_verify_params_across_processes", agreed)

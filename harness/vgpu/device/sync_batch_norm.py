@@ -124,7 +124,9 @@ def _channels(x: torch.Tensor, dtype: torch.dtype = torch.float32) -> torch.Tens
     return x.new_empty(x.shape[1], dtype=dtype)
 
 
-def _backward_shapes(gradient: Any, x: Any, mean: Any, invstd: Any, weight: Any, *wanted: bool) -> Any:
+def _backward_shapes(
+    gradient: torch.Tensor, x: torch.Tensor, mean: object, invstd: object, weight: Any, *wanted: bool
+) -> object:
     dtypes = (torch.float32, torch.float32, *(torch.float32 if weight is None else weight.dtype,) * 2)
     asked = (wanted[0], *wanted)
     return tuple(_channels(x, dtype) if one else None for dtype, one in zip(dtypes, asked))
@@ -153,7 +155,7 @@ def allowed(target: str) -> Iterator[None]:
     forward = torch.nn.SyncBatchNorm.forward
 
     @functools.wraps(forward)
-    def taking(module: Any, x: torch.Tensor) -> torch.Tensor:
+    def taking(module: object, x: torch.Tensor) -> torch.Tensor:
         with contextlib.ExitStack() as stack:  # a step that is profiled counts what is called here
             stack.enter_context(attribute(torch._C, "_get_privateuse1_backend_name", lambda: x.device.type))
             if target == "meta":

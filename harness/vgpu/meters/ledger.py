@@ -61,10 +61,10 @@ class StorageReference(weakref.ref):  # type: ignore[type-arg]
 class LedgerObserver(Protocol):
     """Observes where storages are made (`dsregress.probe.holders.sites`). A ledger has none unless the cell is explained."""
 
-    def born(self, entry: StorageReference, storage: Any) -> None:
+    def born(self, entry: StorageReference, storage: object) -> None:
         """Called when a storage is first booked, while the operator that made it runs."""
 
-    def communicated(self, tensors: Iterable[Any]) -> None:
+    def communicated(self, tensors: Iterable[object]) -> None:
         """Called with the arguments of a collective."""
 
 
@@ -116,12 +116,12 @@ class StorageLedger:
             self.settle()
         return self.entries.get(storage._cdata)
 
-    def adopt(self, storages: Iterable[tuple[Any, int]]) -> None:
+    def adopt(self, storages: Iterable[tuple[object, int]]) -> None:
         """Book storages that were made before the ledger existed."""
         for storage, memory in storages:
             self.add(storage, memory)
 
-    def resized(self, storage: Any, memory: int) -> None:
+    def resized(self, storage: object, memory: int) -> None:
         """Book the new size of a storage that was resized in place."""
         self.add(storage, memory)
 
@@ -152,7 +152,7 @@ class StorageLedger:
         if self.trace is not None:
             self.trace.append((note(CACHE_EMPTIED), 0, memory, self.phase))
 
-    def used_on(self, storage: Any, stream: int) -> None:
+    def used_on(self, storage: object, stream: int) -> None:
         """Record that work of a stream uses a storage, as ``record_stream`` does. Its own stream needs no record: the
         next allocation on it comes after that work."""
         entry = self.find(storage)

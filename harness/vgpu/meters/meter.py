@@ -68,7 +68,7 @@ class TorchMeter(TorchDispatchMode):
         super().__enter__()
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         super().__exit__(*exc)
         self._patches.close()
         if self._collector_was_on:
@@ -111,14 +111,14 @@ class TorchMeter(TorchDispatchMode):
 
     # -- counting ----------------------------------------------------------------------------------------------------
 
-    def memory_of(self, tensor: Any) -> int:
+    def memory_of(self, tensor: torch.Tensor) -> int:
         """Return the memory of a tensor or a storage: DEVICE, HOST or NOWHERE."""
         kind = tensor.device.type
         return DEVICE if kind == self.device_type else NOWHERE if kind == "meta" else HOST
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+        self, func: torch._ops.OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> object:
         if types and made_of_others(types):
             return NotImplemented  # its own class calls operators on those
         if is_asked_for_shapes(types):
@@ -138,7 +138,7 @@ class TorchMeter(TorchDispatchMode):
             _wait_for(getattr(torch.ops, func.namespace).wait_tensor, out)
         return out
 
-    def decomposed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def decomposed(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run an operator that is made of others, each of which is dispatched to this mode."""
         _python_dispatch._push_mode(self)
         try:
@@ -146,7 +146,9 @@ class TorchMeter(TorchDispatchMode):
         finally:
             _python_dispatch._pop_mode()
 
-    def count(self, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any) -> None:
+    def count(
+        self, what: operators.Traits, args: tuple[object, ...], kwargs: dict[str, object] | None, out: object
+    ) -> None:
         """Count one operator that has run."""
         self.op_launches += what.launches
         if what.flops is not None:
@@ -167,7 +169,7 @@ class TorchMeter(TorchDispatchMode):
         if on_device:
             self.copied_bytes += on_host
 
-    def register(self, out: Any) -> None:
+    def register(self, out: object) -> None:
         """Book the storages of what an operator returned."""
         if isinstance(out, torch.Tensor):
             self.ledger.add(out.untyped_storage(), self.memory_of(out))
@@ -175,18 +177,18 @@ class TorchMeter(TorchDispatchMode):
             for item in out:
                 self.register(item)
 
-    def count_collective(self, what: operators.Traits, args: tuple[Any, ...]) -> None:
+    def count_collective(self, what: operators.Traits, args: tuple[object, ...]) -> None:
         """Count a collective by its kind and payload, before it runs."""
         self._count_payload(what.kind, operators.payload_bytes(what, args), what, args)
 
-    def count_functional(self, what: operators.Traits, args: tuple[Any, ...], out: Any) -> None:
+    def count_functional(self, what: operators.Traits, args: tuple[object, ...], out: object) -> None:
         """Count a functional collective that has run."""
         assert what.functional is not None
         kind, is_result = what.functional
         payload = operators.tensors_in(out if is_result else args[0])
         self._count_payload(kind, sum(t.numel() * t.element_size() for t in payload), what, args)
 
-    def _count_payload(self, kind: str, nbytes: int, what: operators.Traits, args: tuple[Any, ...]) -> None:
+    def _count_payload(self, kind: str, nbytes: int, what: operators.Traits, args: tuple[object, ...]) -> None:
         counted = [self.collectives.setdefault(kind, [0, 0])]
         if group := operators.group_text(what, args):
             counted.append(self.groups.setdefault(f"{kind} {group}", [0, 0]))
@@ -196,7 +198,9 @@ class TorchMeter(TorchDispatchMode):
         if self.ledger.observer is not None:
             self.ledger.observer.communicated(operators.tensors_in(args))
 
-    def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _collective(
+        self, func: torch._ops.OpOverload, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> object:
         self.count_collective(what, args)
         if what.point_to_point:
             return func(*args, **kwargs)
@@ -233,7 +237,7 @@ class TorchMeter(TorchDispatchMode):
         original: Any = torch.UntypedStorage.resize_
         ledger, memory_of = self.ledger, self.memory_of
 
-        def resize_(storage: Any, *args: Any) -> Any:
+        def resize_(storage: object, *args: object) -> object:
             result = original(storage, *args)
             ledger.resized(storage, memory_of(storage))
             return result
@@ -259,7 +263,7 @@ def is_asked_for_shapes(types: Any) -> bool:
     return _MODE_OF_SHAPES is not None and torch._C._get_dispatch_mode(_MODE_OF_SHAPES) is not None
 
 
-def _wait_for(wait: Any, out: Any) -> None:
+def _wait_for(wait: Any, out: object) -> None:
     """End a functional collective, for which a program waits when it needs the result."""
     for tensor in operators.tensors_in(out):
         wait(tensor)
@@ -289,7 +293,7 @@ def _find_work(out: Any) -> tuple[int | None, Any]:
     return None, None
 
 
-def _owners(tensor: Any) -> tuple[int, int]:
+def _owners(tensor: torch.Tensor) -> tuple[int, int]:
     """Return the number of owners of the tensor, and of its storage: gloo's all-gather holds views of its output, after
     its input is free. Up to torch 2.3 a tensor's owners are unknown, so one whose storage another tensor holds as
     well may seem to be released."""

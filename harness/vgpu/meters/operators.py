@@ -13,66 +13,44 @@ from typing import Any
 import torch
 from torch.utils import flop_counter
 
+from vgpu.json_tables import decoded_entries, decoded_texts, table_beside
 from vgpu.meters import groups
+
+_TABLE = table_beside(__file__)
+
+
+def _collective(entry: object) -> tuple[str, tuple[int, ...]]:
+    match entry:
+        case {"kind": str(kind), "payload": [*places]} if all(type(one) is int for one in places):
+            return kind, tuple(places)
+    raise ValueError(f"not a collective: {entry!r}")
+
+
+def _functional(entry: object) -> tuple[str, bool]:
+    match entry:
+        case {"kind": str(kind), "is_result": bool(is_result)}:
+            return kind, is_result
+    raise ValueError(f"not a functional collective: {entry!r}")
+
 
 #: Operators of c10d -> (kind as the field calls it, which arguments hold the payload).
 #:
 #: The payload of a collective is the size that nccl-tests divides by time: the whole message as the largest side of it
 #: sees it, so the *output* of an all-gather, the *input* of a reduce-scatter, and the one buffer of the others
 #: (https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
-COLLECTIVES: dict[str, tuple[str, tuple[int, ...]]] = {
-    "_allgather_base_": ("all_gather", (0,)),
-    "allgather_": ("all_gather", (0,)),
-    "allgather_coalesced_": ("all_gather", (0,)),
-    "allgather_into_tensor_coalesced_": ("all_gather", (0,)),
-    "_reduce_scatter_base_": ("reduce_scatter", (1,)),
-    "reduce_scatter_": ("reduce_scatter", (1,)),
-    "reduce_scatter_tensor_coalesced_": ("reduce_scatter", (1,)),
-    "allreduce_": ("all_reduce", (0,)),
-    "allreduce_coalesced_": ("all_reduce", (0,)),
-    "reduce_": ("reduce", (0,)),
-    "broadcast_": ("broadcast", (0,)),
-    "gather_": ("gather", (0,)),
-    "scatter_": ("scatter", (1,)),
-    "alltoall_": ("all_to_all", (1,)),
-    "alltoall_base_": ("all_to_all", (1,)),
-    "send": ("send", (0,)),
-    "recv_": ("recv", (0,)),
-    "recv_any_source_": ("recv", (0,)),
-    "barrier": ("barrier", ()),
-    "monitored_barrier_": ("barrier", ()),
-}
+COLLECTIVES = {name: _collective(entry) for name, entry in decoded_entries(_TABLE["collectives"]).items()}
 
 #: Operators among them that complete when the peer takes part: the meter does not wait for them.
 POINT_TO_POINT = ("send", "recv_", "recv_any_source_")
 
 #: Functional collectives, which DTensors use -> (kind, True if the payload is the result, False if the first argument).
-FUNCTIONAL: dict[str, tuple[str, bool]] = {
-    "all_gather_into_tensor": ("all_gather", True),
-    "all_gather_into_tensor_coalesced": ("all_gather", True),
-    "all_gather_into_tensor_out": ("all_gather", True),
-    "reduce_scatter_tensor": ("reduce_scatter", False),
-    "reduce_scatter_tensor_coalesced": ("reduce_scatter", False),
-    "reduce_scatter_tensor_out": ("reduce_scatter", False),
-    "all_reduce": ("all_reduce", False),
-    "all_reduce_": ("all_reduce", False),
-    "all_reduce_coalesced": ("all_reduce", False),
-    "all_reduce_coalesced_": ("all_reduce", False),
-    "all_to_all_single": ("all_to_all", False),
-    "broadcast": ("broadcast", False),
-    "broadcast_": ("broadcast", False),
-}
+FUNCTIONAL = {name: _functional(entry) for name, entry in decoded_entries(_TABLE["functional"]).items()}
 
 #: Namespaces of functional collectives, of newer and of older releases.
 _FUNCTIONAL_NAMESPACES = ("_c10d_functional", "c10d_functional")
 
 #: Operators that neither read nor write an element, so that no device launches a kernel for them.
-_NO_KERNEL = {
-    "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "_unsafe_view",
-    "_reshape_alias", "resize_", "resize_as_", "set_", "lift", "lift_fresh", "detach_", "is_same_size", "is_pinned",
-    "record_stream", "is_nonzero", "unsafe_split", "unsafe_chunk", "stride", "size", "numel", "dim",
-    "_local_scalar_dense",
-}  # fmt: skip
+_NO_KERNEL = frozenset(decoded_texts(_TABLE["without_kernel"]))
 
 #: Operators that write elements without reading them.
 _OVERWRITES = {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_"}
@@ -92,7 +70,7 @@ class Traits:
         "overwrites", "payload", "picks", "point_to_point", "returns_storage", "written",
     )  # fmt: skip
 
-    def __init__(self, func: Any) -> None:
+    def __init__(self, func: torch._ops.OpOverload) -> None:
         schema = func._schema
         #: Made of other operators. It is dispatched whole if autograd takes no part: in inference mode, and in the code that
         #: DTensors run. An operator with its own CPU kernel has one on GPUs too, and consists of others on other devices
@@ -136,7 +114,7 @@ class Traits:
         self.returns_storage = adopts or not (is_view or (self.written and all(aliases)))
 
 
-def _has_kernel(func: Any, key: str) -> bool:
+def _has_kernel(func: torch._ops.OpOverload, key: str) -> bool:
     found: bool = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key)
     return found
 
@@ -144,7 +122,7 @@ def _has_kernel(func: Any, key: str) -> bool:
 _TRAITS: dict[Any, Traits] = {}
 
 
-def traits(func: Any) -> Traits:
+def traits(func: torch._ops.OpOverload) -> Traits:
     """Return the effects of ``func``, cached."""
     known = _TRAITS.get(func)
     if known is None:
@@ -173,12 +151,14 @@ def _ranks_text(ranks: tuple[int, ...]) -> str:
     return ",".join(map(str, ranks))
 
 
-def payload_bytes(what: Traits, args: tuple[Any, ...]) -> int:
+def payload_bytes(what: Traits, args: tuple[object, ...]) -> int:
     """Return the bytes of one collective, by the convention of `COLLECTIVES`."""
     return sum(t.numel() * t.element_size() for i in what.payload for t in tensors_in(args[i]))
 
 
-def moved(what: Traits, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any) -> Iterable[torch.Tensor]:
+def moved(
+    what: Traits, args: tuple[object, ...], kwargs: dict[str, object] | None, out: object
+) -> Iterable[torch.Tensor]:
     """Yield the tensors that a kernel reads, then those that it writes. A tensor that it reads and writes is yielded
     twice."""
     written = [args[at] for at, _ in what.written if at < len(args)] if what.written else out
@@ -197,7 +177,7 @@ def nbytes_of(tensor: torch.Tensor) -> int:
     return nbytes if tensor.is_contiguous() else min(nbytes, tensor.untyped_storage().nbytes())
 
 
-def tensors_in(value: Any) -> Iterable[torch.Tensor]:
+def tensors_in(value: object) -> Iterable[torch.Tensor]:
     """Yield the tensors in a nest of lists and tuples."""
     if isinstance(value, torch.Tensor):
         yield value
@@ -206,7 +186,7 @@ def tensors_in(value: Any) -> Iterable[torch.Tensor]:
             yield from tensors_in(item)
 
 
-def _flop_formula(func: Any) -> Callable[..., int] | None:
+def _flop_formula(func: torch._ops.OpOverload) -> Callable[..., int] | None:
     """Return torch's own formula for an operator. For attention, return the same formula with grouped queries, which
     torch's refuses before 2.10, and with the CPU's kernel, which torch does not count; for matrix products, torch's
     without the dtype of their result, which it takes for a shape."""
@@ -220,18 +200,18 @@ def _flop_formula(func: Any) -> Callable[..., int] | None:
     return functools.partial(_flops_without, names.index("out_dtype"), formula)
 
 
-def _flops_without(position: int, formula: Callable[..., int], *args: Any, **kwargs: Any) -> int:
+def _flops_without(position: int, formula: Callable[..., int], *args: object, **kwargs: object) -> int:
     return formula(*args[:position], *args[position + 1 :], **{k: v for k, v in kwargs.items() if k != "out_dtype"})
 
 
-def _attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> int:
+def _attention_flops(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: object, **__: object) -> int:
     """Return the FLOPs of scores and their product with the values: two matrix products per query head
     (``sdpa_flop_count`` of torch)."""
     return 2 * query.shape[:-1].numel() * key.shape[-2] * (query.shape[-1] + value.shape[-1])
 
 
 def _attention_backward_flops(
-    gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any
+    gradient: torch.Tensor, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: object, **__: object
 ) -> int:
     """Return the FLOPs of the scores again, and of the gradients of scores, values, queries and keys
     (``sdpa_backward_flop_count``)."""

@@ -14,7 +14,7 @@ import torch
 from vgpu.sim import streams
 
 
-def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) -> Any:
+def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) -> object:
     """Return an accelerator object for ``deepspeed.accelerator.set_accelerator``. ``pin_memory`` makes the pinned copy of a
     host tensor, ``empty_cache`` notes that the allocator's cache was emptied; without streams the accelerator is as
     synchronous as a CPU. Import DeepSpeed first."""
@@ -26,7 +26,7 @@ def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) ->
             self._name = "meta"
             self._communication_backend_name = "fake"
 
-        def device_name(self, device_index: Any = None) -> str:
+        def device_name(self, device_index: object = None) -> str:
             return "meta"
 
         def current_device_name(self) -> str:
@@ -35,7 +35,7 @@ def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) ->
         def current_device(self) -> str:
             return "meta"
 
-        def device(self, device_index: Any = None) -> Any:
+        def device(self, device_index: object = None) -> Any:
             return torch.device("meta")
 
         def device_count(self) -> int:
@@ -47,7 +47,7 @@ def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) ->
         def is_fp16_supported(self) -> bool:
             return True
 
-        def supported_dtypes(self) -> Any:
+        def supported_dtypes(self) -> object:
             return [torch.float, torch.half, torch.bfloat16]
 
         def pin_memory(self, tensor: torch.Tensor, align_bytes: int = 1) -> torch.Tensor:
@@ -64,16 +64,16 @@ def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) ->
             return tensor.device.type == "meta"
 
         # A memory that is never short; the figures that count are the meter's.
-        def memory_allocated(self, device_index: Any = None) -> int:
+        def memory_allocated(self, device_index: object = None) -> int:
             return 0
 
         max_memory_allocated = memory_cached = max_memory_cached = memory_allocated
         memory_reserved = max_memory_reserved = memory_allocated
 
-        def memory_stats(self, device_index: Any = None) -> Any:
+        def memory_stats(self, device_index: object = None) -> object:
             return {}
 
-        def total_memory(self, device_index: Any = None) -> int:
+        def total_memory(self, device_index: object = None) -> int:
             """Return an amount that is never short, in bytes."""
             return 1 << 60
 
@@ -89,19 +89,19 @@ def meta_accelerator(pin_memory: Any, empty_cache: Any, *, has_streams: bool) ->
         def use_host_timers(self) -> bool:
             return True
 
-        def stream(self, stream: Any) -> Any:
+        def stream(self, stream: object) -> Any:
             return streams.StreamContext(stream)
 
-        def set_stream(self, stream: Any) -> None:
+        def set_stream(self, stream: object) -> None:
             streams.set_stream(stream)
 
-        def current_stream(self, device_index: Any = None) -> Any:
+        def current_stream(self, device_index: object = None) -> object:
             return streams.current_stream()
 
-        def default_stream(self, device_index: Any = None) -> Any:
+        def default_stream(self, device_index: object = None) -> object:
             return streams.default_stream()
 
-        def synchronize(self, device_index: Any = None) -> None:
+        def synchronize(self, device_index: object = None) -> None:
             streams.synchronize()
 
     return AsynchronousAccelerator() if has_streams else MetaAccelerator()

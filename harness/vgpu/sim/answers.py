@@ -78,7 +78,7 @@ def remember(truth: torch.Tensor, outcome: Outcome) -> None:
     truth._dsregress_outcome = outcome  # type: ignore[attr-defined]
 
 
-def remembered(truth: Any) -> Outcome | None:
+def remembered(truth: object) -> Outcome | None:
     """Return the outcome attached by `remember`; None without one."""
     return getattr(truth, "_dsregress_outcome", None)
 
@@ -120,7 +120,7 @@ def outcome(name: str, args: tuple[Any, ...], out: torch.Tensor, other: Any) -> 
     )
 
 
-def scalar(tensor: torch.Tensor) -> Any:
+def scalar(tensor: torch.Tensor) -> object:
     """Return the answer to ``tensor.item()``. Raise SimulationError, naming the place, if there is none."""
     frame = caller()
     ours = _keeps_books(frame)

@@ -10,8 +10,6 @@ log-sum-exp). cuDNN's kernel, which torch prefers on some cards, is not told apa
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from vgpu.sim import meta_kernels  # noqa: F401 (for torch before 2.5)
@@ -104,7 +102,7 @@ def _scores(
     )[0]
 
 
-def _flash(query: torch.Tensor, attn_mask: Any) -> bool:
+def _flash(query: torch.Tensor, attn_mask: object) -> bool:
     return attn_mask is None and query.dtype in (torch.float16, torch.bfloat16) and query.shape[-1] <= _FLASH_HEAD_SIZE
 
 

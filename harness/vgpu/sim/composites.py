@@ -25,14 +25,14 @@ aten = torch.ops.aten
 _TAKEN_APART = torch._C.DispatchKey.CompositeImplicitAutograd
 
 
-def _dropout(input: torch.Tensor, p: float, train: bool) -> Any:
+def _dropout(input: torch.Tensor, p: float, train: bool) -> object:
     if train and 0 < p < 1 and input.numel():
         return aten.native_dropout(input, p, train)[0]
     return aten.dropout.default._op_dk(_TAKEN_APART, input, p, train)
 
 
-def _softmax(op: Any, kernel: Any) -> Callable[..., Any]:
-    def softmax(input: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> Any:
+def _softmax(op: Any, kernel: Any) -> Callable[..., object]:
+    def softmax(input: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> object:
         if input.dtype == torch.float16 and dtype == torch.float32:
             return kernel(input, dim, True)
         return op._op_dk(_TAKEN_APART, input, dim, dtype)
@@ -50,8 +50,8 @@ def _normed(
     return normed, input.new_empty(rows, dtype=summed)
 
 
-def _on_meta(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    def on_meta(*args: Any, **kwargs: Any) -> Any:
+def _on_meta(kernel: Callable[..., object]) -> Callable[..., object]:
+    def on_meta(*args: object, **kwargs: object) -> object:
         with torch._C.DisableTorchFunction():
             return kernel(*args, **kwargs)
 

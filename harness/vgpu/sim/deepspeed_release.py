@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 
@@ -46,5 +45,5 @@ def ranks_agree() -> Iterator[None]:
         yield
 
 
-def _agreed(*_: Any, **__: Any) -> None:
+def _agreed(*_: object, **__: object) -> None:
     """Do nothing: every rank has the same."""

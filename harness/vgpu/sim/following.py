@@ -60,7 +60,7 @@ class Following:
 
     # -- operators ---------------------------------------------------------------------------------------------------
 
-    def made(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+    def made(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object], out: Any) -> None:
         """Follow a factory that made ``out`` on the device."""
         name = _name(func)
         if not _fits(out) or not out.numel():
@@ -73,7 +73,9 @@ class Following:
         if value is not None:
             self.known.learn(out, value)
 
-    def computed(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> bool:
+    def computed(
+        self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object], out: object
+    ) -> bool:
         """Follow an operator without side effects that returned ``out``. Return True if that is known now."""
         known = self.known
         first = args[0] if args else None
@@ -100,7 +102,7 @@ class Following:
             known.learn(one, contents)
         return True
 
-    def wrote(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def wrote(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         """Follow an operator that wrote into its first argument, which is on the device."""
         known, target = self.known, args[0]
         name = _name(func)
@@ -121,7 +123,7 @@ class Following:
         if not known_inputs or self._compute(func, (held, *rest), dict(zip(kwargs, named))) is None:
             known.forget(target)
 
-    def did(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+    def did(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, Any], out: object) -> None:
         """Follow any other operator: it may have written to several arguments, and returned some of them."""
         what, known = operators.traits(func), self.known
         written = [t for t in operators.tensors_in(_written(what, args, kwargs)) if t.is_meta]
@@ -161,7 +163,7 @@ class Following:
         if _fits(out):
             self.known.learn(out, aten.full(list(out.shape), value, dtype=out.dtype, device=_CPU))
 
-    def _compute(self, func: Any, args: Any, kwargs: dict[str, Any], writes: bool = False) -> Any:
+    def _compute(self, func: torch._ops.OpOverload, args: Any, kwargs: dict[str, Any], writes: bool = False) -> Any:
         """Return the operator's result on contents; None if the CPU cannot compute it or its value is unknown."""
         if func.namespace not in ("aten", "prims"):
             return None
@@ -195,7 +197,7 @@ class Following:
 
     # -- collectives -------------------------------------------------------------------------------------------------
 
-    def communicated(self, func: Any, args: tuple[Any, ...]) -> list[torch.Tensor]:
+    def communicated(self, func: torch._ops.OpOverload, args: tuple[Any, ...]) -> list[torch.Tensor]:
         """Follow a collective: its outputs get the values that they have when every rank holds the same. Return the outputs
         that are unknown from now on."""
         name = _name(func)
@@ -263,7 +265,7 @@ class Following:
         return None if value is None else value.clone()
 
 
-def _reduced(value: torch.Tensor | None, reduction: Any, ranks: int) -> torch.Tensor | None:
+def _reduced(value: torch.Tensor | None, reduction: object, ranks: int) -> torch.Tensor | None:
     op = dist.ReduceOp
     if value is None or reduction is None:
         return None
@@ -280,7 +282,7 @@ def _repeated(value: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor | 
     return value.reshape(-1).repeat(like.numel() // value.numel()).reshape(like.shape)
 
 
-def _group(value: Any) -> Any:
+def _group(value: object) -> Any:
     if not isinstance(value, torch.ScriptObject):
         return None
     try:
@@ -299,19 +301,19 @@ def _decides(tensor: torch.Tensor) -> bool:
     return _fits(tensor) and not tensor.is_floating_point() and not tensor.is_complex()
 
 
-def _name(func: Any) -> str:
+def _name(func: torch._ops.OpOverload) -> str:
     return operators.traits(func).name
 
 
-def _fits(tensor: Any) -> bool:
+def _fits(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, torch.Tensor) and tensor.numel() * tensor.element_size() <= LIMIT_BYTES
 
 
-def _written(what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+def _written(what: operators.Traits, args: tuple[object, ...], kwargs: dict[str, object]) -> list[object]:
     return [args[position] if position < len(args) else kwargs.get(name) for position, name in what.written]
 
 
-def _draws_floats(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+def _draws_floats(func: torch._ops.OpOverload, args: Any, kwargs: dict[str, object]) -> bool:
     """Return True if the random numbers of an operator are floats."""
     name = _name(func)
     if name in ("randint", "randint_like", "randperm", "multinomial"):

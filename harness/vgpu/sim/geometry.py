@@ -22,7 +22,7 @@ _Result = tuple[Any, ...]
 _PLAIN = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
-def key(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable | None:
+def key(func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> Hashable | None:
     """Return the cache key, all that the result depends on; None if it may depend on more."""
     parts: list[Any] = [func]
     if not _describe(args, parts):
@@ -34,7 +34,7 @@ def key(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable | 
     return tuple(parts)
 
 
-def _describe(values: Any, parts: list[Any]) -> bool:
+def _describe(values: Any, parts: list[object]) -> bool:
     for value in values:
         if isinstance(value, torch.Tensor):
             if not value.is_meta:
@@ -80,13 +80,13 @@ class ResultCache:
             self._known[key] = (tuple(results), kind, flops)  # type: ignore[arg-type]
 
 
-def is_pure(func: Any) -> bool:
+def is_pure(func: torch._ops.OpOverload) -> bool:
     """Return True if an operator's schema says that it writes nothing and returns no argument."""
     schema = func._schema
     return all(each.alias_info is None for each in (*schema.arguments, *schema.returns))
 
 
-def _result(one: Any) -> _Result | None:
+def _result(one: object) -> _Result | None:
     """Return how to make a result again; None if that is not known."""
     if not isinstance(one, torch.Tensor):
         return (one,) if isinstance(one, _PLAIN) else None

@@ -111,7 +111,7 @@ class KnownValues:
         """Drop the contents of a storage, as when it is resized."""
         self._table.pop(storage._cdata, None)
 
-    def inputs(self, values: Any) -> Any:
+    def inputs(self, values: object) -> Any:
         """Return an operator's arguments with contents in place of tensors; `UNKNOWN` if one of them is unknown."""
         if isinstance(values, torch.Tensor):
             found = self.contents(values)
@@ -137,7 +137,7 @@ def is_weight(tensor: torch.Tensor) -> bool:
     return type(tensor) is torch.nn.Parameter or tensor.requires_grad
 
 
-def _over(data: Any, tensor: torch.Tensor) -> torch.Tensor:
+def _over(data: object, tensor: torch.Tensor) -> torch.Tensor:
     empty = aten.empty.memory_format([0], dtype=tensor.dtype, device=_CPU)
     return aten.set_.source_Storage_storage_offset(  # type: ignore[no-any-return]
         empty, data, tensor.storage_offset(), tensor.size(), tensor.stride()

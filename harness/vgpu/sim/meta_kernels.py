@@ -7,7 +7,6 @@ Attention before 2.5, as `torch._meta_registrations` of 2.5 has it; the optimize
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 
@@ -63,11 +62,11 @@ def _generator_state(query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return query.new_empty((), dtype=torch.int64), query.new_empty((), dtype=torch.int64)
 
 
-def _for_each(tensors: list[torch.Tensor], *_: Any, **__: Any) -> list[torch.Tensor]:
+def _for_each(tensors: list[torch.Tensor], *_: object, **__: object) -> list[torch.Tensor]:
     return [torch.empty_like(tensor) for tensor in tensors]
 
 
-def _for_each_in_place(*_: Any, **__: Any) -> None:
+def _for_each_in_place(*_: object, **__: object) -> None:
     """Do nothing: the tensors keep their shapes."""
 
 

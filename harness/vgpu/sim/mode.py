@@ -83,7 +83,7 @@ class SimulationMode(TorchMeter):
         self._reading.enter_context(reading.adapted(self.known, self.following, self._is_ghost_storage))
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._reading.close()
         super().__exit__(*exc)
 
@@ -123,7 +123,7 @@ class SimulationMode(TorchMeter):
             self.op_launches, self.moved_bytes, self.copied_bytes = launches, moved, copied
             del self.ledger.moves[moves:]
 
-    def memory_of(self, tensor: Any) -> int:
+    def memory_of(self, tensor: torch.Tensor) -> int:
         """Return the memory that a tensor's bytes are booked in: by its device, or in a program by the virtual card."""
         kind = tensor.device.type
         if self.program is not None and kind in ("meta", "cuda"):
@@ -136,8 +136,12 @@ class SimulationMode(TorchMeter):
         return False
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+        self,
+        func: torch._ops.OpOverload,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
         if types and made_of_others(types):
             return NotImplemented  # its own class calls operators on those
         if is_asked_for_shapes(types):
@@ -155,13 +159,13 @@ class SimulationMode(TorchMeter):
 
     # -- plans -------------------------------------------------------------------------------------------------------
 
-    def _with_scratch(self, plan: Plan, operator: Any) -> Plan:
+    def _with_scratch(self, plan: Plan, operator: object) -> Plan:
         """Return the plan, with the memory that the operator's kernel takes in addition to its results."""
         rule = self.scratch.get(operator)
         if rule is None:
             return plan
 
-        def with_scratch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def with_scratch(func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
             out = plan(func, args, kwargs)
             if self.memory_of(args[0]) == DEVICE:
                 for together in rule(*args, **kwargs):
@@ -175,14 +179,14 @@ class SimulationMode(TorchMeter):
         if what.is_composite or not what.moves or plan == self._copy_:
             return plan
 
-        def counted(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def counted(func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
             out = plan(func, args, kwargs)
             self.count_moved(operators.moved(what, args, kwargs, out))
             return out
 
         return counted
 
-    def _plan(self, func: Any) -> Plan:
+    def _plan(self, func: torch._ops.OpOverload) -> Plan:
         if func in self._special:
             return self._special[func]
         what = operators.traits(func)
@@ -204,13 +208,13 @@ class SimulationMode(TorchMeter):
             return self._make if any(argument.name == "device" for argument in arguments) else self._view
         return self.compute_known if geometry.is_pure(func) else self._compute_and_write
 
-    def _view(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _view(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run an operator that touches no element."""
         if args and type(args[0]) is torch.nn.Parameter and args[0].is_meta:
             self.known.forget(args[0])  # a weight is unknown, and so is each view of it
         return func._op(*args, **kwargs) if kwargs else func._op(*args)  # what calling ``func`` does, a frame less
 
-    def _write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _write(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Run an in-place operator."""
         target = args[0]
         self.op_launches += 1
@@ -223,7 +227,7 @@ class SimulationMode(TorchMeter):
             return target
         return func(*args, **kwargs)
 
-    def _make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _make(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator that makes a new tensor from no other, or from the shape of one."""
         device = kwargs.get("device")
         what = operators.traits(func)
@@ -241,7 +245,7 @@ class SimulationMode(TorchMeter):
         self.op_launches += what.launches
         return self._as_ghost(shape)
 
-    def _compute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _compute(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run any other operator."""
         first = args[0] if args else None
         what = operators.traits(func)
@@ -260,18 +264,20 @@ class SimulationMode(TorchMeter):
         self.count(what, args, kwargs, out)
         return out
 
-    def _compute_and_write(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _compute_and_write(
+        self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
         out = self._compute(func, args, kwargs)
         self.following.did(func, args, kwargs, out)
         return out
 
-    def compute_known(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def compute_known(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """Run an operator as `compute_again`, and follow its known values."""
         out = self.compute_again(func, args, kwargs)
         self.following.computed(func, args, kwargs, out)
         return out
 
-    def compute_again(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def compute_again(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator as `_compute` does, with its result cached by its arguments' geometry."""
         device = kwargs.get("device")
         if device is not None and device.type != "meta" and isinstance(args[0], torch.Tensor) and args[0].is_meta:
@@ -296,12 +302,12 @@ class SimulationMode(TorchMeter):
 
     def _compute_on_host(
         self,
-        func: Any,
+        func: torch._ops.OpOverload,
         what: operators.Traits,
         tensors: list[torch.Tensor],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Any:
+    ) -> object:
         device = kwargs.get("device")
         if not any(self.is_ghost(t) for t in tensors):
             out = func(*args, **kwargs)
@@ -328,7 +334,9 @@ class SimulationMode(TorchMeter):
 
         return each_tensor(out, on_host)
 
-    def _answer_collective(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _answer_collective(
+        self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
         what = operators.traits(func)
         self.count_collective(what, args)
         returns = func._schema.returns
@@ -342,7 +350,9 @@ class SimulationMode(TorchMeter):
         work = finished_work(held)
         return work if outputs is None else (outputs, work)
 
-    def _answer_functional(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _answer_functional(
+        self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
         out = self._compute_and_write(func, args, kwargs)
         self.count_functional(operators.traits(func), args, out)
         return out
@@ -367,7 +377,7 @@ class SimulationMode(TorchMeter):
             self.moved_bytes += operators.nbytes_of(source) + operators.nbytes_of(target)
         return True
 
-    def _copy_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _copy_(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         target, source = args[0], args[1]
         if self.copied_unknown(target, source):
             return target
@@ -378,7 +388,7 @@ class SimulationMode(TorchMeter):
         self.count_moved((source, target))
         return target
 
-    def _copy_between(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _copy_between(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Run a copy of known values, and of the host's."""
         target, source = args[0], args[1]
         non_blocking = kwargs.get("non_blocking", args[2] if len(args) > 2 else False)
@@ -393,7 +403,7 @@ class SimulationMode(TorchMeter):
             return
         self._become_ghost(target)
 
-    def _set_(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _set_(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         """Give a tensor another storage, or another part of it. Contents are those of the storage. A storage on meta that no
         operator made is the program's own, as of a checkpoint that is loaded lazily: it has no bytes on a GPU either."""
         target = args[0]
@@ -408,7 +418,7 @@ class SimulationMode(TorchMeter):
             _make_healthy(target)
         return out
 
-    def _to_copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _to_copy(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         source = args[0]
         device = kwargs.get("device") or source.device
         if source.is_meta and device.type == "meta":
@@ -438,13 +448,15 @@ class SimulationMode(TorchMeter):
             self.ledger.moved(out.untyped_storage(), source.untyped_storage())
         return out  # type: ignore[no-any-return]
 
-    def _is_pinned(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    def _is_pinned(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
         return False
 
-    def _pin_memory(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    def _pin_memory(
+        self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> torch.Tensor:
         return self.pinned(args[0])
 
-    def _meant(self, kwargs: dict[str, Any]) -> int:
+    def _meant(self, kwargs: dict[str, object]) -> int:
         """Return the memory of a tensor that is requested on the meta device: the accelerator's, unless the requesting
         statement spells the name ``meta`` out. Such a statement wants a tensor without storage on a GPU as well."""
         if self.program is not None:
@@ -513,7 +525,7 @@ def _make_healthy(ghost: torch.Tensor) -> None:
         ghost.fill_(answers.HEALTHY)
 
 
-def _writes_first_argument_only(func: Any) -> bool:
+def _writes_first_argument_only(func: torch._ops.OpOverload) -> bool:
     schema = func._schema
     return (
         len(schema.returns) == 1

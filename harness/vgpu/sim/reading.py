@@ -52,7 +52,7 @@ def adapted(known: KnownValues, following: Following, is_ghost: Callable[[Any], 
         yield
 
 
-def _from_data(original: Any, known: KnownValues) -> Any:
+def _from_data(original: Any, known: KnownValues) -> object:
     def tensor(data: Any, *args: Any, **kwargs: Any) -> Any:
         out = original(_asked(data) if isinstance(data, (list, tuple)) else data, *args, **kwargs)
         if isinstance(out, torch.Tensor) and out.is_meta and not isinstance(data, torch.Tensor):
@@ -62,7 +62,7 @@ def _from_data(original: Any, known: KnownValues) -> Any:
     return tensor
 
 
-def _asked(data: Any) -> Any:
+def _asked(data: object) -> object:
     """Return the lists with numbers in place of the tensors in them, which torch would read past every mode."""
     if isinstance(data, (list, tuple)):
         return [_asked(value) for value in data]
@@ -73,8 +73,8 @@ def _asked(data: Any) -> Any:
     return data if is_known else data.item()
 
 
-def _new_tensor(original: Any, known: KnownValues) -> Any:
-    def new_tensor(self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+def _new_tensor(original: Any, known: KnownValues) -> object:
+    def new_tensor(self: Any, data: Any, *args: Any, **kwargs: Any) -> object:
         out = original(self, data, *args, **kwargs)
         if out.is_meta and not isinstance(data, torch.Tensor):
             _learn(out, data, known, torch.tensor)
@@ -97,7 +97,7 @@ def _unseen() -> Iterator[None]:
         yield
 
 
-def _reads(original: Any, known: KnownValues) -> Any:
+def _reads(original: Any, known: KnownValues) -> object:
     def read(self: Any, *args: Any, **kwargs: Any) -> Any:
         if hasattr(type(self), "__tensor_flatten__"):  # made of others, which answer
             return original(self, *args, **kwargs)
@@ -113,7 +113,7 @@ def _reads(original: Any, known: KnownValues) -> Any:
     return read
 
 
-def _format(original: Any) -> Any:
+def _format(original: Any) -> object:
     def __format__(self: Any, spec: str) -> str:
         if spec and self.is_meta and not self.dim():
             return format(self.item(), spec)
@@ -122,19 +122,19 @@ def _format(original: Any) -> Any:
     return __format__
 
 
-def _resize(original: Any, known: KnownValues) -> Any:
-    def resize_(storage: Any, *args: Any) -> Any:
+def _resize(original: Any, known: KnownValues) -> object:
+    def resize_(storage: Any, *args: Any) -> object:
         known.forget_storage(storage)
         return original(storage, *args)
 
     return resize_
 
 
-def _clone(original: Any, is_ghost: Callable[[Any], bool]) -> Any:
+def _clone(original: Any, is_ghost: Callable[[Any], bool]) -> object:
     """Return ``clone`` of storages, by which ``copy.deepcopy`` copies a tensor of the host: gigabytes without contents stay
     untouched."""
 
-    def clone(storage: Any) -> Any:
+    def clone(storage: Any) -> object:
         if not is_ghost(storage):
             return original(storage)
         with _unseen():
@@ -144,7 +144,7 @@ def _clone(original: Any, is_ghost: Callable[[Any], bool]) -> Any:
     return clone
 
 
-def _share(original: Any, is_ghost: Callable[[Any], bool]) -> Any:
+def _share(original: Any, is_ghost: Callable[[Any], bool]) -> object:
     """Return ``share`` of storages, which raises SimulationError for gigabytes without contents: sharing copies a storage
     into memory that another process sees, which would make them real, and sim does not follow the other process. The workers
     of a data loader are forked, and may share their batches."""
@@ -161,8 +161,8 @@ def _share(original: Any, is_ghost: Callable[[Any], bool]) -> Any:
     return share
 
 
-def _reduce(original: Any, following: Following) -> Any:
-    def reduce(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _reduce(original: Any, following: Following) -> object:
+    def reduce(self: Any, *args: Any, **kwargs: Any) -> object:
         following.reduction = dist.ReduceOp.SUM  # the default of every method
         for value in (*args, *kwargs.values()):
             if isinstance(value, (dist.ReduceOp, type(dist.ReduceOp.SUM))):

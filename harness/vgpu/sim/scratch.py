@@ -38,7 +38,9 @@ def _flash_backward(heads_at: int, rows_at: int) -> Rule:
     """Return the rule of `mha_bwd` in ``aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp``: dQ in fp32 and a
     number for each row, both for a multiple of 128 rows, and dK and dV of every query's head, if several share one."""
 
-    def rule(_: Any, query: torch.Tensor, key: torch.Tensor, *__: Any, **___: Any) -> Sequence[tuple[int, ...]]:
+    def rule(
+        _: object, query: torch.Tensor, key: torch.Tensor, *__: object, **___: object
+    ) -> Sequence[tuple[int, ...]]:
         if query.dim() != 4:
             return ()
         batch, heads, size = query.shape[0], query.shape[heads_at], query.shape[-1]
@@ -52,7 +54,7 @@ def _flash_backward(heads_at: int, rows_at: int) -> Rule:
 
 
 def _efficient_backward(
-    _: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *__: Any, **___: Any
+    _: object, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *__: object, **___: object
 ) -> Sequence[tuple[int, ...]]:
     """Return the scratch of `_efficient_attention_backward` in
     ``aten/src/ATen/native/transformers/cuda/attention_backward.cu`` and `workspace_elements_gq`: dQ in fp32 by blocks, and a
@@ -67,7 +69,7 @@ def _efficient_backward(
 
 
 def _embedding_backward(
-    gradient: torch.Tensor, indices: torch.Tensor, num_weights: int, *_: Any, **__: Any
+    gradient: torch.Tensor, indices: torch.Tensor, num_weights: int, *_: object, **__: object
 ) -> Sequence[tuple[int, ...]]:
     """Return the scratch of `embedding_backward_cuda_kernel` in ``aten/src/ATen/native/cuda/EmbeddingBackwardKernel.cu``:
     sorted indices, the first row of each, and sums in fp32 of up to ten rows each."""

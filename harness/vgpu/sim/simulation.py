@@ -116,7 +116,7 @@ class SimulationMeter:
     def __enter__(self) -> SimulationMeter:
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         return None
 
     def adopt(self, tensors: Iterable[torch.Tensor]) -> None:
@@ -166,7 +166,7 @@ def _attention(kernels: str) -> Iterator[None]:
     original = functional.scaled_dot_product_attention
     chosen = {"gpu": attention.on_gpu, "cpu": attention.on_cpu}[kernels]
 
-    def scaled_dot_product_attention(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def scaled_dot_product_attention(query: torch.Tensor, *args: Any, **kwargs: Any) -> object:
         return (chosen if query.is_meta else original)(query, *args, **kwargs)
 
     with Patches("attention as a GPU computes it") as patches:
@@ -192,8 +192,8 @@ def _autocast() -> Iterator[None]:
             )
         original(self, "cpu", *args, **{**kwargs, "enabled": False})
 
-    def as_on_cpu(function: Any) -> Any:
-        def on_cpu(device_type: Any = "cpu", *args: Any) -> Any:
+    def as_on_cpu(function: Any) -> object:
+        def on_cpu(device_type: Any = "cpu", *args: Any) -> object:
             return function("cpu" if device_type == "meta" else device_type, *args)
 
         return on_cpu
@@ -214,7 +214,7 @@ def _generators() -> Iterator[None]:
     module_of: Any = checkpoint._get_device_module
 
     @contextlib.contextmanager
-    def forked(*args: Any, **kwargs: Any) -> Iterator[None]:
+    def forked(*args: object, **kwargs: object) -> Iterator[None]:
         with contextlib.nullcontext() if kwargs.get("device_type") == "meta" else fork_rng(*args, **kwargs):
             yield
 
@@ -227,7 +227,7 @@ def _generators() -> Iterator[None]:
         yield
 
 
-def _is_meta(tensor: Any) -> bool:
+def _is_meta(tensor: torch.Tensor) -> bool:
     """Return True if torch has the tensor on meta, whatever device it shows to a program."""
     with torch._C.DisableTorchFunction():
         return bool(tensor.is_meta)
@@ -239,14 +239,14 @@ def _moved_parameters(mode: SimulationMode) -> Iterator[None]:
     torch takes meta for another kind of tensor and would give the module new ones, so a move is made beneath the object."""
     original = torch.nn.Module._apply
 
-    def moves(parameter: Any, fn: Any) -> bool:
+    def moves(parameter: torch.Tensor, fn: Any) -> bool:
         if parameter is None or _is_meta(parameter):
             return False
         data = parameter.data
         with mode.uncounted():  # columns of a weight, as tensor parallelism cuts them, are in no line
             return _is_meta(fn((data.view(-1) if data.is_contiguous() else data)[:0]))
 
-    def _apply(self: Any, fn: Any, recurse: bool = True) -> Any:
+    def _apply(self: Any, fn: Any, recurse: bool = True) -> object:
         for parameter in self._parameters.values():
             if moves(parameter, fn):
                 with torch.no_grad():

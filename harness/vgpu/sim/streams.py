@@ -56,7 +56,7 @@ class Stream(StandIn):
         if stream is not None:
             _order().wait(self.stream_id, _order().mark(stream.stream_id))
 
-    def record_event(self, event: Any = None) -> Any:
+    def record_event(self, event: Any = None) -> object:
         """Record ``event``, or a new one, on this stream and return it."""
         event = event if event is not None else Event()
         event.record(self)
@@ -82,7 +82,7 @@ class Stream(StandIn):
         _card().enter(self)
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         _card().leave()
 
     def __repr__(self) -> str:
@@ -115,7 +115,7 @@ class Event(StandIn):
         (`DeviceStreams.is_done`)."""
         return self._mark is None or _order().is_done(self._mark)
 
-    def elapsed_time(self, end_event: Any) -> float:
+    def elapsed_time(self, end_event: object) -> float:
         """Return `ELAPSED_MS`, a short time in milliseconds."""
         return ELAPSED_MS
 
@@ -135,7 +135,7 @@ class StreamContext:
         if self.stream is not None:
             _card().enter(self.stream)
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         if self.stream is not None:
             _card().leave()
 
@@ -212,21 +212,21 @@ def followed(ledger: StorageLedger) -> Iterator[None]:
         _cards.remove(card)
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: object = None) -> None:
     """Record that the host waited for all streams, as ``torch.cuda.synchronize``."""
     _order().finish_all()
 
 
-def current_stream(device: Any = None) -> Any:
+def current_stream(device: object = None) -> object:
     """Return the current stream of the followed card."""
     return _card().current
 
 
-def default_stream(device: Any = None) -> Stream:
+def default_stream(device: object = None) -> Stream:
     return _DEFAULT
 
 
-def set_stream(stream: Any) -> None:
+def set_stream(stream: object) -> None:
     """Make ``stream`` current, unless it is None."""
     if stream is not None:
         _card().select(stream)

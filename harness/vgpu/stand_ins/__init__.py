@@ -10,92 +10,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from vgpu.json_tables import decoded_text_lists, table_beside
 from vgpu.stand_ins import caches, finder, flash_release, registered, triton_installed
 from vgpu.stand_ins.finder import Package
 
+#: Package -> module of it -> the modules here whose public names it has. A module without any is a package of others.
+_MODULES = {name: decoded_text_lists(modules) for name, modules in table_beside(__file__).items()}
+
 PACKAGES = (
-    Package(
-        "flash_attn",
-        "flash_attn",
-        flash_release.RELEASE,
-        {
-            "flash_attn": ("flash_attention",),
-            "flash_attn.bert_padding": ("flash_padding",),
-            "flash_attn.flash_attn_interface": ("flash_attention",),
-            "flash_attn.layers": (),
-            "flash_attn.layers.rotary": ("flash_rotary",),
-            "flash_attn.losses": (),
-            "flash_attn.losses.cross_entropy": ("flash_losses",),
-            "flash_attn.ops": (),
-            "flash_attn.ops.triton": (),
-            "flash_attn.ops.triton.cross_entropy": ("flash_losses",),
-            "flash_attn.ops.triton.layer_norm": ("flash_norm",),
-            "flash_attn.ops.triton.rotary": ("flash_rotary",),
-            "flash_attn.utils": (),
-            "flash_attn.utils.distributed": ("flash_distributed",),
-        },
-    ),
-    Package(
-        "bitsandbytes",
-        "bitsandbytes",
-        "0.48.2",
-        {
-            "bitsandbytes": ("bnb_matmul",),
-            "bitsandbytes.autograd": (),
-            "bitsandbytes.autograd._functions": ("bnb_matmul",),
-            "bitsandbytes.functional": ("bnb_functional",),
-            "bitsandbytes.nn": ("bnb_layers",),
-            "bitsandbytes.nn.modules": ("bnb_layers",),
-            "bitsandbytes.optim": ("bnb_optimizers",),
-            "bitsandbytes.optim.adam": ("bnb_optimizers",),
-            "bitsandbytes.optim.adamw": ("bnb_optimizers",),
-            "bitsandbytes.optim.lion": ("bnb_optimizers",),
-            "bitsandbytes.optim.optimizer": ("bnb_optimizer_bases",),
-        },
-    ),
-    Package(
-        "liger_kernel",
-        "liger_kernel",
-        "0.6.4",
-        {
-            "liger_kernel": (),
-            "liger_kernel.chunked_loss": ("liger_losses",),
-            "liger_kernel.ops": ("liger_ops",),
-            "liger_kernel.transformers": ("liger_models",),
-        },
-    ),
+    Package("flash_attn", "flash_attn", flash_release.RELEASE, _MODULES["flash_attn"]),
+    Package("bitsandbytes", "bitsandbytes", "0.48.2", _MODULES["bitsandbytes"]),
+    Package("liger_kernel", "liger_kernel", "0.6.4", _MODULES["liger_kernel"]),
 )
 
-_NAMES = ("triton_names",)
-
-TRITON = Package(
-    "triton",
-    "triton",
-    "3.5.1",
-    {
-        "triton": ("triton_kernels", *_NAMES),
-        "triton.backends": _NAMES,
-        "triton.backends.compiler": _NAMES,
-        "triton.compiler": _NAMES,
-        "triton.compiler.compiler": _NAMES,
-        "triton.language": _NAMES,
-        "triton.language.core": _NAMES,
-        "triton.language.extra": _NAMES,
-        "triton.language.extra.cuda": _NAMES,
-        "triton.language.extra.cuda.libdevice": _NAMES,
-        "triton.language.extra.libdevice": _NAMES,
-        "triton.language.math": _NAMES,
-        "triton.language.standard": _NAMES,
-        "triton.runtime": ("triton_kernels", *_NAMES),
-        "triton.runtime.autotuner": ("triton_kernels", *_NAMES),
-        "triton.runtime.cache": _NAMES,
-        "triton.runtime.driver": ("triton_driver",),
-        "triton.runtime.jit": ("triton_kernels", *_NAMES),
-        "triton.testing": _NAMES,
-        "triton.tools": _NAMES,
-        "triton.tools.tensor_descriptor": ("triton_descriptors", *_NAMES),
-    },
-)
+TRITON = Package("triton", "triton", "3.5.1", _MODULES["triton"])
 
 
 @contextlib.contextmanager

@@ -71,7 +71,7 @@ class QuantState:
         """True with compressed statistics."""
         return self.state2 is not None
 
-    def to(self, device: Any) -> None:
+    def to(self, device: object) -> None:
         """Move the state's tensors to ``device``, in place."""
         self.code = self.code.to(device)
         self.absmax = self.absmax.to(device)
@@ -79,7 +79,7 @@ class QuantState:
             self.offset = self.offset.to(device)
             self.state2.to(device)
 
-    def as_dict(self, packed: bool = False) -> dict[str, Any]:
+    def as_dict(self, packed: bool = False) -> dict[str, object]:
         """Return the state as checkpoints have it. ``packed``: only tensors, one of which holds the rest as JSON."""
         fields: dict[str, Any] = {
             "quant_type": self.quant_type,
@@ -104,7 +104,7 @@ class QuantState:
         return tensors | {f"{_KEY}{self.quant_type}": torch.tensor(list(rest.encode()), dtype=torch.uint8)}
 
     @classmethod
-    def from_dict(cls, qs_dict: dict[str, Any], device: Any) -> QuantState:
+    def from_dict(cls, qs_dict: dict[str, Any], device: object) -> QuantState:
         """Return the state of a checkpoint. Raise ValueError if the JSON part is missing."""
         fields = {name.rpartition(".")[2]: value for name, value in qs_dict.items()}
         packed = [name for name in fields if name.startswith("bitsandbytes__")]
@@ -136,7 +136,7 @@ class QuantState:
 # -- 4 bits ------------------------------------------------------------------------------------------------------------
 
 
-def get_4bit_type(typename: str, device: Any = None, blocksize: int = 64) -> torch.Tensor:
+def get_4bit_type(typename: str, device: object = None, blocksize: int = 64) -> torch.Tensor:
     """Return the 16 values of a 4-bit type, ``(16,)`` in fp32. Raise NotImplementedError for an unknown type."""
     if typename not in _VALUES:
         raise NotImplementedError(f"Typename {typename} not supported")
@@ -208,7 +208,7 @@ def dequantize_4bit(
 
 
 def gemv_4bit(
-    A: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None, *_: Any, state: QuantState, **__: Any
+    A: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None, *_: object, state: QuantState, **__: object
 ) -> torch.Tensor:
     """Multiply a row by a weight, as generation does: one kernel, which holds no weight of full size."""
     scales = _scales(state)
@@ -333,7 +333,7 @@ def int8_vectorwise_dequant(A: torch.Tensor, stats: torch.Tensor) -> torch.Tenso
 
 
 def int8_double_quant(
-    A: torch.Tensor, *_: Any, threshold: float = 0.0, **__: Any
+    A: torch.Tensor, *_: object, threshold: float = 0.0, **__: object
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Quantize by rows, and by columns as well."""
     by_row, rows, columns = int8_vectorwise_quant(A, threshold=threshold)

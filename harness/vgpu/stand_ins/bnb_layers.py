@@ -31,17 +31,17 @@ class _Quantized(torch.nn.Parameter):
 
     _options: tuple[str, ...] = ()
 
-    def _made_like(self, data: torch.Tensor) -> Any:
+    def _made_like(self, data: torch.Tensor) -> object:
         options = {name: getattr(self, name) for name in self._options}
         return type(self)(data, requires_grad=self.requires_grad, **options)
 
-    def cpu(self, *_: Any, **__: Any) -> Any:
+    def cpu(self, *_: object, **__: object) -> Any:
         return self.to(device="cpu")
 
-    def cuda(self, device: Any = None, non_blocking: bool = False, **_: Any) -> Any:
+    def cuda(self, device: object = None, non_blocking: bool = False, **_: object) -> Any:
         return self.to(device="cuda" if device is None else device, non_blocking=non_blocking)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+    def __deepcopy__(self, memo: dict[int, object]) -> object:
         made = self._made_like(copy.deepcopy(self.data, memo))
         for name, value in vars(self).items():
             setattr(made, name, value if name == "module" else copy.deepcopy(value, memo))
@@ -63,12 +63,12 @@ class Params4bit(_Quantized):
         cls,
         data: torch.Tensor | None = None,
         requires_grad: bool = False,
-        quant_state: Any = None,
+        quant_state: object = None,
         blocksize: int | None = None,
         compress_statistics: bool = True,
         quant_type: str = "fp4",
         quant_storage: torch.dtype = torch.uint8,
-        module: Any = None,
+        module: object = None,
         bnb_quantized: bool = False,
     ) -> Any:
         data = torch.empty(0) if data is None else data
@@ -87,12 +87,12 @@ class Params4bit(_Quantized):
     def from_prequantized(
         cls,
         data: torch.Tensor,
-        quantized_stats: dict[str, Any],
+        quantized_stats: dict[str, object],
         requires_grad: bool = False,
-        device: Any = "cuda",
+        device: object = "cuda",
         module: Any = None,
-        **_: Any,
-    ) -> Any:
+        **_: object,
+    ) -> object:
         """Return the weight of a checkpoint's bytes and statistics, on ``device``."""
         state = functional.QuantState.from_dict(quantized_stats, device)
         if module is not None:
@@ -109,7 +109,7 @@ class Params4bit(_Quantized):
             bnb_quantized=True,
         )
 
-    def to(self, *args: Any, **kwargs: Any) -> Any:
+    def to(self, *args: object, **kwargs: object) -> Any:
         """Move the weight; the first move to a device other than ``meta`` quantizes it."""
         device, dtype, non_blocking, _ = _Device._parse_to(*args, **kwargs)
         mine: Any = self
@@ -119,7 +119,7 @@ class Params4bit(_Quantized):
             mine.quant_state.to(device)
         return self._made_like(super().to(device=device, dtype=dtype, non_blocking=non_blocking))
 
-    def _quantized(self, device: Any) -> Any:
+    def _quantized(self, device: object) -> object:
         mine: Any = self
         mine.data, mine.quant_state = functional.quantize_4bit(
             mine.data.contiguous().to(device),
@@ -134,7 +134,7 @@ class Params4bit(_Quantized):
         return self
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(cls, func: object, types: object, args: Any = (), kwargs: object = None) -> object:
         result = super().__torch_function__(func, types, args, kwargs or {})
         if func in (torch.chunk, torch.split):  # as FSDP2 shards a parameter
             made = [args[0]._made_like(part) for part in (result if isinstance(result, tuple) else (result,))]
@@ -246,7 +246,7 @@ class Int8Params(_Quantized):
         made.CB, made.SCB, made.has_fp16_weights = CB, SCB, has_fp16_weights
         return made
 
-    def to(self, *args: Any, **kwargs: Any) -> Any:
+    def to(self, *args: object, **kwargs: object) -> Any:
         """Move the weight; the first move from the CPU to a device quantizes it, unless it has fp16 weights."""
         device, dtype, non_blocking, _ = _Device._parse_to(*args, **kwargs)
         mine: Any = self

@@ -188,7 +188,7 @@ def matmul(
     state: MatmulLtState | None = None,
     threshold: float = 0.0,
     bias: torch.Tensor | None = None,
-) -> Any:
+) -> object:
     """Multiply by a weight in 8 bits; columns with elements beyond ``threshold`` are multiplied unquantized."""
     state = state or MatmulLtState()
     if threshold > 0.0:

@@ -39,7 +39,7 @@ class GlobalOptimManager:
             cls._instance = cls()
         return cls._instance
 
-    def register_parameters(self, params: Any) -> None:
+    def register_parameters(self, params: object) -> None:
         pass  # overrides go by identity
 
     def override_config(self, parameters: Any, key: Any = None, value: Any = None, key_value_dict: Any = None) -> None:
@@ -47,7 +47,7 @@ class GlobalOptimManager:
         for parameter in [parameters] if isinstance(parameters, torch.Tensor) else parameters:
             self.overrides.setdefault(id(parameter), {}).update(key_value_dict or {key: value})
 
-    def register_module_override(self, module: Any, param_name: str, config: dict[str, Any]) -> None:
+    def register_module_override(self, module: object, param_name: str, config: dict[str, object]) -> None:
         """Override settings of a module's parameter, which may become another object before training."""
         self.by_module.append((module, param_name, config))
 
@@ -67,7 +67,7 @@ class _AdamRule(torch.optim.Optimizer):
 
     def __init__(
         self,
-        params: Any,
+        params: object,
         lr: float,
         betas: tuple[float, float],
         eps: float,
@@ -83,7 +83,7 @@ class _AdamRule(torch.optim.Optimizer):
         self._maps: tuple[torch.Tensor, ...] = ()
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], object] | None = None) -> Any:  # type: ignore[override]
         """Take one step, and return the loss of ``closure``. States are created at a parameter's first step."""
         loss = None
         if closure is not None:
@@ -98,7 +98,7 @@ class _AdamRule(torch.optim.Optimizer):
                 self._step_one(group, parameter)
         return loss
 
-    def _step_one(self, group: dict[str, Any], parameter: torch.Tensor) -> None:
+    def _step_one(self, group: dict[str, object], parameter: torch.Tensor) -> None:
         state = self.state[parameter]
         parameter.data = parameter.data.contiguous()
         if parameter.grad is not None:
@@ -106,7 +106,7 @@ class _AdamRule(torch.optim.Optimizer):
         state["step"] += 1
         self._update(group, parameter, state)
 
-    def _begin(self, parameter: torch.Tensor, state: dict[str, Any]) -> None:
+    def _begin(self, parameter: torch.Tensor, state: dict[str, object]) -> None:
         bits = GlobalOptimManager.get_instance().of(parameter).get("optim_bits", self._bits)
         if bits not in (8, 32):
             raise NotImplementedError(f"Amount of optimizer bits not supported: {bits}")
@@ -144,7 +144,12 @@ class _AdamRule(torch.optim.Optimizer):
                     held[index].copy_(value)
 
     def _formula(
-        self, group: dict[str, Any], parameter: torch.Tensor, gradient: Any, values: list[torch.Tensor], step: int
+        self,
+        group: dict[str, Any],
+        parameter: torch.Tensor,
+        gradient: torch.Tensor,
+        values: list[torch.Tensor],
+        step: int,
     ) -> list[torch.Tensor]:
         """Update the parameter; return the new states, in fp32."""
         g, (first, second), (beta1, beta2) = gradient.float(), values, group["betas"]
@@ -160,7 +165,12 @@ class _LionRule(_AdamRule):
     states = 1
 
     def _formula(
-        self, group: dict[str, Any], parameter: torch.Tensor, gradient: Any, values: list[torch.Tensor], step: int
+        self,
+        group: dict[str, Any],
+        parameter: torch.Tensor,
+        gradient: torch.Tensor,
+        values: list[torch.Tensor],
+        step: int,
     ) -> list[torch.Tensor]:
         g, (momentum,), (beta1, beta2) = gradient.float(), values, group["betas"]
         direction = (beta1 * momentum + (1 - beta1) * g).sign()
@@ -172,7 +182,12 @@ class _RmsPropRule(_AdamRule):
     states = 1
 
     def _formula(
-        self, group: dict[str, Any], parameter: torch.Tensor, gradient: Any, values: list[torch.Tensor], step: int
+        self,
+        group: dict[str, Any],
+        parameter: torch.Tensor,
+        gradient: torch.Tensor,
+        values: list[torch.Tensor],
+        step: int,
     ) -> list[torch.Tensor]:
         g, p, (mean,), alpha = gradient.float(), parameter.float(), values, group["betas"][0]
         g = g + group["weight_decay"] * p
@@ -185,7 +200,12 @@ class _AdagradRule(_AdamRule):
     states = 1
 
     def _formula(
-        self, group: dict[str, Any], parameter: torch.Tensor, gradient: Any, values: list[torch.Tensor], step: int
+        self,
+        group: dict[str, Any],
+        parameter: torch.Tensor,
+        gradient: torch.Tensor,
+        values: list[torch.Tensor],
+        step: int,
     ) -> list[torch.Tensor]:
         g, p, (total,) = gradient.float(), parameter.float(), values
         g = g + group["weight_decay"] * p
@@ -209,14 +229,14 @@ class _Base(_AdamRule):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
         optim_bits: int = 32,
-        args: Any = None,
+        args: object = None,
         min_8bit_size: int = 4096,
         percentile_clipping: int = 100,
         block_wise: bool = True,
         max_unorm: float = 0.0,
         skip_zeros: bool = False,
         is_paged: bool = False,
-        **more: Any,
+        **more: object,
     ) -> None:
         name = f"bitsandbytes.optim.optimizer.{self._mine().__name__}"
         if optimizer_name not in self._rules:
@@ -237,17 +257,22 @@ class _Base(_AdamRule):
     def to_gpu(self) -> None:
         pass  # states are made where their parameter is
 
-    def init_state(self, group: dict[str, Any], p: torch.Tensor, gindex: int, pindex: int) -> None:
+    def init_state(self, group: dict[str, object], p: torch.Tensor, gindex: int, pindex: int) -> None:
         self._begin(p, self.state[p])
 
     def prefetch_state(self, p: torch.Tensor) -> None:
         pass  # paged states are not moved: neither allocator would see it
 
-    def update_step(self, group: dict[str, Any], p: torch.Tensor, gindex: int, pindex: int) -> None:
+    def update_step(self, group: dict[str, object], p: torch.Tensor, gindex: int, pindex: int) -> None:
         self._step_one(group, p)
 
     def _formula(
-        self, group: dict[str, Any], parameter: torch.Tensor, gradient: Any, values: list[torch.Tensor], step: int
+        self,
+        group: dict[str, Any],
+        parameter: torch.Tensor,
+        gradient: torch.Tensor,
+        values: list[torch.Tensor],
+        step: int,
     ) -> list[torch.Tensor]:
         return self._rule._formula(self, group, parameter, gradient, values, step)
 
@@ -289,7 +314,7 @@ def _write(value: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor, value
     codes.copy_(nearest.flatten()[: value.numel()].view(value.shape))
 
 
-def _named(name: str, rule: type[_AdamRule], bits: int | None, paged: bool) -> Any:
+def _named(name: str, rule: type[_AdamRule], bits: int | None, paged: bool) -> object:
     """Return a class of the package. ``bits``: fixed, or None for the caller's ``optim_bits``."""
     decay = 1e-2 if "AdamW" in name else 0.0
 
@@ -358,7 +383,7 @@ def _named(name: str, rule: type[_AdamRule], bits: int | None, paged: bool) -> A
     return type(name, (rule,), {"__init__": start, "__module__": "bitsandbytes.optim"})
 
 
-def _family(name: str, rule: type[_AdamRule], *, paged: bool = True) -> dict[str, Any]:
+def _family(name: str, rule: type[_AdamRule], *, paged: bool = True) -> dict[str, object]:
     """Return the optimizer in 32 or 8 bits or as requested, each also paged."""
     return {
         f"{prefix}{name}{suffix}": _named(f"{prefix}{name}{suffix}", rule, bits, prefix == "Paged")

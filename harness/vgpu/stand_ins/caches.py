@@ -8,7 +8,6 @@ import importlib
 import sys
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any
 
 from vgpu.replacing import Patches
 from vgpu.stand_ins.finder import Package
@@ -60,12 +59,12 @@ def _imported_again(module: ModuleType) -> Iterator[None]:
         vars(module).update(before)
 
 
-def _import_utils() -> list[Any]:
+def _import_utils() -> list[object]:
     """Return the modules of `_ASKING` that have been imported."""
     return [sys.modules[name] for name in _ASKING if name in sys.modules]
 
 
-def _set(patches: Patches, module: Any, package: Package) -> None:
+def _set(patches: Patches, module: object, package: Package) -> None:
     constant = f"_{package.name}_available"
     was = vars(module).get(constant)
     if was is False:

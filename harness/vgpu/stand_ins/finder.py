@@ -15,7 +15,6 @@ import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from vgpu import no_stand_in
 from vgpu.loaded import loaded_modules
@@ -42,7 +41,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._packages = tuple(packages)
         self._modules = {name: (package, sources) for package in packages for name, sources in package.modules.items()}
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname not in self._modules:
             return None
         is_package = any(name.startswith(fullname + ".") for name in self._modules)

@@ -101,7 +101,7 @@ def _unpacked(packed: int, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tenso
 def _forward(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, rule: Rule, bounds: _Bounds | None, probabilities: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    _check(q, k, v)
+    _check_inputs(q, k, v)
     batch, longest_q, longest_k = _lengths(q, k, bounds)
     heads, size = q.shape[-2:]
     q, k, v = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in (q, k, v))
@@ -161,7 +161,7 @@ def _backward(
             attention_by_torch.backward(dout, q, k, v, gradients, rule, _cuts(bounds), seed)
 
 
-def _check(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+def _check_inputs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
     """Raise RuntimeError for inputs that the kernels refuse, with their messages."""
     if q.dtype not in (torch.float16, torch.bfloat16):
         raise RuntimeError("FlashAttention only support fp16 and bf16 data type")
@@ -256,7 +256,7 @@ def flash_attn_func(
     alibi_slopes: torch.Tensor | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
-) -> Any:
+) -> object:
     """Return the attention of ``q``, ``k`` and ``v``, each ``(batch, length, heads, head size)``."""
     rule = _rule(q.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     return _Attention.apply(1, rule, None, return_attn_probs, torch.is_grad_enabled(), q, k, v)
@@ -273,7 +273,7 @@ def flash_attn_kvpacked_func(
     alibi_slopes: torch.Tensor | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
-) -> Any:
+) -> object:
     """Return the attention of ``q`` and ``kv``, which is ``(batch, length, 2, heads, head size)``."""
     rule = _rule(q.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     return _Attention.apply(2, rule, None, return_attn_probs, torch.is_grad_enabled(), q, kv)
@@ -289,7 +289,7 @@ def flash_attn_qkvpacked_func(
     alibi_slopes: torch.Tensor | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
-) -> Any:
+) -> object:
     """Return the attention of ``qkv``, which is ``(batch, length, 3, heads, head size)``."""
     rule = _rule(qkv.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     return _Attention.apply(3, rule, None, return_attn_probs, torch.is_grad_enabled(), qkv)
@@ -312,7 +312,7 @@ def flash_attn_varlen_func(
     deterministic: bool = False,
     return_attn_probs: bool = False,
     block_table: torch.Tensor | None = None,
-) -> Any:
+) -> object:
     """Return the attention within concatenated sequences: ``q``, ``k`` and ``v`` are each ``(tokens, heads, head size)``.
     Raise NoStandInError for ``block_table``."""
     if block_table is not None:
@@ -337,7 +337,7 @@ def flash_attn_varlen_kvpacked_func(
     alibi_slopes: torch.Tensor | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
-) -> Any:
+) -> object:
     """Return the attention within concatenated sequences: ``kv`` is ``(tokens, 2, heads, head size)``."""
     rule = _rule(q.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     bounds = _Bounds(cu_seqlens_q, cu_seqlens_k, int(max_seqlen_q), int(max_seqlen_k))
@@ -356,13 +356,13 @@ def flash_attn_varlen_qkvpacked_func(
     alibi_slopes: torch.Tensor | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
-) -> Any:
+) -> object:
     """Return the attention within concatenated sequences: ``qkv`` is ``(tokens, 3, heads, head size)``."""
     rule = _rule(qkv.shape[-1], dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic)
     bounds = _Bounds(cu_seqlens, cu_seqlens, int(max_seqlen), int(max_seqlen))
     return _Attention.apply(3, rule, bounds, return_attn_probs, torch.is_grad_enabled(), qkv)
 
 
-def flash_attn_with_kvcache(*_: Any, **__: Any) -> Any:
+def flash_attn_with_kvcache(*_: object, **__: object) -> object:
     """Raise NoStandInError; transformers imports this with the others."""
     raise NoStandInError("flash_attn_with_kvcache has no stand-in", "generate with attn_implementation='sdpa' here")

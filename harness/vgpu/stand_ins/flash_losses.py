@@ -61,7 +61,7 @@ def cross_entropy_loss(
     lse_square_scale: float = 0.0,
     ignore_index: int = -100,
     inplace_backward: bool = False,
-    process_group: Any = None,
+    process_group: object = None,
 ) -> Any:
     """Return the losses of ``(rows, vocabulary)`` logits and ``(rows,)`` labels, and their part for the log-sum-exp, each
     ``(rows,)`` in fp32. Raise NoStandInError for ``process_group`` and ``precomputed_lse``."""
@@ -89,7 +89,7 @@ class CrossEntropyLoss(torch.nn.Module):
         self.ignore_index, self.reduction, self.return_z_loss = ignore_index, reduction, return_z_loss
         self._options = (label_smoothing, logit_scale, lse_square_scale, ignore_index, inplace_backward, process_group)
 
-    def forward(self, input: torch.Tensor, target: torch.Tensor, precomputed_lse: Any = None) -> Any:
+    def forward(self, input: torch.Tensor, target: torch.Tensor, precomputed_lse: object = None) -> Any:
         losses = cross_entropy_loss(input, target, precomputed_lse, *self._options)
         if self.reduction == "mean":
             losses = tuple(loss.sum() / (target != self.ignore_index).sum() for loss in losses)

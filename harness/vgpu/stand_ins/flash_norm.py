@@ -98,20 +98,20 @@ def layer_norm_fn(
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     residual: torch.Tensor | None = None,
-    x1: Any = None,
-    weight1: Any = None,
-    bias1: Any = None,
+    x1: object = None,
+    weight1: object = None,
+    bias1: object = None,
     eps: float = 1e-6,
     dropout_p: float = 0.0,
-    rowscale: Any = None,
+    rowscale: object = None,
     prenorm: bool = False,
     residual_in_fp32: bool = False,
     is_rms_norm: bool = False,
     return_dropout_mask: bool = False,
-    out: Any = None,
-    residual_out: Any = None,
-    **more: Any,
-) -> Any:
+    out: object = None,
+    residual_out: object = None,
+    **more: object,
+) -> object:
     """Return the layer norm, or RMS norm, of ``x`` plus ``residual``; with ``prenorm`` also the sum. Raise
     NotImplementedError for dropout, a second input and given outputs."""
     refused = (x1, weight1, bias1, rowscale, out, residual_out, *more.values())
@@ -124,7 +124,7 @@ def layer_norm_fn(
 
 def rms_norm_fn(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, residual: Any = None, **options: Any
-) -> Any:
+) -> object:
     """Return the RMS norm, as `layer_norm_fn`."""
     return layer_norm_fn(x, weight, bias, residual, **options, is_rms_norm=True)
 
@@ -139,7 +139,7 @@ class RMSNorm(torch.nn.Module):
         self.register_parameter("bias", None)
 
     def forward(
-        self, x: torch.Tensor, residual: Any = None, prenorm: bool = False, residual_in_fp32: bool = False
+        self, x: torch.Tensor, residual: object = None, prenorm: bool = False, residual_in_fp32: bool = False
     ) -> Any:
         return rms_norm_fn(
             x,

@@ -52,7 +52,7 @@ class _Put(torch.autograd.Function):
         return gradient[indices], None, None
 
 
-def index_first_axis(values: torch.Tensor, indices: torch.Tensor) -> Any:
+def index_first_axis(values: torch.Tensor, indices: torch.Tensor) -> object:
     """Return the rows of ``(rows, ...)`` at the indices, as ``(len(indices), ...)``."""
     return _Take.apply(values, indices)
 
@@ -62,7 +62,7 @@ def index_put_first_axis(values: torch.Tensor, indices: torch.Tensor, first_axis
     return _Put.apply(values, indices, first_axis_dim)
 
 
-def unpad_input(hidden_states: torch.Tensor, attention_mask: torch.Tensor, unused_mask: Any = None) -> Any:
+def unpad_input(hidden_states: torch.Tensor, attention_mask: torch.Tensor, unused_mask: object = None) -> object:
     """Return the tokens of ``(batch, length, ...)`` under the mask, their indices, ``cu_seqlens``, the longest length, and
     from flash-attention 2.7.0 on how many of each sequence are used."""
     mask = attention_mask if unused_mask is None else attention_mask + unused_mask
@@ -75,6 +75,6 @@ def unpad_input(hidden_states: torch.Tensor, attention_mask: torch.Tensor, unuse
     return (*unpadded, used) if flash_release.counts_used() else unpadded
 
 
-def pad_input(hidden_states: torch.Tensor, indices: torch.Tensor, batch: int, seqlen: int) -> Any:
+def pad_input(hidden_states: torch.Tensor, indices: torch.Tensor, batch: int, seqlen: int) -> object:
     """Return ``(tokens, ...)`` padded to ``(batch, seqlen, ...)``."""
     return index_put_first_axis(hidden_states, indices, batch * seqlen).unflatten(0, (batch, seqlen))

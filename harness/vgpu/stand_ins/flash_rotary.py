@@ -17,7 +17,7 @@ def apply_rotary(
     x: torch.Tensor,
     cos: torch.Tensor,
     sin: torch.Tensor,
-    seqlen_offsets: Any = 0,
+    seqlen_offsets: object = 0,
     cu_seqlens: torch.Tensor | None = None,
     max_seqlen: int | None = None,
     interleaved: bool = False,
@@ -55,7 +55,15 @@ def _positions(x: torch.Tensor, offsets: Any, bounds: torch.Tensor | None) -> to
 
 class _Rotary(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Any, cos: Any, sin: Any, offsets: Any, bounds: Any, options: dict[str, Any]) -> Any:
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        offsets: Any,
+        bounds: Any,
+        options: dict[str, Any],
+    ) -> Any:
         out = apply_rotary(x, cos, sin, offsets, bounds, **options)
         ctx.save_for_backward(cos, sin, bounds, offsets if isinstance(offsets, torch.Tensor) else None)
         ctx.offsets, ctx.options = offsets if isinstance(offsets, int) else None, options
@@ -76,10 +84,10 @@ def apply_rotary_emb(
     sin: torch.Tensor,
     interleaved: bool = False,
     inplace: bool = False,
-    seqlen_offsets: Any = 0,
+    seqlen_offsets: object = 0,
     cu_seqlens: torch.Tensor | None = None,
     max_seqlen: int | None = None,
-) -> Any:
+) -> object:
     """Return ``x`` rotated as by `apply_rotary`, with its gradient."""
     options = {"max_seqlen": max_seqlen, "interleaved": interleaved, "inplace": inplace}
     return _Rotary.apply(x, cos, sin, seqlen_offsets, cu_seqlens, options)
@@ -104,7 +112,7 @@ class RotaryEmbedding(torch.nn.Module):
         self._cos_cached: torch.Tensor | None = None
         self._sin_cached: torch.Tensor | None = None
 
-    def _update_cos_sin_cache(self, seqlen: int, device: Any = None, dtype: Any = None) -> None:
+    def _update_cos_sin_cache(self, seqlen: int, device: object = None, dtype: object = None) -> None:
         cached = self._cos_cached
         if cached is not None and seqlen <= self._seq_len_cached and cached.dtype == dtype:
             return
@@ -113,7 +121,7 @@ class RotaryEmbedding(torch.nn.Module):
         angles = torch.outer(positions, torch.as_tensor(self.inv_freq).to(device))
         self._cos_cached, self._sin_cached = angles.cos().to(dtype), angles.sin().to(dtype)
 
-    def forward(self, *_: Any, **__: Any) -> Any:
+    def forward(self, *_: object, **__: object) -> Any:
         raise NoStandInError(
             "flash_attn's RotaryEmbedding has no stand-in for its forward", "use apply_rotary_emb here"
         )

@@ -87,13 +87,20 @@ class LigerFusedLinearCrossEntropyLoss(torch.nn.Module):
         self._options = (ce_weight, ignore_index, lse_square_scale, label_smoothing, reduction, softcap, return_z_loss)
         self._accumulated_in = accum_dtype
 
-    def forward(self, lin_weight: Any, _input: Any, target: Any, bias: Any = None) -> Any:
+    def forward(self, lin_weight: object, _input: object, target: object, bias: object = None) -> Any:
         return LigerFusedLinearCrossEntropyFunction.apply(
             _input, lin_weight, target, bias, *self._options, self._accumulated_in
         )
 
 
-def liger_rotary_pos_emb(q: Any, k: Any, cos: Any, sin: Any, position_ids: Any = None, unsqueeze_dim: int = 1) -> Any:
+def liger_rotary_pos_emb(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    position_ids: object = None,
+    unsqueeze_dim: int = 1,
+) -> object:
     return LigerRopeFunction.apply(q, k, cos, sin, position_ids, unsqueeze_dim)
 
 
@@ -107,7 +114,7 @@ def LigerForCausalLMLoss(
     shift_labels: Any = None,
     final_logit_softcapping: float | None = None,
     **kwargs: Any,
-) -> Any:
+) -> object:
     """Return the loss of a causal language model from its hidden states: the mean over tokens, or the sum divided by
     ``num_items_in_batch``."""
     if shift_labels is None:
@@ -134,7 +141,7 @@ def lce_forward(
     logits_to_keep: Any = 0,
     skip_logits: bool | None = None,
     **kwargs: Any,
-) -> Any:
+) -> object:
     """Run a causal language model whose loss is computed from the hidden states; in training there are no logits."""
     from transformers.modeling_outputs import CausalLMOutputWithPast
 
@@ -194,7 +201,7 @@ def _apply(
     fused_linear_cross_entropy: bool = True,
     rms_norm: bool = True,
     swiglu: bool = True,
-    model: Any = None,
+    model: torch.nn.Module = None,
 ) -> None:
     if cross_entropy:
         raise NoStandInError("liger_kernel's cross_entropy=True has no stand-in", "use fused_linear_cross_entropy here")
@@ -215,7 +222,7 @@ def _apply(
         _patch(model, rms_norm, swiglu)
 
 
-def _patch(model: Any, rms_norm: bool, swiglu: bool) -> None:
+def _patch(model: torch.nn.Module, rms_norm: bool, swiglu: bool) -> None:
     """Patch the modules of an existing model."""
     for name, module in getattr(model, model.base_model_prefix, model).named_modules():
         last = name.rpartition(".")[2]
@@ -250,13 +257,13 @@ def _apply_liger_kernel(model_type: str, **kwargs: Any) -> None:
         _apply(model_type, **{name: value for name, value in kwargs.items() if name in known})
 
 
-def _apply_liger_kernel_to_instance(model: Any, **kwargs: Any) -> None:
+def _apply_liger_kernel_to_instance(model: object, **kwargs: object) -> None:
     _apply_liger_kernel(getattr(getattr(model, "config", None), "model_type", ""), model=model, **kwargs)
 
 
 class AutoLigerKernelForCausalLM:
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Any:
+    def from_pretrained(cls, pretrained_model_name_or_path: object, *model_args: object, **kwargs: object) -> Any:
         """Load a model of transformers with the kernels applied to its family; their options are taken from ``kwargs``."""
         from transformers import AutoConfig, AutoModelForCausalLM
 

@@ -7,10 +7,10 @@ from typing import Any
 from vgpu.no_stand_in import NoStandInError
 
 
-def refusing(name: str, base: type, remedy: str) -> Any:
+def refusing(name: str, base: type, remedy: str) -> object:
     """Return the class of that full name, a subclass of ``base``. Instantiating it raises NoStandInError with ``remedy``."""
 
-    def __new__(cls: Any, *_: Any, **__: Any) -> Any:
+    def __new__(cls: object, *_: object, **__: object) -> Any:
         raise NoStandInError(f"{name} has no stand-in", remedy)
 
     return type(base)(name.rpartition(".")[2], (base,), {"__new__": __new__})

@@ -21,5 +21,5 @@ class TensorDescriptor:
     padding: Any = "zero"
 
     @classmethod
-    def from_tensor(cls, tensor: torch.Tensor, block_shape: list[int], padding: Any = "zero") -> TensorDescriptor:
+    def from_tensor(cls, tensor: torch.Tensor, block_shape: list[int], padding: object = "zero") -> TensorDescriptor:
         return cls(tensor, list(tensor.shape), list(tensor.stride()), block_shape, padding)

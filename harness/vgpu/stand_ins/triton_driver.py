@@ -31,7 +31,7 @@ class _Active(StandIn):
 
     utils = _Utils("triton.runtime.driver.active.utils")
 
-    def get_current_target(self) -> Any:
+    def get_current_target(self) -> object:
         """Return the backend, the architecture (90 for compute capability 9.0) and the warp size of the card."""
         major, minor = launching.card().compute_capability
         return types.SimpleNamespace(backend="cuda", arch=10 * major + minor, warp_size=32)
@@ -39,21 +39,21 @@ class _Active(StandIn):
     def get_current_device(self) -> int:
         return torch.cuda.current_device()
 
-    def get_current_stream(self, device: Any = None) -> int:
+    def get_current_stream(self, device: object = None) -> int:
         return 0
 
     def get_active_torch_device(self) -> torch.device:
         return torch.device("cuda", self.get_current_device())
 
-    def get_device_interface(self) -> Any:
+    def get_device_interface(self) -> object:
         return torch.cuda
 
-    def get_benchmarker(self) -> Any:
+    def get_benchmarker(self) -> object:
         """Return the benchmark function, which Triton 3.2 fetches when a kernel is defined, and calls when one is tuned."""
         return _benchmark
 
 
-def _benchmark(*_: Any, **__: Any) -> Any:
+def _benchmark(*_: object, **__: object) -> object:
     raise NoStandInError("Triton's benchmarker has no stand-in: no kernel is run in sim")
 
 

@@ -33,14 +33,14 @@ __all__ = [
 ]
 
 
-def launch(function: FunctionType, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+def launch(function: FunctionType, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
     """Launch the kernel that is written as a Python function. Arguments that it lacks are options of the launch."""
     into = triton_stores.written(function)
     given = {**dict(zip(inspect.signature(function).parameters, args)), **kwargs}
     unknown_kernel(*[tensor for name, value in given.items() if name in into for tensor in _tensors(value)])
 
 
-def _tensors(value: Any) -> Iterable[torch.Tensor]:
+def _tensors(value: object) -> Iterable[torch.Tensor]:
     return tensors_in(getattr(value, "base", value) if not isinstance(value, torch.Tensor) else value)
 
 
@@ -53,13 +53,13 @@ class KernelInterface:
         self.__doc__ = getattr(fn, "__doc__", None)
         self.__module__ = getattr(fn, "__module__", __name__)
 
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
-        def launched(*args: Any, **kwargs: Any) -> None:
+    def __getitem__(self, grid: object) -> Callable[..., None]:
+        def launched(*args: object, **kwargs: object) -> None:
             self.run(*args, grid=grid, warmup=False, **kwargs)
 
         return launched
 
-    def run(self, *args: Any, grid: Any = None, warmup: bool = False, **kwargs: Any) -> None:
+    def run(self, *args: object, grid: object = None, warmup: bool = False, **kwargs: object) -> None:
         """Launch the kernel; with ``warmup`` only compile, which launches nothing."""
         fn: Any = self
         while isinstance(fn, KernelInterface):
@@ -67,10 +67,10 @@ class KernelInterface:
         if not warmup:
             launch(fn, args, kwargs)
 
-    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> None:
+    def warmup(self, *args: object, grid: object = None, **kwargs: object) -> None:
         self.run(*args, grid=grid, warmup=True, **kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         raise RuntimeError("Cannot call @triton.jit'd outside of the scope of a kernel")
 
 
@@ -134,21 +134,21 @@ class Config:
         self.maxnreg = options.get("maxnreg")
         self.pre_hook = options.get("pre_hook")
 
-    def all_kwargs(self) -> dict[str, Any]:
+    def all_kwargs(self) -> dict[str, object]:
         return {**self.kwargs, "num_warps": self.num_warps, "num_stages": self.num_stages}
 
 
-def jit(fn: Any = None, **options: Any) -> Any:
+def jit(fn: Any = None, **options: object) -> object:
     """Return the kernel of a function: ``@triton.jit``, with options or without."""
     return (lambda fn: jit(fn)) if fn is None else JITFunction(getattr(fn, "fn", fn))
 
 
-def autotune(configs: Sequence[Config] = (), key: Any = None, **options: Any) -> Callable[[Any], Autotuner]:
+def autotune(configs: Sequence[Config] = (), key: Any = None, **options: object) -> Callable[[Any], Autotuner]:
     """Return ``@triton.autotune``'s decorator."""
     return lambda fn: Autotuner(fn, getattr(fn, "arg_names", ()), configs, key)
 
 
-def heuristics(values: Mapping[str, Any]) -> Callable[[Any], Heuristics]:
+def heuristics(values: Mapping[str, object]) -> Callable[[Any], Heuristics]:
     """Return ``@triton.heuristics``'s decorator; the constants are not computed, as no kernel runs."""
     return lambda fn: Heuristics(fn)
 
@@ -163,5 +163,5 @@ def next_power_of_2(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length()
 
 
-def set_allocator(allocator: Any) -> None:
+def set_allocator(allocator: object) -> None:
     """Do nothing: kernels' own scratch memory, which the allocator provides, is not modelled."""

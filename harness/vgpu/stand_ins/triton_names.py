@@ -23,7 +23,7 @@ class _Name(type):
     """A class that stands for a name, which can be imported, be a default or an annotation, and be an argument of
     ``isinstance``."""
 
-    def __call__(cls, *_: Any, **__: Any) -> Any:
+    def __call__(cls, *_: object, **__: object) -> object:
         if cls.__name__.endswith("_type"):  # of types, as in the annotation ``counts: tl.pointer_type(tl.int64)``
             return cls
         raise NoStandInError(f"{cls.__qualname__} has no stand-in: only kernels can call it, and none is run in sim")

@@ -13,7 +13,6 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
-from typing import Any
 
 #: Their first argument is an address; of a tensor descriptor's method, the address is the descriptor.
 _WRITES = ("store", "atomic_", "scatter")
@@ -77,7 +76,7 @@ def _addresses(node: ast.AST, function: FunctionType, callers: tuple[FunctionTyp
         yield from (*node.args, *[keyword.value for keyword in keywords])
 
 
-def _called(function: FunctionType, target: ast.expr) -> Any:
+def _called(function: FunctionType, target: ast.expr) -> object:
     """Return the object that a call in a kernel calls; None if it is unknown, as for a function that is a parameter."""
     if isinstance(target, ast.Attribute):
         owner = _called(function, target.value)
@@ -88,7 +87,7 @@ def _called(function: FunctionType, target: ast.expr) -> Any:
     return variables.get(target.id)
 
 
-def _function_of(value: Any) -> FunctionType | None:
+def _function_of(value: object) -> FunctionType | None:
     """Return the Python function inside one that Triton compiles; None for any other value."""
     inner = getattr(value, "fn", None)
     while inner is not None and not isinstance(inner, FunctionType):

@@ -46,7 +46,7 @@ class MeteredPhases:
         start = time.perf_counter()
         try:
             yield
-        except BaseException:
+        except BaseException:  # a phase that is left in any way ends for the meter too
             with suppress(Exception):  # the meter fails, too, on a card that is lost: that must not hide the cause
                 self.meter.end()
             raise

@@ -74,7 +74,7 @@ class StepRecorder:
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def forward_begins(self, model: Any) -> None:
+    def forward_begins(self, model: object) -> None:
         self.watch.ignore_forward()
         if self._walk.name != "forward":  # else since the last step
             self._walk.enter("forward")
@@ -83,11 +83,11 @@ class StepRecorder:
         if self._walk.name in ("init", "forward") and any(each.requires_grad for each in model.parameters()):
             self._walk.enter("evaluate")
 
-    def backward_begins(self, loss: Any, engine: Any) -> None:
+    def backward_begins(self, loss: object, engine: object) -> None:
         self._walk.enter("backward")
         self.watch.await_forward()
 
-    def step_begins(self, stepper: Any) -> None:
+    def step_begins(self, stepper: object) -> None:
         self.watch.ignore_forward()
         self._walk.enter("step")
 
@@ -95,7 +95,7 @@ class StepRecorder:
         self._walk.enter("forward")
         self.watch.await_forward()
 
-    def step_ended(self, stepper: Any) -> None:
+    def step_ended(self, stepper: object) -> None:
         self._walk.leave()
         if self._leader is None:
             self._leader = stepper

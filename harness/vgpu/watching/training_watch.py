@@ -30,22 +30,22 @@ from vgpu.replacing import Patches
 class TrainingListener(Protocol):
     """Receives the events of one rank, in order."""
 
-    def forward_begins(self, model: Any) -> None:
+    def forward_begins(self, model: torch.nn.Module) -> None:
         """Called when a model, or the engine around it, is called for the first time since the last backward or since
         the program began."""
 
-    def backward_begins(self, loss: Any, engine: Any) -> None:
+    def backward_begins(self, loss: object, engine: object) -> None:
         """Called before a backward pass. ``engine`` is None for ``loss.backward()``."""
 
-    def step_begins(self, stepper: Any) -> None: ...
+    def step_begins(self, stepper: object) -> None: ...
 
-    def step_ended(self, stepper: Any) -> None:
+    def step_ended(self, stepper: object) -> None:
         """Called after a step that changed weights. ``stepper`` is the engine, or else the optimizer."""
 
     def accumulated(self) -> None:
         """Called after a step that left the weights unchanged: more micro-batches come first."""
 
-    def evaluates(self, model: Any) -> None:
+    def evaluates(self, model: torch.nn.Module) -> None:
         """Called when a model is called in eval mode and without gradients while a forward is awaited."""
 
 
@@ -68,7 +68,7 @@ class TrainingWatch:
             self._patches = patches.pop_all()
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._patches.close()
 
     def _watch(self, patches: Patches) -> None:
@@ -83,7 +83,7 @@ class TrainingWatch:
         patches.callback(optimizers.register_optimizer_step_post_hook(self._optimizer_ended).remove)
         patches.callback(self.ignore_forward)
 
-    def _engine_classes(self) -> Iterable[Any]:
+    def _engine_classes(self) -> Iterable[object]:
         return engine_classes() if self._engines is None else self._engines
 
     def look(self) -> None:
@@ -100,13 +100,13 @@ class TrainingWatch:
             self._waiting.remove()
             self._waiting = None
 
-    def _backward_begins(self, loss: Any, engine: Any) -> None:
+    def _backward_begins(self, loss: object, engine: object) -> None:
         self.backwards += 1
         self._listener.backward_begins(loss, engine)
 
     # -- engines -----------------------------------------------------------------------------------------------------
 
-    def _backward_of_engine(self, original: Any) -> Any:
+    def _backward_of_engine(self, original: Any) -> object:
         def backward(engine: Any, *args: Any, **kwargs: Any) -> Any:
             loss = args[0] if args else kwargs.get("loss")
             with self._call(lambda: self._backward_begins(loss, engine)):
@@ -114,7 +114,7 @@ class TrainingWatch:
 
         return backward
 
-    def _construction_of_engine(self, original: Any) -> Any:
+    def _construction_of_engine(self, original: Any) -> object:
         """Return a constructor within which steps are not reported: an optimizer that DeepSpeed makes may step once to
         create its states."""
 
@@ -124,7 +124,7 @@ class TrainingWatch:
 
         return construct
 
-    def _step_of_engine(self, original: Any) -> Any:
+    def _step_of_engine(self, original: Any) -> object:
         def step(engine: Any, *args: Any, **kwargs: Any) -> Any:
             outermost = not self._inside
             before = engine.global_steps
@@ -141,7 +141,7 @@ class TrainingWatch:
 
     # -- plain PyTorch -----------------------------------------------------------------------------------------------
 
-    def _backward_of_autograd(self, original: Any) -> Any:
+    def _backward_of_autograd(self, original: Any) -> object:
         def backward(*args: Any, **kwargs: Any) -> Any:
             loss = args[0] if args else kwargs.get("tensors")
             outermost = not self._inside
@@ -158,17 +158,17 @@ class TrainingWatch:
 
         return backward
 
-    def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _optimizer_begins(self, optimizer: object, args: object, kwargs: object) -> None:
         if not self._inside:
             self._listener.step_begins(optimizer)
 
-    def _optimizer_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _optimizer_ended(self, optimizer: object, args: object, kwargs: object) -> None:
         if not self._inside:
             self._listener.step_ended(optimizer)
         elif self._stepped_inside is None:
             self._stepped_inside = optimizer
 
-    def _module_called(self, module: Any, inputs: Any) -> None:
+    def _module_called(self, module: torch.nn.Module, inputs: Any) -> None:
         if self._inside:
             return
         if not torch.is_grad_enabled():
@@ -196,7 +196,7 @@ def wrap(patches: Patches, owner: Any, name: str, make: Callable[[Any], Any]) ->
     patches.replace(owner, name, functools.wraps(original)(make(original)))
 
 
-def engine_classes() -> Iterator[Any]:
+def engine_classes() -> Iterator[object]:
     """Yield the classes of engines whose backward and step a program calls."""
     engine = sys.modules.get("deepspeed.runtime.engine")
     if engine is not None:

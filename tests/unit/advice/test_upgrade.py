@@ -8,9 +8,11 @@ from dsregress import compare
 from dsregress.advice import gpus, upgrade_judgement
 from dsregress.advice.capacity import OVERHEAD_BYTES
 from dsregress.advice.upgrade_judgement import Upgrade, UpgradeVerdict
+from dsregress.advisories.auditing import StatedJob
 from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack
 from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
 from dsregress.report.answers import upgrade_answer as upgrade_report
+from dsregress.report.answers.upgrade_answer import UpgradeAnswers
 from tests.builders.cells import result_of
 from vgpu.figures import PhaseReading
 
@@ -102,7 +104,9 @@ def test_a_job_that_filled_its_card_and_grows_by_less_than_a_finding_no_longer_f
 def test_what_fails_in_both_is_no_yes() -> None:
     found = judged([result("0.15.0", 0), result("0.16.0", 0)], "0.16.0")
     assert found.verdict is UpgradeVerdict.UNKNOWN
-    assert upgrade_report.upgrades_text([found], {}, {}, []) == (
+    nothing = StatedJob(versions={}, facts={})
+    answers = UpgradeAnswers(measured=found, old=nothing, new=nothing)
+    assert upgrade_report.upgrades_text([answers], {}, {}, []) == (
         "deepspeed 0.15.0 -> 0.16.0: not measured here (no workload that it ran could be compared)\n"
         "  in both: 1 crash\n"
         "  0 of 1 workload compared\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -22,17 +23,43 @@ def say(file: str, *arguments: str) -> Result:
 
 def test_a_changed_default_is_to_be_set() -> None:
     file = "deepspeed==0.16.8\ntorch==2.13.0+cu126\nnumpy==1.26.4\n"
-    said = say(file, "--to", "0.19.8", "--scenario", "llama_zero3_backward")
+    scenario = ("--scenario", "llama_zero3_backward")
+    said = say(file, "--to", "0.19.8", *scenario, "--set", "gradient_clipping=unset", "--set", "scheduler=none")
     assert said.return_value == 1
     first, *lines = said.stdout.splitlines()
-    assert first == "deepspeed 0.16.8 -> 0.19.8: yes, if you set gradient_clipping"
-    assert lines[:3] == [
-        "  TRAINS DIFFERENTLY",
-        "    gradient_clipping is 1.0 where it is not set, was 0.0. Set it; 0.0 keeps the old behaviour.",
-        "      since 0.19.8 (not in 0.18.9), until 0.19.8 (still in the newest measured)",
+    assert first.startswith(
+        "deepspeed 0.16.8 -> 0.19.8: yes, if you set `gradient_clipping`, as far as the job is stated"
+    )
+    at = lines.index("  measured here: yes, if you set gradient_clipping")
+    assert lines[at + 1 : at + 4] == [
+        "    TRAINS DIFFERENTLY",
+        "      gradient_clipping is 1.0 where it is not set, was 0.0. Set it; 0.0 keeps the old behaviour.",
+        "        since 0.19.8 (not in 0.18.9), until 0.19.8 (still in the newest measured)",
     ]
-    assert "  COSTS MORE" in lines
+    assert "    COSTS MORE" in lines
     assert lines[-1] == "not checked: torch, which have no target version; 1 other package"
+
+
+@pytest.mark.parametrize("results", ["2026-11-26.jsonl.gz", "2026-11-24-trainer-lora.jsonl.gz", "gone"])
+def test_one_job_has_one_answer_whatever_was_measured(results: str) -> None:
+    """LoRA by Trainer under ZeRO-3, whose verdict was another one in each of six bundles."""
+    facts = [
+        "lora=yes",
+        "trainer=yes",
+        "task=sft",
+        "zero_stage=3",
+        "dtype=bf16",
+        "scheduler=none",
+        "gradient_clipping=1.0",
+    ]
+    stated = [word for fact in facts for word in ("--set", fact)]
+    pins = "deepspeed==0.16.8\ntorch==2.13.0\ntransformers==4.57.6\npeft==0.21.2\n"
+    words = ["upgrade", "--from", "-", "--to", "0.19.8", *stated, "--results", str(ROOT / "results" / results)]
+    said = CliRunner().invoke(cli, words, input=pins, standalone_mode=False, catch_exceptions=False)
+    assert said.return_value == 1
+    assert said.stdout.startswith(
+        "deepspeed 0.16.8 -> 0.19.8: yes, if you use torch 2.9.1, put a `scheduler` into the DeepSpeed configuration or use"
+    )
 
 
 def test_a_stored_stack_whose_version_no_standard_knows_is_not_on_the_way() -> None:
@@ -46,41 +73,55 @@ def test_what_no_longer_fits_is_no_and_the_next_release_is_named() -> None:
     said = say("deepspeed==0.15.0\ntorch==2.5.1\n", "--to", "deepspeed==0.16.4", "--scenario", "llama3_70b_zero3")
     assert said.return_value == 1
     lines = said.stdout.splitlines()
-    assert lines[:2] == ["deepspeed 0.15.0 -> 0.16.4: no, stay at 0.15.0 or go to 0.16.8", "  OUT OF MEMORY"]
-    assert "does not fit A800-80G: needs 168 GiB, was 47.9 GiB. Use 0.16.8." in lines[2]
-    assert "since 0.16.0 (not in 0.15.4), until 0.16.7 (not in 0.16.8)" in lines[3]
+    assert lines[0] == (
+        "deepspeed 0.15.0 -> 0.16.4: no: Gathered parameters stay after backward, with non-reentrant checkpointing under "
+        "ZeRO-3; go to deepspeed 0.16.8"
+    )
+    at = lines.index("  measured here: no, stay at 0.15.0 or go to 0.16.8")
+    assert lines[at + 1] == "    OUT OF MEMORY"
+    assert "does not fit A800-80G: needs 168 GiB, was 47.9 GiB. Use 0.16.8." in lines[at + 2]
+    assert "since 0.16.0 (not in 0.15.4), until 0.16.7 (not in 0.16.8)" in lines[at + 3]
     assert lines[-3].endswith("not with yours: torch 2.5.1")
 
 
 def test_a_card_with_the_room_has_the_leak_but_is_not_full() -> None:
     said = say("deepspeed==0.15.0\n", "--to", "0.16.4", "--scenario", "llama3_70b_zero3", "--gpu", "B200")
     lines = said.stdout.splitlines()
-    assert lines[:2] == ["deepspeed 0.15.0 -> 0.16.4: no, stay at 0.15.0 or go to 0.16.8", "  HOLDS MORE MEMORY"]
-    assert "llama-3-70b on 32 ranks fits B200" in lines[2]
+    at = lines.index("  measured here: no, stay at 0.15.0 or go to 0.16.8")
+    assert lines[at + 1] == "    HOLDS MORE MEMORY"
+    assert "llama-3-70b on 32 ranks fits B200" in lines[at + 2]
 
 
 def test_a_release_with_nothing_new_is_yes() -> None:
-    said = say("deepspeed==0.16.8\n", "--to", "0.16.9", "--scenario", "llama3_70b_zero3")
+    said = say("deepspeed==0.16.8\n", "--to", "0.16.9", "--scenario", "llama3_70b_zero3", "--set", "scheduler=none")
     assert said.return_value == 0
     assert said.stdout.splitlines() == [
         "deepspeed 0.16.8 -> 0.16.9: yes",
-        "  1 of 1 workload compared, with torch 2.13.0, transformers 4.57.6, accelerate 1.15.0, peft 0.21.2",
+        "  measured here: yes",
+        "    1 of 1 workload compared, with torch 2.13.0, transformers 4.57.6, accelerate 1.15.0, peft 0.21.2",
     ]
 
 
-def test_a_package_without_results_is_no_pass() -> None:
-    said = say("deepspeed==0.19.8\ntrl==0.23.0\n", "--to", "latest", "--to", "trl==0.24.0")
+def test_differences_of_workloads_that_nobody_named_do_not_decide() -> None:
+    said = say("deepspeed==0.16.8\n", "--to", "0.19.8", "--set", "zero_stage=3", "--set", "gradient_clipping=1.0")
+    assert said.return_value == 0
+    assert re.search(r"^  measured here: [1-9]\d? differences for the worse$", said.stdout, re.MULTILINE)
+
+
+def test_a_package_that_no_advisory_is_about_needs_results() -> None:
+    said = say("deepspeed==0.19.8\npeft==0.20.0\n", "--to", "latest", "--to", "peft==0.21.2")
     assert said.return_value == 4
     assert said.stdout == (
         "deepspeed 0.19.8: yes, it is installed\n\n"
-        "trl 0.23.0 -> 0.24.0: not measured here (no results of both releases with the same other packages)\n"
-        "  measure it: dsregress regress --with trl=0.23.0,0.24.0 --baseline trl==0.23.0\n"
+        "peft 0.20.0 -> 0.21.2: not measured here (no results of both releases with the same other packages)\n"
+        "  measure it: dsregress regress --peft 0.20.0,0.21.2 --baseline peft==0.20.0\n"
     )
 
 
-def test_a_release_that_was_not_measured_is_no_pass() -> None:
+def test_a_release_that_was_not_measured_is_answered_by_advisories_and_its_command_is_named() -> None:
     said = say("deepspeed==0.16.8\n", "--to", "0.17.1", "--scenario", "llama3_70b_zero3")
-    assert said.return_value == 4
+    assert said.return_value == 0
+    assert "  measured here: nothing (no results of both releases with the same other packages)" in said.stdout
     assert "regress --deepspeed 0.16.8,0.17.1 --baseline 0.16.8 --scenario llama3_70b_zero3" in said.stdout
 
 

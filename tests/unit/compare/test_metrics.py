@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsregress.compare.metrics import BY_NAME, HOST_RETAINED, METRICS, OP_LAUNCHES, PHASE_METRICS, Metric
+from dsregress.compare.metrics import BY_NAME, HOST_RETAINED, METRICS, OP_LAUNCHES, PHASE_METRICS, Metric, read_metrics
 from dsregress.compare.worst_readings import exact_values, worst_values
 from dsregress.config.thresholds import Thresholds
 from dsregress.wording.quantities import quantity, share
@@ -106,6 +106,20 @@ def test_a_difference_matters_only_from_both_limits_on(baseline: int, change: in
     matters = BY_NAME["device_peak_bytes"].relevant(value, baseline, limits)
     difference = abs(value - baseline)
     assert matters == (difference >= limits.memory_bytes and difference >= limits.memory_share * baseline)
+
+
+@pytest.mark.parametrize(
+    ("entry", "error"),
+    [
+        ('unit = "bytes"', "missing required field `title`"),
+        ('title = "heat"\nfamily = "heat"\nunits = "K"', "unknown field `units`"),
+        ('title = "heat"\nfamily = "heat"\nfloor = "heat_k"', "no such threshold: heat_k"),
+        ('title = "heat"\nfamily = "heat"\nfails = "heat"', "Invalid enum value 'heat'"),
+    ],
+)
+def test_an_entry_that_is_no_metric_is_refused(entry: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        read_metrics(f"[heat]\n{entry}".encode())
 
 
 @pytest.mark.parametrize("wrong", [{"memory_bytes": -1}, {"time_false_alarm": 0}, {"memory": 1}])

@@ -29,6 +29,7 @@ from dsregress.store import Store
 from dsregress.wording.addresses import thread_name
 from dsregress.wording.quantities import listing
 from tests.paths import ROOT
+from tests.unit.advisories.table import entries
 from tests.unit.docs import reproducer_page
 from tests.unit.docs.templates import page_of, rendered
 
@@ -82,6 +83,17 @@ class PublishedProblem:
         titled = [f"{facts.title.title}.", facts.title.what] if facts.title is not None else [named]
         self.what = markdown(" ".join(filter(None, (*titled, text))))
         self.evidence = tuple(markdown(text) for text in evidence[:_MOST_EVIDENCE])
+
+    @property
+    def advisory(self) -> str:
+        """Links to its advisories, behind a comma; empty without one."""
+        script, by_hand = self._facts.reproduction, Path(self._facts.by_hand).stem
+        found = [
+            entry.id
+            for entry in entries()
+            if (script is not None and script.name in (*entry.scripts, entry.rest_of)) or by_hand in entry.by_hand
+        ]
+        return "".join(f", [{name}](../results/advisories/{name}.json)" for name in found)
 
     @property
     def conditions(self) -> str:

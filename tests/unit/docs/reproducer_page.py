@@ -5,12 +5,16 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 import pytest
 
+from dsregress.model import variant_values
 from dsregress.probe import scenario
+from dsregress.probe.factors import FACTORS
 from dsregress.probe.scenario import SHAPE
+from dsregress.report.answer_matching import UNNAMED
 from dsregress.report.known_answers import KnownAnswers, Title, known_answers
 from dsregress.report.stored_answers import FurtherRuns, StoredReproduction
 from dsregress.reproduce.cells import base_parameters
@@ -135,6 +139,20 @@ def composed(answer: StoredReproduction) -> str:
         shown, expected = (int(run.line.split()[0].replace(",", "")) for run in answer.runs[:2])
         subject = msgspec.structs.replace(subject, expected=expected, shown=shown)
     return compose(subject).text
+
+
+def smallest_values(answer: StoredReproduction) -> dict[str, Any]:
+    """Return the stage of the smallest cell, and its factors that are not the simplest."""
+    simplest = scenario.load(ROOT / "scenarios" / f"{answer.smallest.scenario}.py")
+    values = simplest.resolve(answer.smallest.variant, "cpu")
+    named = {"zero_stage", *variant_values(answer.smallest.variant)}
+    return {one.name: values[one.name] for one in FACTORS if one.name in values and one.name in named}
+
+
+def all_values(answer: StoredReproduction) -> dict[str, Any]:
+    """Return the parameters of the cell that the answer is about."""
+    declared = scenario.load(ROOT / "scenarios" / f"{answer.workload.scenario}.py")
+    return {**UNNAMED, **declared.resolve(answer.workload.variant, answer.workload.device)}
 
 
 def _workload(cell: str) -> str:

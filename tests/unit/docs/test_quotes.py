@@ -15,7 +15,7 @@ from tests.unit.docs.commands import printed
 from tests.unit.docs.markdown import PAGES
 
 #: A command that only reads published results; its whole output is the next block of the page.
-_ANSWER = re.compile(r"dsregress ((?:recommend|diagnose|upgrade) .* --results results/\S+)")
+_ANSWER = re.compile(r"dsregress ((?:recommend|diagnose|upgrade) .* --results results/\S+|audit -r docs/.*)")
 
 
 def answers(page: Path) -> list[tuple[str, str]]:

@@ -70,6 +70,7 @@ def test_the_keys_of_pyproject_are_the_settings_with_their_defaults() -> None:
             "stacks",
             "selections",
             "thresholds",
+            "audit",
             "docker",
             "ray",
         ):  # the machine's, and tables

@@ -196,3 +196,12 @@ def test_what_does_not_go_with_what_it_has_is_one_line(index: Path, tmp_path: Pa
         EnvironmentUnavailable, match=r"^--python: the probe's requirements conflict with the packages in .*/b/"
     ):
         read(python, tmp_path, tools=("checker>=3",))
+
+
+def test_its_packages_alone_are_read_without_an_installer(index: Path, tmp_path: Path) -> None:
+    python = interpreters.make(tmp_path / "envs" / "rlhf", *wheels(index, "mine-1.0", "trl-0.24.0"))
+    variables = {"PATH": os.environ["PATH"]}
+    assert existing.installed_versions(str(python), variables) == {"mine": "1.0", "trl": "0.24.0"}
+    assert existing.installed_versions(str(python.parent.parent), variables) == {"mine": "1.0", "trl": "0.24.0"}
+    with pytest.raises(UsageError, match="--python: .*gone does not exist"):
+        existing.installed_versions(str(tmp_path / "gone"), variables)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dsregress.probe import scenario
+from dsregress.probe.factor import Factor, Fragment, need
+from dsregress.probe.factor_files import decode_factor
 from dsregress.probe.factors import BY_NAME, FACTORS
 from dsregress.reproduce.factors import SIMPLEST, values_of
 from tests.paths import ROOT
@@ -61,3 +63,39 @@ def test_conditions_read_as_english(
     name: str, shown: tuple[object, ...], hidden: tuple[object, ...], text: str
 ) -> None:
     assert BY_NAME[name].text(shown, hidden) == text
+
+
+def test_an_entry_of_a_file_is_a_factor() -> None:
+    entry = {
+        "title": "prefetching",
+        "values": [None, 4096],
+        "words": [[None, "no prefetching"]],
+        "needs": [{"other": "zero_stage", "needed": [3], "values": [4096]}],
+        "script": {"at": {"engine": "engine.prefetch()"}, "imports": ["time"]},
+    }
+    assert decode_factor("prefetch", "sharding", entry) == Factor(
+        name="prefetch",
+        title="prefetching",
+        group="sharding",
+        values=(None, 4096),
+        words={None: "no prefetching"},
+        needs=(need("zero_stage", 3, by=(4096,)),),
+        script=Fragment(at={"engine": "engine.prefetch()"}, imports=("time",)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("entry", "error"),
+    [
+        ({"title": "prefetching", "values": [1], "titel": ""}, "no such field: titel"),
+        ({"title": "prefetching", "values": 1}, "values is 1, not a list"),
+        ({"title": "prefetching", "values": [1], "counted": 1}, "counted is 1, not of type bool"),
+        ({"title": "prefetching", "values": [1], "place": True}, "place is True, not of type int"),
+        ({"title": "prefetching", "values": [1], "needs": ["zero_stage"]}, "'zero_stage' is not an object"),
+        ({"title": "prefetching", "values": [1], "script": {"at": {"noon": ""}}}, "a script has no such moment: noon"),
+        ({"title": "prefetching"}, "missing 1 required keyword-only argument: 'values'"),
+    ],
+)
+def test_an_entry_that_is_no_factor_is_refused(entry: dict[str, object], error: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=error):
+        decode_factor("prefetch", "sharding", entry)

@@ -167,3 +167,41 @@ def test_no_message_holds_a_password() -> None:
             read(line)
         assert "pw" not in str(refused.value)
         assert "***" in str(refused.value)
+
+
+CONDA = """\
+name: train
+dependencies:
+  - python=3.11
+  - pytorch::pytorch=2.5.1=py3.11_cuda12.4
+  - numpy>=1.26
+  - pip
+  - pip:
+      - deepspeed==0.16.8
+      - transformers>=4.57
+"""
+
+
+def test_a_conda_environment_is_read_with_its_pip() -> None:
+    found = read(CONDA, "environment.yml")
+    assert found.versions == {"python": "3.11", "torch": "2.5.1", "deepspeed": "0.16.8"}
+    assert found.unknown == {"numpy": "not pinned", "pip": "not pinned", "transformers": "not pinned"}
+
+
+def test_yaml_that_is_no_conda_environment_is_one_line() -> None:
+    for text in ("name: x\n", "- 1\n", "a: [\n"):
+        with pytest.raises(UsageError, match=r"^environment.yml: not a conda environment: .*; `pip freeze` prints"):
+            read(text, "environment.yml")
+
+
+def test_poetrys_lock_is_read_as_a_lock() -> None:
+    text = '[[package]]\nname = "deepspeed"\nversion = "0.16.8"\noptional = false\nfiles = []\n'
+    assert read(text, "poetry.lock").versions == {"deepspeed": "0.16.8"}
+    assert installed.is_lock(text, "poetry.lock")
+    assert not installed.is_lock("deepspeed==0.16.8\n", "requirements.txt")
+
+
+def test_the_packages_of_an_environment_are_releases_or_not() -> None:
+    found = installed.packages_of({"torch": "2.13.0+cu126", "deepspeed": "0.16.8+abc1234"})
+    assert found.versions == {"torch": "2.13.0"}
+    assert found.unknown == {"deepspeed": "not a release: 0.16.8+abc1234"}

@@ -10,8 +10,9 @@ from string import Formatter
 import pytest
 
 from dsregress.compare.exact_differences import change_text
-from dsregress.compare.metrics import DEVICE_RETAINED
-from dsregress.messages import COMMA, SENTENCE, joined, message, plural_message
+from dsregress.compare.metrics import BY_NAME, DEVICE_RETAINED
+from dsregress.compare.metrics import FILE as METRICS_FILE
+from dsregress.messages import COMMA, SENTENCE, Message, joined, message, plural_message
 from dsregress.model import Failed
 from dsregress.wording import language
 from dsregress.wording.language import ENGLISH, LANGUAGES, catalogue_entries, saying
@@ -35,6 +36,10 @@ def ids() -> Iterator[tuple[str, tuple[str, ...]]]:
                 where = f"{file.relative_to(SOURCE)}:{node.lineno}"
                 own = [ast.literal_eval(one) for one in node.args[: _IDS[node.func.id]]]
                 yield where, tuple(own)
+    for name, metric in BY_NAME.items():
+        for text in (metric.phrase.more, metric.phrase.less, metric.wrong, metric.symptom):
+            if isinstance(text, Message):
+                yield f"{METRICS_FILE.relative_to(SOURCE)}: {name}", (text.id,)
 
 
 def catalogue(name: str) -> dict[str, str]:

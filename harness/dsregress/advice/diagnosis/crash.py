@@ -194,7 +194,9 @@ def _errors(lines: Sequence[str]) -> Iterable[Crash]:
         elif (match := _ERROR.search(line[:2000])) and not _is_code(line, match):
             kind = ray["kind"] if (ray := _OF_RAY.search(line[:2000])) else match["kind"]
             following = [line[match.end() :], *lines[at + 1 : at + _JOINED_LINES]]
-            yield Crash(error=kind, message=_message(following), memory=None, frames=tuple(frames), versions={})
+            yield Crash(
+                error=kind, message=_unwrapped_message(following), memory=None, frames=tuple(frames), versions={}
+            )
             frames = []
 
 
@@ -204,7 +206,7 @@ def _is_code(line: str, match: re.Match[str]) -> bool:
     return before.startswith(("except", "raise", "#")) or (line.startswith("    ") and match.end() == len(line))
 
 
-def _message(lines: Sequence[str]) -> str:
+def _unwrapped_message(lines: Sequence[str]) -> str:
     """Return the first line, with the following ones if it was wrapped by hand: up to an empty line, an error or another
     traceback."""
     kept: list[str] = []

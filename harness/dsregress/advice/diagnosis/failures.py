@@ -102,7 +102,7 @@ def of_crash(
     cells = {(one.cell.stack.id, one.cell.workload) for one in matched}
     if not cells:
         return []
-    comparison = _compared(latest, {workload for _, workload in cells}, package, baseline, thresholds)
+    comparison = _comparison_of(latest, {workload for _, workload in cells}, package, baseline, thresholds)
     return [
         _matched(crash, source, comparison, one, package)
         for one in assess(comparison, CardRooms(comparison))
@@ -124,7 +124,7 @@ def of_memory(
     if on_host or not simulated or not crash.phase or not (through_it or package in crash.versions):
         return []
     workloads = {one.cell.workload for one in simulated}
-    comparison = _compared(simulated, workloads, package, baseline, thresholds)
+    comparison = _comparison_of(simulated, workloads, package, baseline, thresholds)
     phases = _PHASES.get(crash.phase, (crash.phase,))
     found = [
         _matched(crash, source, comparison, one, package)
@@ -140,7 +140,7 @@ def _runs_stage(one: MatchedProblem, stages: Collection[int]) -> bool:
     return not stages or any(own.get("zero_stage", 0) in stages for own in parameters)
 
 
-def _compared(
+def _comparison_of(
     results: Sequence[Result], workloads: Collection[str], package: str, baseline: str, thresholds: Thresholds
 ) -> Comparison:
     """Return a comparison of these workloads alone. The other workloads count only as unaffected by its problems."""

@@ -86,16 +86,16 @@ def read_memory_message(text: str) -> MemoryMessage | None:
     requested = _REQUESTED.search(text)
     host = _HOST.search(text)
     if host is not None and (requested is None or requested.start() - host.end() < 200):
-        return MemoryMessage(where="host", requested=_size(requested) if requested else None)
+        return MemoryMessage(where="host", requested=_written_size(requested) if requested else None)
     if requested is None:
         return MemoryMessage(where="device") if _UNSIZED.search(text) else None
     message = text[max(0, requested.start() - 200) : requested.start() + _LENGTH]
     message = _before_the_next(message, requested.start() - max(0, requested.start() - 200))
-    found = {name: _size(match) for name, pattern in _FIGURES.items() if (match := pattern.search(message))}
+    found = {name: _written_size(match) for name, pattern in _FIGURES.items() if (match := pattern.search(message))}
     reserved = found.pop("reserved", None)
     if reserved is not None and "allocated" in found:
         found["unallocated"] = _less(reserved, found["allocated"])
-    others = [_size(match) for match in _OTHERS.finditer(message)]
+    others = [_written_size(match) for match in _OTHERS.finditer(message)]
     if "own" not in found and (own := _of_this_process(others, found)) is not None:
         found["own"] = own
         others.remove(own)
@@ -103,7 +103,7 @@ def read_memory_message(text: str) -> MemoryMessage | None:
     return MemoryMessage(
         where="device",
         gpu=int(gpu[1]) if gpu else None,
-        requested=_size(requested),
+        requested=_written_size(requested),
         others=tuple(others),
         **found,
     )
@@ -124,7 +124,7 @@ def _before_the_next(message: str, begin: int) -> str:
     return message[: following.start()] if following else message
 
 
-def _size(match: re.Match[str]) -> WrittenSize:
+def _written_size(match: re.Match[str]) -> WrittenSize:
     number, unit = (group for group in match.groups() if group is not None)
     digits = len(number.partition(".")[2])
     exact = unit in ("B", "bytes")

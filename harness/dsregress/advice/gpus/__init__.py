@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -58,6 +57,6 @@ def known_card(name: str) -> Card | None:
     return card_catalogue.find_card(name, catalogue())
 
 
-def named_card(parameters: Mapping[str, Any]) -> Card | None:
+def named_card(parameters: Mapping[str, object]) -> Card | None:
     """Return the card that the parameters of a stored cell name; None if they name none, or an unknown one."""
     return known_card(str(parameters.get("gpu") or ""))

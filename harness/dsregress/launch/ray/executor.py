@@ -121,7 +121,7 @@ class RayExecutor:
         return RayWorker(self, self._locked[environment.lock_sha256], device, framework)
 
     def worker_inside(
-        self, group: Any, needed: Needs, environment: Environment, device: str, framework: str
+        self, group: object, needed: Needs, environment: Environment, device: str, framework: str
     ) -> RayWorker:
         """Return a worker in a placement group that holds whole nodes: it requests nothing itself."""
         return RayWorker(self, self._locked[environment.lock_sha256], device, framework, held=(group, needed))
@@ -208,7 +208,7 @@ class RayExecutor:
             self._groups.add(made)
         return made
 
-    def release(self, group: Any, kind: tuple[float, float] | None = None) -> None:
+    def release(self, group: object, kind: tuple[float, float] | None = None) -> None:
         """Give a placement group back; if a machine was held, with its ``kind``."""
         from ray.util.placement_group import remove_placement_group
 
@@ -219,7 +219,7 @@ class RayExecutor:
         with _ignore_missing():
             remove_placement_group(group)
 
-    def actor(self, locked: LockedStack, device: str, framework: str, **options: Any) -> Any:
+    def actor(self, locked: LockedStack, device: str, framework: str, **options: object) -> Any:
         """Return a `NodeWorker`, which may not be placed yet."""
         ray = self._joined()
         if self._shipped is None:
@@ -230,7 +230,7 @@ class RayExecutor:
             self._actors.add(actor)
         return actor
 
-    def end(self, actor: Any) -> None:
+    def end(self, actor: object) -> None:
         """Kill an actor, and its server with it."""
         with self._lock:
             self._actors.discard(actor)
@@ -271,7 +271,7 @@ class HeldNodes:
     """See `dsregress.launch.contract.Machine`."""
 
     def __init__(
-        self, executor: RayExecutor, group: Any, kind: tuple[float, float], needed: Needs, hardware: Hardware
+        self, executor: RayExecutor, group: object, kind: tuple[float, float], needed: Needs, hardware: Hardware
     ) -> None:
         self._executor = executor
         self._group = group
@@ -319,7 +319,7 @@ class RayWorker:
         device: str,
         framework: str,
         *,
-        held: tuple[Any, Needs] | None = None,
+        held: tuple[object, Needs] | None = None,
     ) -> None:
         """Start nothing. ``held``: the placement group of whole nodes that it is in, and its needs from them."""
         self._executor = executor
@@ -417,7 +417,7 @@ class RayWorker:
             self._group = self._executor.group([needed.resources] * needed.nodes)
             self._is_group_ours = True
 
-    def _together(self, replies: list[Any]) -> Waiting | Ended:
+    def _together(self, replies: list[object]) -> Waiting | Ended:
         """Return the state of all parts. If one has ended, end the others."""
         try:
             states = self._states(replies)
@@ -433,7 +433,7 @@ class RayWorker:
         ]
         return self._located(spanning.merge_parts(ended) if len(ended) > 1 else ended[0])
 
-    def _states(self, replies: list[Any]) -> list[Waiting | Ended]:
+    def _states(self, replies: list[object]) -> list[Waiting | Ended]:
         import ray
 
         left = list(replies)
@@ -518,7 +518,7 @@ def _one_line(error: BaseException | None) -> str:
     return f"{type(error).__name__}: {' '.join(lines)}"[:300]
 
 
-def _on_first_node(group: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+def _on_first_node(group: object, function: Callable[..., object], *arguments: object) -> Any:
     """Call a function on the first node of a placement group. Raise Lost."""
     import ray
 
@@ -534,7 +534,7 @@ def _options(resources: Mapping[str, float]) -> dict[str, Any]:
     return {**options, **({"resources": others} if others else {})}
 
 
-def _in(group: Any, index: int) -> Any:
+def _in(group: Any, index: int) -> object:
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     return PlacementGroupSchedulingStrategy(placement_group=group, placement_group_bundle_index=index)

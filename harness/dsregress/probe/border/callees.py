@@ -33,7 +33,7 @@ def place_of(file: str, line: int) -> str:
     return f"{Path(file).relative_to(SOURCES)}:{line}"
 
 
-def is_ours(found: Any) -> bool:
+def is_ours(found: object) -> bool:
     """Return True if a module, a class, a function or another object is the probe's, or its stand-in."""
     if isinstance(found, types.ModuleType):
         loader = getattr(vars(found).get("__spec__"), "loader", None)
@@ -64,7 +64,7 @@ def named_by(error: BaseException) -> str:
     return _definition(called) if called is not None and is_ours(called) else ""
 
 
-def _called_object(frame: types.FrameType, line: int, name: str) -> Any:
+def _called_object(frame: types.FrameType, line: int, name: str) -> object:
     """Return the object that a frame's statement called under ``name``; None if that cannot be told without calling
     anything."""
     for expression in _calls(frame.f_code.co_filename, line):
@@ -91,7 +91,7 @@ def _calls(file: str, line: int) -> Iterator[ast.expr]:
             yield node.func
 
 
-def _value_in_frame(expression: ast.expr, frame: types.FrameType) -> Any:
+def _value_in_frame(expression: ast.expr, frame: types.FrameType) -> object:
     """Return the value of a name, or of an attribute of one; None without one."""
     if isinstance(expression, ast.Name):
         scopes: tuple[Mapping[str, Any], ...] = (frame.f_locals, frame.f_globals, frame.f_builtins)
@@ -105,7 +105,7 @@ def _value_in_frame(expression: ast.expr, frame: types.FrameType) -> Any:
     return None
 
 
-def _refusing(called: Any, name: str) -> Any:
+def _refusing(called: object, name: str) -> object:
     """Return the part of a callable that refuses a call under that name: a function, a method or a class; None if none has
     it."""
     called = _unbound(called)
@@ -117,7 +117,7 @@ def _refusing(called: Any, name: str) -> Any:
     return next((one for one in candidates if getattr(one, "__qualname__", None) == name), None)
 
 
-def _in_place_of(called: Any, name: str) -> Any:
+def _in_place_of(called: object, name: str) -> object:
     """Return the code that a patch had put in the place of ``called``, by now restored, under ``name``; ``called`` itself if
     none had."""
     place = (getattr(called, "__module__", None), getattr(called, "__qualname__", None))
@@ -125,7 +125,7 @@ def _in_place_of(called: Any, name: str) -> Any:
     return next((code for replacement, code in at_once if replacement == name), called)
 
 
-def _by_name(name: str) -> Any:
+def _by_name(name: str) -> object:
     """Return the object with that qualified name, if every object with it is ours; None if none exists, or others have it as
     well."""
     first, *rest = name.split(".")
@@ -137,7 +137,7 @@ def _by_name(name: str) -> Any:
     return known[0] if known and all(is_ours(each) for each in known) else None
 
 
-def _below(held: Any, path: list[str]) -> Any:
+def _below(held: object, path: list[str]) -> object:
     """Return the member of a class or a function by its path: ``["__init__"]``, ``["<locals>", "replacement"]``; None
     without one."""
     for name in path:
@@ -154,13 +154,13 @@ def _below(held: Any, path: list[str]) -> Any:
     return held
 
 
-def _unbound(called: Any) -> Any:
+def _unbound(called: object) -> object:
     while isinstance(called, (functools.partial, types.MethodType, staticmethod, classmethod)):
         called = called.func if isinstance(called, functools.partial) else called.__func__
     return called
 
 
-def _code_of(found: Any) -> types.CodeType | None:
+def _code_of(found: object) -> types.CodeType | None:
     found = _unbound(found)
     if isinstance(found, types.CodeType):
         return found
@@ -176,7 +176,7 @@ def _is_our_stand_in(module: object) -> bool:
     return isinstance(found, types.ModuleType) and is_ours(found)
 
 
-def _definition(found: Any) -> str:
+def _definition(found: object) -> str:
     """Return the place where an object is defined, as far as that is known."""
     if (code := _code_of(found)) is not None and is_own_file(code.co_filename):
         return place_of(code.co_filename, code.co_firstlineno)

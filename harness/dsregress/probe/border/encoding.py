@@ -86,7 +86,7 @@ class _Values:
             return self._dictionary(content, inside) if isinstance(content, dict) else self._list(content, inside)
         return self._text(content)
 
-    def _dictionary(self, content: dict[Any, Any], inside: tuple[int, ...]) -> dict[str, Any]:
+    def _dictionary(self, content: dict[Any, object], inside: tuple[int, ...]) -> dict[str, object]:
         found: dict[str, Any] = {}
         for key, member in list(dict.items(content)):
             if not self._takes_one():
@@ -96,7 +96,7 @@ class _Values:
             found[f"{name} ({type(key).__name__})" if name in found else name] = self.value(member, inside)
         return found
 
-    def _list(self, content: Any, inside: tuple[int, ...]) -> list[Any]:
+    def _list(self, content: Any, inside: tuple[int, ...]) -> list[object]:
         # A set has no order of its own: two runs would differ.
         members = sorted(content, key=bounded_text) if isinstance(content, (set, frozenset)) else list(content)
         found: list[Any] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsregress.probe.factor import IN_EVERY_SCRIPT, Factor, Fragment, explored_switch, need
+from dsregress.probe.factor import Factor, Fragment, need
 
 _WRAPPED = """
 {% set kept = lora_modules_to_save.split() %}
@@ -22,29 +22,4 @@ RANK = Factor(
     needs=(need("frozen", ""),),
     of_trainer=True,
     script=Fragment(at={"made": _WRAPPED}, package="peft", names=("LoraConfig", "get_peft_model")),
-)
-
-MODULES_TO_SAVE = Factor(
-    name="lora_modules_to_save",
-    title="adapters beside a trained",
-    group="the model",
-    place=150,
-    named_at=90,
-    alone="modules trained beside adapters",
-    values=("",),
-    further=("lm_head",),
-    words={"": "adapters alone"},
-    needs=(need("lora_rank", 8), need("model", "llama-tiny")),
-    script=IN_EVERY_SCRIPT,
-)
-
-AUTOCAST = explored_switch(
-    "lora_autocast",
-    "adapters in fp32",
-    group="the model",
-    place=160,
-    named_at=100,
-    off="adapters in the model's dtype",
-    needs=(need("lora_rank", 8), need("dtype", "bf16", "fp16")),
-    script=IN_EVERY_SCRIPT,  # which have peft's default
 )

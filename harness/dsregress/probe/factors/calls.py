@@ -44,25 +44,6 @@ BACKWARD_ON = Factor(
     script=Fragment(at={"backward": _BACKWARD}, is_between=True),
 )
 
-FORWARD_BETWEEN = switch(
-    "forward_between",
-    "a forward without gradients between forward and backward",
-    group="the order of calls",
-    place=510,
-    named_at=360,
-    in_truth=False,
-    script=Fragment(at={"after_forward": "{{ without_gradients() }}"}, computes_losses=True, is_between=True),
-)
-
-EVALUATE = switch(
-    "evaluate",
-    "an evaluation between steps",
-    group="the order of calls",
-    place=500,
-    named_at=350,
-    in_truth=False,
-    script=Fragment(at={"end_of_batch": "{{ evaluated() }}"}, computes_losses=True),
-)
 
 _EVALUATED_WITHIN = """
 {% if not evaluate %}
@@ -89,7 +70,7 @@ for parameter in model.parameters():
 """
 
 
-def _whole(parameter: Any) -> Any:
+def _whole(parameter: object) -> Any:
     """Make a sharded parameter whole within the block."""
     if not hasattr(parameter, "ds_id"):
         return contextlib.nullcontext()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from dsregress.probe.factor import Configured, Factor, Fragment, need, switch
 
@@ -52,30 +51,8 @@ CHECKPOINT = switch(
     script=Fragment(at={"end_of_step": _SAVED_AND_LOADED}),
 )
 
-RESUME = switch(
-    "resume",
-    "a new engine that loads the checkpoint",
-    group="files",
-    place=550,
-    named_at=400,
-    in_truth=False,
-    needs=(need("checkpoint", True),),
-    script=Fragment(makes_models=True),
-)
 
-UNIVERSAL = switch(
-    "universal",
-    "a universal checkpoint",
-    group="files",
-    place=710,
-    named_at=500,
-    in_truth=False,
-    needs=(need("resume", True), need("zero_stage", 1, 2, 3)),
-    script=Fragment(imports=("argparse",), names_rank=True, needs_moments=True),
-)
-
-
-def _gathered(value: str, job: Configured) -> Mapping[str, Any]:
+def _gathered(value: str, job: Configured) -> Mapping[str, object]:
     if value != "16bit" or job.values["zero_stage"] != 3:
         return {}
     return {"zero_optimization": {"stage3_gather_16bit_weights_on_model_save": True}}

@@ -2,24 +2,7 @@
 
 from __future__ import annotations
 
-from dsregress.probe.factor import IN_EVERY_SCRIPT, Factor, Fragment
-
-OBJECTIVE = Factor(
-    name="objective",
-    title="the loss",
-    group="the loss",
-    place=110,
-    named_at=50,
-    values=("next_token", "two_runs", "two_backwards", "several_outputs", "no_head"),
-    words={
-        "next_token": "a plain loss",
-        "two_runs": "a loss over two forwards",
-        "two_backwards": "two backwards in a micro-batch",
-        "several_outputs": "a loss over several outputs",
-        "no_head": "parameters without a gradient",
-    },
-    script=IN_EVERY_SCRIPT,
-)
+from dsregress.probe.factor import Factor, Fragment
 
 _INFINITE = """
 {% set rank = " and RANK == %s" % (ranks - 1) if ranks > 1 else "" %}

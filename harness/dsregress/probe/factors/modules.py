@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsregress.probe.factor import Factor, Fragment, Hooks, need, switch
+from dsregress.probe.factor import Fragment, Hooks, need, switch
 
 
 def _layers_of(model: Any) -> Any:
@@ -14,14 +14,14 @@ def _layers_of(model: Any) -> Any:
     return next(found)
 
 
-def _look_on(model: Any, value: bool) -> None:
+def _look_on(model: object, value: bool) -> None:
     """Add hooks to layers, as users do to log activations and gradients: they change nothing."""
     for layer in _layers_of(model):
         layer.register_forward_hook(lambda module, inputs, output: None)
         layer.register_full_backward_hook(lambda module, inputs, output: None)
 
 
-def _make_leaves(model: Any, value: bool) -> None:
+def _make_leaves(model: object, value: bool) -> None:
     """Let each layer be fetched whole."""
     import deepspeed
 
@@ -63,18 +63,4 @@ HOOKS = switch(
     in_truth=False,
     hooks=Hooks(model_made=_look_on),
     script=Fragment(at={"model": _HOOKED}),
-)
-
-COMPILE = Factor(
-    name="compile_backend",
-    title="torch.compile with backend",
-    group="the model",
-    place=470,
-    named_at=320,
-    alone="torch.compile",
-    values=("none",),
-    further=("eager",),
-    words={"none": "no torch.compile"},
-    configured=True,
-    script=Fragment(at={"engine": "{{ name }}.compile(backend={{ compile_backend | literal }})"}),
 )

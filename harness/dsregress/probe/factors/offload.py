@@ -8,17 +8,17 @@ from typing import Any
 from dsregress.probe.factor import Configured, need, switch
 
 
-def _on_host(job: Configured) -> Mapping[str, Any]:
+def _on_host(job: Configured) -> Mapping[str, object]:
     return {"device": "cpu", "pin_memory": True} if job.pins_memory else {"device": "cpu"}
 
 
-def _optimizer(value: bool, job: Configured) -> Mapping[str, Any]:
+def _offloaded_optimizer(value: bool, job: Configured) -> Mapping[str, Any]:
     # The passed optimizer stays in use: DeepSpeed's own is a C++ extension to be compiled.
     offloaded = {"zero_optimization": {"offload_optimizer": _on_host(job)}, "zero_force_ds_cpu_optimizer": False}
     return offloaded if value else {}
 
 
-def _parameters(value: bool, job: Configured) -> Mapping[str, Any]:
+def _offloaded_parameters(value: bool, job: Configured) -> Mapping[str, object]:
     return {"zero_optimization": {"offload_param": _on_host(job)}} if value else {}
 
 
@@ -31,7 +31,7 @@ OPTIMIZER = switch(
     needs=(need("zero_stage", 1, 2, 3),),
     configured=True,
     of_trainer=True,
-    configure=_optimizer,
+    configure=_offloaded_optimizer,
 )
 
 PARAMETERS = switch(
@@ -42,5 +42,5 @@ PARAMETERS = switch(
     named_at=160,
     needs=(need("zero_stage", 3),),
     configured=True,
-    configure=_parameters,
+    configure=_offloaded_parameters,
 )

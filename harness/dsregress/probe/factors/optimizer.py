@@ -5,25 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsregress.probe.factor import IN_EVERY_SCRIPT, Configured, Factor, Fragment, Hooks, explored_switch, need, switch
-
-CLIPPING = Factor(
-    name="gradient_clipping",
-    title="gradient clipping",
-    group="the optimizer",
-    place=50,
-    named_at=180,
-    values=(0.0, 1.0, None),
-    unnamed=None,
-    words={0.0: "clipping configured as off", 1.0: "clipping at 1.0", None: "clipping not configured"},
-    configured=True,
-    of_trainer=True,
-    key="gradient_clipping",
-    script=IN_EVERY_SCRIPT,
-)
+from dsregress.probe.factor import IN_EVERY_SCRIPT, Configured, Factor, Fragment, Hooks, need, switch
 
 
-def _named(value: str, job: Configured) -> Mapping[str, Any]:
+def _named(value: str, job: Configured) -> Mapping[str, object]:
     return {"optimizer": job.optimizer} if value == "configured" and job.optimizer is not None else {}
 
 
@@ -63,39 +48,6 @@ DECAY_GROUPS = switch(
     script=Fragment(at={"functions": _GROUPS}),
 )
 
-EMPTY_GROUPS = switch(
-    "empty_groups",
-    "a group without parameters",
-    group="the optimizer",
-    place=180,
-    named_at=110,
-    values=(False,),
-    off="no group without parameters",
-    script=IN_EVERY_SCRIPT,
-)
-
-GROUP_RATES = explored_switch(
-    "group_learning_rates",
-    "parameter groups of different learning rates",
-    group="the optimizer",
-    place=200,
-    named_at=520,
-    off="one learning rate",
-    needs=(need("decay_groups", True), need("frozen", ""), need("lora_rank", 0)),
-    script=IN_EVERY_SCRIPT,
-)
-
-GROUPED_FROZEN = explored_switch(
-    "grouped_frozen",
-    "frozen parameters in the optimizer's groups",
-    group="the optimizer",
-    place=670,
-    named_at=590,
-    off="trained parameters alone in the optimizer's groups",
-    in_truth=False,
-    needs=(need("frozen", "layers.0", "embed_tokens"),),
-    script=IN_EVERY_SCRIPT,
-)
 
 _HALVED = """
 {% set trained = "filter(lambda p: p.requires_grad, model.parameters())" %}

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from dsregress.probe.factor import (
     IN_EVERY_SCRIPT,
     Configured,
     Factor,
     Fragment,
-    explored_switch,
     need,
-    setting,
     switch,
 )
 
 
-def _half_precision(value: str, job: Configured) -> Mapping[str, Any]:
+def _half_precision(value: str, job: Configured) -> Mapping[str, object]:
     if value == "fp32" or job.autocasts:
         return {}
     if value == "bf16":
@@ -27,7 +24,7 @@ def _half_precision(value: str, job: Configured) -> Mapping[str, Any]:
     return {"fp16": {"enabled": True, **scaling}}
 
 
-def _autocast(value: bool, job: Configured) -> Mapping[str, Any]:
+def _autocast(value: bool, job: Configured) -> Mapping[str, object]:
     if not value:
         return {}
     dtype = "float16" if job.values["dtype"] == "fp16" else "bfloat16"
@@ -49,17 +46,6 @@ DTYPE = Factor(
     script=IN_EVERY_SCRIPT,
 )
 
-LOSS_SCALE = setting(
-    "loss_scale",
-    "a loss scale of",
-    256,
-    group="sharding",
-    place=370,
-    named_at=560,
-    alone="a loss scale that is not dynamic",
-    needs=(need("dtype", "fp16"), need("torch_autocast", False)),
-    script=IN_EVERY_SCRIPT,  # the dtype configures it
-)
 
 TORCH_AUTOCAST = switch(
     "torch_autocast",
@@ -76,37 +62,4 @@ TORCH_AUTOCAST = switch(
     configured=True,
     configure=_autocast,
     script=Fragment(needs_class=True),
-)
-
-CALLER_AUTOCAST = explored_switch(
-    "caller_autocast",
-    "torch.autocast around the forward",
-    group="sharding",
-    place=680,
-    named_at=630,
-    off="no torch.autocast around the forward",
-    in_truth=False,
-    needs=(
-        need("dtype", "bf16"),
-        need("torch_autocast", False),
-        need("zero_init", False),
-        need("gradient_accumulation_dtype", None),
-        need("integration", "none"),
-    ),
-    script=Fragment(
-        at={"around_forward": 'torch.autocast("cpu", dtype=torch.bfloat16)'}, needs_class=True, is_between=True
-    ),
-)
-
-COMMUNICATION_DTYPE = setting(
-    "communication_dtype",
-    "communication in",
-    "fp32",
-    group="sharding",
-    place=330,
-    named_at=710,
-    alone="a dtype of communication",
-    known=(None, "fp32", "bf16", "fp16"),
-    of_trainer=True,
-    key="communication_data_type",
 )

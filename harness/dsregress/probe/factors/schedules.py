@@ -14,7 +14,7 @@ FIRST_RATE = 0.0002
 _RISING = {"warmup_num_steps": 2, "warmup_type": "linear", "total_num_steps": 100}
 
 
-def _warmup(value: bool, job: Configured) -> Mapping[str, Any]:
+def _warmup(value: bool, job: Configured) -> Mapping[str, object]:
     warmup = {"warmup_min_lr": FIRST_RATE, "warmup_num_steps": 2, "warmup_type": "linear"}
     return {"scheduler": {"type": "WarmupLR", "params": warmup}} if value else {}
 
@@ -26,19 +26,6 @@ def _schedule(value: str | None, job: Configured) -> Mapping[str, Any]:
     own = {"warmup_num_steps": 0, "warmup_max_lr": job.learning_rate} if value == "WarmupDecayLR" else {}
     return {"scheduler": {"type": value, "params": {**_RISING, **own}}}
 
-
-DECAY = Factor(
-    name="learning_rate_decay",
-    title="a learning rate that decays by",
-    group="the optimizer",
-    place=190,
-    named_at=200,
-    alone="decay of the learning rate",
-    values=(1.0,),
-    further=(0.5,),
-    words={1.0: "a constant learning rate"},
-    script=Fragment(at={"rates": "lambda step: {{ learning_rate_decay }}**step"}),
-)
 
 _WARMING = f"""
 {{% if has_truth %}}

@@ -71,7 +71,7 @@ def world_size(parameters: Mapping[str, Any], device: str) -> int:
     return 1 if device == "sim" else size
 
 
-def stopwatch(device: str) -> Any:
+def stopwatch(device: str) -> object:
     """Return a stopwatch of CUDA events on a GPU; None on other devices, for which the host's clock is enough."""
     if device != "cuda":
         return None
@@ -138,9 +138,9 @@ def _alone(world_size: int) -> Iterator[None]:
 
 
 def start(
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     device: str,
-    shape: Mapping[str, Any],
+    shape: Mapping[str, object],
     measured: Callable[[], AbstractContextManager[None]],
 ) -> DeepSpeedTraining:
     """Build the model and its engine, metered as init; see `dsregress.probe.framework`."""
@@ -266,7 +266,7 @@ def zero_init(settings: dict[str, Any], shard: Sharding) -> Any:
         integration.unset_hf_deepspeed_config()
 
 
-def fill(model: Any, weights_of: str = "", rounded_to: Any = None) -> None:
+def fill(model: Any, weights_of: str = "", rounded_to: object = None) -> None:
     """Set every weight to a function of its name (`skeletons.weights`), partitioned ones included; ``rounded_to`` a
     dtype."""
     import torch
@@ -453,7 +453,7 @@ class DeepSpeedTraining:
         with torch.no_grad(), self._autocast():
             self._objective.losses[0](model, data)
 
-    def _autocast(self) -> AbstractContextManager[Any]:
+    def _autocast(self) -> AbstractContextManager[object]:
         """Return the caller's own autocast."""
         import torch
 
@@ -488,11 +488,11 @@ class DeepSpeedTraining:
 
 
 def judge(
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     device: str,
-    shape: Mapping[str, Any],
+    shape: Mapping[str, object],
     steps: int,
-    trained: Mapping[str, Any],
+    trained: Mapping[str, object],
     numerics: Numerics,
 ) -> None:
     """Judge the trained parameters by plain PyTorch's; see `dsregress.probe.framework`."""
@@ -550,7 +550,7 @@ def model(training: DeepSpeedTraining) -> Any:
     return training._engine.module
 
 
-def holders(training: DeepSpeedTraining) -> Iterator[tuple[str, str, Any]]:
+def holders(training: DeepSpeedTraining) -> Iterator[tuple[str, str, object]]:
     """Yield (category, parameter or "", tensor) for all that the engine holds (see `dsregress.probe.holders.sites`)."""
     from dsregress.probe.frameworks import zero_holders
 

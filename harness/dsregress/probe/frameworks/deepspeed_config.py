@@ -27,7 +27,7 @@ class Sharding:
     loss_scale_power: int = 8  #: the first loss scale of fp16 is two to this
 
 
-def deepspeed_config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
+def deepspeed_config(parameters: Mapping[str, object], hidden_size: int) -> dict[str, Any]:
     """Return the configuration that ``deepspeed.initialize`` gets."""
     from dsregress.probe.frameworks import integrations
     from dsregress.probe.workloads.workload import Workload, adam, pick
@@ -63,7 +63,7 @@ def autocasts(work: Any, shard: Sharding) -> bool:
     return bool(shard.torch_autocast or work.caller_autocast)
 
 
-def of_frozen(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def of_frozen(parameters: Mapping[str, object]) -> dict[str, Any]:
     """Return the parameters of a model that is only evaluated: in stage 3 if training is, and otherwise whole on every
     rank (stage 0), as in OpenRLHF's evaluation configuration and TRL's ``prepare_deepspeed``; it has no optimizer to
     offload."""
@@ -76,13 +76,13 @@ def of_frozen(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def of_next_job(settings: Mapping[str, Any], *, universal: bool) -> dict[str, Any]:
+def of_next_job(settings: Mapping[str, object], *, universal: bool) -> dict[str, Any]:
     """Return the configuration of the job that resumes from a checkpoint. Only that one names the universal kind: an
     engine that is configured to load it also saves differently."""
     return {**settings, "checkpoint": {"load_universal": True}} if universal else dict(settings)
 
 
-def effective_zero(zero: Mapping[str, Any]) -> dict[str, Any]:
+def effective_zero(zero: Mapping[str, object]) -> dict[str, Any]:
     """Return ``zero_optimization`` without what DeepSpeed ignores: an unresolved ``auto``, and offload to ``none``."""
     return {
         name: value

@@ -9,7 +9,7 @@ from typing import Any
 from dsregress.probe.workloads.flatten import flatten
 
 
-def gathered(parameter: Any, *, wanted: bool = True, modifier_rank: int | None = None) -> Any:
+def gathered(parameter: object, *, wanted: bool = True, modifier_rank: int | None = None) -> Any:
     """Make a sharded parameter whole within the block."""
     if not (wanted and hasattr(parameter, "ds_id")):
         return contextlib.nullcontext()

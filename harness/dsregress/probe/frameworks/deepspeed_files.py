@@ -40,7 +40,7 @@ def universal(folder: str, tag: str, rank: int) -> str:
     return made
 
 
-def exported_parameters(engine: Any, kind: str, folder: str) -> Mapping[str, Any]:
+def exported_parameters(engine: Any, kind: str, folder: str) -> Mapping[str, object]:
     """Return the trained weights as other programs read them: ``zero_to_fp32`` of a checkpoint, or those of a file in 16
     bits. Raise ValueError for another kind."""
     import torch

@@ -45,7 +45,7 @@ def start(
     return JobTraining(job, engines, device, alone)
 
 
-def config(parameters: Mapping[str, Any], hidden_size: int, role: str) -> dict[str, Any]:
+def config(parameters: Mapping[str, object], hidden_size: int, role: str) -> dict[str, Any]:
     """Return the configuration that ``deepspeed.initialize`` gets for one role."""
     from dsregress.probe.workloads.jobs import TRAINED, JobParameters
     from dsregress.probe.workloads.workload import pick
@@ -57,8 +57,8 @@ def config(parameters: Mapping[str, Any], hidden_size: int, role: str) -> dict[s
 
 
 def _engine(
-    role: str, job: Any, parameters: Mapping[str, Any], device: str, shape: Mapping[str, Any], *, fill: bool
-) -> Any:
+    role: str, job: Any, parameters: Mapping[str, Any], device: str, shape: Mapping[str, object], *, fill: bool
+) -> object:
     import deepspeed
 
     from dsregress.probe.workloads import jobs, workload

@@ -40,7 +40,7 @@ def preload(device: str) -> None:
 
 
 @contextlib.contextmanager
-def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
+def surroundings(parameters: Mapping[str, object], device: str) -> Iterator[Meter]:
     """Enter what training on the device needs, and yield the meter."""
     with (
         raw.surroundings(parameters, device) as meter,
@@ -49,16 +49,16 @@ def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
         yield meter
 
 
-def config(parameters: Mapping[str, Any], hidden_size: int) -> dict[str, Any]:
+def config(parameters: Mapping[str, object], hidden_size: int) -> dict[str, Any]:
     """Return the configuration that `TrainingArguments` gets as its ``deepspeed``."""
     settings = deepspeed_config.deepspeed_config({**parameters, "integration": "none"}, hidden_size)
     return {**settings, **dict.fromkeys(_AUTO, "auto"), "bf16": {"enabled": "auto"}}
 
 
 def start(
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     device: str,
-    shape: Mapping[str, Any],
+    shape: Mapping[str, object],
     measured: Callable[[], AbstractContextManager[None]],
 ) -> TrainerTraining:
     """Build the model and its Trainer, metered as init; see `dsregress.probe.framework.JobAdapter.start`. Raise ValueError
@@ -103,14 +103,14 @@ def start(
     return TrainerTraining(work, stepped, model_config)
 
 
-def _trainer(arguments: Any, model: Any, samples: Samples) -> Any:
+def _trainer(arguments: object, model: object, samples: Samples) -> Any:
     import torch
     import transformers
 
     class InOrder(transformers.Trainer):  # type: ignore[misc]
         """Draws the samples as they are numbered, so that each rank's micro-batches are known beforehand."""
 
-        def _get_train_sampler(self, *_: Any, **__: Any) -> Any:
+        def _get_train_sampler(self, *_: object, **__: object) -> object:
             return torch.utils.data.SequentialSampler(self.train_dataset)
 
     return InOrder(model=model, args=arguments, train_dataset=samples)
@@ -128,7 +128,7 @@ class Samples:
         work = self._work
         return int(_STEPS * work.gradient_accumulation_steps * work.world_size * work.micro_batch_size)
 
-    def __getitem__(self, number: int) -> dict[str, Any]:
+    def __getitem__(self, number: int) -> dict[str, object]:
         work = self._work
         number, row = divmod(number, work.micro_batch_size)
         number, rank = divmod(number, work.world_size)
@@ -196,8 +196,8 @@ class SteppedTrainer:
             raise what
         self.next, self._work = kind, what
 
-    def _handed_over(self, kind: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def hand_over(*arguments: Any, **keywords: Any) -> Any:
+    def _handed_over(self, kind: str, function: Callable[..., object]) -> Callable[..., object]:
+        def hand_over(*arguments: object, **keywords: object) -> object:
             self._requests.put((kind, lambda: function(*arguments, **keywords)))
             return self._answers.get()
 
@@ -206,7 +206,7 @@ class SteppedTrainer:
     def _loop(self) -> None:
         try:
             self.trainer.train()
-        except BaseException as error:
+        except BaseException as error:  # of a thread: whoever steps raises it
             self._requests.put(("", error))
         else:
             self._requests.put(("", RuntimeError("the trainer ended by itself")))
@@ -297,7 +297,7 @@ def model(training: TrainerTraining) -> Any:
     return training._stepped.engine.module
 
 
-def holders(training: TrainerTraining) -> Iterator[tuple[str, str, Any]]:
+def holders(training: TrainerTraining) -> Iterator[tuple[str, str, object]]:
     """Yield the tensors that the engine holds as the raw adapter does."""
     from dsregress.probe.frameworks import zero_holders
 

@@ -21,7 +21,7 @@ INTEGRATIONS = CHOICES["integration"]
 
 
 def complete_settings(
-    settings: Mapping[str, Any], integration: str, *, hidden_size: int, world_size: int, work: Any
+    settings: Mapping[str, object], integration: str, *, hidden_size: int, world_size: int, work: object
 ) -> dict[str, Any]:
     """Return a new dictionary for ``deepspeed.initialize``. ``work`` is a `dsregress.probe.workloads.workload.Workload`.
 
@@ -36,7 +36,9 @@ def complete_settings(
     raise ValueError(f"no such integration: {integration} (known: {', '.join(INTEGRATIONS)})")
 
 
-def _by_transformers(settings: Mapping[str, Any], hidden_size: int, world_size: int, work: Any) -> dict[str, Any]:
+def _by_transformers(
+    settings: Mapping[str, object], hidden_size: int, world_size: int, work: object
+) -> dict[str, object]:
     """Complete the settings like ``Trainer(args=TrainingArguments(deepspeed=...))``: once from the arguments, once from
     the model."""
     from transformers.integrations import deepspeed as integration
@@ -52,7 +54,7 @@ def _by_transformers(settings: Mapping[str, Any], hidden_size: int, world_size: 
     return config
 
 
-def _training_arguments(world_size: int, work: Any) -> Any:
+def _training_arguments(world_size: int, work: Any) -> object:
     """Return the part of transformers.TrainingArguments that the integration reads, with the workload's values. Not the
     class itself: its constructor starts devices and process groups."""
     from dsregress.probe.workloads.workload import ADAM_BETAS, ADAM_EPSILON
@@ -78,7 +80,7 @@ def _training_arguments(world_size: int, work: Any) -> Any:
     )
 
 
-def _by_accelerate(settings: Mapping[str, Any], hidden_size: int, world_size: int, work: Any) -> dict[str, Any]:
+def _by_accelerate(settings: Mapping[str, Any], hidden_size: int, world_size: int, work: Any) -> dict[str, object]:
     """Complete the settings like ``accelerate launch`` with a DeepSpeed section in its YAML and no DeepSpeed file: the
     plugin writes the configuration, and `Accelerator.prepare` fills in what follows from the batches and the model.
     Entries of ``settings`` beyond the plugin's own fields are added, since nothing that a user sets may be lost."""

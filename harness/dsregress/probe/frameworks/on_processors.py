@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from vgpu.replacing import Patches
 
 
 @contextlib.contextmanager
-def joined_ranks(parameters: Mapping[str, Any], device: str) -> Iterator[None]:
+def joined_ranks(parameters: Mapping[str, object], device: str) -> Iterator[None]:
     """Keep the order of collectives over gloo within the block. In ``cpu`` also let DeepSpeed accept fp16, which it
     refuses if the processor has no instructions for it: torch computes it anyway, only slower, and scaling and
     overflow are the same code."""

@@ -35,7 +35,7 @@ def held_tensors(engine: Any) -> Iterator[tuple[str, str, Any]]:
                     yield categories.GRADIENTS, "", tensor.grad
 
 
-def _of_parameter(name: str, parameter: Any) -> Iterator[tuple[str, str, Any]]:
+def _of_parameter(name: str, parameter: torch.Tensor) -> Iterator[tuple[str, str, Any]]:
     shard = getattr(parameter, "ds_tensor", None)
     if shard is not None:
         yield categories.PARAMETER_SHARDS, name, shard
@@ -48,5 +48,5 @@ def _of_parameter(name: str, parameter: Any) -> Iterator[tuple[str, str, Any]]:
         yield categories.GRADIENTS, name, parameter.grad
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> bool:
     return isinstance(value, torch.Tensor)

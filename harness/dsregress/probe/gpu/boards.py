@@ -36,7 +36,7 @@ THROTTLING = ("hardware_slowdown", "software_thermal", "hardware_thermal", "powe
 _DRIVER_FOLDER = Path("/proc/driver/nvidia/gpus")
 
 
-def library() -> Any:
+def library() -> object:
     """Return the initialised ``pynvml``; None if it or its driver is missing."""
     try:
         import pynvml

@@ -102,7 +102,7 @@ class CudaMeter(TorchMeter):
         reading.reserved_peak_bytes = reserved
         return reading
 
-    def recorder(self, ledger: StorageLedger, framework: Any, package: str) -> Any:
+    def recorder(self, ledger: StorageLedger, framework: object, package: str) -> object:
         """Return a recorder of the device memory's holders from the allocator's own history, which is kept from now on."""
         from dsregress.probe.holders.snapshot import MOST_EVENTS, CudaSiteRecorder
 
@@ -111,7 +111,7 @@ class CudaMeter(TorchMeter):
             ledger, framework, package, snapshot=torch.cuda.memory._snapshot, device=torch.cuda.current_device()
         )
 
-    def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         self.count_collective(what, args)
         return func(*args, **kwargs)
 

@@ -34,7 +34,7 @@ class SiteObserver(Protocol):
         self, name: str, metered: Callable[[str], AbstractContextManager[None]]
     ) -> AbstractContextManager[None]: ...
 
-    def built(self, training: Any) -> None: ...
+    def built(self, training: object) -> None: ...
 
     def new_step(self) -> None: ...
 
@@ -44,7 +44,7 @@ class SiteObserver(Protocol):
 
 
 @contextlib.contextmanager
-def observe_sites(meter: Any, framework: Any) -> Iterator[SiteObserver]:
+def observe_sites(meter: object, framework: object) -> Iterator[SiteObserver]:
     """Observe what a meter counts. For a meter without a ledger of storages, the explanation is a note."""
     ledger = getattr(meter, "ledger", None)
     if ledger is None:
@@ -76,7 +76,7 @@ class NullObserver:
         with metered(name):
             yield
 
-    def built(self, training: Any) -> None:
+    def built(self, training: object) -> None:
         """Observe nothing."""
 
     def new_step(self) -> None:
@@ -94,7 +94,7 @@ class SiteRecorder:
     """Observes one rank's ledger, from before anything is booked. ``framework`` is the adapter, ``package`` the top of
     the framework's own modules."""
 
-    def __init__(self, ledger: StorageLedger, framework: Any, package: str) -> None:
+    def __init__(self, ledger: StorageLedger, framework: object, package: str) -> None:
         #: the settings of the allocator that the meter models; None if it models none
         self.allocator: Callable[[], AllocatorSettings] | None = None
         self._framework = framework
@@ -130,7 +130,7 @@ class SiteRecorder:
         if engine:
             self._note_gradient(birth, entry.nbytes or storage.nbytes())
 
-    def communicated(self, tensors: Iterable[Any]) -> None:
+    def communicated(self, tensors: Iterable[object]) -> None:
         """Tag the buffers of a collective; see `vgpu.meters.ledger.LedgerObserver`."""
         for tensor in tensors:
             self.tag(tensor, categories.BUCKETS, "")
@@ -156,7 +156,7 @@ class SiteRecorder:
         self._phases.add(name, begin, len(self._trace))
         self._tag_held()
 
-    def built(self, training: Any) -> None:
+    def built(self, training: object) -> None:
         """Take a job, or one of a program's engines, that has been built: its model's names, and what it holds."""
         self._built.append(training)
         if isinstance(self._framework, NamesModules):
@@ -186,7 +186,7 @@ class SiteRecorder:
         original = module_class.__call__
         running = self._modules
 
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def __call__(self: object, *args: object, **kwargs: object) -> object:
             running.append([self, False])
             try:
                 return original(self, *args, **kwargs)
@@ -219,7 +219,7 @@ class SiteRecorder:
             for name, parameter in module._parameters.items():
                 self._parameter_names[id(parameter)] = f"{path}.{name}".lstrip(".")
 
-    def _name_of(self, module: Any) -> str:
+    def _name_of(self, module: object) -> str:
         return self._names.get(id(module), type(module).__name__)
 
     def _tag_parameters(self, module: Any) -> None:

@@ -55,7 +55,7 @@ def snapshot_history(
     return events, addresses, frames
 
 
-def where(frames: Sequence[Mapping[str, Any]], package: str) -> tuple[str, tuple[str, ...], bool]:
+def where(frames: Sequence[Mapping[str, object]], package: str) -> tuple[str, tuple[str, ...], bool]:
     """Return (site, its callers, whether the site is in the framework), as `dsregress.probe.holders.sites` has them."""
     found: list[str] = []
     own = False

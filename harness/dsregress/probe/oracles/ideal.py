@@ -17,6 +17,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vgpu.json_tables import decoded_text_lists, table_beside
+
 #: Adam keeps two fp32 moments (the paper's K = 12 is master copy + momentum + variance, 4 bytes each).
 _FP32 = 4
 _MOMENTS = 2 * _FP32
@@ -25,36 +27,7 @@ _MOMENTS = 2 * _FP32
 _OPTIMIZER_TEMPORARIES = 2 * _FP32
 
 #: Term -> (meaning, source).
-TERMS: dict[str, tuple[str, str]] = {
-    "parameters": ("this rank's share of the parameters (all of them below stage 3)", "arXiv:1910.02054 section 5"),
-    "master": ("fp32 copies of the rank's share, which the optimizer updates", "arXiv:1910.02054 section 3.1"),
-    "gradients": (
-        "the rank's share of the gradients (all of them in stage 1, until the step)",
-        "arXiv:1910.02054 section 5",
-    ),
-    "optimizer": ("Adam's two fp32 moments of the rank's share", "arXiv:1910.02054 section 3.1"),
-    "buckets": ("buffers that gradients are gathered in to be reduced", "config-json: reduce_bucket_size"),
-    "in_flight": (
-        "the gradient of the largest parameter, on its way into or past a bucket",
-        "config-json: reduce_bucket_size",
-    ),
-    "staging": (
-        "an offloaded gradient on its way, below stage 3: a buffer of the largest parameter on each side",
-        "arXiv:2101.06840 section 4; DeepSpeed's temp_grad_buffer_for_cpu_offload, temp_grad_buffer_for_gpu_offload",
-    ),
-    "persistent": ("parameters too small to be partitioned", "config-json: stage3_param_persistence_threshold"),
-    "window": (
-        "whole parameters that are in use, fetched ahead, or kept to be used again soon",
-        "config-json: stage3_max_live_parameters, stage3_max_reuse_distance, stage3_prefetch_bucket_size",
-    ),
-    "secondary": ("the share within a node (hpZ)", "arXiv:2306.10209 section 3.2"),
-    "activations": ("activations, logits and loss", "measured: the same model under plain PyTorch"),
-    "workspace": (
-        "fp32 gradients and temporaries of the optimizer, a sub-group at a time",
-        "config-json: sub_group_size",
-    ),
-    "batch": ("the token ids of the step", "the scenario"),
-}
+TERMS = decoded_text_lists(table_beside(__file__))
 
 
 @dataclasses.dataclass(frozen=True)

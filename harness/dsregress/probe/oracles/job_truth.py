@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 
@@ -18,7 +17,7 @@ from dsregress.probe.workloads.jobs import Job
 
 
 def train_job(
-    job: Job, shape: Mapping[str, Any], steps: int, dtype: torch.dtype, perturbations: int | None = None
+    job: Job, shape: Mapping[str, object], steps: int, dtype: torch.dtype, perturbations: int | None = None
 ) -> Trained:
     """Train as `reference_training.train_plainly` does, with every role in one process that sees all ranks'
     micro-batches. Parameters are named ``role.name``; losses are summed over the roles, and the gradient norm is that of
@@ -52,7 +51,7 @@ def train_job(
 
 
 def judge_job(
-    job: Job, shape: Mapping[str, Any], steps: int, trained: Mapping[str, torch.Tensor], numerics: Numerics
+    job: Job, shape: Mapping[str, object], steps: int, trained: Mapping[str, torch.Tensor], numerics: Numerics
 ) -> None:
     """Judge the job as `truth.judge_training` does."""
     file = truth_store.file_of(job.work, shape, steps, dataclasses.asdict(job.parameters))

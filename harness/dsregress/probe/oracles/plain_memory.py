@@ -51,7 +51,7 @@ def activations(work: Workload, shape: Mapping[str, Any], meter: Meter, device: 
     return PlainMemory(*(shallow + (deeper - shallow) * further for shallow, deeper in zip(few, more)))
 
 
-def whole_model_memory(work: Workload, shape: Mapping[str, Any], meter: Meter, device: str) -> PlainMemory:
+def whole_model_memory(work: Workload, shape: Mapping[str, object], meter: Meter, device: str) -> PlainMemory:
     """Return `activations` of the model with all its layers. Each gradient is dropped as soon as it is complete: a
     framework decides itself where it keeps gradients."""
     model = _build_on(work, shape, torch.device(device))
@@ -94,16 +94,16 @@ def _folds(shape: Mapping[str, Any]) -> bool:
     return shape["model_type"] in _ALIKE and shape["num_hidden_layers"] > _SHALLOW[-1]
 
 
-def _with_layers(shape: Mapping[str, Any], layers: int) -> Mapping[str, Any]:
+def _with_layers(shape: Mapping[str, object], layers: int) -> Mapping[str, object]:
     return {**shape, "num_hidden_layers": layers}
 
 
-def _build_on(work: Workload, shape: Mapping[str, Any], device: torch.device) -> torch.nn.Module:
+def _build_on(work: Workload, shape: Mapping[str, object], device: torch.device) -> torch.nn.Module:
     with device:
         return workload.build_model(work, workload.model_configuration(work, shape), work.torch_dtype)
 
 
-def _uncached_sizes(work: Workload, shape: Mapping[str, Any]) -> ModelSizes:
+def _uncached_sizes(work: Workload, shape: Mapping[str, object]) -> ModelSizes:
     model = _build_on(work, shape, torch.device("meta"))
     return ModelSizes(
         numels=[parameter.numel() for parameter in model.parameters()],

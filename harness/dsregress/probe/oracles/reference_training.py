@@ -11,7 +11,6 @@ import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -89,7 +88,7 @@ class Trainee(MixedPrecision):
 
 
 def train_plainly(
-    work: Workload, shape: Mapping[str, Any], steps: int, dtype: torch.dtype, perturbations: int | None = None
+    work: Workload, shape: Mapping[str, object], steps: int, dtype: torch.dtype, perturbations: int | None = None
 ) -> Trained:
     """Train in plain PyTorch: compute in ``dtype``, gradients averaged over all ranks' micro-batches in fp32, AdamW on
     fp32. A step with an infinite gradient is skipped, as mixed precision demands (arXiv:1710.03740, section 3.2). For

@@ -15,7 +15,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -47,7 +46,7 @@ Train = Callable[[torch.dtype, int | None], Trained]
 
 def judge_training(
     work: Workload,
-    shape: Mapping[str, Any],
+    shape: Mapping[str, object],
     steps: int,
     trained: Mapping[str, torch.Tensor],
     numerics: Numerics,

@@ -59,18 +59,18 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 _SOURCES = (Path(__file__).parent, Path(__file__).parents[1] / "workloads", Path(weights.__file__))
 
 
-def file_of(work: Workload, shape: Mapping[str, Any], steps: int, job: Any = None) -> Path | None:
+def file_of(work: Workload, shape: Mapping[str, object], steps: int, job: object = None) -> Path | None:
     """Return the file of the truth of a workload, or of a job of several models with it; None if no truths are kept.
     ``job`` tells such jobs apart, as JSON has it."""
     return _store_file("truth", dataclasses.replace(work, **_INDIFFERENT), shape, steps=steps, job=job)
 
 
-def memory_file_of(work: Workload, shape: Mapping[str, Any], device: str) -> Path | None:
+def memory_file_of(work: Workload, shape: Mapping[str, object], device: str) -> Path | None:
     """Return the file of the memory that plain PyTorch takes for a micro-batch of a workload; None if none is kept."""
     return _store_file("memory", work, shape, device=device)
 
 
-def _store_file(ending: str, work: Workload, shape: Mapping[str, Any], **more: Any) -> Path | None:
+def _store_file(ending: str, work: Workload, shape: Mapping[str, object], **more: object) -> Path | None:
     folder = os.environ.get(TRUTHS)
     if not folder:
         return None

@@ -29,7 +29,7 @@ from dsregress.probe.process.heartbeat import Heartbeat
 class ProgramAdapter(Adapter, Protocol):
     """An adapter of workloads that run by themselves and are observed."""
 
-    def simulated_ranks(self, parameters: Mapping[str, Any]) -> Sequence[int]:
+    def simulated_ranks(self, parameters: Mapping[str, object]) -> Sequence[int]:
         """Return the ranks that ``sim`` runs, one process each. A `JobAdapter` simulates rank 0 alone."""
         ...
 

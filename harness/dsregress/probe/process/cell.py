@@ -175,7 +175,7 @@ def _longest_rank_s(timed: TimedRound) -> float:
     return sum(timed.seconds.values())
 
 
-def _shape(request: CellRequest) -> Mapping[str, Any]:
+def _shape(request: CellRequest) -> Mapping[str, object]:
     """Return the model's shape; empty if the scenario names no model. Raise ScenarioError if its shape is missing."""
     if "model" in request.parameters and scenarios.SHAPE not in request.parameters:
         raise scenarios.ScenarioError("models.py: not there; it holds the shapes of the models")

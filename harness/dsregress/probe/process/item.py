@@ -7,7 +7,7 @@ from typing import Any
 from dsregress.probe.process.cell import execute_cell
 
 
-def test_cell(request: Any, benchmark: Any) -> None:
+def test_cell(request: Any, benchmark: object) -> None:
     """The outcome is in the record; the test only carries pytest-benchmark's timer."""
     session = request.config.dsregress
     execute_cell(session.request, session.folder, benchmark, session)

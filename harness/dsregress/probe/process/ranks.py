@@ -290,7 +290,7 @@ def _run_body(body: Body, number: int, channel: Channel) -> int:
         return 0
     except Closed:
         return 0  # the cell's process is gone
-    except BaseException as error:
+    except BaseException as error:  # whatever ends a rank, the host must learn of it, its exits included
         with contextlib.suppress(Exception):  # it prints the error, which is a framework's own object
             traceback.print_exc()
         stage = faults.stage_of(error)

@@ -51,7 +51,7 @@ def serve_cells(arguments: list[str] | None = None) -> int:
     host = _Host(options.log)
     try:
         import_s = _preload_framework(options.framework, options.device)
-    except BaseException as error:
+    except BaseException as error:  # whatever an import raises is its result, an exit included
         host.send(
             {
                 "event": "import_failed",

@@ -44,11 +44,11 @@ def main(device: str, ranks: str, line: str, *changes: str) -> int:
     with tempfile.TemporaryDirectory() as name, working_folder(name):
         record = execute_cell(request, Path(name), types.SimpleNamespace(extra_info={}), OpenGate())
         log = "".join(file.read_text(errors="replace") for file in sorted(Path(name).glob("rank-*.log")))
-    sys.stdout.write(log[-4000:] + "\n" + _table(record))
+    sys.stdout.write(log[-4000:] + "\n" + _record_table(record))
     return 0 if record.outcome == "passed" else 1
 
 
-def _table(record: RunRecord) -> str:
+def _record_table(record: RunRecord) -> str:
     lines = [f"{record.outcome} {record.stage} {record.signature}".strip(), *record.log_tail.splitlines()[-60:]]
     for rank in record.ranks:
         for phase, reading in rank.phases.items():

@@ -113,7 +113,7 @@ def _folder(request: CellRequest) -> str:
 
 
 @contextlib.contextmanager
-def _surroundings(
+def _meter_and_books(
     parameters: Mapping[str, Any], device: str, messages: Messages | None
 ) -> Iterator[tuple[Meter, Books]]:
     """Yield the cell's meter and, unless the GPU is real, the books of a virtual GPU. In ``sim``, ``messages`` carries
@@ -142,7 +142,7 @@ def _surroundings(
             yield meter, books
 
 
-def _tuples(card: Mapping[str, Any]) -> dict[str, Any]:
+def _tuples(card: Mapping[str, object]) -> dict[str, object]:
     """Turn lists decoded from JSON back into tuples."""
     return {name: tuple(value) for name, value in card.items() if isinstance(value, list)}
 
@@ -172,7 +172,7 @@ def run_rank(
         if messages is None:  # a rank that is simulated for its messages alone is a fork of one that has entered
             messages = _entered(stack, request, rank)
         warnings = stack.enter_context(count_warnings())
-        meter, books = stack.enter_context(_surroundings(request.parameters, request.device, messages))
+        meter, books = stack.enter_context(_meter_and_books(request.parameters, request.device, messages))
         meter.working = heartbeat.operator_ran
         observer = stack.enter_context(sites.observe_sites(meter, _SELF)) if request.explain else None
 
@@ -197,7 +197,7 @@ def run_rank(
         measuring = _measuring(request, observed, channel, truth)
         try:
             program_rank.run_program(request.parameters, _folder(request), measuring)
-        except Exception as error:
+        except Exception as error:  # raised again; only its stage depends on it
             if failure_causes.is_environment_failure(error):
                 heartbeat.stage("import")
             raise
@@ -273,7 +273,7 @@ def _repeated(request: CellRequest) -> Callable[[Mapping[str, Any], int], None]:
 
         workplace.enter_workplace(Path.cwd())
         program = request.parameters, _folder(request), rank
-        with _surroundings(request.parameters, request.device, None) as (meter, _):
+        with _meter_and_books(request.parameters, request.device, None) as (meter, _):
             if order["kind"] == "again":
                 plain_training.train_again(*program, order["steps"], meter)
                 return
@@ -291,13 +291,13 @@ def _repeated(request: CellRequest) -> Callable[[Mapping[str, Any], int], None]:
 PACKAGE = "deepspeed"
 
 
-def model(called: Any) -> Any:
+def model(called: object) -> Any:
     """Return the model whose modules have names: ``called`` itself, or the model within the engine that the program
     calls."""
     return called.module if hasattr(called, "module") else called
 
 
-def holders(called: Any) -> Iterator[tuple[str, str, Any]]:
+def holders(called: object) -> Iterator[tuple[str, str, object]]:
     """Yield (category, parameter or "", tensor) for all that an engine holds (see `dsregress.probe.holders.sites`)."""
     from dsregress.probe.frameworks import zero_holders
     from dsregress.probe.programs.watch import stepper_facts

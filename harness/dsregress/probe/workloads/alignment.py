@@ -13,7 +13,6 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import torch
 
@@ -55,7 +54,7 @@ def samples(
     }
 
 
-def policy_gradient(model: Any, data: Data) -> torch.Tensor:
+def policy_gradient(model: torch.nn.Module, data: Data) -> torch.Tensor:
     """Return PPO's clipped loss of one model on `samples`."""
     return preference_losses.policy_loss(
         log_probabilities(model, data), data["old"], data["advantages"], data["answers"]
@@ -73,7 +72,7 @@ def pairs(
     return {"ids": ids.to(device), "answers": _answer_mask(work, len(ids)).to(device)}
 
 
-def preference(model: Any, data: Data, reference: Any = None) -> torch.Tensor:
+def preference(model: torch.nn.Module, data: Data, reference: object = None) -> torch.Tensor:
     """Return DPO's loss on `pairs`. The reference scores them between the model's forward pass and its backward pass,
     without gradients: it is a separate model or, without one, the model with its adapters disabled."""
     new = of_answers(model, data)
@@ -95,7 +94,7 @@ def group_samples(
     return {**found, "answers": found["answers"][:, first:], "old": found["old"][:, first:]}
 
 
-def group_policy_gradient(model: Any, data: Data) -> torch.Tensor:
+def group_policy_gradient(model: torch.nn.Module, data: Data) -> torch.Tensor:
     """Return GRPO's loss of a model with adapters on `group_samples`. The model without them is the reference, which
     scores the samples first."""
     with torch.no_grad(), without_adapters(model):
@@ -105,7 +104,7 @@ def group_policy_gradient(model: Any, data: Data) -> torch.Tensor:
     return loss + GROUP_KL_COEFFICIENT * preference_losses.divergence(new, reference, data["answers"])
 
 
-def log_probabilities(model: Any, data: Data) -> torch.Tensor:
+def log_probabilities(model: torch.nn.Module, data: Data) -> torch.Tensor:
     """Return the log-probabilities of the samples' last tokens, as many columns as ``data["answers"]`` has."""
     ids, count = data["ids"], data["answers"].shape[1]
     if "positions" in data:
@@ -118,12 +117,12 @@ def log_probabilities(model: Any, data: Data) -> torch.Tensor:
     )
 
 
-def of_answers(model: Any, data: Data) -> torch.Tensor:
+def of_answers(model: torch.nn.Module, data: Data) -> torch.Tensor:
     """Return the log-probability of each whole answer: (samples,)."""
     return (log_probabilities(model, data) * data["answers"]).sum(-1)
 
 
-def token_values(model: Any, data: Data) -> torch.Tensor:
+def token_values(model: torch.nn.Module, data: Data) -> torch.Tensor:
     """Return the output of a model with one number per token, for the samples up to each token: (samples, tokens)."""
     ids = data["ids"]
     inputs = {"input_ids": ids} if "positions" not in data else {"input_ids": ids, "position_ids": data["positions"]}
@@ -132,7 +131,7 @@ def token_values(model: Any, data: Data) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def without_adapters(model: Any) -> Iterator[None]:
+def without_adapters(model: torch.nn.Module) -> Iterator[None]:
     """Disable the adapters of a peft model, in an engine or bare, within the block. Raise ValueError for a model without
     adapters."""
     inner = model if hasattr(model, "disable_adapter") else getattr(model, "module", model)

@@ -13,14 +13,14 @@ from dsregress.probe.border.encoding import bounded_text
 _OWN = ("_param_dict", "global_rank", "mesh_device")
 
 
-def flatten(prefix: str, value: Any, depth: int = 5) -> dict[str, Any]:
+def flatten(prefix: str, value: object, depth: int = 5) -> dict[str, object]:
     """Return ``{"deepspeed.zero_config.stage": 3, ...}``; modules, handles and other objects are left out."""
     found: dict[str, Any] = {}
     _flatten(prefix, value, depth, found)
     return dict(sorted(found.items()))
 
 
-def _flatten(key: str, value: Any, depth: int, found: dict[str, Any]) -> None:
+def _flatten(key: str, value: object, depth: int, found: dict[str, object]) -> None:
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, float) and not math.isfinite(value):
@@ -41,7 +41,7 @@ def _flatten(key: str, value: Any, depth: int, found: dict[str, Any]) -> None:
         found[key] = str(value)
 
 
-def _fields(value: Any) -> Mapping[Any, Any] | None:
+def _fields(value: object) -> Mapping[Any, object] | None:
     if isinstance(value, Mapping):
         return value
     dump = getattr(type(value), "model_fields", None) or getattr(type(value), "__fields__", None)

@@ -58,12 +58,12 @@ class Job:
         """Return the data of one micro-batch of one rank, a function of these numbers alone."""
         raise NotImplementedError
 
-    def scored(self, models: Mapping[str, Any], data: Data) -> Data:
+    def scored(self, models: Mapping[str, object], data: Data) -> Data:
         """Return the data with everything that the losses need from the models before the first update. Call it without
         gradients."""
         return data
 
-    def loss(self, role: str, models: Mapping[str, Any], data: Data) -> torch.Tensor:
+    def loss(self, role: str, models: Mapping[str, object], data: Data) -> torch.Tensor:
         """Return the scalar loss of a trained role."""
         raise NotImplementedError
 
@@ -82,7 +82,7 @@ class ActorCritic(Job):
         values = 0.1 * alignment.draw(count, predicted, of=(step, rank, micro_batch, 2))
         return {**data, "reward": reward.to(device), "values": values.to(device)}
 
-    def scored(self, models: Mapping[str, Any], data: Data) -> Data:
+    def scored(self, models: Mapping[str, object], data: Data) -> Data:
         """Return the data with log-probabilities, returns and advantages by the models."""
         found = dict(data)
         found["old"] = alignment.log_probabilities(models[POLICY], data)
@@ -100,7 +100,7 @@ class ActorCritic(Job):
         )
         return found
 
-    def loss(self, role: str, models: Mapping[str, Any], data: Data) -> torch.Tensor:
+    def loss(self, role: str, models: Mapping[str, object], data: Data) -> torch.Tensor:
         """Return the value loss of the critic, the PPO loss of any other role."""
         answers = data["answers"]
         if role == CRITIC:
@@ -122,7 +122,7 @@ class Preference(Job):
         """Return pairs of a chosen and a rejected answer."""
         return alignment.pairs(self.work, self.vocabulary, step, rank, micro_batch, device)
 
-    def loss(self, role: str, models: Mapping[str, Any], data: Data) -> torch.Tensor:
+    def loss(self, role: str, models: Mapping[str, object], data: Data) -> torch.Tensor:
         """Return the DPO loss of the policy."""
         return alignment.preference(models[role], data, models.get(REFERENCE))
 
@@ -130,7 +130,7 @@ class Preference(Job):
 JOBS: dict[str, type[Job]] = {"actor_critic": ActorCritic, "preference": Preference}
 
 
-def job_of(parameters: Mapping[str, Any], vocabulary: int) -> Job:
+def job_of(parameters: Mapping[str, object], vocabulary: int) -> Job:
     """Return the job that a scenario's parameters describe. Raise ValueError for an unknown job or unknown roles."""
     chosen = workload.pick(JobParameters, parameters)
     if chosen.job not in JOBS:
@@ -144,7 +144,7 @@ def weights_of(role: str) -> str:
     return "reward." if role == REWARD else ""
 
 
-def build_role(role: str, work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
+def build_role(role: str, work: Workload, config: object, dtype: torch.dtype) -> torch.nn.Module:
     """Return the model of one role, its weights as transformers leaves them. Frozen models are in evaluation mode, in
     which transformers checkpoints nothing; only the policy has adapters."""
     plain = work if role == POLICY else dataclasses.replace(work, lora_rank=0)
@@ -162,7 +162,7 @@ class ValueModel(torch.nn.Module):
         self.model = body
         self.score = torch.nn.Linear(hidden_size, 1, bias=False, dtype=dtype)
 
-    def forward(self, **inputs: Any) -> Any:
+    def forward(self, **inputs: object) -> Any:
         from transformers.modeling_outputs import TokenClassifierOutput
 
         return TokenClassifierOutput(logits=self.score(self.model(**inputs).last_hidden_state))

@@ -78,12 +78,12 @@ class Objective:
                 yield self.data(work, vocabulary, step, rank, micro_batch)
 
 
-def next_token(model: Any, data: Data) -> torch.Tensor:
+def next_token(model: torch.nn.Module, data: Data) -> torch.Tensor:
     """Return the model's own next-token loss."""
     return _loss(model(input_ids=data["ids"], labels=data["ids"]))
 
 
-def answer_loss(model: Any, data: Data) -> torch.Tensor:
+def answer_loss(model: torch.nn.Module, data: Data) -> torch.Tensor:
     """Return the model's own loss over the answer's tokens."""
     return _loss(model(input_ids=data["ids"], labels=data["labels"]))
 
@@ -94,17 +94,17 @@ def _loss(output: Any) -> torch.Tensor:
     return loss
 
 
-def next_token_reversed(model: Any, data: Data) -> torch.Tensor:
+def next_token_reversed(model: torch.nn.Module, data: Data) -> torch.Tensor:
     """Return the next-token loss of the reversed sequence: other data from the same ids."""
     return next_token(model, {"ids": data["ids"].flip(-1)})
 
 
-def of_two_runs(model: Any, data: Data) -> torch.Tensor:
+def of_two_runs(model: torch.nn.Module, data: Data) -> torch.Tensor:
     """Return one loss from the same module run twice, as preference losses do with the chosen and the rejected answer."""
     return (next_token(model, data) + next_token_reversed(model, data)) / 2
 
 
-def of_several_outputs(model: Any, data: Data) -> torch.Tensor:
+def of_several_outputs(model: torch.nn.Module, data: Data) -> torch.Tensor:
     """Return one loss from the output of several layers: hidden states from the middle and the end, and the logits."""
     out = model(input_ids=data["ids"], labels=data["ids"], output_hidden_states=True)
     middle, last = out.hidden_states[len(out.hidden_states) // 2], out.hidden_states[-1]
@@ -112,7 +112,7 @@ def of_several_outputs(model: Any, data: Data) -> torch.Tensor:
     return loss
 
 
-def without_the_head(model: Any, data: Data) -> torch.Tensor:
+def without_the_head(model: torch.nn.Module, data: Data) -> torch.Tensor:
     """Return a loss that leaves only the parameters of the head without a gradient."""
     out = model(input_ids=data["ids"], output_hidden_states=True)
     loss: torch.Tensor = out.hidden_states[-1].float().sin().mean()
@@ -137,11 +137,11 @@ class _Infinite(torch.autograd.Function):
     """Keeps the value, and makes the gradient infinite."""
 
     @staticmethod
-    def forward(ctx: Any, loss: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: object, loss: torch.Tensor) -> torch.Tensor:
         return loss.clone()
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
         return gradient * torch.inf
 
 

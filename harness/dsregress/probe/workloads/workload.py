@@ -107,7 +107,7 @@ def pick(kind: Any, parameters: Mapping[str, Any]) -> Any:
     return kind(**{f.name: parameters[f.name] for f in dataclasses.fields(kind) if f.name in parameters})
 
 
-def model_configuration(work: Workload, shape: Mapping[str, Any]) -> Any:
+def model_configuration(work: Workload, shape: Mapping[str, object]) -> Any:
     """Return the model's transformers configuration. ``shape`` is a row of ``scenarios/models.py``."""
     from transformers import AutoConfig
 
@@ -116,7 +116,7 @@ def model_configuration(work: Workload, shape: Mapping[str, Any]) -> Any:
     return AutoConfig.for_model(fields.pop("model_type"), **fields, use_cache=False, attn_implementation=work.attention)
 
 
-def build_model(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Module:
+def build_model(work: Workload, config: object, dtype: torch.dtype) -> torch.nn.Module:
     """Return a causal language model in training mode, with its adapters, its weights as the libraries leave them; the
     caller sets each to the value that `weight` makes from its name. Raise ValueError for unknown ``model_outputs``."""
     import transformers
@@ -145,14 +145,14 @@ def build_model(work: Workload, config: Any, dtype: torch.dtype) -> torch.nn.Mod
     return model
 
 
-def checkpointed(work: Workload, model: Any) -> None:
+def checkpointed(work: Workload, model: torch.nn.Module) -> None:
     """Enable gradient checkpointing by transformers' own switch, if the workload has it."""
     if work.gradient_checkpointing != "none":
         reentrant = work.gradient_checkpointing == "reentrant"
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
 
 
-def of_type(dtype: torch.dtype) -> dict[str, Any]:
+def of_type(dtype: torch.dtype) -> dict[str, object]:
     """Return the dtype as a keyword argument of transformers' ``from_config``; releases differ in its name."""
     import transformers
 

@@ -79,7 +79,7 @@ def _nothing(course: SearchResult) -> str:
 
 
 def _course(course: SearchResult) -> list[str]:
-    blocks = ["\n".join(plain(line) for line in sentences(course)), "\n".join(_table(course))]
+    blocks = ["\n".join(plain(line) for line in sentences(course)), "\n".join(_version_table(course))]
     answered = sum(probe.answer is not None for probe in course.probes)
     stored = sum(probe.stored for probe in course.probes)
     lines = [
@@ -118,7 +118,7 @@ def _span(course: SearchResult) -> str:
     return f"{course.probes[found.before].name} -> {course.probes[found.after].name}" if found else ""
 
 
-def _table(course: SearchResult) -> list[str]:
+def _version_table(course: SearchResult) -> list[str]:
     """Return a line for each version that was tested, in order; the first one after each change is marked."""
     marked = {change.after for change in course.changes if change.is_exact}
     rows = [(at, probe) for at, probe in enumerate(course.probes) if probe.answer is not None]
@@ -150,7 +150,7 @@ def _are_numbers(*probes: Probe) -> bool:
     return all(isinstance(probe.value, (int, float)) for probe in probes)
 
 
-def _course_json(course: SearchResult) -> dict[str, Any]:
+def _course_json(course: SearchResult) -> dict[str, object]:
     found: dict[str, Any] = msgspec.to_builtins(course)
     for change, made in zip(course.changes, found["changes"], strict=True):
         made["exact"] = change.is_exact

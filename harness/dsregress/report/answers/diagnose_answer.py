@@ -15,7 +15,7 @@ from dsregress.advice.diagnosis.tensor_sizes import LEAST_BYTES, SizeMatch
 from dsregress.compare import ProblemKind
 from dsregress.messages import COLON, COMMA, SEMICOLON, SENTENCE, Text, joined, message, plural_message
 from dsregress.report.context import report_context
-from dsregress.report.plain_text import plain
+from dsregress.report.plain_text import indented_plain, plain
 from dsregress.report.problem_lines import ProblemLine, problem_lines
 from dsregress.wording import commands
 from dsregress.wording.language import Say
@@ -40,7 +40,7 @@ def diagnosis_text(answer: Diagnosis, say: Say = str) -> str:
     """Return the answer for a terminal, ending in a newline."""
     parts: list[tuple[Text, list[Text]]] = [
         ("", [_crash_text(answer)]),
-        (message("the message:"), list(_message(answer))),
+        (message("the message:"), list(_message_lines(answer))),
         (message("the traceback:"), list(_traceback(answer.crash))),
         (message("stored:"), list(_stored(answer))),
     ]
@@ -48,14 +48,8 @@ def diagnosis_text(answer: Diagnosis, say: Say = str) -> str:
     for title, sentences in parts:
         if sentences:
             lines += [*([""] if lines else []), *([say(title)] if title else [])]
-            lines += [f"  {_plain(say(one))}" if title else plain(say(one)) for one in sentences]
+            lines += [f"  {indented_plain(say(one))}" if title else plain(say(one)) for one in sentences]
     return "\n".join([*lines, "", say(message("next:")), f"  {plain(next_command(answer))}"]) + "\n"
-
-
-def _plain(line: str) -> str:
-    """Return a line made plain, with its indentation, which `plain` would drop."""
-    text = line.lstrip(" ")
-    return " " * (len(line) - len(text)) + plain(text)
 
 
 def diagnosis_json(answer: Diagnosis) -> bytes:
@@ -113,7 +107,7 @@ def _crash_text(answer: Diagnosis) -> Text:
     return message("{error} (with {versions})", error=text, versions=versions)
 
 
-def _message(answer: Diagnosis) -> Iterator[Text]:
+def _message_lines(answer: Diagnosis) -> Iterator[Text]:
     memory = answer.crash.memory
     if memory is None:
         return
@@ -132,7 +126,7 @@ def _message(answer: Diagnosis) -> Iterator[Text]:
         text = message("{request}; {free} was free", request=text, free=memory.free.text)
     yield message("{text} ({card})", text=text, card=answer.card.name) if answer.card is not None else text
     yield from _sizes(answer)
-    yield from _holders(memory)
+    yield from _holder_lines(memory)
 
 
 def _sizes(answer: Diagnosis) -> Iterator[Text]:
@@ -140,7 +134,9 @@ def _sizes(answer: Diagnosis) -> Iterator[Text]:
     if requested is None:
         return
     for one in answer.sizes[:_MOST_SIZES]:
-        yield message("{size} = {product}: {what}", size=requested.text, product=one.product, what=_explanation(one))
+        yield message(
+            "{size} = {product}: {what}", size=requested.text, product=one.product, what=_size_explanation(one)
+        )
     if not answer.sizes and requested.nbytes < LEAST_BYTES:
         yield message("a request of this size may be any of many tensors")
     elif not answer.sizes:
@@ -151,7 +147,7 @@ def _sizes(answer: Diagnosis) -> Iterator[Text]:
         yield joined(SEMICOLON, (none, hint))
 
 
-def _explanation(one: SizeMatch) -> Text:
+def _size_explanation(one: SizeMatch) -> Text:
     if not one.model:
         return one.what
     if one.is_assumed:
@@ -159,7 +155,7 @@ def _explanation(one: SizeMatch) -> Text:
     return message("{what} of {model}", what=one.what, model=one.model)
 
 
-def _holders(memory: MemoryMessage) -> Iterator[Text]:
+def _holder_lines(memory: MemoryMessage) -> Iterator[Text]:
     unallocated, requested = memory.unallocated, memory.requested
     if unallocated is not None and requested is not None:
         size = quantity(unallocated.nbytes, "bytes")
@@ -257,7 +253,7 @@ def _problem_line(one: MatchedProblem) -> ProblemLine:
     return line
 
 
-def _matched_problem_json(one: MatchedProblem) -> dict[str, Any]:
+def _matched_problem_json(one: MatchedProblem) -> dict[str, object]:
     line = _problem_line(one)
     return {
         "source": one.source,

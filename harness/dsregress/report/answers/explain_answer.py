@@ -44,7 +44,7 @@ def explanation_text(cell: str, explanation: Explanation, wanted: Sequence[str])
         modules = [share for share in attribution.by_module(moment) if share.nbytes]
         lines += _shares("module", modules, _MOST_MODULES)
         lines.append("  by place")
-        lines += _listed(
+        lines += _first_rows(
             [_site(site, site.nbytes) for site in attribution.by_site(moment) if site.nbytes], _MOST_PLACES, "places"
         )
         blocks.append("\n".join(lines))
@@ -85,8 +85,8 @@ def difference_as_text(
             continue
         changed = [site for site in attribution.difference(mine, theirs) if site.more_bytes]
         total = mine.nbytes - theirs.nbytes
-        lines = [f"{_name(key)}: {mine.nbytes:,} B instead of {theirs.nbytes:,} B ({total:+,} B)"]
-        lines += _listed([_site(site, site.more_bytes, sign=True) for site in changed], _MOST_PLACES, "places")
+        lines = [f"{_moment_name(key)}: {mine.nbytes:,} B instead of {theirs.nbytes:,} B ({total:+,} B)"]
+        lines += _first_rows([_site(site, site.more_bytes, sign=True) for site in changed], _MOST_PLACES, "places")
         if not changed:
             lines.append("  every place holds the same")
         blocks.append("\n".join(lines))
@@ -131,10 +131,10 @@ def explanation_json(
 
 
 def _heading(key: str, moment: Moment) -> str:
-    return f"{_name(key)}: {moment.nbytes:,} B, rank {moment.rank}"
+    return f"{_moment_name(key)}: {moment.nbytes:,} B, rank {moment.rank}"
 
 
-def _name(key: str) -> str:
+def _moment_name(key: str) -> str:
     """Return a moment's name: ``backward.device_peak_bytes`` -> ``backward, at its peak (device_peak_bytes)``."""
     phase, _, metric = key.partition(".")
     return f"{phase}, {'at its end' if BY_NAME[metric].phrase.after else 'at its peak'} ({metric})"
@@ -142,10 +142,10 @@ def _name(key: str) -> str:
 
 def _shares(what: str, shares: Sequence[MemoryShare], most: int) -> list[str]:
     rows = [f"{share.nbytes:>17,} B  {plain(share.name)}" for share in shares if share.nbytes]
-    return [f"  by {what}", *_listed(rows, most, f"{what}s")]
+    return [f"  by {what}", *_first_rows(rows, most, f"{what}s")]
 
 
-def _listed(rows: Sequence[str], most: int, what: str) -> list[str]:
+def _first_rows(rows: Sequence[str], most: int, what: str) -> list[str]:
     kept = [f"  {row}" for row in rows[:most]]
     return [*kept, f"    and {len(rows) - most} more {what}"] if len(rows) > most else kept
 

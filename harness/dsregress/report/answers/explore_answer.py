@@ -179,7 +179,7 @@ def exploration_json(found: Explored) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content))
 
 
-def _followed_json(found: Explored, fault: Fault) -> dict[str, Any]:
+def _followed_json(found: Explored, fault: Fault) -> dict[str, object]:
     change, confirmation = fault.followed.change, fault.followed.confirmation
     return {
         "changed": change

@@ -25,7 +25,7 @@ def fits_text(answer: FitAnswer) -> str:
     """Return the answer for a terminal, ending in a newline. Columns are as wide as their content, and never cut."""
     blocks = [plain(_heading(answer))]
     for card in answer.question.cards:
-        rows = _rows(answer, card.name)
+        rows = _fit_rows(answer, card.name)
         blocks.append("\n".join([plain(_card_line(answer, card.name)), *aligned(_columns(answer), rows)]))
     blocks.append("\n".join(plain(line) for line in (*_conclusions(answer), "", *_notes(answer))))
     return "\n\n".join(blocks) + "\n"
@@ -37,7 +37,7 @@ def fits_markdown(answer: FitAnswer) -> str:
     lines = [f"### {markdown(_heading(answer))}"]
     for card in answer.question.cards:
         lines += ["", f"**{markdown(_card_line(answer, card.name))}**", ""]
-        lines += markdown_table(columns, _rows(answer, card.name))
+        lines += markdown_table(columns, _fit_rows(answer, card.name))
     lines += ["", *(f"- {markdown(line)}" for line in (*_conclusions(answer), *_notes(answer)))]
     return "\n".join(lines) + "\n"
 
@@ -85,7 +85,7 @@ def _heading(answer: FitAnswer) -> str:
 def _card_line(answer: FitAnswer, name: str) -> str:
     card = next(card for card in answer.question.cards if card.name == name)
     overhead = answer.question.overhead_bytes
-    usable, kept, left = (_size(b) for b in (card.usable_bytes, overhead, card.usable_bytes - overhead))
+    usable, kept, left = (_short_size(b) for b in (card.usable_bytes, overhead, card.usable_bytes - overhead))
     return f"{name}: {left} for tensors ({usable} usable, {kept} set aside for CUDA and NCCL)"
 
 
@@ -107,7 +107,7 @@ def _columns(answer: FitAnswer) -> list[str]:
     ]
 
 
-def _rows(answer: FitAnswer, card: str) -> list[list[str]]:
+def _fit_rows(answer: FitAnswer, card: str) -> list[list[str]]:
     names = stack_names(answer.stacks)
     return [_row(line, names[line.stack], answer) for line in answer.lines if line.card == card]
 
@@ -125,13 +125,13 @@ def _row(line: FitLine, name: str, answer: FitAnswer) -> list[str]:
     return [
         *first,
         *swept,
-        _size(line.peak_bytes),
+        _short_size(line.peak_bytes),
         line.peak_phase,
         *([_range(line.reserved_bytes)] if _reserves(answer) else []),
-        _size(line.held_after_backward_bytes or 0),
-        _size(line.host_bytes_per_node or 0),
-        _size(line.headroom_bytes or 0),
-        *([_size(line.sent_bytes)] if answer.question.others else []),
+        _short_size(line.held_after_backward_bytes or 0),
+        _short_size(line.host_bytes_per_node or 0),
+        _short_size(line.headroom_bytes or 0),
+        *([_short_size(line.sent_bytes)] if answer.question.others else []),
         "fits, barely" if may_not_hold(answer.question, line) else "fits" if line.fits else reason(line).upper(),
         f">= {quantity(least, 's')}, {line.bounds[slowest].limit}{about}" if least is not None else line.dtype_note,
     ]
@@ -170,14 +170,15 @@ def _notes(answer: FitAnswer) -> list[str]:
             "a range is for the timing of streams."
         )
     if any(may_not_hold(answer.question, line) for line in answer.lines):
-        least, most = (_size(size) for size in OVERHEAD_SEEN_BYTES)
+        least, most = (_short_size(size) for size in OVERHEAD_SEEN_BYTES)
         notes.append(
             f"Barely: CUDA and NCCL were seen to take {least} to {most} of a card on one node, and up to "
-            f"{_size(OVERHEAD_SEEN_OVER_NODES_BYTES)} over several; with the most, this would not fit."
+            f"{_short_size(OVERHEAD_SEEN_OVER_NODES_BYTES)} over several; with the most, this would not fit."
         )
     for card, taken in {(line.card, line.taken_bytes): None for line in answer.lines if line.taken_bytes}:
         notes.append(
-            f"The generation engine beside the job takes {_size(taken)} of each {card}: it is not simulated, but subtracted."
+            f"The generation engine beside the job takes {_short_size(taken)} of each {card}: it is not simulated, but "
+            "subtracted."
         )
     notes.append(
         "Step time is a model, not a measurement: no release can be faster on this hardware "
@@ -191,7 +192,7 @@ def _notes(answer: FitAnswer) -> list[str]:
     return [*notes, *(f"{note}." for note in answer.notes), *measured_by.sources(answer.measured_by)]
 
 
-def _size(size: int) -> str:
+def _short_size(size: int) -> str:
     return f"{size / (1 << 30):,.2f} GiB"
 
 

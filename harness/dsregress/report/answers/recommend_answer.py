@@ -26,7 +26,7 @@ def advice_text(advice: Advice, commands: Sequence[str], say: Say = str) -> str:
     def spoken(text: Text) -> str:
         return plain(say(text))
 
-    lines = [spoken(_question(advice)), "", spoken(_recommended(advice))]
+    lines = [spoken(_question_words(advice)), "", spoken(_recommended(advice))]
     newer = message("newer, not recommended:") if advice.pick else message("why not:")
     for title, releases in ((newer, advice.newer), (message("older:"), advice.older)):
         if releases:
@@ -67,7 +67,7 @@ def advice_json(advice: Advice, commands: Sequence[str]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
 
 
-def _release_json(release: ReleaseAdvice) -> dict[str, Any]:
+def _release_json(release: ReleaseAdvice) -> dict[str, object]:
     fields: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(release, findings=(), ways=()))
     fields["findings"] = [finding_fields(found) for found in release.findings]
     fields["ways"] = [
@@ -80,7 +80,7 @@ def _release_json(release: ReleaseAdvice) -> dict[str, Any]:
     return {**fields, "is_clean": release.is_clean}
 
 
-def _question(advice: Advice) -> Text:
+def _question_words(advice: Advice) -> Text:
     question = advice.question
     variant = "" if question.variant == "base" else question.variant
     workload = joined(COMMA, (question.scenario, variant))
@@ -110,10 +110,10 @@ def _recommended(advice: Advice) -> Text:
 def _standing(devices: Sequence[str], room: FitVerdict | None) -> Text:
     """Return where a release or a variant was measured, and its room."""
     measured = message("measured in {devices}", devices=joined(AND, devices))
-    return joined(SEMICOLON, (measured, _room(room) if room is not None else ""))
+    return joined(SEMICOLON, (measured, _room_words(room) if room is not None else ""))
 
 
-def _room(room: FitVerdict) -> Text:
+def _room_words(room: FitVerdict) -> Text:
     if room.fails_in:
         needed = quantity(room.peak_bytes, "bytes")
         return message("out of memory in {phase}: needs {needed}", phase=stage_words(room.fails_in), needed=needed)
@@ -126,7 +126,7 @@ def _reasons(release: ReleaseAdvice) -> list[Text]:
         return [message("no known problem ({standing})", standing=_standing(release.devices, release.room))]
     lines = list(dict.fromkeys(found.text for found in release.findings))  # one workload may have several names
     if release.room is not None and release.room.fails_in:
-        lines.append(_room(release.room))
+        lines.append(_room_words(release.room))
     if release.unknown:
         lines.append(message("no verdict: {reason}", reason=release.unknown))
     return lines

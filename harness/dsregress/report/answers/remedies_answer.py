@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -63,7 +62,7 @@ def does(base: Case, case: Case) -> str:
 def _text(answer: RemediesAnswer) -> str:
     blocks = [plain(_heading(answer))]
     lines = [plain(_card_line(answer))] if answer.question.card else []
-    blocks.append("\n".join([*lines, *aligned(_columns(answer), _rows(answer))]))
+    blocks.append("\n".join([*lines, *aligned(_columns(answer), _case_rows(answer))]))
     blocks.append("\n".join(["bytes by phase, of the worst rank", *aligned(*_by_phase(answer))]))
     blocks.append("\n".join(plain(line) for line in (*_conclusions(answer), "", *_notes(answer))))
     return "\n\n".join(blocks) + "\n"
@@ -73,13 +72,13 @@ def _as_markdown(answer: RemediesAnswer) -> str:
     lines = [f"### {markdown(_heading(answer))}", ""]
     if answer.question.card:
         lines += [f"**{markdown(_card_line(answer))}**", ""]
-    lines += markdown_table(_columns(answer), _rows(answer))
+    lines += markdown_table(_columns(answer), _case_rows(answer))
     lines += ["", "Bytes by phase, of the worst rank:", "", *markdown_table(*_by_phase(answer))]
     lines += ["", *(f"- {markdown(line)}" for line in (*_conclusions(answer), *_notes(answer)))]
     return "\n".join(lines) + "\n"
 
 
-def _as_dict(answer: RemediesAnswer) -> dict[str, Any]:
+def _as_dict(answer: RemediesAnswer) -> dict[str, object]:
     question = answer.question
     return {
         "scenario": question.scenario,
@@ -99,7 +98,7 @@ def _as_dict(answer: RemediesAnswer) -> dict[str, Any]:
     }
 
 
-def _case(base: Case, case: Case) -> dict[str, Any]:
+def _case(base: Case, case: Case) -> dict[str, object]:
     return {
         **msgspec.to_builtins(case),
         "does": "" if case is base else does(base, case),
@@ -145,7 +144,7 @@ def _cases(answer: RemediesAnswer) -> list[Case]:
     return [answer.base, *answer.alone, *answer.tried]
 
 
-def _rows(answer: RemediesAnswer) -> list[list[str]]:
+def _case_rows(answer: RemediesAnswer) -> list[list[str]]:
     return [_row(answer, case) for case in _cases(answer)]
 
 

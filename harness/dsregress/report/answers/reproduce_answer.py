@@ -143,7 +143,7 @@ def _needed(conditions: Sequence[Condition]) -> list[str]:
     return [condition.factor.text(condition.shown, condition.hidden) for condition in conditions]
 
 
-def _condition(condition: Condition) -> dict[str, Any]:
+def _condition(condition: Condition) -> dict[str, object]:
     return {
         "factor": condition.factor.name,
         "value": condition.value,
@@ -153,7 +153,7 @@ def _condition(condition: Condition) -> dict[str, Any]:
     }
 
 
-def _run(run: ScriptRun) -> dict[str, Any]:
+def _run(run: ScriptRun) -> dict[str, object]:
     return {"version": run.version, "answer": run.answer.value, "exit_code": run.exit_code, "line": run.line}
 
 

@@ -1,38 +1,78 @@
-"""The answer to ``upgrade``, for a terminal."""
+"""The answer to ``upgrade``, for a terminal: the verdict of the advisories, and beside it what was measured here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
+
 from dsregress.advice.upgrade_judgement import Upgrade, UpgradeJudgement, UpgradeVerdict
+from dsregress.advisories.auditing import StatedJob
+from dsregress.advisories.upgrading import UpgradeAnswer, Verdict
 from dsregress.compare import ProblemKind
 from dsregress.model import AXES
+from dsregress.report.answers.audit_answer import upgrade_headline, upgrade_sections
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext, report_context
-from dsregress.report.plain_text import plain
+from dsregress.report.plain_text import indented_plain, plain
 from dsregress.report.problem_lines import TITLES, ProblemLine, counts_text, problem_sections
 from dsregress.wording.quantities import listing, plural
 
 
+class UpgradeAnswers(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers for one package: of what was measured, and of the advisories if they are about it."""
+
+    measured: Upgrade
+    is_named: bool = False  #: the reader named what was measured, so it counts beside the advisories
+    advised: UpgradeAnswer | None = None
+    old: StatedJob
+    new: StatedJob
+
+    @property
+    def deciding(self) -> list[UpgradeVerdict | Verdict]:
+        """Return the verdicts that count."""
+        if self.advised is None:
+            return [self.measured.verdict]
+        counts = self.is_named and self.measured.verdict is not UpgradeVerdict.UNKNOWN
+        return [self.advised.verdict, *([self.measured.verdict] if counts else [])]
+
+
 def upgrades_text(
-    upgrades: Sequence[Upgrade], commands: Mapping[str, str], pins: Mapping[str, str], unchecked: Sequence[str]
+    answers: Sequence[UpgradeAnswers], commands: Mapping[str, str], pins: Mapping[str, str], unchecked: Sequence[str]
 ) -> str:
     """Return the answer for a terminal, ending in a newline. ``commands``, by package, measure what is missing; ``pins`` are
     the installed releases; ``unchecked`` lists what the answer does not cover."""
-    blocks = [[_plain(line) for line in _upgrade_block(one, commands.get(one.package, ""), pins)] for one in upgrades]
+    blocks = [[indented_plain(line) for line in _answer_block(one, commands, pins)] for one in answers]
     if unchecked:
         blocks.append([plain(f"not checked: {'; '.join(unchecked)}")])
     return "\n\n".join("\n".join(lines) for lines in blocks) + "\n"
 
 
-def _plain(line: str) -> str:
-    """Return a line made plain, with its indentation, which `plain` would drop."""
-    text = line.lstrip(" ")
-    return " " * (len(line) - len(text)) + plain(text)
+def _answer_block(one: UpgradeAnswers, commands: Mapping[str, str], pins: Mapping[str, str]) -> Iterator[str]:
+    upgrade = one.measured
+    command = commands.get(upgrade.package, "")
+    if one.advised is None:
+        yield f"{_change(upgrade)}: {_verdict_words(upgrade)}"
+        yield from _measured_lines(upgrade, command, pins)
+        return
+    yield upgrade_headline(one.advised, one.old, one.new)
+    for lines in upgrade_sections(one.advised, one.old, one.new):
+        yield from (f"  {line}" for line in lines)
+    yield f"  measured here: {_measured_text(one)}"
+    yield from (f"  {line}" for line in _measured_lines(upgrade, command, pins))
 
 
-def _upgrade_block(upgrade: Upgrade, command: str, pins: Mapping[str, str]) -> Iterator[str]:
-    yield f"{_change(upgrade)}: {_verdict(upgrade)}"
+def _measured_text(one: UpgradeAnswers) -> str:
+    """Return the verdict of what was measured if it counts; else whether anything was."""
+    upgrade = one.measured
+    if upgrade.verdict is UpgradeVerdict.UNKNOWN:
+        return f"nothing ({upgrade.judgement.reason})"
+    if one.is_named:
+        return _verdict_words(upgrade)
+    return plural(len(upgrade.judgement.met), "difference for the worse", "differences for the worse")
+
+
+def _measured_lines(upgrade: Upgrade, command: str, pins: Mapping[str, str]) -> Iterator[str]:
     if upgrade.comparison is not None:
         context = report_context(upgrade.comparison)
         yield from _problem_blocks(context, upgrade.stack, upgrade.judgement)
@@ -49,7 +89,7 @@ def _change(upgrade: Upgrade) -> str:
     return f"{upgrade.package} {upgrade.installed} -> {upgrade.target}"
 
 
-def _verdict(upgrade: Upgrade) -> str:
+def _verdict_words(upgrade: Upgrade) -> str:
     judgement = upgrade.judgement
     if upgrade.target == upgrade.installed:
         return "yes, it is installed"
@@ -60,11 +100,11 @@ def _verdict(upgrade: Upgrade) -> str:
         if not upgrade.instead or upgrade.comparison is None:
             return stay
         to = f"{stay} or go to {upgrade.comparison.names[upgrade.instead]}"
-        return f"{to} and set {_listed(upgrade.instead_settings)}" if upgrade.instead_settings else to
-    return f"yes, if you set {_listed(judgement.settings)}" if judgement.settings else "yes"
+        return f"{to} and set {_setting_names(upgrade.instead_settings)}" if upgrade.instead_settings else to
+    return f"yes, if you set {_setting_names(judgement.settings)}" if judgement.settings else "yes"
 
 
-def _listed(settings: Sequence[str]) -> str:
+def _setting_names(settings: Sequence[str]) -> str:
     """Return the names of settings without their prefix: ``gradient_clipping`` for ``config.gradient_clipping``."""
     return " and ".join(setting.partition(".")[2] or setting for setting in settings)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from packaging.version import Version
 
@@ -42,7 +41,7 @@ def issue_text(found: Reproduction, introduced: str = "") -> str:
         blocks += [*_description(found), *_cause(introduced), *_conditions(found), *_to_reproduce(found, found.script)]
     else:
         blocks += [f"**Not confirmed:** {found.why_not}.", *_conditions(found)]
-    return "\n\n".join([*blocks, *_surroundings(found)]) + "\n"
+    return "\n\n".join([*blocks, *_environment_lines(found)]) + "\n"
 
 
 def _for_the_sender(found: Reproduction) -> str:
@@ -89,7 +88,7 @@ def _needed(found: Reproduction) -> list[str]:
     return [one.factor.text(one.shown, one.hidden) for one in found.reduced.needed]
 
 
-def _seen_with(found: Reproduction) -> list[tuple[Factor, tuple[Any, ...]]]:
+def _seen_with(found: Reproduction) -> list[tuple[Factor, tuple[object, ...]]]:
     """Return the other factors of the smallest cell, with their values; all of its factors if no conditions were
     determined."""
     if found.reduced.conditions:
@@ -167,7 +166,7 @@ def _to_reproduce(found: Reproduction, script: Script) -> Iterator[str]:
     yield "**Output:**\n\n```\n" + "\n".join(lines) + "\n```"
 
 
-def _surroundings(found: Reproduction) -> Iterator[str]:
+def _environment_lines(found: Reproduction) -> Iterator[str]:
     """Yield the environment, as far as the script uses it, and public addresses."""
     used = found.cell.stack.versions
     if found.is_confirmed and found.script is not None:

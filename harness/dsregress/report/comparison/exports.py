@@ -114,7 +114,7 @@ def _worse(context: ReportContext) -> dict[tuple[str, str], list[Group]]:
     return found
 
 
-def _json(content: Any) -> str:
+def _json(content: object) -> str:
     return msgspec.json.format(msgspec.json.encode(content), indent=1).decode() + "\n"
 
 

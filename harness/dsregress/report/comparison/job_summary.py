@@ -36,7 +36,11 @@ def summary_markdown(context: ReportContext, site: str = "") -> str:
     folded = [("exact findings", exact), ("noisy findings: step time", noisy), ("other differences", other)]
     for title, hidden in folded:
         if hidden:
-            lines += [f"<details><summary>{len(hidden)} {title}</summary>", "", *_table(hidden[:_MOST_FOLDED], site)]
+            lines += [
+                f"<details><summary>{len(hidden)} {title}</summary>",
+                "",
+                *_row_table(hidden[:_MOST_FOLDED], site),
+            ]
             more = len(hidden) - _MOST_FOLDED
             lines += [*([f"and {more} more", ""] if more > 0 else []), "</details>", ""]
     if report.not_compared:
@@ -47,7 +51,7 @@ def summary_markdown(context: ReportContext, site: str = "") -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table(rows: Sequence[Row], site: str) -> list[str]:
+def _row_table(rows: Sequence[Row], site: str) -> list[str]:
     if not rows:
         return []
     lines = ["| | releases | finding | workload |", "| --- | --- | --- | --- |"]

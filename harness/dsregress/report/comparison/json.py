@@ -55,11 +55,11 @@ def comparison_json_chunks(context: ReportContext) -> Iterator[bytes]:
     }
     yield _encode(head)[:-1] + b',\n"cells": [\n'
     worst: dict[Exact, dict[str, Any]] = {}
-    yield from _listed(_cell_json(cell, worst) for cell in context.comparison.cells)
+    yield from _json_array(_cell_json(cell, worst) for cell in context.comparison.cells)
     yield b'],\n"findings": [\n'
     headlines = {group.headline.key for group in context.comparison.groups}
     worst_first = sorted(context.comparison.findings, key=severity)
-    yield from _listed({**_finding_json(found), "headline": found.key in headlines} for found in worst_first)
+    yield from _json_array({**_finding_json(found), "headline": found.key in headlines} for found in worst_first)
     tail = {
         "small_differences": context.comparison.small_differences,
         "problems": [_problem_json(line) for line in lines],
@@ -87,7 +87,7 @@ def write_comparison_json(context: ReportContext, file: Path) -> None:
         ) from error
 
 
-def _listed(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+def _json_array(values: Iterator[dict[str, object]]) -> Iterator[bytes]:
     before = b""
     for value in values:
         yield before + _encode(value)
@@ -95,7 +95,7 @@ def _listed(values: Iterator[dict[str, Any]]) -> Iterator[bytes]:
     yield b"\n"
 
 
-def _cell_json(cell: ResultSummary, known: dict[Exact, dict[str, Any]]) -> dict[str, Any]:
+def _cell_json(cell: ResultSummary, known: dict[Exact, dict[str, Any]]) -> dict[str, object]:
     """Return a cell as JSON. ``known`` caches what follows from exact values alone, which cells share."""
     result = cell.result
     shared = known.get(cell.exact)
@@ -135,7 +135,7 @@ def _collectives(cell: ResultSummary) -> dict[str, dict[str, dict[str, int]]]:
     }
 
 
-def _finding_json(found: Finding) -> dict[str, Any]:
+def _finding_json(found: Finding) -> dict[str, object]:
     return {
         "cell": found.cell,
         **finding_fields(found),
@@ -146,7 +146,7 @@ def _finding_json(found: Finding) -> dict[str, Any]:
     }
 
 
-def _problem_json(line: ProblemLine) -> dict[str, Any]:
+def _problem_json(line: ProblemLine) -> dict[str, object]:
     return {
         "kind": line.kind.name.lower(),
         "releases": line.releases,
@@ -165,16 +165,16 @@ def _problem_json(line: ProblemLine) -> dict[str, Any]:
     }
 
 
-def _not_judged(missing: NotJudged) -> dict[str, Any]:
+def _not_judged(missing: NotJudged) -> dict[str, object]:
     cells = [f"{stack}/{workload}" for workload, stacks in missing.stacks_by_workload.items() for stack in stacks]
     return {"oracle": missing.oracle, "reason": plain(missing.reason), "cells": cells}
 
 
-def _times(times: Sequence[StepTime]) -> list[dict[str, Any]]:
+def _times(times: Sequence[StepTime]) -> list[dict[str, object]]:
     return [msgspec.structs.asdict(time) for time in times]
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     """Return a value for JSON, which has no infinity and no NaN: they become text. Text is made printable."""
     if isinstance(value, str):
         return plain(value)

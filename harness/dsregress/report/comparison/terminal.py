@@ -74,7 +74,7 @@ def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
     for most in (_MOST_BLOCK, _CUT_BLOCK):
         blocks = {line.number: list(_problem_block(line, column, width, most, say)) for line in screen.problems}
         shown = _shown(screen, blocks, room)
-        if _size(screen, blocks) <= room:
+        if _line_count(screen, blocks) <= room:
             break
     lines.append(Text())
     for section in screen.sections:
@@ -111,7 +111,7 @@ def _shown(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]], room: int)
     return shown
 
 
-def _size(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]]) -> int:
+def _line_count(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]]) -> int:
     """Return the number of lines of all problems and of their sections' titles."""
     return len(screen.sections) + sum(map(len, blocks.values()))
 
@@ -270,7 +270,7 @@ def render(report: View) -> Group:
     for table in report.compatibility:
         parts += _section(table.title, [_grid(table), *_bullets(report.patterns)])
     for section in report.sections:
-        parts += _section(section.title, _rows(section.rows, section.more))
+        parts += _section(section.title, _rendered_rows(section.rows, section.more))
     parts += _section("Could not be compared", _bullets(report.not_compared))
     parts += _section("Control: the baseline against itself", _bullets(report.control))
     for table in report.tables:
@@ -295,7 +295,7 @@ def _section(title: str, body: Sequence[RenderableType]) -> list[RenderableType]
     return [Text(), _plain_line(title, "bold underline"), *body] if body else []
 
 
-def _rows(rows: Sequence[Row], more: int) -> list[RenderableType]:
+def _rendered_rows(rows: Sequence[Row], more: int) -> list[RenderableType]:
     grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, expand=False)
     grid.add_column("stack", no_wrap=False, overflow="fold")
     grid.add_column("finding", overflow="fold", ratio=1)

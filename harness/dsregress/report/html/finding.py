@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
@@ -167,7 +167,7 @@ def _figure(context: ReportContext, found: Finding) -> FigureRow:
     )
 
 
-def _text(value: Any, unit: str) -> str:
+def _text(value: object, unit: str) -> str:
     if value is None:
         return "-"
     if isinstance(value, (int, float)) and not isinstance(value, bool):

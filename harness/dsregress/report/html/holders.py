@@ -64,7 +64,7 @@ def holders_of(context: ReportContext, groups: Sequence[Group], explained: Expla
     for group in groups:
         found = group.headline
         if found.stack != context.comparison.baseline and (mine := _of(context, found.stack, found, explained)):
-            return _holders(context, found, mine, theirs)
+            return _holders_beside(context, found, mine, theirs)
     return None
 
 
@@ -75,7 +75,7 @@ def _of(context: ReportContext, stack: str, found: Finding, explained: Explanati
     return explanation if explanation is not None and (explanation.moments or explanation.timeline) else None
 
 
-def _holders(context: ReportContext, found: Finding, mine: Explanation, theirs: Explanation) -> Holders:
+def _holders_beside(context: ReportContext, found: Finding, mine: Explanation, theirs: Explanation) -> Holders:
     name, baseline = context.name_of(found.stack), context.name_of(context.comparison.baseline)
     versions = context.stacks[found.stack].versions
     drawn = {baseline: theirs.timeline, name: mine.timeline}

@@ -33,13 +33,13 @@ _PHRASES: dict[str, Callable[[Any], str]] = {
 }
 
 
-def job_words(parameters: Mapping[str, Any], device: str) -> tuple[str, list[tuple[str, str]]]:
+def job_words(parameters: Mapping[str, object], device: str) -> tuple[str, list[tuple[str, str]]]:
     """Return a workload in words, and the names and values of the parameters that the words leave out."""
     phrases = [text for name, say in _PHRASES.items() if name in parameters and (text := say(parameters[name]))]
     rest = [(name, _spelled(value)) for name, value in sorted(parameters.items()) if name not in _PHRASES]
     return ", ".join([*phrases, _DEVICES.get(device, device)]), rest
 
 
-def _spelled(value: Any) -> str:
+def _spelled(value: object) -> str:
     """Return a value as text; a model's shape as its fields."""
     return ", ".join(f"{name} {field}" for name, field in value.items()) if isinstance(value, dict) else str(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dsregress.advice import attribution, gpus
 from dsregress.bisect import questions
@@ -19,7 +18,7 @@ from dsregress.wording.names import varied_axes
 
 
 def next_steps(
-    context: ReportContext, groups: Sequence[Group], history: History, parameters: Mapping[str, Any]
+    context: ReportContext, groups: Sequence[Group], history: History, parameters: Mapping[str, object]
 ) -> list[tuple[str, str]]:
     """Return ``(purpose, command)`` of each step; none for a finding that needs no action. ``parameters`` are those of the
     workload."""

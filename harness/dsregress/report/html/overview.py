@@ -243,19 +243,19 @@ def method_page(report: Conclusions) -> MethodPage:
 
 def _row(frame: PageFrame, summary: WorkloadSummary) -> WorkloadRow:
     newest_first = [summary.cells.get(release.id) for release in reversed(frame.releases)]
-    runs = [list(run) for _, run in itertools.groupby(newest_first, key=_verdict)]
+    runs = [list(run) for _, run in itertools.groupby(newest_first, key=_span_key)]
     return WorkloadRow(
         workload=summary.workload,
         page=urls.workload_page(summary.workload),
-        device=_device(summary),
+        device=_device_text(summary),
         spans=tuple(Span(run[0], len(run)) for run in runs),
     )
 
 
-def _verdict(cell: MatrixCell | None) -> tuple[str, str, str] | None:
+def _span_key(cell: MatrixCell | None) -> tuple[str, str, str] | None:
     """Return the key by which adjacent cells are merged into one span."""
     return None if cell is None else (cell.kind, cell.text, cell.page)
 
 
-def _device(summary: WorkloadSummary) -> str:
+def _device_text(summary: WorkloadSummary) -> str:
     return summary.workload.rpartition("/")[2]

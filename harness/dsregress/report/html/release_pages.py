@@ -113,7 +113,7 @@ def release_pages(
             verdict=verdict,
             kind=kind,
             worse={word: sorted(found)[:_MOST_OF_A_KIND] for word, found in sorted(worse[release.id].items())},
-            steps=tuple(_steps(context, changes[release.id])),
+            steps=tuple(_family_changes(context, changes[release.id])),
             new=tuple(
                 (message, page)
                 for message, page in messages[release.id].items()
@@ -155,7 +155,7 @@ def _safety(worse: Mapping[str, set[str]], measured: int, baseline: bool) -> tup
     return f"Safe for all of the {measured:,} workloads measured.", "ok"
 
 
-def _steps(context: ReportContext, changes: Mapping[str, list[ChangePoint]]) -> Iterator[FamilyChanges]:
+def _family_changes(context: ReportContext, changes: Mapping[str, list[ChangePoint]]) -> Iterator[FamilyChanges]:
     for family in _FAMILIES:
         found = sorted(changes.get(family, ()), key=lambda change: -change.size)
         if found:

@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import jinja2
 import msgspec
@@ -110,7 +109,7 @@ def page_digest(*parts: bytes) -> str:
     return whole.hexdigest()[:24]
 
 
-def _printable(value: Any) -> Any:
+def _printable(value: object) -> object:
     """Return text without control and bidirectional characters; markup (escaped text, a chart) unchanged."""
     return plain(value) if type(value) is str else value
 

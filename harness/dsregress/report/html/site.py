@@ -19,7 +19,7 @@ from dsregress.model import Result
 from dsregress.report import urls
 from dsregress.report.comparison.json import comparison_json_chunks
 from dsregress.report.context import ReportContext
-from dsregress.report.html import badges, overview, release_pages, upgrade_form
+from dsregress.report.html import advisory_feed, badges, overview, release_pages, upgrade_form
 from dsregress.report.html.finding import finding_page
 from dsregress.report.html.holders import ExplanationOf, nothing_explained
 from dsregress.report.html.overview import WorkloadRow
@@ -196,6 +196,8 @@ class _SiteBuilder:
             svg, endpoint = f"{badges.path(standing)}.svg", f"{badges.path(standing)}.json"
             yield svg, partial(SiteFiles.page, path=svg, page=badges.picture(standing))
             yield endpoint, partial(SiteFiles.file, path=endpoint, content=badges.endpoint(standing))
+        for path, content in advisory_feed.feed_files():
+            yield path, partial(SiteFiles.file, path=path, content=content)
 
     def _pages_of_problems(self, lines: Sequence[FindingLine]) -> Iterator[tuple[str, ProblemPage]]:
         """Yield ``(path, page)`` of each problem. ``lines`` are those of the rows."""

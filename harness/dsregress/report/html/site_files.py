@@ -26,7 +26,7 @@ _UNKNOWN = ""
 
 #: Names of files that a build may remove: those that `dsregress.report.urls` returns.
 _OURS = re.compile(
-    r"(?:[a-z]+/){0,1}[A-Za-z0-9_=.,-]{1,80}\.(?:html|js|json|svg|css)|badge/[\w=.-]{1,80}/[\w=.-]{1,80}\.(?:svg|json)"
+    r"(?:[a-z]+/){0,1}[A-Za-z0-9_=.,-]{1,80}\.(?:html|js|json|svg|css|zip|atom)|badge/[\w=.-]{1,80}/[\w=.-]{1,80}\.(?:svg|json)"
 )
 
 STATIC = ("style.css", "shared.js", "site.js", "upgrade.js", "compare.js", "icon.svg")

@@ -71,7 +71,7 @@ def kinds_of_training(context: ReportContext, detail_of: DetailOf) -> Kinds:
     return found
 
 
-def _configured(context: ReportContext, workload: str, detail_of: DetailOf) -> dict[str, Any]:
+def _configured(context: ReportContext, workload: str, detail_of: DetailOf) -> dict[str, object]:
     """Return the parameters that the first run with a stored configuration had."""
     for stack in context.comparison.cells.stacks_of(workload):
         cell = context.comparison.cells.of(stack, workload)
@@ -127,7 +127,7 @@ def upgrade_data(context: ReportContext, kinds: Kinds, lines: Sequence[ProblemLi
     return b"dsregressUpgrade(" + msgspec.json.encode(content) + b")\n"
 
 
-def _release_json(context: ReportContext, stack: Stack) -> dict[str, Any]:
+def _release_json(context: ReportContext, stack: Stack) -> dict[str, object]:
     axis = context.only_axis
     return {
         "name": plain(context.name_of(stack.id)),
@@ -138,7 +138,7 @@ def _release_json(context: ReportContext, stack: Stack) -> dict[str, Any]:
 
 def _workload_json(
     context: ReportContext, workload: str, kind: Mapping[str, str], unjudged: Collection[tuple[str, str]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     parameters = context.comparison.parameters[workload]
     card = gpus.named_card(parameters)
     is_simulated = split_workload(workload).device == "sim"
@@ -171,7 +171,7 @@ def _needed_bytes(context: ReportContext, stack: str, workload: str) -> int | No
 
 def _problem_json(
     context: ReportContext, problem: Problem, line: ProblemLine, page: str, place: Mapping[str, int]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "kind": problem.kind.name,
         "is_cost": problem.kind.is_cost,
@@ -189,11 +189,11 @@ def _problem_json(
     }
 
 
-def _parameter_text(own: Mapping[str, Any], name: str) -> str | None:
+def _parameter_text(own: Mapping[str, object], name: str) -> str | None:
     return str(own[name]) if name in own else None
 
 
-def _offload(own: Mapping[str, Any]) -> str | None:
+def _offload(own: Mapping[str, object]) -> str | None:
     places = {"offload_optimizer": "optimizer", "offload_param": "parameters"}
     if not any(name in own for name in places):
         return None

@@ -165,9 +165,9 @@ def matrix_cell(
     worst = groups[0].headline if groups else None
     if worst is not None and (is_worse(worst) or isinstance(cell.result.outcome, Passed)):
         if is_worse(worst):
-            return MatrixCell(kind=worst.kind, text=_size(worst), title=worst.message, page=page)
+            return MatrixCell(kind=worst.kind, text=_finding_size(worst), title=worst.message, page=page)
         if worst.kind == "improvement" and worst.relevant:
-            return MatrixCell(kind="improvement", text=_size(worst), title=worst.message, page=page)
+            return MatrixCell(kind="improvement", text=_finding_size(worst), title=worst.message, page=page)
     match cell.result.outcome:
         case Skipped() | MachineFault() | Failed(stage="harness"):
             return MatrixCell(kind="unjudged", text="", title=ended, page=page)
@@ -184,7 +184,7 @@ def matrix_cell(
     return MatrixCell(kind="failed", text=ended.partition(":")[0], title=ended, page=page)
 
 
-def _size(found: Any) -> str:
+def _finding_size(found: Any) -> str:
     """Return the size of a finding, short enough for a cell of the matrix; empty if it has none."""
     if not isinstance(found.value, (int, float)) or isinstance(found.value, bool):
         return ""
@@ -225,7 +225,7 @@ def _series(
         known = [value for value in values if value is not None and math.isfinite(value)]
         if not known or not any(known):
             continue
-        limit = _limit(metric, known, thresholds)
+        limit = _least_step(metric, known, thresholds)
         places = change_points(values, limit, exact=metric.exact)
         found.append(MetricSeries(title=title, unit=unit, exact=metric.exact, values=values, changes=places))
         for place in places:
@@ -249,7 +249,7 @@ def _series(
     return found, changes
 
 
-def _limit(metric: Metric, known: Sequence[float], thresholds: Thresholds) -> float:
+def _least_step(metric: Metric, known: Sequence[float], thresholds: Thresholds) -> float:
     """Return the smallest step that matters: the limit of a difference from the smallest value."""
     if not metric.exact:  # a ratio
         return thresholds.time_share

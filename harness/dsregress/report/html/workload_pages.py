@@ -137,7 +137,7 @@ def trend_page(context: ReportContext, facts: WorkloadFacts) -> TrendPage:
         labels=tuple(context.comparison.names.values()),
         charted=tuple(_chart(context, facts, series) for series in facts.moved[:_MOST_CHARTS]),
         more=tuple(series.title for series in facts.moved[_MOST_CHARTS:]),
-        steady=tuple(SteadySeries(title=series.title, text=_first(series)) for series in facts.still),
+        steady=tuple(SteadySeries(title=series.title, text=_oldest_value(series)) for series in facts.still),
     )
 
 
@@ -154,7 +154,7 @@ def _chart(context: ReportContext, facts: WorkloadFacts, series: MetricSeries) -
     )
 
 
-def _first(series: MetricSeries) -> str:
+def _oldest_value(series: MetricSeries) -> str:
     """Return, in words, the value of the oldest release that was measured."""
     return next((series.text(at) for at, value in enumerate(series.values) if value is not None), "-")
 

@@ -101,7 +101,7 @@ def _of_the_network(error: Exception, program: LaunchedProgram) -> Exception | N
 
 def _of_a_missing_package(error: Exception, program: LaunchedProgram) -> Exception | None:
     needed = absent_packages.packages_asked_for(error)
-    return CannotRun(_refused(error, needed)) if needed else None
+    return CannotRun(_refusal_text(error, needed)) if needed else None
 
 
 def _of_a_shrunk_vocabulary(error: Exception, program: LaunchedProgram) -> Exception | None:
@@ -205,7 +205,7 @@ def _counted(names: Sequence[str], most: int) -> str:
     return f"{', '.join(map(repr, names[:most]))} and {len(names) - most} more"
 
 
-def _refused(error: BaseException, needed: Sequence[str]) -> str:
+def _refusal_text(error: BaseException, needed: Sequence[str]) -> str:
     """Return a library's own message, cut to fit into a line, with the packages to add."""
     said = str(faults.announced(error)).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
     return f"{said[:_MOST_SAID]}: {_add(*needed)}"

@@ -56,7 +56,7 @@ def _ranks() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def _plain(line: LaunchLine, local_rank: int) -> Start:
+def _plain_start(line: LaunchLine, local_rank: int) -> Start:
     return Start(
         program=line.program,
         is_module=line.is_module,
@@ -67,12 +67,12 @@ def _plain(line: LaunchLine, local_rank: int) -> Start:
 
 
 def _installed(line: LaunchLine, local_rank: int) -> Start:
-    return dataclasses.replace(_plain(line, local_rank), entry=console_scripts.entry_point_of(line.program))
+    return dataclasses.replace(_plain_start(line, local_rank), entry=console_scripts.entry_point_of(line.program))
 
 
 def _torchrun(line: LaunchLine, local_rank: int) -> Start:
     return dataclasses.replace(
-        _plain(line, local_rank),
+        _plain_start(line, local_rank),
         has_rank=True,
         variables=TORCHRUN_VARIABLES,
     )
@@ -92,7 +92,7 @@ def _torch_launch(line: LaunchLine, local_rank: int) -> Start:
 def _deepspeed(line: LaunchLine, local_rank: int) -> Start:
     """Start like a rank of deepspeed.launcher.launch: the program gets its local rank as an argument."""
     own = () if "--no_local_rank" in line.options else (f"--local_rank={local_rank}",)
-    return dataclasses.replace(_plain(line, local_rank), has_rank=True, arguments=(*own, *line.arguments))
+    return dataclasses.replace(_plain_start(line, local_rank), has_rank=True, arguments=(*own, *line.arguments))
 
 
 def _accelerate(line: LaunchLine, local_rank: int) -> Start:
@@ -155,7 +155,10 @@ def _trl(line: LaunchLine, local_rank: int) -> Start:
     if found is not None and found.submodule_search_locations:
         arguments = (line.program, *line.arguments)
         return dataclasses.replace(
-            _plain(line, local_rank), program="trl", arguments=arguments, entry=console_scripts.entry_point_of("trl")
+            _plain_start(line, local_rank),
+            program="trl",
+            arguments=arguments,
+            entry=console_scripts.entry_point_of("trl"),
         )
     cli = importlib.import_module("trl.cli")
     handed_over: list[Any] = []
@@ -179,7 +182,7 @@ def _llamafactory(line: LaunchLine, local_rank: int) -> Start:
         raise LaunchLineError(f"llamafactory-cli {line.program} trains nothing; write 'llamafactory-cli train FILE'")
     with variables({"FORCE_TORCHRUN": "1"} if _ranks() > 1 else {}):
         if os.environ.get("FORCE_TORCHRUN", "").lower() not in ("1", "true", "y"):
-            alone = dataclasses.replace(_plain(line, local_rank), program="llamafactory.launcher", is_module=True)
+            alone = dataclasses.replace(_plain_start(line, local_rank), program="llamafactory.launcher", is_module=True)
             if importlib.util.find_spec(alone.program) is None:
                 return dataclasses.replace(alone, program="llamafactory.cli", arguments=(line.program, *line.arguments))
             return alone
@@ -197,13 +200,13 @@ def _handed_to_torchrun(words: list[str]) -> tuple[list[str], Mapping[str, str]]
 
     run: Any = subprocess.run
 
-    def take_over(command: Any, *args: Any, env: Mapping[str, str] | None = None, **kwargs: Any) -> Any:
+    def take_over(command: object, *args: object, env: Mapping[str, str] | None = None, **kwargs: object) -> object:
         split = shlex.split(command) if isinstance(command, str) else command  # up to 0.9.0 it is a line for a shell
         if isinstance(split, list) and split[0] == "torchrun":
             raise HandedToTorchrun(split, env or {})
         return run(command, *args, env=env, **kwargs)
 
-    def trains_alone(*args: Any, **kwargs: Any) -> None:
+    def trains_alone(*args: object, **kwargs: object) -> None:
         raise LaunchLineError(
             "llamafactory-cli of this release starts one process, not one for each GPU: "
             "start a script that calls llamafactory.train.tuner.run_exp() by torchrun"
@@ -224,7 +227,7 @@ def _handed_to_torchrun(words: list[str]) -> tuple[list[str], Mapping[str, str]]
 
 
 _STARTS: dict[str, Callable[[LaunchLine, int], Start]] = {
-    "python": _plain,
+    "python": _plain_start,
     "torchrun": _torchrun,
     "torch.distributed.launch": _torch_launch,
     "deepspeed": _deepspeed,
@@ -235,7 +238,7 @@ _STARTS: dict[str, Callable[[LaunchLine, int], Start]] = {
 }
 
 
-def _replace(patches: Patches, module: Any, name: str, value: Any) -> None:
+def _replace(patches: Patches, module: Any, name: str, value: object) -> None:
     try:
         patches.replace(module, name, value)
     except MissingTarget:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from dsregress.probe import launch_line
 from dsregress.probe.border.surroundings import SKELETONS
@@ -58,7 +58,7 @@ class Run(Protocol):
     def end(self) -> None: ...
 
 
-def run_program(parameters: Mapping[str, Any], source: str, measuring: Run) -> None:
+def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -> None:
     """Run the program of a cell, whose files are in ``source``, until ``measuring`` ends it. Exceptions of the program
     pass through. Raise ProgramError if it ends too early."""
     run_folder = Path(os.getcwd())
@@ -85,7 +85,7 @@ def run_program(parameters: Mapping[str, Any], source: str, measuring: Run) -> N
                 return
             except ProgramError:
                 raise
-            except Exception as error:
+            except Exception as error:  # a program's own, of any kind: raised again, or explained
                 explained = environment_failure(error, program, measuring.steps, measuring.watch.backwards)
                 if explained is None:
                     raise
@@ -110,7 +110,7 @@ class _Surroundings:
 
 @contextlib.contextmanager
 def _surrounded(
-    parameters: Mapping[str, Any], run_folder: Path, start: launchers.Start, *, project: Path, contents: bool
+    parameters: Mapping[str, object], run_folder: Path, start: launchers.Start, *, project: Path, contents: bool
 ) -> Iterator[_Surroundings]:
     """Give the program within the block what this machine lacks, and the command line of its start. Saved and loaded
     weights have values only with ``contents``."""
@@ -123,7 +123,7 @@ def _surrounded(
         absent_metrics(),
         made_up_encodings(),
         capped_pools(),
-        _environment(start, of_a_rank := _of_a_rank()),
+        _start_variables(start, of_a_rank := _of_a_rank()),
         _command_line(start),
         project_packages.importable(project),
         started_processes.watch_processes() as others,
@@ -186,8 +186,8 @@ def _too_early(measuring: Run, program: str, others: started_processes.StartedPr
 
 def _execute(start: launchers.Start, others: started_processes.StartedProcesses, of_a_rank: Mapping[str, str]) -> None:
     if start.entry:
-        if (handed_over := _command(start, others)) is not None:
-            with _environment(handed_over, of_a_rank), _command_line(handed_over):
+        if (handed_over := _run_installed_command(start, others)) is not None:
+            with _start_variables(handed_over, of_a_rank), _command_line(handed_over):
                 _execute(handed_over, others, of_a_rank)
     elif start.is_module:
         runpy.run_module(start.program, run_name="__main__", alter_sys=True)
@@ -195,7 +195,9 @@ def _execute(start: launchers.Start, others: started_processes.StartedProcesses,
         runpy.run_path(start.program, run_name="__main__")
 
 
-def _command(start: launchers.Start, others: started_processes.StartedProcesses) -> launchers.Start | None:
+def _run_installed_command(
+    start: launchers.Start, others: started_processes.StartedProcesses
+) -> launchers.Start | None:
     """Run an installed command; return how a rank starts what the command starts."""
     try:
         with console_scripts.handing_over(others):
@@ -212,7 +214,7 @@ def _of_a_rank() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _environment(start: launchers.Start, of_a_rank: Mapping[str, str]) -> Iterator[None]:
+def _start_variables(start: launchers.Start, of_a_rank: Mapping[str, str]) -> Iterator[None]:
     """Set the start's variables within the block. A program without a rank gets no variables of a rank, since accelerate
     would make it DDP."""
     with variables({**of_a_rank, **start.variables}):

@@ -86,7 +86,7 @@ def watch_processes() -> Iterator[StartedProcesses]:
         yield started
 
 
-def _is_an_optimizer(target: Any) -> bool:
+def _is_an_optimizer(target: object) -> bool:
     """Return True if DeepSpeed steps in the process: it compiles kernels, and its work on a model is visible nowhere
     else."""
     of_deepspeed = str(getattr(target, "__module__", "")).startswith("deepspeed.")
@@ -105,17 +105,17 @@ _LAUNCHING: Any = importlib.import_module("torch.distributed.launcher.api")
 _LAUNCHED = _LAUNCHING.elastic_launch.__call__
 
 
-def _spawn(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any, **__: Any) -> Any:
+def _spawn(fn: object, args: object = (), nprocs: int = 1, join: bool = True, *_: object, **__: object) -> object:
     return _start_processes(fn, args, nprocs, join)
 
 
-def _start_processes(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any, **__: Any) -> Any:
+def _start_processes(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any, **__: Any) -> object:
     """Run in this process the process that this rank is. Raise StartedError if a node has another number of ranks."""
     fn(_local_rank(nprocs, "mp.spawn"), *args)
     return None if join else _Joined()
 
 
-def _elastic_launch(launch: Any, *args: Any) -> Any:
+def _elastic_launch(launch: Any, *args: Any) -> object:
     """Run this rank's process as `_start_processes` does. torchrun's agent would listen at a port, and here each rank
     would be an agent."""
     entry = launch._entrypoint
@@ -138,7 +138,7 @@ def _local_rank(processes: int, starter: str) -> int:
 class _Joined:
     """The context of processes that have ended."""
 
-    def join(self, *_: Any, **__: Any) -> bool:
+    def join(self, *_: object, **__: object) -> bool:
         return True
 
 

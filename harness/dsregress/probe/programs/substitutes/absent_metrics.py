@@ -27,13 +27,13 @@ class AbsentMetric:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def add(self, *arguments: Any, **options: Any) -> None:
+    def add(self, *arguments: object, **options: object) -> None:
         pass
 
-    def add_batch(self, *arguments: Any, **options: Any) -> None:
+    def add_batch(self, *arguments: object, **options: object) -> None:
         pass
 
-    def compute(self, *arguments: Any, **options: Any) -> NoReturn:
+    def compute(self, *arguments: object, **options: object) -> NoReturn:
         """Raise NotHere."""
         raise NotHere(f"the metric {self.name} is not on this machine", "end the program before it evaluates (--steps)")
 
@@ -44,7 +44,7 @@ class AbsentCorpus:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def _absent(self, *arguments: Any) -> NoReturn:
+    def _absent(self, *arguments: object) -> NoReturn:
         raise NotHere(f"nltk's {self._name} is not on this machine", "set NLTK_DATA to a folder that has it")
 
     __str__ = __fspath__ = open = join = _absent
@@ -64,7 +64,7 @@ def _absent_corpora() -> Iterator[None]:
         return
     original = importlib.import_module("nltk.data").find
 
-    def find(resource_name: str, *arguments: Any, **options: Any) -> Any:
+    def find(resource_name: str, *arguments: object, **options: object) -> object:
         try:
             return original(resource_name, *arguments, **options)
         except LookupError:
@@ -84,7 +84,7 @@ def _absent_evaluations() -> Iterator[None]:
 
     original = evaluate.load
 
-    def load(path: str, config_name: str | None = None, *arguments: Any, **options: Any) -> Any:
+    def load(path: str, config_name: str | None = None, *arguments: object, **options: object) -> Any:
         try:
             return original(path, config_name, *arguments, **options)
         except OSError as error:

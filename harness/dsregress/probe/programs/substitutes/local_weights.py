@@ -67,7 +67,7 @@ class LocalWeights:
         self._caches: dict[str, Any] = {}  #: the program's own cache folders
         self.cached: Any = lambda *_, **__: None  #: huggingface_hub's own ``try_to_load_from_cache``
 
-    def folder(self, name: str, cache: Any = None) -> Path | None:
+    def folder(self, name: str, cache: object = None) -> Path | None:
         """Return the skeleton of a model; None if the user has the real one. Raise NotHere if there is neither."""
         key = (name, str(cache or ""))
         self._caches.setdefault(key[1], cache)  # some look-ups for one model have its cache_dir, and some lack it
@@ -88,14 +88,14 @@ class LocalWeights:
                 )
         return self._folders[key]
 
-    def known(self, name: str, cache: Any = None) -> Path | None:
+    def known(self, name: str, cache: object = None) -> Path | None:
         """Return the skeleton as `folder` does, but None instead of an error."""
         try:
             return self.folder(name, cache)
         except NotHere:
             return None
 
-    def substitute(self, given: Any) -> Any:
+    def substitute(self, given: object) -> Any:
         """Return the folder of a shrunk model in place of a user's folder with a larger one; anything else unchanged."""
         if not isinstance(given, (str, os.PathLike)) or not os.path.isfile(os.path.join(given, "config.json")):
             return given
@@ -160,7 +160,7 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
             raise _not_found(f"{repo_id} has no {name}")
         return str(_linked(folder, [name], options.get("local_dir")) / name)
 
-    def try_to_load_from_cache(repo_id: str, filename: str, *args: Any, **options: Any) -> Any:
+    def try_to_load_from_cache(repo_id: str, filename: str, *args: object, **options: Any) -> Any:
         names = ("cache_dir", "revision", "repo_type")
         options = {**dict(zip(names, args)), **options}
         folder = None
@@ -188,7 +188,7 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
 def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, Any]:
     """Return, for methods of ``HfApi``, the function that makes a replacement from the original."""
 
-    def answered(answer: Any) -> Any:
+    def answered(answer: Any) -> object:
         def of(original: Any) -> Any:
             def method(self: Any, repo_id: str, *args: Any, **options: Any) -> Any:
                 is_ours = ours(repo_id, options.get("repo_type"))
@@ -203,7 +203,7 @@ def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, An
 
         return of
 
-    def info(repo_id: str, folder: Path, *_: Any, **__: Any) -> Any:
+    def info(repo_id: str, folder: Path, *_: object, **__: object) -> object:
         return hf_api.ModelInfo(
             id=repo_id, sha=folder.name, private=False, disabled=False, gated=False, downloads=0, likes=0, tags=[],
             siblings=[{"rfilename": name} for name in _names(folder)], library_name="transformers",

@@ -15,6 +15,7 @@ from dsregress.probe.border.untrusted import read_regular
 from dsregress.probe.programs.substitutes import synthetic_rows
 from dsregress.probe.programs.world.resource_errors import is_in_the_program
 from vgpu.error_chain import behind_one_another
+from vgpu.json_tables import decoded_text, table_beside
 from vgpu.whole_files import write_whole
 
 #: How often a cell is retried. A program that needs more columns than these has rows of a kind that is not synthesized.
@@ -119,25 +120,8 @@ def _text(file: Path) -> str:
         return ""
 
 
-#: The content of a column by its name; the first match counts.
-_BY_NAME = (
-    (r"messages|chat|dialogs?|dialogues?", "messages"),
-    (r"conversations?", "conversations"),
-    (r"(.*_)?(labels?|class|sentiment|is_.*)", "flag"),
-    (r"(ner_|pos_|chunk_)?tags", "tags"),
-    (r"tokens|words", "words"),
-    (r"images?|img|pixel_values|pictures?|photo", "image"),
-    (r"audio|speech|sound", "audio"),
-    (r"(.*_)?(scores?|rating|similarity|margin|reward)", "score"),
-    (r"(.*_)?(idx|index|length|count|year|num)|num_.*", "row"),
-    (r"(.*_)?id", "id"),
-    (r"(.*_)?(choices|options|candidates|sentences|keywords)", "choices"),
-    (r"answers", "span"),
-    (r"translation", "en_de"),
-    (r"(.*_)?(title|name|source|type|category|language|lang|url|topic|subject|date|split)", "title"),
-    (r".*(question|query|prompt|instruction|input|premise|hypothesis|sentence|tweet|caption|summary).*", "question"),
-    (r".*(text|document|content|article|body|context|passage|code).*", "document"),
-)
+#: A pattern of columns' names -> the maker of their content; the first match counts.
+_BY_NAME = {pattern: decoded_text(maker) for pattern, maker in table_beside(__file__).items()}
 
 
 def maker_of(column: str) -> str:
@@ -145,7 +129,7 @@ def maker_of(column: str) -> str:
     name = column.strip().lower().replace(" ", "_").replace("-", "_")
     if name in synthetic_rows.MAKERS:
         return name
-    return next((maker for pattern, maker in _BY_NAME if re.fullmatch(pattern, name)), "answer")
+    return next((maker for pattern, maker in _BY_NAME.items() if re.fullmatch(pattern, name)), "answer")
 
 
 #: Python's messages for a value of another kind than code expects.

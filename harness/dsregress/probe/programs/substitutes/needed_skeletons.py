@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from dsregress.probe.border import skeleton_maker
 from dsregress.probe.programs.world.resource_errors import NotHere
@@ -72,7 +71,7 @@ class Skeletons:
             remove_tree(unfinished)
 
     @staticmethod
-    def _content(what: str) -> list[Any]:
+    def _content(what: str) -> list[object]:
         """Return what decides the content of a skeleton. Files next to a configuration are copied unchanged."""
         if (model := known_models().get(what)) is not None:
             return [dataclasses.asdict(model)]
@@ -85,12 +84,12 @@ class Skeletons:
         ]
 
 
-def _digest(content: Any) -> str:
+def _digest(content: object) -> str:
     return hashlib.sha1(json.dumps(content).encode()).hexdigest()
 
 
 @functools.cache  # constant while a process runs; the ranks of a server's cells are its forks
-def skeleton_makers() -> list[Any]:
+def skeleton_makers() -> list[object]:
     """Return what decides how a skeleton is made: torch, transformers, diffusers, and `skeletons`. A commit
     of transformers, and an edited installation, can have the version of another, so its files count."""
     maker = sorted(file for suffix in ("py", "json") for file in (_ROOT / "skeletons").rglob(f"*.{suffix}"))

@@ -62,10 +62,10 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
             made.guessed.append(name)
         return schema
 
-    def load_dataset(path: str, name: str | None = None, *args: Any, **options: Any) -> Any:
+    def load_dataset(path: str, name: str | None = None, *args: object, **options: Any) -> object:
         try:
             return load(path, name, *args, **options)
-        except Exception as error:
+        except Exception as error:  # releases report absent data by errors of many kinds; all others are raised again
             if not _is_absence(error):
                 raise
             files = dict(zip(("data_dir", "data_files"), args)).get("data_files", options.get("data_files"))
@@ -73,9 +73,11 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
             missing(title, error)
             schema = schema_of(title, name)
             split = args[2] if len(args) > 2 else options.get("split")
-            return _answer(schema, f"{title}/{name}" if name else title, split, files, options.get("streaming", False))
+            return _made_up_answer(
+                schema, f"{title}/{name}" if name else title, split, files, options.get("streaming", False)
+            )
 
-    def load_from_disk(dataset_path: Any, *args: Any, **options: Any) -> Any:
+    def load_from_disk(dataset_path: Any, *args: object, **options: Any) -> object:
         try:
             return from_disk(dataset_path, *args, **options)
         except FileNotFoundError as error:
@@ -83,7 +85,7 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
                 raise
             title = os.path.basename(os.fspath(dataset_path).rstrip("/"))
             missing(title, error)
-            return _answer(schema_of(title), title, "train", None, False)
+            return _made_up_answer(schema_of(title), title, "train", None, False)
 
     with Patches("data sets without a download") as patches:
         patches.enter_context(_capped_map(datasets))
@@ -94,7 +96,9 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
         yield made
 
 
-def _answer(schema: known_datasets.DatasetSchema, title: str, split: Any, files: Any, streaming: bool) -> Any:
+def _made_up_answer(
+    schema: known_datasets.DatasetSchema, title: str, split: object, files: object, streaming: bool
+) -> object:
     """Return what ``load_dataset`` returns: a data set per split, one for a ``split``, or a list for a list."""
     splits = tuple(files) if isinstance(files, Mapping) else ("train",) if files else schema.splits
     if schema is known_datasets.ANY:
@@ -109,7 +113,9 @@ def _answer(schema: known_datasets.DatasetSchema, title: str, split: Any, files:
     return kind({name: _one(schema, title, splits, name, streaming) for name in splits})
 
 
-def _one(schema: known_datasets.DatasetSchema, title: str, splits: tuple[str, ...], spec: str, streaming: bool) -> Any:
+def _one(
+    schema: known_datasets.DatasetSchema, title: str, splits: tuple[str, ...], spec: str, streaming: bool
+) -> object:
     """Return the rows that a split expression selects: ``train``, ``train[:10%]``, ``train+test``, ``all``."""
     import datasets
 
@@ -132,7 +138,7 @@ def _one(schema: known_datasets.DatasetSchema, title: str, splits: tuple[str, ..
     return _streamed(whole, spec.startswith("train")) if streaming else whole
 
 
-def _streamed(rows: Any, training: bool) -> Any:
+def _streamed(rows: Any, training: bool) -> object:
     """Return the rows as a streamed data set of many files, which ranks and a loader's workers share: with one file, all
     but one of them would have none. A training split is longer than the part that a program takes or skips first."""
     import datasets
@@ -142,7 +148,7 @@ def _streamed(rows: Any, training: bool) -> Any:
     return rows.to_iterable_dataset(num_shards=min(_FILES, len(rows)))
 
 
-def _with_types(rows: Any, makers: Mapping[str, str]) -> Any:
+def _with_types(rows: Any, makers: Mapping[str, str]) -> object:
     """Return the rows with typed columns. Programs read the number of classes from the types, and images and sounds are
     decoded by them."""
     import datasets
@@ -182,9 +188,9 @@ def _capped_map(datasets: Any) -> Iterator[None]:
     """Cap ``map(num_proc=128)`` within the block as `world.process_pools` does: ``datasets`` has its own
     pools."""
 
-    def capped(original: Any) -> Any:
+    def capped(original: Any) -> object:
         @functools.wraps(original)
-        def with_fewer(self: Any, *args: Any, **options: Any) -> Any:
+        def with_fewer(self: Any, *args: Any, **options: Any) -> object:
             if isinstance(options.get("num_proc"), int):
                 options["num_proc"] = min(options["num_proc"], processor_count())
             return original(self, *args, **options)
@@ -202,7 +208,7 @@ def _long_enough(datasets: Any, made: MadeUp) -> Iterator[None]:
     """Make ``select(range(100_000))`` of a synthetic data set repeat its rows within the block."""
     original = datasets.Dataset.select
 
-    def select(self: Any, indices: Any, *args: Any, **options: Any) -> Any:
+    def select(self: Any, indices: Any, *args: Any, **options: Any) -> object:
         if made.names and isinstance(indices, range) and len(self) and indices and max(indices) >= len(self):
             indices = [index % len(self) for index in indices]
         return original(self, indices, *args, **options)

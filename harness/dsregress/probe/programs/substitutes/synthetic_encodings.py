@@ -8,7 +8,6 @@ import contextlib
 import functools
 import importlib.util
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from skeletons import tokenizer
 from vgpu.replacing import Patches
@@ -44,10 +43,10 @@ def made_up_encodings() -> Iterator[None]:
 
 def _or_made_up(original: Callable[..., dict[bytes, int]]) -> Callable[..., dict[bytes, int]]:
     @functools.wraps(original)
-    def ranks(*args: Any, **options: Any) -> dict[bytes, int]:
+    def ranks(*args: object, **options: object) -> dict[bytes, int]:
         try:
             return original(*args, **options)
-        except Exception:
+        except Exception:  # of any HTTP client; raised again unless the file is known
             file = args[0] if args else options.get("vocab_bpe_file", options.get("tiktoken_bpe_file"))
             published = _PUBLISHED.get(str(file).rpartition("/")[2]) if "://" in str(file) else None
             if published is None:

@@ -39,7 +39,7 @@ _PACKAGE = "torchvision"
 def made_up_images(wanted: bool) -> Iterator[None]:
     """Synthesize missing images within the block, as the module describes. Import nothing for it."""
     with Patches("images and pretrained weights without a download") as patches:
-        patches.enter_context(_when_imported(_PACKAGE, lambda: _answer(patches, wanted)))
+        patches.enter_context(_when_imported(_PACKAGE, lambda: _replace_datasets(patches, wanted)))
         patches.enter_context(_when_imported("timm.models._builder", lambda: _keep_first_weights_of_timm(patches)))
         yield
 
@@ -65,7 +65,9 @@ class _Watcher(importlib.abc.MetaPathFinder):
         self._then = then
         self._asks = False
 
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if fullname != self._name or self._asks:
             return None
         self._asks = True
@@ -90,7 +92,7 @@ class _Watcher(importlib.abc.MetaPathFinder):
             sys.meta_path.remove(self)
 
 
-def _answer(patches: Patches, wanted: bool) -> None:
+def _replace_datasets(patches: Patches, wanted: bool) -> None:
     from torchvision import datasets, models
 
     for name in datasets.__all__:
@@ -111,14 +113,14 @@ def _answer(patches: Patches, wanted: bool) -> None:
 # -- data sets ---------------------------------------------------------------------------------------------------------
 
 
-def _begun(original: Callable[..., None], datasets: Any, wanted: bool) -> Callable[..., None]:
+def _begun(original: Callable[..., None], datasets: object, wanted: bool) -> Callable[..., None]:
     signature = inspect.signature(original)
 
     @functools.wraps(original)
     def __init__(self: Any, *args: Any, **options: Any) -> None:
         try:
             original(self, *args, **options)
-        except Exception as error:
+        except Exception as error:  # releases report absent data by errors of many kinds; all others are raised again
             if not _is_absence(error):
                 raise
             bound = signature.bind(self, *args, **options)
@@ -153,7 +155,7 @@ def _make_up(dataset: Any, datasets: Any, given: dict[str, Any], wanted: bool, e
     known = known_images.images_of_folder(root) if name == "ImageFolder" else known_images.known_image_sets()[name]
     transforms = {way: given.get(way) for way in ("transforms", "transform", "target_transform")}
     datasets.VisionDataset.__init__(dataset, root, **transforms)
-    rows = _rows(known, given, root)
+    rows = _row_count(known, given, root)
     labels = [(index * 2_654_435_761 >> 7) % known.classes for index in range(rows)]
     if not hasattr(type(dataset), "classes"):
         dataset.classes = [f"class {label}" for label in range(known.classes)]
@@ -172,7 +174,7 @@ def _make_up(dataset: Any, datasets: Any, given: dict[str, Any], wanted: bool, e
         dataset._labels = dataset.targets = labels
 
 
-def _rows(known: KnownImages, given: dict[str, Any], root: str) -> int:
+def _row_count(known: KnownImages, given: dict[str, object], root: str) -> int:
     split = given.get("split", given.get("image_set"))
     if split is None:
         last = os.path.basename(root.rstrip(os.sep)).lower()
@@ -181,7 +183,7 @@ def _rows(known: KnownImages, given: dict[str, Any], root: str) -> int:
     return known.rows.get(str(split), known.rows.get("train", known.rows.get("", 0)))
 
 
-def _arrays(known: KnownImages, labels: list[int], seed: int) -> tuple[Any, Any]:
+def _arrays(known: KnownImages, labels: list[int], seed: int) -> tuple[object, object]:
     import numpy
 
     shape = (len(labels), *known.size) if known.mode == "L" else (len(labels), *known.size, 3)
@@ -195,7 +197,7 @@ def _arrays(known: KnownImages, labels: list[int], seed: int) -> tuple[Any, Any]
     return pixels, labels
 
 
-def _image(known: KnownImages, seed: int, index: int) -> Any:
+def _image(known: KnownImages, seed: int, index: int) -> object:
     import numpy
     from PIL import Image
 
@@ -203,9 +205,9 @@ def _image(known: KnownImages, seed: int, index: int) -> Any:
     return Image.fromarray(numpy.random.default_rng((seed, index)).integers(0, 256, shape, dtype=numpy.uint8))
 
 
-def _read(original: Callable[..., Any]) -> Callable[..., Any]:
+def _read(original: Callable[..., Any]) -> Callable[..., object]:
     @functools.wraps(original)
-    def __getitem__(self: Any, index: Any) -> Any:
+    def __getitem__(self: Any, index: Any) -> object:
         images = vars(self).get("_harness_images")
         if images is None:
             return original(self, index)
@@ -228,9 +230,9 @@ def _counted(original: Callable[..., int]) -> Callable[..., int]:
 # -- weights -----------------------------------------------------------------------------------------------------------
 
 
-def _first_weights(original: Callable[..., Any], models: Any) -> Callable[..., Any]:
+def _first_weights(original: Callable[..., Any], models: Any) -> Callable[..., object]:
     @functools.wraps(original)
-    def get_state_dict(self: Any, *args: Any, **options: Any) -> Any:
+    def get_state_dict(self: Any, *args: Any, **options: Any) -> object:
         try:
             return original(self, *args, **options)
         except OSError as error:
@@ -256,7 +258,7 @@ def _keep_first_weights_of_timm(patches: Patches) -> None:
     original = builder.load_pretrained
 
     @functools.wraps(original)
-    def load_pretrained(*args: Any, **options: Any) -> None:
+    def load_pretrained(*args: object, **options: object) -> None:
         try:
             original(*args, **options)
         except (NotHere, OSError) as error:

@@ -50,7 +50,7 @@ def column_makers(columns: str) -> dict[str, str]:
 
 def make_table(
     columns: str, name: str, split: str, rows: int | None = None, more: Mapping[str, str] | None = None
-) -> dict[str, list[Any]]:
+) -> dict[str, list[object]]:
     """Return the values of each column, for ``columns`` written as in ``substitutes.known_datasets`` and for
     ``more`` columns with their makers."""
     kinds = {**column_makers(columns), **(more or {})}
@@ -72,7 +72,7 @@ def make_table(
 _CONVERSATIONS = ("dialogue", "messages", "turns", "human_assistant")
 
 
-def _answered_otherwise(conversation: Any, draw: random.Random) -> Any:
+def _answered_otherwise(conversation: Any, draw: random.Random) -> object:
     """Return the same conversation with another last answer."""
     if isinstance(conversation, str):
         return conversation[: conversation.rindex(": ") + 2] + make_text(draw, "answer")
@@ -110,7 +110,7 @@ def _worked_answer(draw: random.Random, row: int) -> str:
     return f"{make_text(draw, 'answer')}\n#### {draw.randint(1, 999)}"
 
 
-def _span(draw: random.Random, row: int) -> dict[str, list[Any]]:
+def _span(draw: random.Random, row: int) -> dict[str, list[object]]:
     return {"text": [draw.choice(WORDS)], "answer_start": [0]}
 
 
@@ -118,12 +118,12 @@ def _translation(other: str) -> Maker:
     return lambda draw, row: {"en": make_text(draw, "question"), other: make_text(draw, "question")}
 
 
-def _tagged(item: Callable[[random.Random], Any]) -> Maker:
+def _tagged(item: Callable[[random.Random], object]) -> Maker:
     """Return a maker of one item per word. A row's number decides how many words it has, so that columns agree."""
     return lambda draw, row: [item(draw) for _ in range(5 + row % 20)]
 
 
-def _file(content: bytes) -> dict[str, Any]:
+def _stored_file(content: bytes) -> dict[str, object]:
     """Return a file as ``datasets`` stores an image or a sound."""
     return {"bytes": content, "path": None}
 
@@ -219,9 +219,9 @@ MAKERS: dict[str, Maker] = {
     "words": _tagged(lambda draw: draw.choice(WORDS)),
     "tags": _tagged(lambda draw: draw.randrange(TAGS["tags"])),
     "many_tags": _tagged(lambda draw: draw.randrange(TAGS["many_tags"])),
-    "image": lambda draw, row: _file(_picture(256, 1 + row % 8)),
-    "small_image": lambda draw, row: _file(_picture(32, 1 + row % 8)),
-    "audio": lambda draw, row: _file(_sound(1 + row % 8)),
+    "image": lambda draw, row: _stored_file(_picture(256, 1 + row % 8)),
+    "small_image": lambda draw, row: _stored_file(_picture(32, 1 + row % 8)),
+    "audio": lambda draw, row: _stored_file(_sound(1 + row % 8)),
     **{f"en_{other}": _translation(other) for other in LANGUAGES},
     "steps": lambda draw, row: [make_text(draw, "question") for _ in range(3)],
     "choices": lambda draw, row: [make_text(draw, "short_question") for _ in range(4)],

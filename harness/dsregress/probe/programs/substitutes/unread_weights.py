@@ -33,17 +33,17 @@ def unread_weights() -> Iterator[None]:
             self._file.__enter__()
             return self
 
-        def __exit__(self, *raised: Any) -> Any:
+        def __exit__(self, *raised: object) -> Any:
             return self._file.__exit__(*raised)
 
         def __getattr__(self, name: str) -> Any:
             found = getattr(self._file, name)
             return self._get_tensors if name == "get_tensors" else found  # from safetensors 0.8 on
 
-        def _get_tensors(self) -> dict[str, Any]:
+        def _get_tensors(self) -> dict[str, object]:
             return {name: _unread(tensor) for name, tensor in self._file.get_tensors().items()}
 
-        def get_tensor(self, name: str) -> Any:
+        def get_tensor(self, name: str) -> object:
             return _unread(self._file.get_tensor(name))
 
         def get_slice(self, name: str) -> _Slice:
@@ -63,7 +63,7 @@ class _Slice:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._held, name)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> object:
         return _unread(self._held[index])
 
 

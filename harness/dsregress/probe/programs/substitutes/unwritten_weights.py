@@ -42,7 +42,7 @@ def _leave_out_of_torchs(patches: Patches) -> None:
     original: Any = torch.serialization._save
 
     @functools.wraps(original)
-    def _save(obj: Any, zip_file: Any, *args: Any, **options: Any) -> Any:
+    def _save(obj: object, zip_file: object, *args: object, **options: object) -> object:
         mode = running_simulation()
         return original(obj, zip_file if mode is None else _SparseArchive(zip_file, mode), *args, **options)
 

@@ -111,7 +111,7 @@ class PlainEngine(torch.nn.Module):
             return plain_settings.make_optimizer(self._settings, groups)
         return plain_settings.as_torch_optimizer(given if isinstance(given, torch.optim.Optimizer) else given(groups))
 
-    def _scheduler(self, given: Any) -> Any:
+    def _scheduler(self, given: object) -> Any:
         if given is not None:
             return given(self.optimizer) if callable(given) and not hasattr(given, "step") else given
         if self._settings.scheduler is None:
@@ -148,7 +148,7 @@ class PlainEngine(torch.nn.Module):
             group["params"] = [masters[id(p)] for p in group["params"] if id(p) in masters]
         return mixed
 
-    def _loader(self, data: Any, collate_fn: Any) -> Any:
+    def _loader(self, data: object, collate_fn: object) -> Any:
         if data is None:
             return None
         from deepspeed.runtime.dataloader import DeepSpeedDataLoader
@@ -167,14 +167,14 @@ class PlainEngine(torch.nn.Module):
 
     # -- training ----------------------------------------------------------------------------------------------------
 
-    def forward(self, *inputs: Any, **more: Any) -> Any:
+    def forward(self, *inputs: object, **more: object) -> Any:
         for device in ("cuda", "cpu"):
             if autocast_state.enabled(device):
                 self.computes_in = autocast_state.dtype(device)
         return self.module(*inputs, **more)
 
     def backward(
-        self, loss: torch.Tensor, retain_graph: bool = False, scale_wrt_gas: bool = True, **_: Any
+        self, loss: torch.Tensor, retain_graph: bool = False, scale_wrt_gas: bool = True, **_: object
     ) -> torch.Tensor:
         """Run a micro-batch's backward, and add its gradients to the step's. Return the loss's share of the step."""
         mixed = self._trains("backward")
@@ -185,7 +185,7 @@ class PlainEngine(torch.nn.Module):
         mixed.accumulate(1 / scale)
         return loss
 
-    def step(self, lr_kwargs: Mapping[str, Any] | None = None) -> None:
+    def step(self, lr_kwargs: Mapping[str, object] | None = None) -> None:
         """End a micro-batch. At the boundary, average the gradients over all ranks and update the weights."""
         mixed = self._trains("step")
         self._take_over()
@@ -198,7 +198,7 @@ class PlainEngine(torch.nn.Module):
             self.global_samples += self.train_batch_size()
         self.micro_steps += 1
 
-    def _update(self, mixed: MixedPrecision, lr_kwargs: Mapping[str, Any]) -> None:
+    def _update(self, mixed: MixedPrecision, lr_kwargs: Mapping[str, object]) -> None:
         assert self.optimizer is not None
         finite = all(bool(gradient.isfinite().all()) for gradient in mixed.gradients())
         if self._scale is not None:
@@ -294,8 +294,8 @@ class PlainEngine(torch.nn.Module):
     def save_checkpoint(
         self,
         save_dir: str,
-        tag: Any = None,
-        client_state: Mapping[str, Any] | None = None,
+        tag: object = None,
+        client_state: Mapping[str, object] | None = None,
         save_latest: bool = True,
         exclude_frozen_parameters: bool = False,
     ) -> bool:
@@ -313,12 +313,12 @@ class PlainEngine(torch.nn.Module):
     def load_checkpoint(
         self,
         load_dir: str,
-        tag: Any = None,
+        tag: object = None,
         load_module_strict: bool = True,
         load_optimizer_states: bool = True,
         load_lr_scheduler_states: bool = True,
         load_module_only: bool = False,
-        **others: Any,
+        **others: object,
     ) -> tuple[str | None, dict[str, Any]]:
         if load_module_only or others or not (load_optimizer_states and load_lr_scheduler_states):
             raise NoTruth("it loads a part of a checkpoint")
@@ -356,7 +356,7 @@ class PlainEngine(torch.nn.Module):
             "counts": {name: getattr(self, name) for name in _COUNTS},
         }
 
-    def save_16bit_model(self, *_: Any, **__: Any) -> bool:
+    def save_16bit_model(self, *_: object, **__: object) -> bool:
         """Save nothing: no training resumes from it."""
         return True
 

@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from vgpu.json_tables import decoded_text_lists, decoded_texts, table_beside
+
 
 class NoTruth(Exception):
     """Plain PyTorch cannot do what the program does; one line says why."""
@@ -36,65 +38,19 @@ class PlainSettings:
     fp16: Mapping[str, Any] = field(default_factory=dict)
 
 
+_TABLE = table_beside(__file__)
+
 #: Keys without effect on what is computed, except for its rounding: how it is divided, sent, logged and stored.
-_WITHOUT_EFFECT = frozenset(
-    [
-        "activation_checkpointing",
-        "aio",
-        "allreduce_always_fp32",
-        "autotuning",
-        "checkpoint",
-        "comet",
-        "comms_logger",
-        "communication_data_type",
-        "csv_monitor",
-        "data_types",
-        "disable_allgather",
-        "dump_state",
-        "flops_profiler",
-        "gradient_predivide_factor",
-        "graph_harvesting",
-        "load_universal_checkpoint",
-        "memory_breakdown",
-        "monitor_config",
-        "nebula",
-        "prescale_gradients",
-        "seq_parallel_communication_data_type",
-        "sparse_gradients",
-        "steps_per_print",
-        "tensorboard",
-        "timers",
-        "use_node_local_storage",
-        "wall_clock_breakdown",
-        "wandb",
-        "zero_allow_untested_optimizer",
-        "zero_force_ds_cpu_optimizer",
-        "train_batch_size",
-        "train_micro_batch_size_per_gpu",
-        "gradient_accumulation_steps",
-        "gradient_clipping",
-        "optimizer",
-        "scheduler",
-        "bf16",
-        "bfloat16",
-        "fp16",
-        "zero_optimization",
-        "dataloader_drop_last",
-    ]
-)
+_WITHOUT_EFFECT = frozenset(decoded_texts(_TABLE["without_effect"]))
+
 #: Entries of ZeRO's section and of the dtypes' own sections that change what is computed.
-_WITH_EFFECT = {
-    "zero_optimization": ("zero_quantized_weights", "zero_quantized_gradients", "zero_quantized_nontrainable_weights",
-                          "zenflow"),
-    "bf16": ("bf16_master_weights_and_grads", "bf16_optimizer_states"),
-    "bfloat16": ("bf16_master_weights_and_grads", "bf16_optimizer_states"),
-    "fp16": ("fp16_master_weights_and_grads", "auto_cast"),
-}  # fmt: skip
+_WITH_EFFECT = decoded_text_lists(_TABLE["with_effect"])
+
 #: Parallelism of a model: key -> the entry with the number of parts.
 _SIZES = {"tensor_parallel": "autotp_size", "sequence_parallel_size": "", "data_parallel_size": ""}
 
 
-def read_plain_settings(given: Any, ranks: int) -> PlainSettings:
+def read_plain_settings(given: object, ranks: int) -> PlainSettings:
     """Return the settings of what a program gives to ``initialize``: a path, a dictionary, or JSON. Raise NoTruth if it
     promises more than plain PyTorch can do."""
     config = _loaded(given)
@@ -126,7 +82,7 @@ def read_plain_settings(given: Any, ranks: int) -> PlainSettings:
     )
 
 
-def _loaded(given: Any) -> dict[str, Any]:
+def _loaded(given: object) -> dict[str, Any]:
     if isinstance(given, dict):
         return given
     if isinstance(given, (str, os.PathLike)):
@@ -140,7 +96,7 @@ def _loaded(given: Any) -> dict[str, Any]:
     raise NoTruth("its DeepSpeed configuration is neither a dictionary nor a file")
 
 
-def _is_off(value: Any) -> bool:
+def _is_off(value: object) -> bool:
     return not (value.get("enabled", bool(value)) if isinstance(value, dict) else value)
 
 
@@ -158,7 +114,7 @@ def _batches(config: Mapping[str, Any], ranks: int) -> tuple[int, int]:
     return int(micro), int(steps)
 
 
-def make_optimizer(settings: PlainSettings, groups: list[Any]) -> torch.optim.Optimizer:
+def make_optimizer(settings: PlainSettings, groups: list[object]) -> torch.optim.Optimizer:
     """Return torch's optimizer for that of the configuration. Raise NoTruth if torch has no equal one."""
     assert settings.optimizer is not None
     name = str(settings.optimizer.get("type", ""))
@@ -192,7 +148,7 @@ def as_torch_optimizer(given: torch.optim.Optimizer) -> torch.optim.Optimizer:
 
 
 def _made(
-    kind: Callable[..., torch.optim.Optimizer], groups: list[Any], params: Mapping[str, Any]
+    kind: Callable[..., torch.optim.Optimizer], groups: list[object], params: Mapping[str, object]
 ) -> torch.optim.Optimizer:
     try:
         return kind(groups, **params)

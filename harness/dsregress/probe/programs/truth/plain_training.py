@@ -60,7 +60,7 @@ def read_repetition(folder: Path) -> Again:
 
 
 def train_plainly(
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     source: str,
     rank: int,
     wanted_steps: int,
@@ -77,12 +77,12 @@ def train_plainly(
         program_rank.run_program(parameters, source, training)
 
 
-def train_again(parameters: Mapping[str, Any], source: str, rank: int, wanted_steps: int, meter: Meter) -> None:
+def train_again(parameters: Mapping[str, object], source: str, rank: int, wanted_steps: int, meter: Meter) -> None:
     """Run the program with DeepSpeed for so many steps, all but the last of them metered, as in its measurement."""
     program_rank.run_program(parameters, source, _Again(rank, wanted_steps, meter))
 
 
-def record_beginning(parameters: Mapping[str, Any], source: str, rank: int) -> None:
+def record_beginning(parameters: Mapping[str, object], source: str, rank: int) -> None:
     """Run the program with DeepSpeed through its first step, and leave the whole weights that each engine begins with,
     by its number (see `without_deepspeed.Starts`)."""
     training = _Beginning(rank)
@@ -107,25 +107,25 @@ class _Repeated:
     def end(self) -> None:
         pass
 
-    def forward_begins(self, model: Any) -> None:
+    def forward_begins(self, model: torch.nn.Module) -> None:
         pass
 
-    def clipped(self, parameters: Sequence[Any], norm: Any) -> None:
+    def clipped(self, parameters: Sequence[object], norm: object) -> None:
         pass
 
-    def backward_begins(self, loss: Any, engine: Any) -> None:
+    def backward_begins(self, loss: object, engine: object) -> None:
         pass
 
-    def step_begins(self, stepper: Any) -> None:
+    def step_begins(self, stepper: object) -> None:
         pass
 
     def accumulated(self) -> None:
         pass
 
-    def evaluates(self, model: Any) -> None:
+    def evaluates(self, model: torch.nn.Module) -> None:
         pass
 
-    def resumed(self, engine: Any) -> None:
+    def resumed(self, engine: object) -> None:
         """Take an engine that loads a checkpoint as the leader that was interrupted (see `trained_models`)."""
         if self._leader is not None and stepper_facts.is_same_model(engine, self._leader):
             self._leader = engine
@@ -139,13 +139,13 @@ class _Repeated:
     def program_ended(self) -> None:
         pass
 
-    def saves(self, what: Any) -> None:
+    def saves(self, what: object) -> None:
         pass
 
-    def draws(self, indices: Any) -> None:
+    def draws(self, indices: object) -> None:
         pass
 
-    def step_ended(self, stepper: Any) -> None:
+    def step_ended(self, stepper: object) -> None:
         if self._leader is None:
             self._leader = stepper
         if stepper is self._leader:
@@ -164,7 +164,7 @@ class _Repeated:
     def stepped(self) -> None:
         """Called after the leading engine stepped."""
 
-    def left(self) -> Any:
+    def left(self) -> object:
         """Return what rank 0 leaves in `FILE`."""
         raise NotImplementedError
 
@@ -178,7 +178,7 @@ class _RepeatedTraining(_Repeated):
         self._losses: list[float | None] = []
         self._norms: list[float | None] = []
 
-    def backward_begins(self, loss: Any, engine: Any) -> None:
+    def backward_begins(self, loss: object, engine: object) -> None:
         self._micro_losses += [(value, engine) for value in stepper_facts.loss_values(loss)]
 
     def another_stepped(self) -> None:
@@ -198,7 +198,7 @@ class _PlainTraining(_RepeatedTraining):
         self._began: Any = None  #: weights at the first step, if an interruption made another engine
         self._random_states: list[str] = []
 
-    def resumed(self, engine: Any) -> None:
+    def resumed(self, engine: object) -> None:
         before = self._leader
         super().resumed(engine)
         if before is not None and before is not self._leader:
@@ -210,7 +210,7 @@ class _PlainTraining(_RepeatedTraining):
         super().stepped()
         self._random_states.append(random_state.random_digest())
 
-    def left(self) -> Any:
+    def left(self) -> object:
         mixed = self._leader.training_precision
         losses, norms = ([math.nan if v is None else v for v in values] for values in (self._losses, self._norms))
         return {
@@ -240,7 +240,7 @@ class _Again(_RepeatedTraining):
         elif self.steps == self.wanted_steps:
             self._parameters = dict(stepper_facts.local_parameters(self._leader))
 
-    def left(self) -> Any:
+    def left(self) -> object:
         return {"losses": self._losses, "gradient_norms": self._norms, "parameters": self._parameters}
 
 
@@ -259,11 +259,11 @@ class _Beginning(_Repeated):
 
         construct, forward = DeepSpeedEngine.__init__, DeepSpeedEngine.forward
 
-        def constructed(engine: Any, *args: Any, **kwargs: Any) -> None:
+        def constructed(engine: Any, *args: object, **kwargs: object) -> None:
             self._engines.append(engine)
             construct(engine, *args, **kwargs)
 
-        def called(engine: Any, *args: Any, **kwargs: Any) -> Any:
+        def called(engine: Any, *args: object, **kwargs: object) -> Any:
             number = next(number for number, other in enumerate(self._engines) if other is engine)
             if number not in self._starts:
                 self._starts[number] = deepspeed_engine.whole_parameters(engine.module)
@@ -274,5 +274,5 @@ class _Beginning(_Repeated):
             patches.replace(DeepSpeedEngine, "forward", called)
             yield
 
-    def left(self) -> Any:
+    def left(self) -> object:
         return self._starts

@@ -66,7 +66,7 @@ class Repeats:
         self._starter, self._beat = starter, beat
         self._count = 0
 
-    def order(self, limit_s: float, **what: Any) -> Path:
+    def order(self, limit_s: float, **what: object) -> Path:
         """Make all ranks repeat the program, for at most so many seconds, and return the folder of the repeat. Called by
         rank 0.
 
@@ -184,7 +184,7 @@ def _repeat(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> Non
         time.sleep(_POLL_S)
 
 
-def _run(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> None:
+def _run(folder: Path, order: Mapping[str, object], rank: int, body: Run) -> None:
     log = logs.open_log(folder / f"rank-{rank}.log")
     for stream in (1, 2):
         os.dup2(log, stream)
@@ -196,7 +196,7 @@ def _run(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> None:
         while not (folder / _PLACED).exists():
             time.sleep(_POLL_S)
         body(order, rank)
-    except BaseException as error:
+    except BaseException as error:  # recorded for the rank that waits, and raised again
         own = own_fault(error)
         if own is not None and not isinstance(own.error, NoStandInError):
             _fail(folder / _BROKEN, signature_of(error))

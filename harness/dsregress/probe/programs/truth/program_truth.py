@@ -49,7 +49,7 @@ class ProgramTruth:
     def stepped(self) -> None:
         self._random_states.append(random_state.random_digest())
 
-    def judge(self, stepper: Any, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> None:
+    def judge(self, stepper: object, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> None:
         why = _without_truth(stepper)
         if not why and self._rank == 0:
             self._limit_s = _SLOWER * (time.monotonic() - self._began) + _PATIENCE_S
@@ -123,7 +123,7 @@ class ProgramTruth:
             judged.compare(numerics, true, yardsticks)
         return ""
 
-    def _plainly(self, **more: Any) -> Plain:
+    def _plainly(self, **more: object) -> Plain:
         order = {"kind": "train", "steps": self._steps, "perturbations": None, **self._given, **more}
         return plain_training.read_plain_training(self._repeats.order(self._limit_s, **order))
 
@@ -152,7 +152,7 @@ def _references(plain: Plain) -> References:
     return References(true, [Yardstick.of(plain.trained, true)])
 
 
-def _without_truth(stepper: Any) -> str:
+def _without_truth(stepper: object) -> str:
     """Return the reason if there can be no truth, else ""."""
     if not stepper_facts.is_engine(stepper):
         return "it trains without DeepSpeed"

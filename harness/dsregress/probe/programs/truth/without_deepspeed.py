@@ -20,10 +20,10 @@ Starts = Mapping[int, Mapping[str, torch.Tensor]]
 class Whole(contextlib.AbstractContextManager[None]):
     """Replaces ``zero.Init`` and ``zero.GatheredParameters``: weights are whole."""
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         pass
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         pass
 
 
@@ -39,20 +39,20 @@ def without_deepspeed(
     made: list[PlainEngine] = []
 
     def initialize(
-        args: Any = None,
-        model: Any = None,
-        optimizer: Any = None,
-        model_parameters: Any = None,
-        training_data: Any = None,
-        lr_scheduler: Any = None,
-        distributed_port: Any = None,
-        mpu: Any = None,
-        dist_init_required: Any = None,
-        collate_fn: Any = None,
-        config: Any = None,
-        mesh_param: Any = None,
-        config_params: Any = None,
-        **others: Any,
+        args: object = None,
+        model: object = None,
+        optimizer: object = None,
+        model_parameters: object = None,
+        training_data: object = None,
+        lr_scheduler: object = None,
+        distributed_port: object = None,
+        mpu: object = None,
+        dist_init_required: object = None,
+        collate_fn: object = None,
+        config: object = None,
+        mesh_param: object = None,
+        config_params: object = None,
+        **others: object,
     ) -> tuple[Any, Any, Any, Any]:
         if isinstance(model, deepspeed.PipelineModule):
             raise NoTruth("it trains a pipeline")

@@ -33,7 +33,7 @@ class ClippingWatch:
         self.look()
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._patches.close()
 
     def look(self) -> None:
@@ -56,7 +56,7 @@ class ClippingWatch:
 
         return clip
 
-    def _method(self, original: Any) -> Any:
+    def _method(self, original: Any) -> object:
         @functools.wraps(original)
         def clip(module: Any, *args: Any, **kwargs: Any) -> Any:
             norm = original(module, *args, **kwargs)

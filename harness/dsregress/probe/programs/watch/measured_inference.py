@@ -96,7 +96,7 @@ class Inference:
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def forward_begins(self, model: Any) -> None:
+    def forward_begins(self, model: object) -> None:
         self._leave_init()
         if not self._called and self._observer is not None:
             self._observer.built(model)
@@ -121,26 +121,26 @@ class Inference:
             phase, self._interrupted = self._interrupted, ""
             self._walk.enter(phase, announced=not failed)  # else a program that fails by it would seem to end here
 
-    def saves(self, what: Any) -> None:
+    def saves(self, what: object) -> None:
         self._saved.add(what)
 
-    def draws(self, indices: Any) -> None: ...
+    def draws(self, indices: object) -> None: ...
 
-    def backward_begins(self, loss: Any, engine: Any) -> None:
+    def backward_begins(self, loss: object, engine: object) -> None:
         self._refuse("a backward pass")
 
-    def step_begins(self, stepper: Any) -> None:
+    def step_begins(self, stepper: object) -> None:
         self._refuse("an optimizer's step")
 
-    def step_ended(self, stepper: Any) -> None: ...
+    def step_ended(self, stepper: object) -> None: ...
 
     def accumulated(self) -> None: ...
 
-    def clipped(self, parameters: Sequence[Any], norm: Any) -> None: ...
+    def clipped(self, parameters: Sequence[object], norm: object) -> None: ...
 
-    def resumed(self, engine: Any) -> None: ...
+    def resumed(self, engine: object) -> None: ...
 
-    def evaluates(self, model: Any) -> None: ...
+    def evaluates(self, model: object) -> None: ...
 
     def _refuse(self, what: str) -> None:
         raise ProgramError(f"it trains, by {what}: measure it as a program that does, without --inference")

@@ -26,7 +26,7 @@ class SavedState:
         self._contents = contents  #: whether tensors have values
         self._tensors: dict[str, tuple[str, tuple[int, ...], float | None]] = {}
 
-    def add(self, saved: Any) -> None:
+    def add(self, saved: object) -> None:
         """Add the argument of a function that saves. Ignore what holds no tensors by name."""
         with _disable_current_modes():
             for name, tensor in _named(saved):
@@ -49,7 +49,7 @@ def _together(means: list[float | None]) -> float | None:
     return sum(known) / len(known) if len(known) == len(means) else None
 
 
-def _named(saved: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def _named(saved: object) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield a state dict's tensors, and those of each state dict in a mapping, by name. State dicts without weights
     (random states, a scheduler's) are left out."""
     if not isinstance(saved, Mapping):
@@ -61,7 +61,7 @@ def _named(saved: Any) -> Iterator[tuple[str, torch.Tensor]]:
                 yield f"{outer}.{name}", tensor
 
 
-def _of_state_dict(state: Mapping[Any, Any]) -> list[tuple[str, torch.Tensor]]:
+def _of_state_dict(state: Mapping[Any, object]) -> list[tuple[str, torch.Tensor]]:
     tensors = [(name, one) for name, one in state.items() if isinstance(name, str) and isinstance(one, torch.Tensor)]
     return tensors if any(one.dtype.is_floating_point for _, one in tensors) else []
 

@@ -24,10 +24,10 @@ from vgpu.watching.training_watch import TrainingListener, TrainingWatch, wrap
 class Listener(TrainingListener, Protocol):
     """Receives the events of one rank, in order."""
 
-    def clipped(self, parameters: Sequence[Any], norm: Any) -> None:
+    def clipped(self, parameters: Sequence[object], norm: object) -> None:
         """Called when plain PyTorch has clipped the gradients of ``parameters``; ``norm`` is their norm before."""
 
-    def resumed(self, engine: Any) -> None:
+    def resumed(self, engine: object) -> None:
         """Called when the engine has loaded a checkpoint."""
 
     def occasion_begins(self, phase: str) -> None:
@@ -37,7 +37,7 @@ class Listener(TrainingListener, Protocol):
         """Called when an occasion ended: the interrupted phase continues or, if it ``failed``, the program gets the
         exception."""
 
-    def saves(self, what: Any) -> None:
+    def saves(self, what: object) -> None:
         """Called with the argument of a function that saves, in whichever thread."""
 
     def draws(self, indices: Any) -> None:
@@ -54,7 +54,7 @@ class CallListener(Listener, Protocol):
 class StepWatch(TrainingWatch):
     """Reports events to a listener within the block, while the program runs; see the module."""
 
-    def __init__(self, listener: Listener, engines: Iterable[Any] | None = None) -> None:
+    def __init__(self, listener: Listener, engines: Iterable[object] | None = None) -> None:
         super().__init__(listener, engines)
         self._resumed, self._draws = listener.resumed, listener.draws
         self._occasions = OccasionWatch(self._occasion, listener.saves)
@@ -74,7 +74,7 @@ class StepWatch(TrainingWatch):
         self._occasions.look()
         self._clipping.look()
 
-    def _loading_of_engine(self, original: Any) -> Any:
+    def _loading_of_engine(self, original: Any) -> object:
         def load_checkpoint(engine: Any, *args: Any, **kwargs: Any) -> Any:
             out = original(engine, *args, **kwargs)
             self._resumed(engine)
@@ -109,7 +109,7 @@ class StepWatch(TrainingWatch):
 class CallWatch(StepWatch):
     """Reports each call of a model, whether it trains or not, and its end. Calls within it are part of it."""
 
-    def __init__(self, listener: CallListener, engines: Iterable[Any] | None = None) -> None:
+    def __init__(self, listener: CallListener, engines: Iterable[object] | None = None) -> None:
         super().__init__(listener, engines)
         self._call_listener = listener
 

@@ -21,12 +21,12 @@ class NumericsOracle(Protocol):
     def stepped(self) -> None:
         """Called after the judged model took a step."""
 
-    def judge(self, stepper: Any, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> None:
+    def judge(self, stepper: object, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> None:
         """Fill in the truth and the distances from it, or the reason for their absence. ``trained`` are whole
         parameters. Collective: every rank must call it; rank 0 judges."""
 
 
-def loss_values(loss: Any) -> list[float]:
+def loss_values(loss: object) -> list[float]:
     """Return the value of a loss that is a single known number, else an empty list. Unmetered."""
     if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or loss.is_meta:
         return []
@@ -63,7 +63,7 @@ def whole_norm(norm: Any) -> float:
         return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 
-def _values(gradient: Any) -> Any:
+def _values(gradient: Any) -> object:
     return gradient.coalesce().values() if gradient.is_sparse else gradient
 
 
@@ -81,7 +81,7 @@ def learning_rates(stepper: Any) -> list[float]:
     return sorted((float(rate) for rate in rates if isinstance(rate, (int, float))), reverse=True)
 
 
-def weight_bits(stepper: Any) -> float | None:
+def weight_bits(stepper: object) -> float | None:
     """Return the mean number of bits per weight that the optimizer steps: 32 if half-precision training keeps fp32
     weights in addition to those of the model. None if the groups are empty, as ZeRO-3's are between steps."""
     optimizer = getattr(stepper, "optimizer", None) if is_engine(stepper) else stepper
@@ -133,7 +133,7 @@ def loss_scale(stepper: Any) -> float | None:
     return None if scale is None else float(scale)
 
 
-def gathered_parameters(stepper: Any, numerics: Numerics) -> dict[str, torch.Tensor]:
+def gathered_parameters(stepper: object, numerics: Numerics) -> dict[str, torch.Tensor]:
     """Return the parameters (see `local_parameters`), and put their digest into ``numerics``. Collective over the engine's
     ranks."""
     trained = dict(local_parameters(stepper))
@@ -162,12 +162,12 @@ def effective_configuration(stepper: Any) -> dict[str, Any]:
     }
 
 
-def is_engine(stepper: Any) -> bool:
+def is_engine(stepper: object) -> bool:
     """Return True if the stepper is an engine of DeepSpeed's."""
     return hasattr(stepper, "get_global_grad_norm")
 
 
-def is_same_model(stepper: Any, other: Any) -> bool:
+def is_same_model(stepper: object, other: object) -> bool:
     """Return True if both are engines whose parameters have the same names."""
 
     def names(engine: Any) -> list[str]:
@@ -179,11 +179,11 @@ def is_same_model(stepper: Any, other: Any) -> bool:
 class _NoConfig:
     """The configuration of a model without one."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {}
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, tuple, list))
 
 

@@ -55,13 +55,13 @@ class TrainedModel:
         """Return True if the parameter of this identity belongs to the model."""
         return parameter in self._parameters
 
-    def goes_on_in(self, engine: Any) -> None:
+    def goes_on_in(self, engine: object) -> None:
         """Take another engine as the one that trains the model from now on."""
         self.stepper = engine
         self._parameters = _parameters_of(engine)
         self.variables = []
 
-    def is_trained_by(self, stepper: Any) -> bool:
+    def is_trained_by(self, stepper: object) -> bool:
         """Return True if the stepper is the model's, or steps any of its parameters."""
         return stepper is self.stepper or bool(_parameters_of(stepper) & self._parameters)
 
@@ -86,12 +86,12 @@ class TrainedModels:
         """Return True if the program trains more than one model."""
         return len(self.models) > 1
 
-    def called(self, module: Any) -> None:
+    def called(self, module: torch.nn.Module) -> None:
         """Record that a module that trains was called, and not by another module."""
         if not any(module is known for known in self._called):
             self._called.append(module)
 
-    def resumed(self, engine: Any) -> None:
+    def resumed(self, engine: object) -> None:
         """Record that an engine has loaded a checkpoint."""
         if any(model.stepper is engine for model in self.models):
             return
@@ -100,20 +100,20 @@ class TrainedModels:
             model.goes_on_in(engine)
             self._called = []
 
-    def train(self, module: Any) -> bool:
+    def train(self, module: torch.nn.Module) -> bool:
         """Return True if the module is or contains a model that has stepped, judged by its first trained parameter."""
         first = next((id(parameter) for parameter in module.parameters() if parameter.requires_grad), None)
         return any(model.has(first) for model in self.models)
 
-    def read(self, phase: str, reading: PhaseReading, engine: Any) -> None:
+    def read(self, phase: str, reading: PhaseReading, engine: object) -> None:
         """Keep the reading of a phase that has ended. ``engine`` is the one whose call it was, or None."""
         self._readings.append((phase, reading, engine))
 
-    def lost(self, losses: Sequence[float], engine: Any) -> None:
+    def lost(self, losses: Sequence[float], engine: object) -> None:
         """Keep the losses of a micro-batch."""
         self._losses += [(loss, engine) for loss in losses]
 
-    def clipped(self, parameters: Iterable[Any], norm: float) -> None:
+    def clipped(self, parameters: Iterable[object], norm: float) -> None:
         """Keep the norm that the gradients of these parameters had when they were clipped."""
         self._clipped.append((_identities(parameters), norm))
 
@@ -169,7 +169,7 @@ class TrainedModels:
             named[name] = model
         return named
 
-    def _norm(self, stepper: Any) -> float | None:
+    def _norm(self, stepper: object) -> float | None:
         """Return the norm of the gradients of a step, before clipping if plain PyTorch clips them. A norm that is not
         finite belongs to a step that was skipped."""
         if stepper_facts.is_engine(stepper):
@@ -179,7 +179,7 @@ class TrainedModels:
         self._clipped = [(clipped, norm) for clipped, norm in self._clipped if not clipped & trained]
         return own[0] if own else stepper_facts.gradient_norm(stepper)
 
-    def _of_engine(self, engine: Any) -> TrainedModel | None:
+    def _of_engine(self, engine: object) -> TrainedModel | None:
         return next((model for model in self.models if model.stepper is engine), None)
 
 
@@ -195,11 +195,11 @@ def _parameters_of(stepper: Any) -> set[int]:
     return {id(parameter) for group in stepper.param_groups for parameter in group["params"]}
 
 
-def _identities(parameters: Iterable[Any]) -> set[int]:
+def _identities(parameters: Iterable[object]) -> set[int]:
     return {id(parameter) for parameter in parameters}
 
 
-def _holding(stepper: Any, parameters: set[int]) -> Iterator[str]:
+def _holding(stepper: object, parameters: set[int]) -> Iterator[str]:
     """Yield the names of the program's variables that hold the engine, or a module with exactly these parameters."""
     for name, value in _variables():
         if value is stepper:
@@ -209,7 +209,7 @@ def _holding(stepper: Any, parameters: set[int]) -> Iterator[str]:
             yield name
 
 
-def _variables() -> Iterator[tuple[str, Any]]:
+def _variables() -> Iterator[tuple[str, object]]:
     """Yield the program's variables in reach of the running call, and the attributes of each ``self`` among them; those
     of the nearest call first."""
     frame: Any = sys._getframe(1)
@@ -226,7 +226,7 @@ def _variables() -> Iterator[tuple[str, Any]]:
         frame = frame.f_back
 
 
-def _locals(frame: Any) -> list[tuple[str, Any]]:
+def _locals(frame: Any) -> list[tuple[str, object]]:
     """Return the local variables of a frame. Before Python 3.13, a function's frame keeps the copy of its variables that
     it returns, and thus what they hold, so the copy is cleared. A module's variables are not a copy."""
     found = frame.f_locals

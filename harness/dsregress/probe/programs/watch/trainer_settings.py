@@ -25,7 +25,7 @@ def settings_in_force() -> dict[str, Any]:
     }
 
 
-def _running_trainer(frame: FrameType | None) -> Any:
+def _running_trainer(frame: FrameType | None) -> object:
     """Return the innermost running Trainer, found by the frames of its methods."""
     kind = getattr(sys.modules.get("transformers.trainer"), "Trainer", None)
     while kind is not None and frame is not None:
@@ -36,5 +36,5 @@ def _running_trainer(frame: FrameType | None) -> Any:
     return None
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, enum.Enum))

@@ -37,16 +37,16 @@ def local_sockets_only() -> Iterator[None]:
     """Raise NoNetworkError within the block when another machine is looked up or connected to."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
 
-    def checked(original: Callable[..., Any]) -> Callable[..., Any]:
-        def look_up(host: Any, *args: Any, **options: Any) -> Any:
-            _check(host)
+    def checked(original: Callable[..., Any]) -> Callable[..., object]:
+        def look_up(host: Any, *args: Any, **options: Any) -> object:
+            _check_host(host)
             return original(host, *args, **options)
 
         return look_up
 
     def check_stream(end: socket.socket, address: Any) -> None:
         if end.type == socket.SOCK_STREAM and end.family in (socket.AF_INET, socket.AF_INET6):
-            _check(address[0])
+            _check_host(address[0])
 
     def connected(end: socket.socket, address: Any) -> None:
         check_stream(end, address)
@@ -64,7 +64,7 @@ def local_sockets_only() -> Iterator[None]:
         yield
 
 
-def _check(host: Any) -> None:
+def _check_host(host: object) -> None:
     name = host.decode("ascii", "replace") if isinstance(host, (bytes, bytearray)) else host
     if isinstance(name, str) and name and not _is_own(name):
         raise NoNetworkError(name)

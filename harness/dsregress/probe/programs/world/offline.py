@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from dsregress.probe.programs.world import local_sockets
 from vgpu.replacing import Patches, variables
@@ -76,10 +75,10 @@ def _quiet_hub(patches: Patches) -> None:
     except ImportError:
         return
 
-    def create_repo(self: Any, repo_id: str, **options: Any) -> Any:
+    def create_repo(self: object, repo_id: str, **options: object) -> object:
         return hf_api.RepoUrl(f"https://huggingface.co/{repo_id if '/' in repo_id else 'local/' + repo_id}")
 
-    def upload(self: Any, *arguments: Any, **options: Any) -> None:
+    def upload(self: object, *arguments: object, **options: object) -> None:
         return None
 
     made = {

@@ -19,7 +19,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -52,7 +51,7 @@ class FileMessages:
     def __enter__(self) -> FileMessages:
         return self
 
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         why = "nothing more" if error is None else f"nothing ({signature_of(error)})"
         write_whole(self._folder / f"ended-{self._rank}", why)
 

@@ -9,7 +9,6 @@ import multiprocessing.pool
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
 
 from vgpu.replacing import Patches
 
@@ -25,7 +24,7 @@ def capped_pools() -> Iterator[None]:
 
     def capped(original: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(original)
-        def __init__(self: Any, processes: int | None = None, *args: Any, **options: Any) -> None:
+        def __init__(self: object, processes: int | None = None, *args: object, **options: object) -> None:
             is_count = isinstance(processes, int) and not isinstance(self, multiprocessing.pool.ThreadPool)
             original(self, min(processes, processor_count()) if is_count and processes else processes, *args, **options)
 
@@ -33,7 +32,7 @@ def capped_pools() -> Iterator[None]:
 
     def capped_executor(original: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(original)
-        def __init__(self: Any, max_workers: int | None = None, *args: Any, **options: Any) -> None:
+        def __init__(self: object, max_workers: int | None = None, *args: object, **options: object) -> None:
             original(self, min(max_workers, processor_count()) if max_workers else max_workers, *args, **options)
 
         return __init__

@@ -1,0 +1,112 @@
+"""The audit of a job: its advisories, in the order in which a reader needs them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import msgspec
+
+from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Ruling
+from dsregress.advisories.job_facts import Conflict, Fact
+from dsregress.advisories.matching import Job, Match, Matched, condition_text, match_advisories
+from dsregress.advisories.upgrading import decides, is_cost
+
+_KINDS = tuple(AdvisoryKind)
+
+#: Facts that everybody knows of a job of their own, in the order in which they are asked for.
+COMMON_FACTS = (
+    *("zero_stage", "dtype", "trainer", "lora_rank", "gradient_accumulation_steps", "gradient_checkpointing"),
+    *("checkpoint", "resume", "evaluate", "offload_optimizer", "offload_param", "gradient_clipping", "world_size"),
+    *("scheduler", "warmup_steps", "device", "task", "fsdp", "quantized", "torch_compile", "lora_modules_to_save"),
+)
+
+
+class StatedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job, with the places that state it."""
+
+    versions: Mapping[str, str]
+    facts: Mapping[str, Fact]
+    conflicts: tuple[Conflict, ...] = ()
+    absent: frozenset[str] = frozenset()
+
+    @property
+    def job(self) -> Job:
+        """Return the job that is put to the advisories."""
+        return Job(
+            versions=self.versions,
+            facts={name: fact.value for name, fact in self.facts.items()},
+            absent=self.absent,
+        )
+
+    def going_to(self, versions: Mapping[str, str]) -> StatedJob:
+        """Return the job with other releases."""
+        return msgspec.structs.replace(
+            self, versions={**self.versions, **versions}, absent=self.absent - versions.keys()
+        )
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """Advisories that depend on the same facts and releases, which were not stated."""
+
+    conditions: tuple[FactCondition, ...]
+    packages: tuple[str, ...]
+    matched: tuple[Matched, ...]
+
+    @property
+    def is_common(self) -> bool:
+        """True if everybody can answer it of a job of their own."""
+        return not self.packages and all(one.fact in COMMON_FACTS for one in self.conditions)
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """The advisories of a job."""
+
+    total: int  #: advisories that were put to it
+    concerned: tuple[Matched, ...]  #: faults, and defaults that changed
+    notes: tuple[Matched, ...]  #: concern it, and are neither wrong nor a cost
+    costs: tuple[Matched, ...]
+    questions: tuple[Question, ...]
+    unknown: tuple[Matched, ...]
+    free: int
+    ignored: tuple[str, ...] = ()  #: ids that concern it and are left out
+
+
+def audit_job(advisories: Sequence[Advisory], job: Job, ignored: Collection[str] = ()) -> Audit:
+    """Return the advisories of a job; those that are ``ignored``, by their ids, apart."""
+    matched = sorted(match_advisories(advisories, job), key=_gravity)
+    shown = [one for one in matched if one.advisory.id not in ignored]
+    concerned = [one for one in shown if one.match is Match.CONCERNED]
+    others = [one for one in concerned if not decides(one.advisory)]
+    return Audit(
+        total=len(matched),
+        concerned=tuple(one for one in concerned if decides(one.advisory)),
+        notes=tuple(one for one in others if not is_cost(one.advisory)),
+        costs=tuple(one for one in others if is_cost(one.advisory)),
+        questions=asked(one for one in shown if one.match is Match.DEPENDS and decides(one.advisory)),
+        unknown=tuple(one for one in shown if one.match is Match.UNKNOWN and decides(one.advisory)),
+        free=sum(one.match is Match.FREE for one in shown),
+        ignored=tuple(one.advisory.id for one in matched if one.advisory.id in ignored and one.match is not Match.FREE),
+    )
+
+
+def _gravity(one: Matched) -> tuple[bool, int, str]:
+    return one.advisory.ruling is not Ruling.FAULT, _KINDS.index(one.advisory.kind), one.advisory.id
+
+
+def asked(depending: Iterable[Matched]) -> tuple[Question, ...]:
+    """Return the questions that these advisories depend on, the one that decides most of them first."""
+    groups: dict[tuple[str, ...], list[Matched]] = {}
+    for one in depending:
+        key = (*sorted(map(condition_text, one.open)), *sorted(one.open_packages))
+        groups.setdefault(key, []).append(one)
+    questions = [
+        Question(conditions=found[0].open, packages=found[0].open_packages, matched=tuple(found))
+        for found in groups.values()
+    ]
+    return tuple(sorted(questions, key=_rarity))
+
+
+def _rarity(question: Question) -> tuple[bool, int, int, int]:
+    facts = [COMMON_FACTS.index(one.fact) for one in question.conditions if one.fact in COMMON_FACTS]
+    count = len(question.conditions) + len(question.packages)
+    return not question.is_common, count, -len(question.matched), min(facts, default=len(COMMON_FACTS))

@@ -1,0 +1,85 @@
+"""Facts that accelerate's configuration states: its file, and the options of ``accelerate launch`` in its place.
+
+Without a file of DeepSpeed's own, accelerate writes that configuration: ZeRO, accumulation and clipping alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsregress.advisories.job_facts import Fact, OneOf
+from dsregress.advisories.stated.documents import Document, as_number, as_switch
+from dsregress.probe.factors import FACTORS
+
+_DTYPES = {"bf16": "bf16", "fp16": "fp16", "no": "fp32", "False": "fp32"}
+
+#: The section of DeepSpeed in a file; on a command line its keys stand alone.
+_SECTION = "deepspeed_config"
+
+
+def is_of_accelerate(document: Document) -> bool:
+    """Return True for a file that ``accelerate config`` writes."""
+    return not {"distributed_type", "compute_environment"}.isdisjoint(document)
+
+
+def deepspeed_file(document: Document) -> str:
+    """Return the file of DeepSpeed's configuration that it names; empty if it names none."""
+    return str(document.get(f"{_SECTION}.deepspeed_config_file") or document.get("deepspeed_config_file") or "")
+
+
+def facts_of_accelerate(document: Document) -> Iterator[Fact]:
+    """Yield the facts that the file states, but for those of the file that it names."""
+    kind = str(document.get("distributed_type") or "").upper()
+    uses_deepspeed = kind == "DEEPSPEED" or as_switch(document.get("use_deepspeed")) is True
+    is_sharded = kind == "FSDP" or as_switch(document.get("use_fsdp")) is True
+    if (count := as_number(document.get("num_processes"))) is not None:
+        yield document.fact("world_size", count, "num_processes")
+    if as_switch(document.get("use_cpu")) is True:
+        yield document.fact("device", "cpu", "use_cpu")
+    if is_sharded or uses_deepspeed:
+        yield document.fact("fsdp", is_sharded, "distributed_type")
+    if not uses_deepspeed:
+        return
+    yield document.fact("integration", OneOf(("transformers", "accelerate")), "distributed_type")
+    yield document.fact("accelerate_launch", True, "distributed_type")
+    key = _key(document, "zero3_init_flag")
+    if (whole := as_switch(document.get(key))) is not None:
+        yield document.fact("zero_init", whole, key)
+    if not deepspeed_file(document):
+        yield from _written_by_accelerate(document)
+
+
+def _key(document: Document, name: str) -> str:
+    key = f"{_SECTION}.{name}"
+    return key if document.get(key) is not None or document.get(_SECTION) is not None else name
+
+
+def _written_by_accelerate(document: Document) -> Iterator[Fact]:
+    stage = _key(document, "zero_stage")
+    number = as_number(document.get(stage))
+    yield document.fact("zero_stage", 2 if number is None else number, stage)  # accelerate's default
+    if (dtype := _DTYPES.get(str(document.get("mixed_precision")))) is not None:
+        yield document.fact("dtype", dtype, "mixed_precision")
+    for name in ("offload_optimizer", "offload_param"):
+        key = _key(document, f"{name}_device")
+        if (device := document.get(key)) in (None, "none", "cpu"):
+            yield document.fact(name, device == "cpu", key)
+    steps = _key(document, "gradient_accumulation_steps")
+    if (number := as_number(document.get(steps))) is not None:
+        yield document.fact("gradient_accumulation_steps", number, steps)
+    clipping = _key(document, "gradient_clipping")
+    if (number := as_number(document.get(clipping))) is not None:
+        yield document.fact("gradient_clipping", number, clipping)
+    yield document.fact("scheduler", "none", _key(document, "scheduler"))
+    yield document.fact("optimizer", "passed", _key(document, "optimizer"))
+    yield document.fact("torch_autocast", False, _key(document, "torch_autocast"))
+    written = (
+        "zero_stage",
+        "gradient_clipping",
+        "gradient_accumulation_steps",
+        "allgather_bucket_size",
+        "sub_group_size",
+    )
+    for factor in FACTORS:
+        if factor.key and not factor.is_size and factor.name not in written:
+            yield document.fact(factor.name, None, _key(document, factor.key.rpartition(".")[2]))

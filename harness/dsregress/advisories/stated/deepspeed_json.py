@@ -1,0 +1,149 @@
+"""Facts that DeepSpeed's own configuration states. A key that it does not have is stated as well: DeepSpeed's default holds.
+
+"auto" is filled in by transformers or accelerate from what is not in this file, so the fact stays open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dsregress.advisories.job_facts import Fact, OneOf
+from dsregress.advisories.stated.documents import Document, as_number, as_switch
+from dsregress.probe.factor import Factor
+from dsregress.probe.factors import FACTORS
+
+_AUTO = "auto"
+
+_DTYPES = {
+    **dict.fromkeys(("bf16", "bfloat16", "torch.bfloat16"), "bf16"),
+    **dict.fromkeys(("fp16", "float16", "half", "torch.float16"), "fp16"),
+    **dict.fromkeys(("fp32", "float32", "torch.float32"), "fp32"),
+}
+_HALF = {"bf16": "bf16.enabled", "fp16": "fp16.enabled"}
+
+#: Keys of a configuration of DeepSpeed; no other file has them on its first level.
+_MARKS = frozenset((
+    *("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size", "fp16", "bf16", "bfloat16"),
+    *("zero_allow_untested_optimizer", "steps_per_print", "wall_clock_breakdown", "data_types", "gradient_clipping"),
+))  # fmt: skip
+
+
+def is_of_deepspeed(document: Document) -> bool:
+    """Return True for a file that is DeepSpeed's configuration."""
+    sections = [key for key in document if key in ("fp16", "bf16") and not isinstance(document.get(key), dict)]
+    return not sections and not _MARKS.isdisjoint(document)
+
+
+def facts_of_deepspeed(document: Document) -> Iterator[Fact]:
+    """Yield the facts that the file states."""
+    stage = as_number(document.get("zero_optimization.stage"))
+    if stage is not None or document.get("zero_optimization.stage") is None:
+        yield document.fact("zero_stage", stage or 0, "zero_optimization.stage")
+    yield from _precision(document)
+    yield from _offload(document)
+    yield from _accumulation(document)
+    yield from _clipping(document)
+    yield from _schedule(document)
+    yield from (fact for factor in FACTORS if (fact := _setting(factor, document)) is not None)
+    yield document.fact(
+        "load_universal", document.get("checkpoint.load_universal") is True, "checkpoint.load_universal"
+    )
+    yield document.fact("optimizer", "configured" if document.get("optimizer") else "passed", "optimizer")
+    yield document.fact("fsdp", False, "zero_optimization")
+    if _has_auto(document.values):
+        yield Fact(
+            name="integration", value=OneOf(("transformers", "accelerate")), source=f'{document.file}: "auto" values'
+        )
+        yield Fact(name="accelerate_launch", value=True, source=f'{document.file}: "auto" values')
+
+
+def _precision(document: Document) -> Iterator[Fact]:
+    autocast = document.get("torch_autocast.enabled")
+    if autocast is not True:
+        yield document.fact("torch_autocast", False, "torch_autocast.enabled")
+    else:
+        yield document.fact("torch_autocast", True, "torch_autocast.enabled")
+        if (dtype := _DTYPES.get(str(document.get("torch_autocast.dtype")))) is not None:
+            yield document.fact("dtype", dtype, "torch_autocast.dtype")
+        return
+    keys = dict(_HALF)
+    if document.get("bfloat16") is not None:
+        keys["bf16"] = "bfloat16.enabled"
+    given = {name: document.get(key) for name, key in keys.items()}
+    if on := [name for name, value in given.items() if value is True]:
+        yield document.fact("dtype", on[0], keys[on[0]])
+    elif _AUTO not in given.values():
+        yield Fact(name="dtype", value="fp32", source=f"{document.file}: neither bf16 nor fp16 is enabled")
+    if (scale := as_number(document.get("fp16.loss_scale"))) is not None:
+        yield document.fact("loss_scale", scale, "fp16.loss_scale")
+    if (power := as_number(document.get("fp16.initial_scale_power"))) is not None:
+        yield document.fact("initial_scale_power", power, "fp16.initial_scale_power")
+
+
+def _offload(document: Document) -> Iterator[Fact]:
+    for name in ("offload_optimizer", "offload_param"):
+        key = f"zero_optimization.{name}.device"
+        device = document.get(key)
+        if device in (None, "none", "cpu"):
+            yield document.fact(name, device == "cpu", key)
+
+
+def _accumulation(document: Document) -> Iterator[Fact]:
+    key = "gradient_accumulation_steps"
+    steps = as_number(document.get(key))
+    if steps is not None:
+        yield document.fact(key, steps, key)
+    elif document.get(key) is None and document.get("train_batch_size") is None:
+        yield document.fact(key, 1, key)
+
+
+def _clipping(document: Document) -> Iterator[Fact]:
+    value = document.get("gradient_clipping")
+    if value == _AUTO:  # transformers fills in max_grad_norm, which is a number
+        yield document.fact("gradient_clipping", OneOf((0.0, 1.0)), "gradient_clipping")
+    elif value is None or as_number(value) is not None:
+        yield document.fact("gradient_clipping", as_number(value), "gradient_clipping")
+
+
+def _schedule(document: Document) -> Iterator[Fact]:
+    if document.get("scheduler") is None:
+        yield document.fact("scheduler", "none", "scheduler")
+        return
+    if isinstance(kind := document.get("scheduler.type"), str):
+        yield document.fact("scheduler", kind, "scheduler.type")
+    for fact, key in (("warmup_steps", "warmup_num_steps"), ("warmup_max_lr", "warmup_max_lr")):
+        if (number := as_number(document.get(f"scheduler.params.{key}"))) is not None:
+            yield document.fact(fact, number, f"scheduler.params.{key}")
+
+
+#: Read above, or the sizes that say nothing without the model's.
+_OWN = frozenset(("zero_stage", "gradient_clipping", "allgather_bucket_size", "sub_group_size"))
+
+
+def _setting(factor: Factor, document: Document) -> Fact | None:
+    if not factor.key or factor.is_size or factor.name in _OWN:
+        return None
+    value = document.get(factor.key)
+    if value is None:
+        return document.fact(factor.name, None, factor.key)
+    if value == _AUTO:
+        return None
+    if not isinstance(value, (str, int, float)):
+        return None
+    known: Any = _DTYPES.get(value, as_switch(value)) if isinstance(value, str) else value
+    return None if known is None else document.fact(factor.name, known, factor.key)
+
+
+def _has_auto(values: Mapping[str, Any]) -> bool:
+    """Return True if any value is "auto". Sections that YAML repeats by an alias are looked at once."""
+    left: list[Any] = [values]
+    seen: set[int] = set()
+    while left:
+        value = left.pop()
+        if isinstance(value, Mapping) and id(value) not in seen:
+            seen.add(id(value))
+            left += value.values()
+        elif value == _AUTO:
+            return True
+    return False

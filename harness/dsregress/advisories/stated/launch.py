@@ -1,0 +1,131 @@
+"""Facts that a launch line states, and the files that it names: the launcher's, the program's options, and its source."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dsregress.advisories.job_facts import Fact
+from dsregress.advisories.stated import accelerate_yaml, deepspeed_json, program_source, trainer_options
+from dsregress.advisories.stated.documents import Document, read_document
+from dsregress.advisories.stated.openrlhf_options import facts_of_openrlhf, is_of_openrlhf
+from dsregress.errors import UsageError
+from dsregress.probe import launch_line
+from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
+from dsregress.probe.launch_line import LaunchLine, LaunchLineError
+
+#: The name of the line in sources.
+LINE = "--program"
+
+_PAIR = re.compile(r"([a-z_]+)=(.+)")
+_YAML = (".yaml", ".yml", ".json")
+
+
+def facts_of_line(line: str, folder: Path) -> tuple[list[Fact], tuple[str, ...]]:
+    """Return the facts that a launch line states, and the files of settings that it names and that are not in ``folder``, as
+    it may be of another machine. Raise UsageError."""
+    try:
+        parsed = launch_line.parse(line)
+    except LaunchLineError as error:
+        raise UsageError(str(error), where=LINE, hint="write it as in a shell") from None
+    absent: list[str] = []
+    return list(_facts(parsed, folder, absent)), tuple(absent)
+
+
+def facts_of_file(file: str, folder: Path) -> list[Fact]:
+    """Return the facts that a configuration file states, and those that it names. Raise UsageError."""
+    document = read_document(file, folder)
+    if deepspeed_json.is_of_deepspeed(document):
+        return list(deepspeed_json.facts_of_deepspeed(document))
+    if accelerate_yaml.is_of_accelerate(document):
+        return list(_of_accelerate(document, folder))
+    return list(_of_trainer(document, folder))
+
+
+def _facts(line: LaunchLine, folder: Path, absent: list[str]) -> Iterator[Fact]:
+    variables = dict(line.variables)
+    if (device := variables.get("DS_ACCELERATOR")) in ("cpu", "cuda"):
+        yield Fact(name="device", value=device, source=f"{LINE}: DS_ACCELERATOR")
+    ranks = line.ranks or line.visible_devices
+    if ranks is not None:
+        yield Fact(name="world_size", value=ranks, source=f"{LINE}: {line.launcher}")
+    if line.launcher == "accelerate":
+        yield from _of_accelerate(Document(options_of(line.options), LINE, "--"), folder, absent)
+    if line.configuration and Path(folder, line.configuration).suffix in _YAML:
+        for document in _present(line.configuration, folder, LINE, absent):
+            yield from _of_accelerate(document, folder, absent)
+    options = options_of(line.arguments)
+    if line.is_module and is_of_openrlhf(line.program):
+        yield from facts_of_openrlhf(line.program, Document(options, LINE, "--"))
+        return
+    for file in _setting_files(line, options):
+        for document in _present(file, folder, LINE, absent):
+            yield from _of_trainer(document, folder, absent)
+    yield from _of_trainer(Document(options, LINE, "--"), folder, absent)
+    if line.launcher in ("trl", "llamafactory-cli"):
+        yield Fact(name="trainer", value=True, source=f"{LINE}: {line.launcher}")
+        if line.launcher == "trl" and line.program in ("sft", "dpo", "grpo", "gkd", "reward"):
+            yield Fact(name="task", value=line.program, source=f"{LINE}: trl {line.program}")
+    elif not line.is_module:
+        yield from _of_source(line.program, folder)
+
+
+def _setting_files(line: LaunchLine, options: dict[str, Any]) -> list[str]:
+    """Return the files of settings that the program reads: ``train x.yaml`` of LLaMA-Factory and axolotl, ``--config
+    x.yaml`` of TRL, a YAML or JSON file as the only argument of a script that HfArgumentParser reads."""
+    config = options.get("config")
+    named = [config] if isinstance(config, str) and config.endswith(_YAML) else []
+    alone = (
+        word for before, word in zip(("", *line.arguments), line.arguments, strict=False) if not before.startswith("--")
+    )
+    return [*named, *(word for word in alone if word.endswith(_YAML) and not word.startswith("-"))]
+
+
+def _present(file: str, folder: Path, where: str, absent: list[str] | None) -> Iterator[Document]:
+    """Yield the file; add one that is not there to ``absent``, or raise UsageError if that is None."""
+    if absent is not None and not os.path.exists(folder / file):
+        absent.append(file)
+    else:
+        yield read_document(file, folder, where)
+
+
+def _of_accelerate(document: Document, folder: Path, absent: list[str] | None = None) -> Iterator[Fact]:
+    yield from accelerate_yaml.facts_of_accelerate(document)
+    if file := accelerate_yaml.deepspeed_file(document):
+        for found in _present(file, folder, document.file, absent):
+            yield from deepspeed_json.facts_of_deepspeed(found)
+
+
+def _of_trainer(document: Document, folder: Path, absent: list[str] | None = None) -> Iterator[Fact]:
+    yield from trainer_options.facts_of_trainer(document)
+    if file := trainer_options.deepspeed_file(document):
+        for found in _present(file, folder, document.file, absent):
+            yield from deepspeed_json.facts_of_deepspeed(found)
+
+
+def _of_source(file: str, folder: Path) -> Iterator[Fact]:
+    try:
+        text = read_regular(str(folder / file), MOST_FILE_BYTES, follow_links=True).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):  # a command, or a file of another machine: it states nothing here
+        return
+    yield from program_source.facts_of_source(text, file)
+
+
+def options_of(words: Sequence[str]) -> dict[str, Any]:
+    """Return the options of a line by their names with underscores; True for one without a value."""
+    found: dict[str, Any] = {}
+    name = ""
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            name = name.replace("-", "_")
+            found[name] = value if equals else True
+            name = "" if equals else name
+        elif name:
+            found[name], name = word, ""
+        elif (pair := _PAIR.fullmatch(word)) is not None:  # as LLaMA-Factory takes them
+            found[pair[1]] = pair[2]
+    return found

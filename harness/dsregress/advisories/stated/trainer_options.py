@@ -1,0 +1,146 @@
+"""Facts that the options of a trainer state: transformers' TrainingArguments, TRL's, LLaMA-Factory's and axolotl's, from a
+YAML file or a launch line. An option that is not given states nothing, as its default depends on the release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from dsregress.advisories.job_facts import Fact, OneOf
+from dsregress.advisories.stated.documents import Document, as_number, as_switch
+
+_LORA = {"lora": True, "qlora": True, "dora": True, "full": False, "freeze": False}
+_TASKS = {
+    **dict.fromkeys(("sft", "dpo", "grpo", "ppo", "gkd", "reward"), ""),
+    "rm": "reward",
+    "pt": "pretrain",
+    "pretrain": "pretrain",
+}
+
+_MODEL_KEYS = ("model_name_or_path", "base_model", "model_name")
+_EVALUATION_KEYS = ("eval_strategy", "evaluation_strategy")
+_RESUME_KEYS = ("resume_from_checkpoint", "auto_resume_from_checkpoints")
+_QUANTIZED_KEYS = ("load_in_4bit", "load_in_8bit", "quantization_bit")
+_MODULE_KEYS = ("lora_modules_to_save", "modules_to_save", "additional_target")
+
+
+def deepspeed_file(document: Document) -> str:
+    """Return the file of DeepSpeed's configuration that the options name; empty if they name none."""
+    named = document.get("deepspeed") or document.get("deepspeed_config")
+    return named if isinstance(named, str) and named.endswith((".json", ".yaml", ".yml")) else ""
+
+
+def is_of_llamafactory(document: Document) -> bool:
+    """Return True for a file of LLaMA-Factory's settings."""
+    return document.get("model_name_or_path") is not None and not {"finetuning_type", "template"}.isdisjoint(document)
+
+
+def is_of_axolotl(document: Document) -> bool:
+    """Return True for a file of axolotl's settings."""
+    return document.get("base_model") is not None
+
+
+def facts_of_trainer(document: Document) -> Iterator[Fact]:
+    """Yield the facts that the options state."""
+    yield from _numbers(document)
+    yield from _precision(document)
+    yield from _adapters(document)
+    yield from _occasions(document)
+    yield from _checkpointing(document)
+    for key in _given(document, _MODEL_KEYS):
+        yield document.fact("model_name", str(document.get(key)), key)
+    for key in ("torch_compile",):
+        if (value := as_switch(document.get(key))) is not None:
+            yield document.fact("torch_compile", value, key)
+    if as_switch(document.get("use_cpu")) is True:
+        yield document.fact("device", "cpu", "use_cpu")
+    for key in ("stage", "rl"):
+        if (task := str(document.get(key))) in _TASKS:
+            yield document.fact("task", _TASKS[task] or task, key)
+    if is_of_llamafactory(document) and document.get("stage") != "ppo":
+        yield Fact(name="trainer", value=True, source=f"{document.file}: LLaMA-Factory's settings")
+    elif is_of_axolotl(document):
+        yield Fact(name="trainer", value=True, source=f"{document.file}: axolotl's settings")
+
+
+def _given(document: Document, keys: tuple[str, ...]) -> list[str]:
+    return [key for key in keys if document.get(key) is not None]
+
+
+def _numbers(document: Document) -> Iterator[Fact]:
+    for key in ("gradient_accumulation_steps", "max_prompt_length"):
+        if (number := as_number(document.get(key))) is not None:
+            yield document.fact(key, number, key)
+    steps, ratio = as_number(document.get("warmup_steps")), as_number(document.get("warmup_ratio"))
+    if steps:
+        yield document.fact("warmup_steps", steps if steps >= 1 else 1, "warmup_steps")  # a share of the steps below 1
+    elif ratio:
+        yield document.fact("warmup_steps", 1, "warmup_ratio")  # of all steps, rounded up
+    elif steps == 0 and (ratio == 0 or document.get("warmup_ratio") is None):
+        yield document.fact("warmup_steps", 0, "warmup_steps")
+
+
+def _precision(document: Document) -> Iterator[Fact]:
+    for key in ("bf16", "fp16"):
+        if as_switch(document.get(key)) is True:
+            yield document.fact("dtype", key, key)
+
+
+def _adapters(document: Document) -> Iterator[Fact]:
+    for key in ("finetuning_type", "adapter"):
+        if (lora := _LORA.get(str(document.get(key)))) is not None:
+            yield document.fact("lora", lora, key)
+    if (used := as_switch(document.get("use_peft"))) is not None:
+        yield document.fact("lora", used, "use_peft")
+        if not used:
+            return
+    for key in ("lora_r", "lora_rank"):
+        if rank := as_number(document.get(key)):
+            yield document.fact("lora_rank", rank, key)
+    for key in _given(document, _MODULE_KEYS):
+        value = document.get(key)
+        names = value if isinstance(value, list) else str(value).replace(",", " ").split()
+        yield document.fact("lora_modules_to_save", " ".join(map(str, names)), key)
+    for key in _QUANTIZED_KEYS:
+        if (value := document.get(key)) is not None:
+            yield document.fact("quantized", bool(as_number(value)) or as_switch(value) is True, key)
+    if document.get("adapter") == "qlora":
+        yield document.fact("quantized", True, "adapter")
+
+
+def _occasions(document: Document) -> Iterator[Fact]:
+    for key in _given(document, _EVALUATION_KEYS):
+        yield document.fact("evaluate", as_switch(document.get(key)) is not False, key)
+    for key in ("evals_per_epoch",):
+        if number := as_number(document.get(key)):
+            yield document.fact("evaluate", number > 0, key)
+    for key in _given(document, _RESUME_KEYS):
+        resumes = as_switch(document.get(key)) is not False
+        yield document.fact("resume", resumes, key)
+        yield document.fact("checkpoint", resumes, key)
+
+
+def _checkpointing(document: Document) -> Iterator[Fact]:
+    key = "gradient_checkpointing"
+    value = document.get(key)
+    if value is None or (used := as_switch(value)) is None:
+        return
+    reentrant = as_switch(_arguments(document.get(f"{key}_kwargs")).get("use_reentrant"))
+    if not used:
+        yield document.fact(key, "none", key)
+    elif reentrant is None:
+        yield document.fact(key, OneOf(("reentrant", "non_reentrant")), key)
+    else:
+        yield document.fact(key, "reentrant" if reentrant else "non_reentrant", f"{key}_kwargs")
+
+
+def _arguments(value: Any) -> dict[str, Any]:
+    """Return a dictionary, as YAML has it or as a command line writes it."""
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            return {}
+    return value if isinstance(value, dict) else {}

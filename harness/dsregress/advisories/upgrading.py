@@ -1,0 +1,288 @@
+"""The verdict on an upgrade: two jobs put to the same advisories. Pure.
+
+Faults decide. A fault that a setting or a release of another package ends is a condition of the upgrade; so is a default
+that changed and can be set. A leak takes memory that the job may have, so it is a condition as well. Gains, costs and
+changes are named beside it, and never decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+
+import msgspec
+
+from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
+from dsregress.advisories.matching import Job, Match, Matched, is_affected, known_packages, match_advisories, parsed
+
+_COSTS = frozenset((AdvisoryKind.SLOWER, AdvisoryKind.MORE_WORK))
+_ENDS_THE_JOB = frozenset((AdvisoryKind.CRASHES, AdvisoryKind.HANGS, AdvisoryKind.OUT_OF_MEMORY))
+
+
+class Verdict(Enum):
+    """The answer to an upgrade."""
+
+    YES = "yes"
+    IF_SET = "if set"  #: once `UpgradeAnswer.conditions` hold
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class SetBefore(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition of an upgrade: one of the remedies of an advisory; without any, room for the memory of a leak."""
+
+    matched: Matched
+    remedies: tuple[Remedy, ...] = ()
+
+
+class Arising(msgspec.Struct, frozen=True, kw_only=True):
+    """An advisory that comes to concern the job, or may, with a remedy of another one."""
+
+    remedy: Remedy
+    matched: Matched
+
+
+class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+    """Releases on the way that a fault rules out, which the target has not."""
+
+    package: str
+    releases: tuple[str, ...]  #: in order
+    matched: Matched
+
+
+class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on an upgrade, with its reasons. The advisories are those of the target's job, save `gained`."""
+
+    verdict: Verdict
+    against: tuple[Matched, ...] = ()  #: faults that nothing else ends
+    conditions: tuple[SetBefore, ...] = ()
+    arising: tuple[Arising, ...] = ()
+    instead: Mapping[str, str] = {}  #: package -> the nearest release without those against it; empty if none is known
+    depends: tuple[Matched, ...] = ()  #: faults and changes that concern it, or not, by what was not stated
+    unknown: tuple[Matched, ...] = ()  #: of which a release or a value was not run
+    gained: tuple[Matched, ...] = ()  #: concern the old job alone, or may
+    kept: tuple[Matched, ...] = ()  #: faults of both, which no remedy ends
+    changes: tuple[Matched, ...] = ()
+    costs: tuple[Matched, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    uncovered: tuple[str, ...] = ()  #: packages that change and that no advisory is about
+
+
+def is_cost(advisory: Advisory) -> bool:
+    """Return True if an advisory is only of time or work."""
+    return advisory.kind in _COSTS
+
+
+def judge_upgrade(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer:
+    """Return the verdict on going from a job to the same one with other releases."""
+    answer = _judged(advisories, old, new)
+    instead = _instead(advisories, old, new, answer) if answer.verdict is Verdict.NO else {}
+    return msgspec.structs.replace(answer, instead=instead, skipped=tuple(_skipped(advisories, old, new, answer)))
+
+
+def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer:
+    """Return the verdict without a release to go to instead, and without those to skip.
+
+    What was not run leaves it open beside a release that has the fault, and beyond all that were run. A release on the far
+    side of one without it, and a value that was not tried, are named and do not decide.
+    """
+    before = {one.advisory.id: one for one in match_advisories(advisories, old)}
+    after = match_advisories(advisories, new)
+    concerned = [one for one in after if one.match is Match.CONCERNED]
+    against: list[Matched] = []
+    conditions: list[SetBefore] = []
+    kept: list[Matched] = []
+    for one in (each for each in concerned if decides(each.advisory)):
+        is_new = before[one.advisory.id].match is not Match.CONCERNED
+        remedies = tuple(each for each in ending_remedies(one, new, old) if not is_another_job(each))
+        is_leak = one.advisory.kind is AdvisoryKind.LEAKS
+        if (remedies and (is_new or one.advisory.kind in _ENDS_THE_JOB)) or (is_leak and is_new):
+            conditions.append(SetBefore(matched=one, remedies=remedies))
+        elif is_new and one.advisory.kind is not AdvisoryKind.DEFAULT_CHANGED:
+            against.append(one)
+        elif one.advisory.ruling is Ruling.FAULT:
+            kept.append(one)
+    named = {one.advisory.id for one in (*against, *kept, *(each.matched for each in conditions))}
+    others = [one for one in concerned if one.advisory.id not in named and _is_new(one, before)]
+    open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and _is_new(one, before)]
+    changed = [name for name, version in new.versions.items() if old.versions.get(name) != version]
+    uncovered = tuple(name for name in changed if name not in known_packages(advisories))
+    is_beyond = _is_beyond(advisories, old, new)
+    unknown = [
+        one
+        for one in open_ones
+        if one.match is Match.UNKNOWN and decides(one.advisory) and (is_beyond or not (one.open or one.open_packages))
+    ]
+    return UpgradeAnswer(
+        verdict=_verdict(
+            against,
+            conditions,
+            is_known=not any(is_beyond or one.beside_affected for one in unknown)
+            and (not changed or uncovered != tuple(changed)),
+        ),
+        against=tuple(against),
+        conditions=tuple(conditions),
+        arising=tuple(_arising(advisories, new, conditions)),
+        depends=tuple(one for one in open_ones if _is_question(one)),
+        unknown=tuple(unknown),
+        gained=tuple(_gained(before, after)),
+        kept=tuple(kept),
+        changes=tuple(one for one in others if not is_cost(one.advisory)),
+        costs=tuple(one for one in others if is_cost(one.advisory)),
+        uncovered=uncovered,
+    )
+
+
+def _is_beyond(advisories: Sequence[Advisory], old: Job, new: Job) -> bool:
+    """Return True if the upgrade goes to a release that is newer than all that were run."""
+    for package, version in new.versions.items():
+        known = known_versions(advisories, package)
+        if old.versions.get(package) != version and known and parsed(version) > parsed(known[-1]):
+            return True
+    return False
+
+
+def _verdict(against: Sequence[Matched], conditions: Sequence[SetBefore], *, is_known: bool) -> Verdict:
+    if against:
+        return Verdict.NO
+    if not is_known:
+        return Verdict.UNKNOWN
+    return Verdict.IF_SET if conditions else Verdict.YES
+
+
+def decides(advisory: Advisory) -> bool:
+    """Return True for a fault that is no cost, for a default that changed, and for a change that ends the job."""
+    if is_cost(advisory):
+        return False
+    ends_or_resets = advisory.kind in _ENDS_THE_JOB or advisory.kind is AdvisoryKind.DEFAULT_CHANGED
+    return advisory.ruling is Ruling.FAULT or (advisory.ruling is Ruling.CHANGE and ends_or_resets)
+
+
+def _is_new(one: Matched, before: Mapping[str, Matched]) -> bool:
+    """Return True if the old job has another answer than this."""
+    earlier = before[one.advisory.id]
+    if one.match is Match.CONCERNED:
+        return earlier.match is not Match.CONCERNED
+    return earlier.match in (Match.FREE, Match.UNKNOWN) if one.match is Match.DEPENDS else earlier.match is Match.FREE
+
+
+def _is_question(one: Matched) -> bool:
+    return one.match is Match.DEPENDS and not is_cost(one.advisory)
+
+
+def ending_remedies(one: Matched, job: Job, old: Job | None = None) -> tuple[Remedy, ...]:
+    """Return the remedies that end a problem without another release of a package that the upgrade changes: settings, and
+    releases of other packages, each with which the advisory no longer concerns the job."""
+    moved = {name for name, version in job.versions.items() if old is not None and old.versions.get(name) != version}
+    found = []
+    for remedy in one.advisory.remedies:
+        if remedy.package:
+            if remedy.package in moved or remedy.package not in job.versions or not remedy.version:
+                continue
+            tried = job.changed(versions={remedy.package: remedy.version})
+        elif remedy.fact:
+            tried = job.changed(facts={remedy.fact: remedy.value})
+        else:
+            continue
+        if match_advisories([one.advisory], tried)[0].match is Match.FREE:
+            found.append(remedy)
+    return tuple(found)
+
+
+#: Facts whose value is a choice of what is trained, or of what fits: nobody changes it for an upgrade if a release will do.
+_OF_THE_JOB = frozenset((
+    *("zero_stage", "dtype", "world_size", "gradient_accumulation_steps", "model", "model_outputs", "objective"),
+    *("lora_rank", "lora", "trainer", "device", "task", "integration"),
+    *("offload_optimizer", "offload_param", "gradient_checkpointing", "frozen", "torch_autocast", "evaluate", "checkpoint"),
+))  # fmt: skip
+
+
+def is_another_job(remedy: Remedy) -> bool:
+    """Return True if a remedy changes what the job trains, or what it needs."""
+    keeps_checkpointing = remedy.fact == "gradient_checkpointing" and remedy.value != "none"
+    return remedy.fact in _OF_THE_JOB and not keeps_checkpointing
+
+
+def _arising(advisories: Sequence[Advisory], new: Job, conditions: Sequence[SetBefore]) -> Iterator[Arising]:
+    """Yield the advisories that come to concern the job, or may, once a remedy's setting is set."""
+    seen: set[str] = set()
+    without = {one.advisory.id: one.match for one in match_advisories(advisories, new)}
+    for remedy in (each for condition in conditions for each in condition.remedies if each.fact):
+        tried = new.changed(facts={remedy.fact: remedy.value})
+        for one in match_advisories(advisories, tried):
+            is_worse = one.match in (Match.CONCERNED, Match.DEPENDS) and without[one.advisory.id] is Match.FREE
+            if is_worse and decides(one.advisory) and one.advisory.id not in seen:
+                seen.add(one.advisory.id)
+                yield Arising(remedy=remedy, matched=one)
+
+
+def _gained(before: Mapping[str, Matched], after: Iterable[Matched]) -> Iterator[Matched]:
+    """Yield the answers for the old job of those that no longer concern the new one: faults that end, improvements that
+    begin."""
+    for one in after:
+        earlier = before[one.advisory.id]
+        ends = one.match is Match.FREE and earlier.match in (Match.CONCERNED, Match.DEPENDS)
+        begins = one.match is Match.CONCERNED and earlier.match is Match.FREE
+        if begins and one.advisory.ruling is Ruling.IMPROVEMENT:
+            yield one
+        elif ends and one.advisory.ruling is Ruling.FAULT:
+            yield earlier
+
+
+def known_versions(advisories: Iterable[Advisory], package: str) -> list[str]:
+    """Return the releases of a package that any advisory knows, in order."""
+    found = {
+        version
+        for one in advisories
+        for each in one.ranges
+        if each.package == package
+        for version in (*each.affected, *each.unaffected)
+    }
+    return sorted(found, key=parsed)
+
+
+def _changed_packages(old: Job, new: Job, answer: UpgradeAnswer) -> list[str]:
+    """Return the packages that the upgrade changes and that those against it are about."""
+    about = {each.package for one in answer.against for each in one.advisory.ranges}
+    return [name for name, version in new.versions.items() if name in about and old.versions.get(name) != version]
+
+
+def _instead(advisories: Sequence[Advisory], old: Job, new: Job, answer: UpgradeAnswer) -> dict[str, str]:
+    """Return the nearest release to which an upgrade is advised: newer ones first, then those between the two."""
+    for package in _changed_packages(old, new, answer):
+        target = parsed(new.versions[package])
+        start = parsed(old.versions[package]) if package in old.versions else target
+        known = known_versions(advisories, package)
+        newer = [one for one in known if parsed(one) > target]
+        between = [one for one in known if start < parsed(one) < target]
+        for version in (*newer, *reversed(between)):
+            tried = _judged(advisories, old, new.changed(versions={package: version}))
+            if tried.verdict in (Verdict.YES, Verdict.IF_SET):
+                return {package: version}
+    return {}
+
+
+def _skipped(advisories: Sequence[Advisory], old: Job, new: Job, answer: UpgradeAnswer) -> Iterator[Skipped]:
+    """Yield the faults that releases between the two have, and neither of the two."""
+    at_ends = {
+        one.advisory.id
+        for job in (old, new)
+        for one in match_advisories(advisories, job)
+        if one.match is not Match.FREE
+    }
+    others = [one for one in advisories if one.id not in at_ends and decides(one) and not one.withdrawn]
+    for package, target in new.versions.items():
+        start = old.versions.get(package, target)
+        between = [one for one in known_versions(others, package) if parsed(start) < parsed(one) < parsed(target)]
+        hit: dict[str, tuple[Matched, list[str]]] = {}
+        for version in between:
+            for one in match_advisories(others, new.changed(versions={package: version})):
+                if one.match is Match.CONCERNED and is_ranged(one.advisory, package, version):
+                    hit.setdefault(one.advisory.id, (one, []))[1].append(version)
+        for matched, releases in hit.values():
+            yield Skipped(package=package, releases=tuple(releases), matched=matched)
+
+
+def is_ranged(advisory: Advisory, package: str, version: str) -> bool:
+    """Return True if a release of a package is affected by the advisory's own range."""
+    return any(is_affected(version, one.affected, one.unaffected) for one in advisory.ranges if one.package == package)

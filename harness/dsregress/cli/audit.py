@@ -1,0 +1,181 @@
+"""``audit``: tells, by the advisories alone, what concerns a job, and whether its packages can be upgraded."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+
+import click
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from dsregress.advisories.advisory import Advisory
+from dsregress.advisories.auditing import StatedJob, audit_job
+from dsregress.advisories.shipped import read_advisories
+from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
+from dsregress.cli import options
+from dsregress.cli.lines import print_note
+from dsregress.cli.named_files import read_named
+from dsregress.cli.options import JobOptions
+from dsregress.cli.output import write_answer
+from dsregress.cli.stated_jobs import PACKAGES_HINT, FoundPackages, installed_packages, stated_job
+from dsregress.config.audit import IgnoredAdvisory
+from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, UsageError, no_such
+from dsregress.model import AXES
+from dsregress.probe.border.masking import masked_launch_line
+from dsregress.report.answers import audit_answer, audit_json
+from dsregress.run.available_workloads import Program
+from dsregress.versions import installed
+from dsregress.versions.releases import known_releases
+from dsregress.wording import commands
+
+
+@click.command("audit")
+@click.option(
+    "-r",
+    "--requirement",
+    "sources",
+    multiple=True,
+    metavar="FILE",
+    help="A requirements file, a lock (uv.lock, poetry.lock), a conda environment, or the output of `pip freeze` (- for "
+    "stdin). Repeatable.",
+)
+@click.option(
+    "--python", "python", metavar="PATH", help="A running environment in its place: its interpreter or folder."
+)
+@click.option(
+    "--to",
+    "targets",
+    multiple=True,
+    metavar="FILE|NAME==VERSION|NAME==latest",
+    help="Say whether the job can go there: another lock, or a release of a package. Repeatable.",
+)
+@options.job_options
+@click.option("--ignore", "ignored", multiple=True, metavar="ID", help="An advisory to leave out. Repeatable.")
+@options.json_option
+def audit_command(
+    sources: tuple[str, ...],
+    python: str | None,
+    targets: tuple[str, ...],
+    job: JobOptions,
+    ignored: tuple[str, ...],
+    json_file: str | None,
+) -> int:
+    """Say which known problems concern a job, and whether its packages can be upgraded. Measures nothing.
+
+    An advisory is one problem: the releases that have it, and the settings that it needs, as far as they were run. What
+    FILEs and the launch line do not state is asked for, and never assumed.
+
+    \b
+    Exit codes: 0 nothing concerns the job, or yes; 1 something does, or a setting must change, or an upgrade is ruled out;
+    4 no package that is known, or it is not known whether the job can go there.
+
+    \b
+    Examples:
+      dsregress audit -r requirements.txt --config ds_zero3.json
+      dsregress audit -r uv.lock --program 'accelerate launch --config_file zero3.yaml train.py --use_peft' --gpu A100-40G
+      dsregress audit -r requirements.txt --config ds_zero3.json --to deepspeed==0.19.8
+      dsregress audit -r old.lock --to new.lock --config lora_sft.yaml --set resume=no
+      dsregress audit --python .venv --json -
+
+    \b
+    Leave an advisory out, in pyproject.toml, with a reason and until a day:
+      [tool.dsregress.audit]
+      ignore = [{id = "DSR-2026-0007", reason = "we do not resume", expires = 2027-03-01}]
+    """
+    settings = options.load_settings()
+    advisories = read_advisories()
+    found = installed_packages(sources, python, advisories)
+    old = stated_job(job, found)
+    left_out = _ignored(ignored, settings.audit.ignore, advisories)
+    if not targets:
+        audit = audit_job(advisories, old.job, left_out)
+        write_answer(
+            lambda: audit_answer.audit_text(audit, old), (json_file, lambda: audit_json.audit_json(audit, old))
+        )
+        return EXIT_REGRESSION if audit.concerned else EXIT_OK
+    new = old.going_to(_target_versions(targets, found))
+    kept = [one for one in advisories if one.id not in left_out]
+    answer = judge_upgrade(kept, old.job, new.job)
+    audit = audit_job(advisories, new.job, left_out)
+    command = measuring_command(old, new, job.program)
+    write_answer(
+        lambda: audit_answer.upgrade_text(answer, audit, old, new, command),
+        (json_file, lambda: audit_json.upgrade_json(answer, audit, old, new, command)),
+    )
+    return exit_code_of_answer(answer)
+
+
+def exit_code_of_answer(answer: UpgradeAnswer) -> int:
+    """Return the exit code that the command's help describes."""
+    if answer.verdict is Verdict.UNKNOWN:
+        return EXIT_NOTHING_MEASURED
+    return EXIT_OK if answer.verdict is Verdict.YES else EXIT_REGRESSION
+
+
+def _target_versions(targets: Sequence[str], found: FoundPackages) -> dict[str, str]:
+    """Return package -> release to go to. Raise UsageError."""
+    wanted: dict[str, str] = {}
+    for text in targets:
+        name, equals, spec = (part.strip() for part in text.partition("=="))
+        if not equals and not _is_version(text):
+            packages = installed.read_packages(read_named(text, hint=PACKAGES_HINT), text)
+            mine = found.versions.keys() | found.known
+            wanted.update({name: version for name, version in packages.versions.items() if name in mine})
+            continue
+        package = str(canonicalize_name(name)) if equals else "deepspeed"
+        wanted[package] = _release(package, spec if equals else text)
+    if not wanted.keys() & found.versions.keys():
+        what = f"{found.where} does not pin {', '.join(sorted(wanted)) or 'any package of it'}"
+        raise UsageError(what, where="--to", hint=f"it pins {', '.join(sorted(found.known & found.versions.keys()))}")
+    return wanted
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except (InvalidVersion, ValueError):
+        return text == "latest"
+    return True
+
+
+def _release(package: str, spec: str) -> str:
+    if spec == "latest":
+        known = known_releases(package)
+        if not known:
+            raise UsageError(f"no release of {package} is known", where="--to", hint="name one: NAME==VERSION")
+        return known[-1]
+    if not _is_version(spec):
+        raise UsageError(f"{spec!r} is not a version", where="--to", hint="write e.g. deepspeed==0.19.8")
+    return str(Version(spec))
+
+
+def _ignored(ids: Sequence[str], configured: Sequence[IgnoredAdvisory], advisories: Sequence[Advisory]) -> set[str]:
+    """Return the ids that are left out today. Raise UsageError for one that no advisory has."""
+    known = [one.id for one in advisories]
+    for name, where in (
+        *((one, "--ignore") for one in ids),
+        *((one.id, "[tool.dsregress.audit]") for one in configured),
+    ):
+        if name not in known:
+            raise no_such("advisory", name, known, where=where, most=6)
+    today = datetime.datetime.now(tz=datetime.timezone.utc).date()
+    for one in configured:
+        if one.expires < today:
+            print_note(f"{one.id} was ignored until {one.expires} ({one.reason}); it is no longer")
+    return {*ids, *(one.id for one in configured if one.expires >= today)}
+
+
+def measuring_command(old: StatedJob, new: StatedJob, program: Program | None) -> str:
+    """Return the command that measures the upgrade."""
+    releases: Mapping[str, list[str]] = {
+        name: [old.versions[name], version]
+        for name, version in new.versions.items()
+        if name in (*AXES, "trl") and name in old.versions and old.versions[name] != version
+    }
+    first = next(iter(releases), "")
+    baseline = (
+        releases[first][0] if list(releases) == ["deepspeed"] else f"{first}=={releases[first][0]}" if first else ""
+    )
+    line = masked_launch_line(program.line) if program is not None else ""
+    return commands.regress(releases=releases, baseline=baseline, program=line)

@@ -1,0 +1,89 @@
+"""The reader's job, as the options of a command state it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dsregress.advisories.advisory import Advisory
+from dsregress.advisories.auditing import StatedJob
+from dsregress.advisories.job_facts import Fact, merged_facts, said_fact
+from dsregress.advisories.matching import known_packages
+from dsregress.advisories.stated.launch import facts_of_file, facts_of_line
+from dsregress.cli.lines import print_note
+from dsregress.cli.named_files import STDIN, read_named
+from dsregress.cli.options import JobOptions
+from dsregress.config.variables import child_environment
+from dsregress.envs import existing
+from dsregress.errors import NothingMeasured, UsageError
+from dsregress.probe.border.surroundings import ENVIRONMENT
+from dsregress.versions import installed
+from dsregress.versions.installed import InstalledPackages
+
+#: Packages whose presence is a fact of its own.
+_OPTIONAL = ("vllm", "pillow")
+
+PACKAGES_HINT = "name a requirements file, uv.lock or poetry.lock, or - for stdin"
+
+
+def stated_job(job: JobOptions, packages: FoundPackages, more: Sequence[Fact] = ()) -> StatedJob:
+    """Return the job that options and files state. Raise UsageError."""
+    read = [fact for file in job.configs for fact in facts_of_file(file, Path())]
+    if job.program is not None:
+        of_line, absent = facts_of_line(job.program.line, Path())
+        read += of_line
+        for file in absent:
+            print_note(f"{file} is not here, so that what it states is not known: give it with --config")
+    read += [Fact(name="card", value=job.card.name, source="--gpu")] if job.card is not None else []
+    read += [Fact(name="world_size", value=job.ranks, source="--ranks")] if job.ranks is not None else []
+    facts, conflicts = merged_facts([*read, *more, *packages.facts], [said_fact(text) for text in job.said])
+    return StatedJob(versions=packages.versions, facts=facts, conflicts=conflicts, absent=packages.absent)
+
+
+class FoundPackages:
+    """The packages of a job: `versions`, and those that are known to be `absent`."""
+
+    def __init__(self, packages: Sequence[InstalledPackages], advisories: Sequence[Advisory], where: str) -> None:
+        self.where = where
+        self.versions = {name: version for one in packages for name, version in one.versions.items()}
+        self.unknown = {name: why for one in packages for name, why in one.unknown.items() if name not in self.versions}
+        self.known = known_packages(advisories)
+        self.absent: frozenset[str] = frozenset()
+
+    @property
+    def facts(self) -> list[Fact]:
+        """The facts that a package is installed, or not."""
+        present = [name for name in _OPTIONAL if name in self.versions]
+        absent = [name for name in _OPTIONAL if name in self.absent]
+        return [
+            *(Fact(name=name, value=True, source=f"{self.where}: {name}") for name in present),
+            *(Fact(name=name, value=False, source=f"{self.where}: no {name}") for name in absent),
+        ]
+
+
+def installed_packages(sources: Sequence[str], python: str | None, advisories: Sequence[Advisory]) -> FoundPackages:
+    """Return the packages of all sources. Raise UsageError, NothingMeasured if no advisory knows any."""
+    if not sources and python is None:
+        raise UsageError("no packages", where="command line", hint="give -r FILE or --python PATH")
+    packages, whole = [], python is not None
+    for source in sources:
+        data = read_named(source, hint=PACKAGES_HINT)
+        packages.append(installed.read_packages(data, STDIN if source == "-" else source))
+        whole = whole or installed.is_lock(data.decode("utf-8", "replace"), source)
+    if python is not None:
+        packages.append(
+            installed.packages_of(existing.installed_versions(python, {**child_environment(), **ENVIRONMENT}))
+        )
+    named = [STDIN if source == "-" else source for source in (*sources, *([python] if python else []))]
+    found = FoundPackages(packages, advisories, " ".join(named))
+    if whole:
+        found.absent = frozenset({*found.known, *_OPTIONAL} - found.versions.keys() - found.unknown.keys())
+    mine = found.known & found.versions.keys()
+    if not mine:
+        unknown = [f"{name} ({found.unknown[name]})" for name in sorted(found.known & found.unknown.keys())]
+        what = f"does not pin {', '.join(unknown)}" if unknown else f"has none of {', '.join(sorted(found.known))}"
+        hint = "use the output of `pip freeze`" if python is None else "name the environment that trains"
+        raise NothingMeasured(what, where=found.where, hint=hint)
+    for name in sorted(found.known & found.unknown.keys()):
+        print_note(f"{name}: {found.unknown[name]}, so that its release is not known")
+    return found

@@ -1,0 +1,347 @@
+"""The answer to ``audit``, for a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from dsregress.advisories.advisory import Advisory, Remedy
+from dsregress.advisories.auditing import Audit, Question, StatedJob, asked
+from dsregress.advisories.job_facts import FACTS, Fact, choices
+from dsregress.advisories.matching import (
+    Match,
+    Matched,
+    condition_text,
+    match_advisory,
+    packages_of_advisory,
+    value_text,
+)
+from dsregress.advisories.upgrading import Skipped, UpgradeAnswer, Verdict, decides, ending_remedies, is_another_job
+from dsregress.model import AXES
+from dsregress.probe.factor import either
+from dsregress.wording.quantities import listing, plural
+
+_MOST_QUESTIONS = 5
+_FEW_QUESTIONS = 2
+_MOST_FACTS = 6
+_MOST_IDS = 4
+_MOST_CHANGES = 5
+
+#: Words with which a remedy's text begins if it is a whole request.
+_VERBS = frozenset((
+    *("use", "put", "give", "set", "call", "pass", "keep", "leave", "turn", "add", "drop", "go", "build", "make"),
+    *("remove", "train", "load", "write", "do", "configure", "name", "install", "take"),
+))  # fmt: skip
+
+
+def audit_text(audit: Audit, job: StatedJob) -> str:
+    """Return the answer for a job as it is, ending in a newline."""
+    sections = [
+        [audit_headline(audit)],
+        *(list(_advisory_lines(one, job)) for one in audit.concerned),
+        [*_also(audit)],
+        [*_question_lines(audit.questions)],
+        [*_closing(audit, job)],
+    ]
+    return _joined(sections)
+
+
+def audit_headline(audit: Audit) -> str:
+    """Return the first line: how many advisories concern the job."""
+    count = len(audit.concerned)
+    verb = "concerns" if count == 1 else "concern"
+    found = f"{count} of {plural(audit.total, 'advisory', 'advisories')} {verb} this job"
+    if not count:
+        found = f"none of {plural(audit.total, 'advisory', 'advisories')} is known to concern this job"
+    open_ones = sum(len(one.matched) for one in audit.questions)
+    return f"{found}; {open_ones} more may, by what was not stated" if open_ones else found
+
+
+def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: StatedJob, command: str) -> str:
+    """Return the answer for an upgrade, ending in a newline. ``audit`` is of the new job; ``command`` measures what is not
+    known."""
+    sections = [
+        [upgrade_headline(answer, old, new)],
+        *upgrade_sections(answer, old, new),
+        [f"measure it: {command}"] if answer.verdict is Verdict.UNKNOWN else [],
+        [*_closing(audit, new, len(answer.unknown))],
+    ]
+    return _joined(sections)
+
+
+def upgrade_sections(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> list[list[str]]:
+    """Return what stands below the verdict: its reasons, what the upgrade brings and ends, and what is open."""
+    reasons = [*answer.against, *(one.matched for one in answer.conditions)]
+    return [
+        *(list(_advisory_lines(one, new, old)) for one in reasons),
+        [*_arising_lines(answer)],
+        [*_titled("changes", [*answer.changes, *_changing(answer)], _change_line)],
+        [*_gain_lines(answer.gained)],
+        [*_titled("in both, and not ended by it", answer.kept, _kept_line)],
+        [*_titled("costs", answer.costs, _title)],
+        [*_skip_lines(answer.skipped)],
+        [*_question_lines(_asked(answer))],
+        [*_unknown_lines(answer.unknown)],
+        [f"no advisory is about {listing(answer.uncovered)}"] if answer.uncovered else [],
+    ]
+
+
+def upgrade_headline(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
+    """Return the verdict as one line."""
+    return f"{change_text(old, new)}: {_verdict_text(answer, old, new)}"
+
+
+def change_text(old: StatedJob, new: StatedJob) -> str:
+    """Return ``deepspeed 0.16.8 -> 0.19.8``."""
+    changes = [
+        f"{name} {old.versions[name]} -> {version}" if name in old.versions else f"{name} {version}"
+        for name, version in sorted(new.versions.items(), key=lambda one: one[0] not in AXES)
+        if old.versions.get(name) != version
+    ]
+    return listing(changes, _MOST_CHANGES) if changes else "the same releases"
+
+
+def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
+    if answer.verdict is Verdict.NO:
+        more = f" and {len(answer.against) - 1} more" if len(answer.against) > 1 else ""
+        return f"no: {answer.against[0].advisory.title}{more}; {_instead(answer, old)}"
+    if answer.verdict is Verdict.UNKNOWN:
+        reasons = dict.fromkeys(reason for one in answer.unknown for reason in one.not_run)
+        releases = [one for one in reasons if one in {f"{name} {version}" for name, version in new.versions.items()}]
+        if not reasons:
+            return f"not known: no advisory is about {listing(answer.uncovered)}"
+        return f"not known: {listing(releases or list(reasons), 2)} was not run"
+    return f"{_yes_text(answer)}{_not_ended(answer)}"
+
+
+def _yes_text(answer: UpgradeAnswer) -> str:
+    settings = list(dict.fromkeys(_any_remedy(one.remedies) for one in answer.conditions if one.remedies))
+    if leaks := [one for one in answer.conditions if not one.remedies]:
+        settings.append(f"have the memory for {plural(len(leaks), 'leak')} (below)")
+    verdict = f"yes, if you {' and '.join(settings)}" if settings else "yes"
+    questions = _asked(answer)
+    if not questions:
+        return verdict
+    common = [_question_words(one) for one in questions if one.is_common]
+    if not common:
+        return f"{verdict}, as far as the job is stated ({plural(len(questions), 'question')} below)"
+    rest = len(questions) - len(common[:_FEW_QUESTIONS])
+    more = f" ({plural(rest, 'more question')} below)" if rest else ""
+    return f"{verdict}, unless it has {' or '.join(common[:_FEW_QUESTIONS])}{more}"
+
+
+def _not_ended(answer: UpgradeAnswer) -> str:
+    if not answer.kept:
+        return ""
+    title = answer.kept[0].advisory.title
+    more = f" and {len(answer.kept) - 1} more" if len(answer.kept) > 1 else ""
+    return f"; it does not end what the job has: {title}{more}"
+
+
+def _asked(answer: UpgradeAnswer) -> tuple[Question, ...]:
+    return asked(one for one in answer.depends if decides(one.advisory))
+
+
+def _changing(answer: UpgradeAnswer) -> list[Matched]:
+    return [one for one in answer.depends if not decides(one.advisory)]
+
+
+def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
+    """Return where to go; another job, such as another ZeRO stage, only if there is no release."""
+    if answer.instead:
+        return f"go to {listing([f'{name} {version}' for name, version in answer.instead.items()])}"
+    packages = {each.package for one in answer.against for each in one.advisory.ranges}
+    stay = listing([f"{name} {version}" for name, version in old.versions.items() if name in packages])
+    others = [each for one in answer.against for each in one.advisory.remedies if each.fact and is_another_job(each)]
+    setting = f", or {_imperative(others[0])}" if others and len(answer.against) == 1 else ""
+    return f"no release to go to is known, stay at {stay}{setting}"
+
+
+def _any_remedy(remedies: Sequence[Remedy]) -> str:
+    return either([_imperative(one).partition(";")[0] for one in remedies[:3]])
+
+
+def _imperative(remedy: Remedy) -> str:
+    """Return a remedy as a request: ``use torch 2.9.1``, ``train with ZeRO stage 3``."""
+    if remedy.text.partition(" ")[0] in _VERBS:
+        return remedy.text
+    return f"train with {remedy.text}" if is_another_job(remedy) else f"set {remedy.text}"
+
+
+def _advisory_lines(one: Matched, job: StatedJob, old: StatedJob | None = None) -> Iterator[str]:
+    advisory = one.advisory
+    both = "" if old is None or not _concerned_too(advisory, old) else " (in both)"
+    yield f"{advisory.id} {advisory.kind.value}{both}: {advisory.title}"
+    if advisory.sees:
+        yield f"  you see: {advisory.sees}"
+    if advisory.size:
+        yield f"  size: {advisory.size}"
+    yield f"  because: {', '.join(_reasons(advisory, job))}"
+    if remedies := [_imperative(each) for each in _told(one, job)]:
+        yield f"  remedy: {'; or '.join(remedies[:4])}"
+    else:
+        yield "  remedy: none is known"
+
+
+def _told(one: Matched, job: StatedJob) -> tuple[Remedy, ...]:
+    """Return the remedies to name: those that end it, of which releases are one."""
+    ending = ending_remedies(one, job.job)
+    return ending or tuple(each for each in one.advisory.remedies if not each.package and not each.fact)
+
+
+def _concerned_too(advisory: Advisory, old: StatedJob) -> bool:
+    return match_advisory(advisory, old.job).match is Match.CONCERNED
+
+
+def _reasons(advisory: Advisory, job: StatedJob) -> Iterator[str]:
+    for package in packages_of_advisory(advisory):
+        if package in job.versions:
+            yield f"{package} {job.versions[package]}"
+    for condition in advisory.conditions:
+        if (fact := job.facts.get(condition.fact)) is not None:
+            yield f"{condition_text(condition)} ({fact.source})"
+
+
+def fact_text(fact: Fact) -> str:
+    """Return a fact with the place that states it: ``ZeRO stage 3 (ds.json: zero_optimization.stage)``."""
+    return f"{value_text(fact.name, fact.value)} ({fact.source})"
+
+
+def _also(audit: Audit) -> Iterator[str]:
+    yield from _titled("behaves so", audit.notes, _change_line)
+    yield from _titled("costs", audit.costs, _title)
+
+
+def _titled(title: str, found: Sequence[Matched], line: Callable[[Matched], str]) -> Iterator[str]:
+    if found:
+        yield f"{title}:"
+        yield from (f"  {line(one)}" for one in found)
+
+
+def _title(one: Matched) -> str:
+    return f"{one.advisory.id} {one.advisory.title}"
+
+
+def _kept_line(one: Matched) -> str:
+    releases = [_imperative(each) for each in one.advisory.remedies if each.package]
+    return f"{_title(one)}; {releases[0]}" if releases else _title(one)
+
+
+def _change_line(one: Matched) -> str:
+    settings = [each.text for each in one.advisory.remedies if each.fact and not is_another_job(each)]
+    return f"{_if_open(one)}; to keep it as it was: {either(settings[:2])}" if settings else _if_open(one)
+
+
+def _if_open(one: Matched) -> str:
+    """Return a title, with the facts that it depends on."""
+    parts = [*map(condition_text, one.open), *(f"some releases of {name}" for name in one.open_packages)]
+    return f"{_title(one)}, with {_and(parts)}" if parts else _title(one)
+
+
+def _gain_lines(gained: Sequence[Matched]) -> Iterator[str]:
+    """Yield the faults that end; of those that may, the ones that everybody can tell of a job of their own."""
+    sure = [one for one in gained if one.match is Match.CONCERNED]
+    asked_for = {each.advisory.id for one in asked(gained) if one.is_common for each in one.matched}
+    shown = [*sure, *(one for one in gained if one not in sure and one.advisory.id in asked_for)]
+    rest = len(gained) - len(shown)
+    yield from _titled("gained", shown, _if_open)
+    if rest and shown:
+        yield f"  and {plural(rest, 'fix', 'fixes')} for what was not stated"
+
+
+def _arising_lines(answer: UpgradeAnswer) -> Iterator[str]:
+    for one in answer.arising:
+        conditions = [condition_text(each) for each in one.matched.open]
+        when = f", with {_and(conditions)}" if conditions else ""
+        remedies = [_imperative(each) for each in one.matched.advisory.remedies if each.fact]
+        then = f": {remedies[0]}" if remedies else ""
+        yield f"if you {_imperative(one.remedy)}{when}: {_title(one.matched)}{then}"
+
+
+def _skip_lines(skipped: Sequence[Skipped]) -> Iterator[str]:
+    groups: dict[str, list[str]] = {}
+    for one in skipped:
+        groups.setdefault(f"{one.package} {releases_text(one.releases)}", []).append(_title(one.matched))
+    if groups:
+        yield "skip on the way:"
+    yield from (f"  {releases}: {'; '.join(titles)}" for releases, titles in groups.items())
+
+
+def releases_text(releases: Sequence[str]) -> str:
+    """Return ``0.17.0 to 0.17.6``, or one release."""
+    return releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
+
+
+def _question_lines(questions: Sequence[Question]) -> Iterator[str]:
+    """Yield the questions that a reader can answer at once, and count what else decides."""
+    if questions:
+        yield "not stated:"
+    shown = [one for one in questions if one.is_common and len(one.conditions) == 1][:_MOST_QUESTIONS]
+    for one in shown:
+        ids = listing([each.advisory.id for each in one.matched], _MOST_IDS)
+        yield f"  {len(one.matched)} more with {_question_words(one)} (--set {_how_to_say(one)}): {ids}"
+    rest = [one for one in questions if one not in shown]
+    if len(rest) <= _FEW_QUESTIONS:
+        for one in rest:
+            ids = listing([each.advisory.id for each in one.matched], _MOST_IDS)
+            yield f"  {len(one.matched)} more with {_question_words(one)}: {ids}"
+    else:
+        counts = Counter(
+            name
+            for one in rest
+            for name in (*(each.fact for each in one.conditions), *one.packages)
+            for _ in one.matched
+        )
+        facts = [f"{name} ({count})" for name, count in counts.most_common(_MOST_FACTS)]
+        more = " and rarer ones" if len(counts) > _MOST_FACTS else ""
+        yield f"  {sum(len(one.matched) for one in rest)} more by {', '.join(facts)}{more}; `audit --json` has them"
+
+
+def _question_words(question: Question) -> str:
+    parts = [*map(condition_text, question.conditions), *(f"some releases of {name}" for name in question.packages)]
+    return _and(parts)
+
+
+def _and(parts: Sequence[str]) -> str:
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _how_to_say(question: Question) -> str:
+    """Return what a reader can state: ``resume=yes|no``."""
+    fact = question.conditions[0].fact
+    return f"{fact}={choices(FACTS[fact])}"
+
+
+def _unknown_lines(unknown: Sequence[Matched]) -> Iterator[str]:
+    if not unknown:
+        return
+    reasons: dict[tuple[str, ...], list[Matched]] = {}
+    for one in unknown:
+        reasons.setdefault(one.not_run, []).append(one)
+    yield "not known, as it was not run:"
+    for what, found in reasons.items():
+        named = _title(found[0]) if len(found) == 1 else listing([one.advisory.id for one in found], _MOST_IDS)
+        yield f"  {', '.join(what)}: {named}"
+
+
+def _closing(audit: Audit, job: StatedJob, listed: int = 0) -> Iterator[str]:
+    yield from (
+        f"{one.first.name} is not known: {fact_text(one.first)}, and {fact_text(one.second)}" for one in job.conflicts
+    )
+    if audit.ignored:
+        yield f"ignored: {', '.join(audit.ignored)}"
+    if unknown := max(0, len(audit.unknown) - listed):
+        verb = "is" if unknown == 1 else "are"
+        yield f"{unknown} more {verb} not known: a release or a value was not run (`--json` says which)"
+    if audit.free:
+        yield f"{plural(audit.free, 'other advisory does', 'other advisories do')} not concern it"
+
+
+def _joined(sections: Iterable[Sequence[str]]) -> str:
+    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def facts_text(facts: Mapping[str, Fact]) -> str:
+    """Return all facts, one a line, ending in a newline."""
+    return "".join(f"{name}: {fact_text(fact)}\n" for name, fact in sorted(facts.items()))

@@ -1,0 +1,133 @@
+"""Facts of a job: stated, merged, and those that follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dsregress.advisories.advisory import FURTHER_FACTS
+from dsregress.advisories.job_facts import FACTS, Fact, OneOf, merged_facts, said_fact
+from dsregress.errors import UsageError
+from dsregress.probe.factors import BY_NAME
+
+
+def fact(name: str, value: Any, source: str = "ds.json") -> Fact:
+    return Fact(name=name, value=value, source=source)
+
+
+def values(*read: Fact, said: tuple[Fact, ...] = ()) -> dict[str, Any]:
+    return {name: one.value for name, one in merged_facts(read, said)[0].items()}
+
+
+def test_no_further_fact_has_the_name_of_a_factor() -> None:
+    assert not FURTHER_FACTS.keys() & BY_NAME.keys()
+    assert FURTHER_FACTS.keys() <= FACTS.keys()
+
+
+def test_what_follows_has_the_source_of_what_it_follows_from() -> None:
+    found, _ = merged_facts([fact("lora", True, "train.py --use_peft")])
+    assert found["lora_rank"] == fact("lora_rank", 8, "train.py --use_peft")
+
+
+def test_what_is_stated_is_kept_where_it_would_follow_as_well() -> None:
+    assert values(fact("lora", True), fact("lora_rank", 64))["lora_rank"] == 64
+
+
+def test_a_job_without_a_fact_has_nothing_that_follows_from_it() -> None:
+    assert values() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "follows"),
+    [
+        ("trainer", True, {"integration": "transformers", "model_outputs": "all", "no_sync": False}),
+        ("scheduler", "none", {"warmup": False, "schedule": None}),
+        ("scheduler", "WarmupDecayLR", {"warmup": False, "schedule": "WarmupDecayLR"}),
+        ("schedule", "WarmupCosineLR", {"scheduler": "WarmupCosineLR"}),
+        ("zero_stage", 2, {"zero_init": False, "offload_param": False}),
+        ("card", "A100-40G", {"device": "cuda"}),
+        ("model_name", "Qwen/Qwen2.5-7B", {"transformers_model": True}),
+        ("checkpoint", False, {"resume": False, "universal": False}),
+        ("integration", "accelerate", {"trainer": False}),
+    ],
+)
+def test_some_facts_follow_from_others(name: str, value: Any, follows: dict[str, Any]) -> None:
+    found = values(fact(name, value))
+    assert {each: found.get(each) for each in follows} == follows
+
+
+def test_trainer_makes_one_backward_but_the_loss_is_not_known() -> None:
+    assert values(fact("trainer", True))["objective"] == OneOf(("next_token", "two_runs", "several_outputs", "no_head"))
+
+
+def test_two_files_that_contradict_each_other_leave_the_fact_open() -> None:
+    first, second = fact("lora", True, "a.yaml: adapter"), fact("lora", False, "train.py --use_peft")
+    found, conflicts = merged_facts([first, second])
+    assert found == {}
+    assert [(one.first, one.second) for one in conflicts] == [(first, second)]
+
+
+def test_the_reader_settles_what_two_files_contradict() -> None:
+    found, conflicts = merged_facts([fact("dtype", "bf16"), fact("dtype", "fp16")], [fact("dtype", "fp16", "--set")])
+    assert (found["dtype"].value, conflicts) == ("fp16", ())
+
+
+def test_a_value_is_more_certain_than_one_of_several() -> None:
+    auto = fact("gradient_clipping", OneOf((0.0, 1.0)))
+    assert values(auto, fact("gradient_clipping", 0.5))["gradient_clipping"] == 0.5
+    assert values(fact("gradient_clipping", 0.5), auto)["gradient_clipping"] == 0.5
+    assert merged_facts([auto, fact("gradient_clipping", None)])[1] != ()
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("zero_stage=3", "zero_stage", 3),
+        ("zero_optimization.stage=2", "zero_stage", 2),
+        ("resumes=yes", "resume", True),
+        ("resume = false", "resume", False),
+        ("overlap_comm=unset", "overlap_comm", None),
+        ("overlap_comm=no", "overlap_comm", False),
+        ("gradient_clipping=0.5", "gradient_clipping", 0.5),
+        ("gradient_clipping=unset", "gradient_clipping", None),
+        ("gradient_accumulation_steps=64", "gradient_accumulation_steps", 64),
+        ("trainer=yes", "trainer", True),
+        ("lora_rank=16", "lora_rank", 16),
+        ("model_name=Qwen2.5-7B", "model_name", "Qwen2.5-7B"),
+        ("gradient_checkpointing=reentrant", "gradient_checkpointing", "reentrant"),
+    ],
+)
+def test_a_reader_states_a_fact(text: str, name: str, value: Any) -> None:
+    assert said_fact(text) == Fact(name=name, value=value, source=f"--set {name}")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("resume=maybe", "--set: resume is never 'maybe'; write yes|no"),
+        ("resums=yes", "--set: no such fact: resums; did you mean resume?"),
+        ("zero_stage=4", "--set: zero_stage is never '4'; write 0|1|2|3"),
+        ("zero_stage", "--set: zero_stage without a value; write zero_stage=0|1|2|3"),
+        ("gradient_accumulation_steps=many", "--set: gradient_accumulation_steps is never 'many'; write N"),
+        ("task=chat", "--set: task is never 'chat'; write sft|dpo|grpo|ppo|gkd|reward|pretrain"),
+    ],
+)
+def test_a_fact_that_is_none_is_refused_with_what_it_could_be(text: str, error: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        said_fact(text)
+    assert str(refused.value) == error
+
+
+def test_every_value_that_was_run_can_be_stated() -> None:
+    for factor in FACTS.values():
+        for value in factor.explored:
+            if value != "":
+                text = (
+                    "unset"
+                    if value is None
+                    else {True: "yes", False: "no"}.get(value, str(value))
+                    if isinstance(value, bool)
+                    else str(value)
+                )
+                assert said_fact(f"{factor.name}={text}").value == value

@@ -1,0 +1,94 @@
+"""Questions that engineers have, put to the advisories of this repository."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from dsregress.advisories.auditing import StatedJob, audit_job
+from dsregress.advisories.job_facts import merged_facts, said_fact
+from dsregress.advisories.matching import Match, Matched
+from dsregress.advisories.shipped import read_advisories
+from dsregress.advisories.upgrading import judge_upgrade
+from dsregress.cli import cli
+from dsregress.report.answers.audit_answer import upgrade_headline
+from tests.paths import ROOT
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A job, where it goes, and what is answered."""
+
+    name: str
+    job: Mapping[str, str]
+    facts: tuple[str, ...]
+    to: Mapping[str, str] = {}
+    verdict: str = ""
+    says: str = ""  #: the first line, where it has no number that grows with the advisories
+    against: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()  #: that are conditions
+    instead: Mapping[str, str] = {}
+    gained: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()  #: releases on the way
+    concerned: tuple[str, ...] = ()  #: of a job as it is
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    question: tuple[Question, ...]
+
+
+_FILE = ROOT / "tests" / "unit" / "advisories" / "questions.toml"
+QUESTIONS = msgspec.toml.decode(_FILE.read_bytes(), type=_Table).question
+
+
+def ids(found: Iterable[Matched]) -> tuple[str, ...]:
+    return tuple(one.advisory.id for one in found)
+
+
+def stated(question: Question) -> StatedJob:
+    facts, _ = merged_facts([], [said_fact(text) for text in question.facts])
+    return StatedJob(versions=question.job, facts=facts)
+
+
+def test_there_are_questions_of_every_verdict() -> None:
+    assert len({one.name for one in QUESTIONS}) == len(QUESTIONS) >= 60
+    assert {one.verdict for one in QUESTIONS} == {"", "yes", "if set", "no", "unknown"}
+
+
+@pytest.mark.parametrize("question", [one for one in QUESTIONS if not one.to], ids=lambda one: one.name)
+def test_a_job_as_it_is(question: Question) -> None:
+    found = audit_job(read_advisories(), stated(question).job)
+    assert ids(found.concerned) == question.concerned
+
+
+@pytest.mark.parametrize("question", [one for one in QUESTIONS if one.to], ids=lambda one: one.name)
+def test_an_upgrade(question: Question) -> None:
+    old = stated(question)
+    new = old.going_to(question.to)
+    found = judge_upgrade(read_advisories(), old.job, new.job)
+    assert found.verdict.value == question.verdict
+    assert ids(found.against) == question.against
+    assert tuple(remedy.text for one in found.conditions for remedy in one.remedies) == question.remedies
+    assert found.instead == question.instead
+    assert ids(one for one in found.gained if one.match is Match.CONCERNED) == question.gained
+    assert {release for one in found.skipped for release in one.releases} == set(question.skip)
+    assert question.says in ("", upgrade_headline(found, old, new))
+
+
+@pytest.mark.slow
+def test_the_commands_say_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`audit` and `upgrade`, with files and options, and without any results."""
+    monkeypatch.chdir(tmp_path)
+    for question in [one for one in QUESTIONS if one.to.keys() == {"deepspeed"}][::6]:
+        facts = [word for fact in question.facts for word in ("--set", fact)]
+        pins = "".join(f"{name}=={version}\n" for name, version in question.job.items())
+        old = stated(question)
+        new = old.going_to(question.to)
+        expected = upgrade_headline(judge_upgrade(read_advisories(), old.job, new.job), old, new)
+        for command in (["audit", "-r", "-"], ["upgrade", "--from", "-"]):
+            words = [*command, *facts, "--to", question.to["deepspeed"]]
+            said = CliRunner().invoke(cli, words, input=pins, standalone_mode=False, catch_exceptions=False)
+            assert said.stdout.splitlines()[0] == expected

@@ -1,0 +1,376 @@
+"""Facts that files and launch lines state, each with its place."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsregress.advisories.job_facts import Fact, OneOf, merged_facts
+from dsregress.advisories.matching import Job, match_advisories
+from dsregress.advisories.shipped import read_advisories
+from dsregress.advisories.stated.launch import facts_of_file, facts_of_line
+from dsregress.errors import UsageError
+from dsregress.report.answers.audit_answer import fact_text
+
+ZERO3 = {
+    "bf16": {"enabled": True},
+    "zero_optimization": {"stage": 3, "overlap_comm": True, "offload_optimizer": {"device": "cpu"}},
+    "gradient_accumulation_steps": 4,
+    "gradient_clipping": 1.0,
+    "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 0}},
+}
+
+
+AUTO = {"zero_optimization": {"stage": 3}, "bf16": {"enabled": "auto"}, "gradient_accumulation_steps": "auto"}
+
+
+def stated(facts: list[Fact]) -> dict[str, Any]:
+    return {fact.name: fact.value for fact in facts}
+
+
+def of_file(folder: Path, content: Any, name: str = "ds.json") -> dict[str, Fact]:
+    (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    return {fact.name: fact for fact in facts_of_file(name, folder)}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "key"),
+    [
+        ("zero_stage", 3, "zero_optimization.stage"),
+        ("dtype", "bf16", "bf16.enabled"),
+        ("overlap_comm", True, "zero_optimization.overlap_comm"),
+        ("offload_optimizer", True, "zero_optimization.offload_optimizer.device"),
+        ("offload_param", False, "no zero_optimization.offload_param.device"),
+        ("gradient_accumulation_steps", 4, "gradient_accumulation_steps"),
+        ("gradient_clipping", 1, "gradient_clipping"),
+        ("scheduler", "WarmupDecayLR", "scheduler.type"),
+        ("warmup_steps", 0, "scheduler.params.warmup_num_steps"),
+        ("round_robin_gradients", None, "no zero_optimization.round_robin_gradients"),
+        ("torch_autocast", False, "no torch_autocast.enabled"),
+        ("gradient_accumulation_dtype", None, "no data_types.grad_accum_dtype"),
+        ("hpz_partition_size", None, "no zero_optimization.zero_hpz_partition_size"),
+        ("optimizer", "passed", "no optimizer"),
+    ],
+)
+def test_deepspeed_configuration_states_what_it_has_and_what_it_has_not(
+    tmp_path: Path, name: str, value: Any, key: str
+) -> None:
+    assert of_file(tmp_path, ZERO3)[name] == Fact(name=name, value=value, source=f"ds.json: {key}")
+
+
+def test_what_auto_stands_for_is_not_known(tmp_path: Path) -> None:
+    auto = {
+        "bf16": {"enabled": "auto"},
+        "fp16": {"enabled": "auto"},
+        "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto", "overlap_comm": "auto"},
+        "gradient_accumulation_steps": "auto",
+        "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": "auto"}},
+    }
+    found = of_file(tmp_path, auto)
+    assert (
+        not {"dtype", "gradient_accumulation_steps", "overlap_comm", "warmup_steps", "reduce_bucket_size"}
+        & found.keys()
+    )
+    assert found["integration"].value == OneOf(("transformers", "accelerate"))
+
+
+def test_automatic_clipping_is_a_number_of_the_trainer(tmp_path: Path) -> None:
+    assert of_file(tmp_path, {**ZERO3, "gradient_clipping": "auto"})["gradient_clipping"].value == OneOf((0.0, 1.0))
+
+
+def test_a_configuration_without_clipping_accumulation_or_zero_has_deepspeeds_defaults(tmp_path: Path) -> None:
+    found = of_file(tmp_path, {"train_micro_batch_size_per_gpu": 1})
+    values = {
+        name: found[name].value for name in ("gradient_clipping", "gradient_accumulation_steps", "zero_stage", "dtype")
+    }
+    assert values == {"gradient_clipping": None, "gradient_accumulation_steps": 1, "zero_stage": 0, "dtype": "fp32"}
+
+
+def test_accumulation_that_follows_from_batch_sizes_is_not_known_without_the_ranks(tmp_path: Path) -> None:
+    found = of_file(tmp_path, {"train_batch_size": 32, "train_micro_batch_size_per_gpu": 1})
+    assert "gradient_accumulation_steps" not in found
+
+
+def test_fp16_and_autocast(tmp_path: Path) -> None:
+    half = of_file(
+        tmp_path, {"fp16": {"enabled": True, "loss_scale": 0, "initial_scale_power": 16}, "gradient_clipping": 1}
+    )
+    assert {name: half[name].value for name in ("dtype", "loss_scale", "initial_scale_power")} == {
+        "dtype": "fp16",
+        "loss_scale": 0,
+        "initial_scale_power": 16,
+    }
+    cast = of_file(
+        tmp_path, {"torch_autocast": {"enabled": True, "dtype": "bfloat16"}, "zero_optimization": {"stage": 1}}
+    )
+    assert (cast["torch_autocast"].value, cast["dtype"].value) == (True, "bf16")
+
+
+ACCELERATE = """
+compute_environment: LOCAL_MACHINE
+distributed_type: DEEPSPEED
+mixed_precision: bf16
+num_processes: 8
+deepspeed_config:
+  gradient_accumulation_steps: 4
+  offload_optimizer_device: none
+  offload_param_device: none
+  zero3_init_flag: true
+  zero_stage: 3
+"""
+
+
+def test_accelerate_writes_deepspeeds_configuration_by_its_file(tmp_path: Path) -> None:
+    found = of_file(tmp_path, ACCELERATE, "zero3.yaml")
+    assert {
+        name: found[name].value
+        for name in ("zero_stage", "dtype", "gradient_accumulation_steps", "zero_init", "world_size", "offload_param")
+    } == {
+        "zero_stage": 3,
+        "dtype": "bf16",
+        "gradient_accumulation_steps": 4,
+        "zero_init": True,
+        "world_size": 8,
+        "offload_param": False,
+    }
+    assert found["zero_stage"].source == "zero3.yaml: deepspeed_config.zero_stage"
+    assert (found["scheduler"].value, found["overlap_comm"].value) == ("none", None)
+    assert "gradient_clipping" not in found  # accelerate's default depends on its release
+
+
+def test_accelerates_file_may_name_deepspeeds(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps(ZERO3))
+    text = "distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n"
+    found = of_file(tmp_path, text, "a.yaml")
+    assert found["zero_stage"] == Fact(name="zero_stage", value=3, source="ds.json: zero_optimization.stage")
+
+
+def test_fsdp_is_no_deepspeed(tmp_path: Path) -> None:
+    found = of_file(tmp_path, "distributed_type: FSDP\nnum_processes: 4\n", "fsdp.yaml")
+    assert stated(list(found.values())) == {"world_size": 4, "fsdp": True}
+
+
+def test_llamafactorys_settings(tmp_path: Path) -> None:
+    (tmp_path / "ds_z3.json").write_text(json.dumps(AUTO))
+    text = (
+        "model_name_or_path: Qwen/Qwen2.5-7B\nstage: sft\nfinetuning_type: lora\nlora_rank: 16\ntemplate: qwen\n"
+        "deepspeed: ds_z3.json\ngradient_accumulation_steps: 4\nbf16: true\nwarmup_ratio: 0.1\neval_strategy: 'no'\n"
+        "resume_from_checkpoint: null\n"
+    )
+    found = of_file(tmp_path, text, "lora.yaml")
+    expected = {
+        "model_name": "Qwen/Qwen2.5-7B",
+        "task": "sft",
+        "lora": True,
+        "lora_rank": 16,
+        "gradient_accumulation_steps": 4,
+        "dtype": "bf16",
+        "warmup_steps": 1,
+        "evaluate": False,
+        "trainer": True,
+        "zero_stage": 3,
+    }
+    assert {name: found[name].value for name in expected} == expected
+    assert "resume" not in found
+    assert found["trainer"].source == "lora.yaml: LLaMA-Factory's settings"
+
+
+def test_axolotls_settings(tmp_path: Path) -> None:
+    text = (
+        "base_model: NousResearch/Meta-Llama-3.1-8B\nadapter: qlora\nload_in_4bit: true\nlora_r: 32\nbf16: auto\n"
+        "gradient_checkpointing: true\ngradient_checkpointing_kwargs:\n  use_reentrant: false\nevals_per_epoch: 4\n"
+        "gradient_accumulation_steps: 8\nwarmup_steps: 10\n"
+    )
+    found = of_file(tmp_path, text, "qlora.yml")
+    expected = {
+        "lora": True,
+        "quantized": True,
+        "lora_rank": 32,
+        "gradient_checkpointing": "non_reentrant",
+        "evaluate": True,
+        "warmup_steps": 10,
+        "gradient_accumulation_steps": 8,
+        "trainer": True,
+    }
+    assert {name: found[name].value for name in expected} == expected
+    assert "dtype" not in found
+
+
+@pytest.mark.parametrize(
+    ("line", "facts"),
+    [
+        (
+            "accelerate launch --num_processes 8 --use_deepspeed --zero_stage 3 --mixed_precision bf16 train.py --use_peft",
+            {"world_size": 8, "zero_stage": 3, "dtype": "bf16", "lora": True, "accelerate_launch": True},
+        ),
+        (
+            "torchrun --nproc_per_node 8 --nnodes 4 train.py --bf16 --gradient_accumulation_steps=4",
+            {"world_size": 32, "dtype": "bf16", "gradient_accumulation_steps": 4},
+        ),
+        ("trl dpo --model_name_or_path Qwen/Qwen2.5-7B --gradient-checkpointing",
+            {
+                "trainer": True,
+                "task": "dpo",
+                "model_name": "Qwen/Qwen2.5-7B",
+                "gradient_checkpointing": OneOf(("reentrant", "non_reentrant")),
+            },
+        ),
+        (
+            """python train.py --gradient_checkpointing true --gradient_checkpointing_kwargs '{"use_reentrant": false}'""",
+            {"gradient_checkpointing": "non_reentrant"},
+        ),
+        ("DS_ACCELERATOR=cpu deepspeed --num_gpus 2 train.py", {"device": "cpu", "world_size": 2}),
+        ("torchrun train.py --use_peft false --resume_from_checkpoint last", {"lora": False, "resume": True}),
+        ("torchrun train.py --fp16 False", {}),
+    ],
+)  # fmt: skip
+def test_a_launch_line_states_facts(tmp_path: Path, line: str, facts: dict[str, Any]) -> None:
+    found = stated(facts_of_line(line, tmp_path)[0])
+    assert {name: found.get(name) for name in facts} == facts
+    assert facts or found == {}
+
+
+def test_a_launch_line_names_files_that_state_more(tmp_path: Path) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps(ZERO3))
+    (tmp_path / "a.yaml").write_text(
+        "distributed_type: DEEPSPEED\nnum_processes: 8\ndeepspeed_config: {zero_stage: 3}\n"
+    )
+    sources = {fact.name: fact.source for fact in facts_of_line("deepspeed train.py --deepspeed ds.json", tmp_path)[0]}
+    assert sources["zero_stage"] == "ds.json: zero_optimization.stage"
+    found = stated(facts_of_line("accelerate launch --config_file a.yaml train.py", tmp_path)[0])
+    assert (found["zero_stage"], found["world_size"]) == (3, 8)
+
+
+@pytest.mark.parametrize(
+    "line", ["llamafactory-cli train x.yaml lora_rank=64", "axolotl train x.yaml", "trl sft --config x.yaml"]
+)
+def test_a_command_reads_its_settings_from_a_file(tmp_path: Path, line: str) -> None:
+    (tmp_path / "x.yaml").write_text("gradient_accumulation_steps: 16\nbase_model: m\n")
+    found = facts_of_line(line, tmp_path)[0]
+    assert stated(found)["gradient_accumulation_steps"] == 16
+    assert ("lora_rank" in stated(found)) == ("llamafactory" in line)
+
+
+def test_openrlhf_writes_deepspeeds_configuration_by_its_options(tmp_path: Path) -> None:
+    line = (
+        "python3 -m openrlhf.cli.train_ppo_ray --actor_num_nodes 4 --actor_num_gpus_per_node 8 --zero_stage 3 --bf16 "
+        "--pretrain meta-llama/Llama-3-70b --gradient_checkpointing --adam_offload --zpg 8"
+    )
+    found = stated(facts_of_line(line, tmp_path)[0])
+    assert found == {
+        "task": "ppo",
+        "integration": "none",
+        "scheduler": "none",
+        "optimizer": "passed",
+        "gradient_clipping": OneOf((0.0, 1.0)),
+        "zero_stage": 3,
+        "hpz_partition_size": 8,
+        "offload_optimizer": True,
+        "dtype": "bf16",
+        "gradient_checkpointing": "non_reentrant",
+        "zero_init": True,
+        "model_name": "meta-llama/Llama-3-70b",
+        "world_size": 32,
+    }
+    more = "deepspeed --module openrlhf.cli.train_sft --max_norm 0.5 --gradient_checkpointing "
+    assert stated(facts_of_line(more + "--gradient_checkpointing_use_reentrant", tmp_path)[0]) == {
+        "task": "sft",
+        "integration": "none",
+        "scheduler": "none",
+        "optimizer": "passed",
+        "gradient_clipping": 0.5,
+        "gradient_checkpointing": "reentrant",
+    }
+
+
+def test_the_programs_source_names_its_trainer(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("from trl import SFTTrainer\nSFTTrainer(model='m').train()\n")
+    found = {fact.name: fact for fact in facts_of_line("torchrun train.py", tmp_path)[0]}
+    assert found["trainer"] == Fact(name="trainer", value=True, source="train.py: SFTTrainer")
+    assert found["task"].value == "sft"
+
+
+def test_a_program_on_the_engine_has_no_trainer(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import deepspeed\nengine, *_ = deepspeed.initialize(model=m)\nsafe_get_full_grad(p)\n"
+    )
+    found = stated(facts_of_line("deepspeed train.py", tmp_path)[0])
+    assert found == {"integration": "none", "safe_get_full_grad": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        (
+            "ds.json",
+            '{"zero_optimization": }',
+            "ds.json: not valid JSON: JSON is malformed: invalid character (byte 22); mend the file",
+        ),
+        ("a.yaml", "- 1\n- 2\n", "a.yaml: no settings in it; name a file of DeepSpeed, accelerate or a trainer"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, name: str, content: str, error: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UsageError) as refused:
+        facts_of_file(name, tmp_path)
+    assert str(refused.value) == error
+
+
+@pytest.mark.parametrize("value", [None, True, 3, -1, 1.5, 1e999, "", "auto", "x", [], [1], {}, {"enabled": []}])
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        (
+            "ds.json",
+            ("zero_optimization", "bf16", "fp16", "scheduler", "gradient_clipping", "data_types", "checkpoint"),
+        ),
+        ("ds.json", ("gradient_accumulation_steps", "torch_autocast", "optimizer", "communication_data_type")),
+        ("a.yaml", ("deepspeed_config", "num_processes", "mixed_precision", "use_cpu")),
+        ("t.yaml", ("finetuning_type", "stage", "rl", "lora_rank", "warmup_steps", "gradient_checkpointing", "bf16")),
+    ],
+)
+def test_a_value_of_another_type_states_nothing_that_is_wrong(
+    tmp_path: Path, name: str, keys: tuple[str, ...], value: Any
+) -> None:
+    first = {
+        "ds.json": {"train_batch_size": 1},
+        "a.yaml": {"distributed_type": "DEEPSPEED"},
+        "t.yaml": {"base_model": "m"},
+    }
+    content = {**first[name], **dict.fromkeys(keys, value)}
+    (tmp_path / name).write_text(json.dumps(content).replace("Infinity", '"1e999"'))
+    facts, _ = merged_facts(facts_of_file(name, tmp_path))
+    job = Job(versions={"deepspeed": "0.18.9"}, facts={fact.name: fact.value for fact in facts.values()})
+    assert match_advisories(read_advisories(), job)
+    assert all(fact_text(fact) for fact in facts.values())
+
+
+def test_aliases_of_yaml_are_read_once(tmp_path: Path) -> None:
+    names = "abcdefghijklmnopqrstuvwxyz"
+    lines = ["zero_optimization: &a {stage: 3}"]
+    lines += [f"{new}{new}: &{new} {{x: *{old}, y: *{old}, z: *{old}}}" for old, new in itertools.pairwise(names)]
+    (tmp_path / "ds.yaml").write_text("\n".join(lines))
+    assert stated(facts_of_file("ds.yaml", tmp_path))["zero_stage"] == 3
+
+
+def test_files_that_a_launch_line_names_and_that_are_elsewhere_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: gone.json}\n"
+    )
+    facts, absent = facts_of_line(
+        "accelerate launch --config_file a.yaml train.py --config /mnt/x.yaml --bf16", tmp_path
+    )
+    assert (stated(facts)["dtype"], absent) == ("bf16", ("gone.json", "/mnt/x.yaml"))
+
+
+def test_a_missing_file_is_named_with_the_file_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: gone.json}\n"
+    )
+    with pytest.raises(UsageError) as refused:
+        facts_of_file("a.yaml", tmp_path)
+    assert str(refused.value) == "a.yaml: cannot read gone.json: No such file or directory; name a readable file"

@@ -1,0 +1,215 @@
+"""The verdict on an upgrade."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
+from dsregress.advisories.matching import Job, Matched
+from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
+from tests.builders.advisories import advisory
+
+TO_FIXED = Remedy(text="use 0.19.0", package="deepspeed", version="0.19.0")
+
+
+def going(
+    advisories: list[Advisory], old: str = "0.16.0", new: str = "0.18.0", torch: str | None = None, **facts: Any
+) -> UpgradeAnswer:
+    beside = {"torch": torch} if torch else {}
+    before, after = ({"deepspeed": version, **beside} for version in (old, new))
+    return judge_upgrade(advisories, Job(versions=before, facts=facts), Job(versions=after, facts=facts))
+
+
+def ids(found: tuple[Matched, ...]) -> list[str]:
+    return [one.advisory.id for one in found]
+
+
+def test_an_upgrade_that_nothing_concerns_is_advised() -> None:
+    found = going([advisory()], new="0.19.0")
+    assert (found.verdict, found.conditions, found.gained) == (Verdict.YES, (), ())
+
+
+def test_a_package_that_no_advisory_is_about_is_not_known() -> None:
+    old = Job(versions={"deepspeed": "0.16.0", "peft": "0.15.0"})
+    found = judge_upgrade([advisory()], old, old.changed(versions={"peft": "0.21.0"}))
+    assert (found.verdict, found.uncovered) == (Verdict.UNKNOWN, ("peft",))
+    both = judge_upgrade([advisory()], old, old.changed(versions={"peft": "0.21.0", "deepspeed": "0.19.0"}))
+    assert (both.verdict, both.uncovered) == (Verdict.YES, ("peft",))
+
+
+def test_a_new_fault_rules_the_release_out_and_the_next_free_one_is_named() -> None:
+    found = going([advisory(remedies=[TO_FIXED])])
+    assert (found.verdict, ids(found.against), found.instead) == (
+        Verdict.NO,
+        ["DSR-2026-0001"],
+        {"deepspeed": "0.19.0"},
+    )
+
+
+def test_without_a_newer_release_the_newest_before_it_is_named() -> None:
+    found = going([advisory(affected=["0.18.0", "0.19.0"], unaffected=["0.16.0", "0.17.0"])])
+    assert found.instead == {"deepspeed": "0.17.0"}
+
+
+def test_no_release_is_named_if_none_is_free() -> None:
+    found = going([advisory(affected=["0.17.0", "0.18.0"], unaffected=["0.16.0"])])
+    assert (found.verdict, found.instead) == (Verdict.NO, {})
+
+
+def test_a_release_with_another_fault_is_not_named_instead() -> None:
+    other = advisory(2, affected=["0.19.0"], unaffected=["0.16.0", "0.18.0", "0.20.0"])
+    found = going([advisory(unaffected=["0.16.0", "0.19.0", "0.20.0"]), other])
+    assert found.instead == {"deepspeed": "0.20.0"}
+
+
+def test_a_setting_that_ends_a_new_fault_is_a_condition() -> None:
+    off = Remedy(text="turn overlap_comm off", fact="overlap_comm", value=False)
+    found = going([advisory(needs={"overlap_comm": ([True], [False])}, remedies=[off])], overlap_comm=True)
+    assert (found.verdict, [one.remedies for one in found.conditions]) == (Verdict.IF_SET, [(off,)])
+
+
+def test_another_stage_is_another_job_and_no_condition() -> None:
+    stage = Remedy(text="ZeRO stage 3", fact="zero_stage", value=3)
+    found = going([advisory(needs={"zero_stage": ([1], [3])}, remedies=[stage])], zero_stage=1)
+    assert (found.verdict, found.conditions) == (Verdict.NO, ())
+
+
+def test_a_setting_that_was_not_seen_to_end_it_is_none() -> None:
+    off = Remedy(text="turn overlap_comm off", fact="overlap_comm", value=False)
+    found = going([advisory(needs={"overlap_comm": ([True], [])}, remedies=[off])], overlap_comm=True)
+    assert found.verdict is Verdict.NO
+
+
+def test_a_crash_of_both_is_a_condition_if_a_release_of_another_package_ends_it() -> None:
+    use = Remedy(text="use torch 2.9.1", package="torch", version="2.9.1")
+    crash = advisory(
+        kind=AdvisoryKind.CRASHES, package="torch", affected=["2.10.0", "2.13.0"], unaffected=["2.9.1"], remedies=[use]
+    )
+    found = going([crash, advisory(2)], new="0.19.0", torch="2.13.0")
+    assert (found.verdict, [one.remedies for one in found.conditions]) == (Verdict.IF_SET, [(use,)])
+
+
+def test_wrong_training_of_both_does_not_speak_against_going() -> None:
+    found = going([advisory()], old="0.17.0")
+    assert (found.verdict, ids(found.kept)) == (Verdict.YES, ["DSR-2026-0001"])
+
+
+def test_a_fault_that_ends_is_gained() -> None:
+    found = going([advisory()], old="0.17.0", new="0.19.0")
+    assert (found.verdict, ids(found.gained)) == (Verdict.YES, ["DSR-2026-0001"])
+
+
+def test_an_improvement_that_begins_is_gained() -> None:
+    found = going([advisory(kind=AdvisoryKind.SLOWER, ruling=Ruling.IMPROVEMENT)])
+    assert (found.verdict, ids(found.gained)) == (Verdict.YES, ["DSR-2026-0001"])
+
+
+def test_a_default_that_changed_is_a_condition_and_another_change_is_named() -> None:
+    unset = Remedy(text="set `gradient_clipping`", fact="gradient_clipping", value=0.0)
+    default = advisory(
+        kind=AdvisoryKind.DEFAULT_CHANGED,
+        ruling=Ruling.CHANGE,
+        needs={"gradient_clipping": ([None], [0.0, 1.0])},
+        remedies=[unset],
+    )
+    saved = advisory(2, kind=AdvisoryKind.SAVES_DIFFERENTLY, ruling=Ruling.CHANGE)
+    found = going([default, saved], gradient_clipping=None)
+    assert found.verdict is Verdict.IF_SET
+    assert ([one.remedies for one in found.conditions], ids(found.changes)) == ([(unset,)], ["DSR-2026-0002"])
+    assert going([default, saved], gradient_clipping=1.0).verdict is Verdict.YES
+
+
+def test_what_costs_more_never_speaks_against_a_release() -> None:
+    found = going([advisory(kind=AdvisoryKind.MORE_WORK), advisory(2, kind=AdvisoryKind.SLOWER)])
+    assert (found.verdict, ids(found.costs)) == (Verdict.YES, ["DSR-2026-0001", "DSR-2026-0002"])
+
+
+def test_a_leak_is_a_condition_as_the_job_may_have_the_memory() -> None:
+    leak = advisory(kind=AdvisoryKind.LEAKS)
+    found = going([leak])
+    assert (found.verdict, [one.remedies for one in found.conditions]) == (Verdict.IF_SET, [()])
+    assert going([leak], old="0.17.0").verdict is Verdict.YES
+    wrong = advisory(2, affected=["0.18.0"], unaffected=["0.16.0", "0.17.0", "0.18.1"])
+    wide = advisory(kind=AdvisoryKind.LEAKS, affected=["0.17.0", "0.18.1"], unaffected=["0.16.0"])
+    assert going([wide, wrong]).instead == {"deepspeed": "0.18.1"}
+
+
+def test_a_fault_by_what_was_not_stated_is_a_question() -> None:
+    found = going([advisory(needs={"checkpoint": ([True], [False])})])
+    assert (found.verdict, ids(found.depends)) == (Verdict.YES, ["DSR-2026-0001"])
+    assert going([advisory(needs={"checkpoint": ([True], [False])})], checkpoint=False).depends == ()
+
+
+def test_a_question_that_the_old_job_has_as_well_is_none_of_the_upgrade() -> None:
+    assert going([advisory(needs={"checkpoint": ([True], [False])})], old="0.17.0").depends == ()
+
+
+def test_a_release_beyond_all_that_were_run_is_not_known() -> None:
+    found = going([advisory()], new="0.19.9")
+    assert (found.verdict, [one.not_run for one in found.unknown]) == (Verdict.UNKNOWN, [("deepspeed 0.19.9",)])
+
+
+def test_a_release_between_two_answers_is_not_known() -> None:
+    assert going([advisory()], new="0.18.5").verdict is Verdict.UNKNOWN
+    assert going([advisory()], new="0.16.5").verdict is Verdict.UNKNOWN
+
+
+def test_doubt_about_a_release_does_not_decide_where_a_value_was_not_run_either() -> None:
+    doubted = advisory(needs={"dtype": (["bf16"], ["fp32"])})
+    assert going([doubted], new="0.18.5", dtype="fp16").verdict is Verdict.YES
+    assert going([doubted], new="0.18.5", dtype="bf16").verdict is Verdict.UNKNOWN
+
+
+def test_doubt_about_a_release_does_not_decide_beside_a_package_past_its_fix() -> None:
+    partner = advisory(affected=["0.17.0"], unaffected=["0.16.0"], partners={"torch": (["2.4.0"], ["2.5.0"])})
+    other = advisory(2, affected=[], unaffected=["0.16.0", "0.19.0"])
+    assert going([partner, other], new="0.18.0", torch="2.6.0").verdict is Verdict.YES
+    assert going([partner, other], new="0.18.0", torch="2.4.0").verdict is Verdict.UNKNOWN
+
+
+def test_doubt_about_a_release_does_not_decide_where_a_fact_is_not_stated() -> None:
+    assert going([advisory(needs={"checkpoint": ([True], [False])})], new="0.18.5").verdict is Verdict.YES
+
+
+def test_reentrant_checkpointing_is_a_setting_and_none_is_another_job() -> None:
+    needs: Any = {"gradient_checkpointing": (["non_reentrant"], ["none", "reentrant"])}
+    give = Remedy(text="give `use_reentrant=True`", fact="gradient_checkpointing", value="reentrant")
+    without = Remedy(text="no gradient checkpointing", fact="gradient_checkpointing", value="none")
+    found = going([advisory(needs=needs, remedies=[without, give])], gradient_checkpointing="non_reentrant")
+    assert [one.remedies for one in found.conditions] == [(give,)]
+
+
+def test_a_release_after_one_without_the_fault_is_named_and_does_not_decide() -> None:
+    other = advisory(2, affected=[], unaffected=["0.20.0"])
+    found = going([advisory(), other], new="0.20.0")
+    assert (found.verdict, ids(found.unknown)) == (Verdict.YES, ["DSR-2026-0001"])
+
+
+def test_a_value_that_was_not_run_is_named_and_does_not_decide() -> None:
+    found = going([advisory(needs={"device": (["cpu"], [])})], device="cuda")
+    assert (found.verdict, [one.not_run for one in found.unknown]) == (Verdict.YES, [("GPUs",)])
+
+
+def test_releases_on_the_way_with_a_fault_are_skipped() -> None:
+    one = advisory(affected=["0.17.0", "0.17.1"], unaffected=["0.16.0", "0.18.0"])
+    found = going([one])
+    assert [(each.package, each.releases) for each in found.skipped] == [("deepspeed", ("0.17.0", "0.17.1"))]
+    assert found.verdict is Verdict.YES
+
+
+def test_a_remedy_that_brings_another_fault_says_so() -> None:
+    put = Remedy(text="put a `scheduler` in", fact="scheduler", value="WarmupDecayLR")
+    crash = advisory(kind=AdvisoryKind.CRASHES, needs={"scheduler": (["none"], ["WarmupDecayLR"])}, remedies=[put])
+    refused = advisory(
+        2, kind=AdvisoryKind.CRASHES, needs={"scheduler": (["WarmupDecayLR"], ["none"]), "warmup_steps": ([0], [1])}
+    )
+    found = going([crash, refused], scheduler="none")
+    assert [(one.remedy, one.matched.advisory.id) for one in found.arising] == [(put, "DSR-2026-0002")]
+    assert going([crash, refused], scheduler="none", warmup_steps=5).arising == ()
+
+
+def test_the_release_of_the_changed_package_that_is_at_fault_is_replaced() -> None:
+    of_transformers = advisory(package="transformers", affected=["4.48.1"], unaffected=["4.47.0", "4.49.0"])
+    old = Job(versions={"deepspeed": "0.16.0", "transformers": "4.47.0"})
+    new = Job(versions={"deepspeed": "0.19.0", "transformers": "4.48.1"})
+    assert judge_upgrade([of_transformers, advisory(2)], old, new).instead == {"transformers": "4.49.0"}

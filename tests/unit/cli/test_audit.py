@@ -1,0 +1,302 @@
+"""`audit`: what a reader sees, and its exit codes."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
+from dsregress.cli import audit, cli
+from dsregress.config.audit import IgnoredAdvisory
+from dsregress.errors import NothingMeasured, UsageError
+from tests.builders.advisories import advisory
+from tests.paths import ROOT
+
+Say = Callable[..., Result]
+
+QUARTER = advisory(
+    1,
+    "The gradient is too small with accumulation",
+    affected=["0.18.3", "0.18.9"],
+    unaffected=["0.16.8", "0.18.2", "0.19.6", "0.19.8"],
+    needs={"zero_stage": ([1, 2], [3]), "gradient_accumulation_steps": ([2, 4], [1])},
+    remedies=[
+        Remedy(text="use 0.19.6", package="deepspeed", version="0.19.6"),
+        Remedy(text="ZeRO stage 3", fact="zero_stage", value=3),
+    ],
+    sees="a gradient norm that is too small by the number of micro-batches",
+)
+CRASH = advisory(
+    2,
+    "LoRA ends in torch's schedule",
+    kind=AdvisoryKind.CRASHES,
+    package="torch",
+    affected=["2.10.0", "2.13.0"],
+    unaffected=["2.9.1"],
+    needs={"lora_rank": ([8], [0]), "scheduler": (["none"], ["WarmupDecayLR"])},
+    remedies=[
+        Remedy(text="use torch 2.9.1", package="torch", version="2.9.1"),
+        Remedy(text="put a `scheduler` into the DeepSpeed configuration", fact="scheduler", value="WarmupDecayLR"),
+    ],
+    sees="ValueError: zip() argument 2 is longer than argument 1",
+)
+WARMUP = advisory(
+    3,
+    "A schedule without a warmup is refused",
+    kind=AdvisoryKind.CRASHES,
+    ruling=Ruling.CHANGE,
+    affected=["0.19.3", "0.19.8"],
+    unaffected=["0.16.8", "0.19.2"],
+    needs={"scheduler": (["WarmupDecayLR"], ["none"]), "warmup_steps": ([0], [1])},
+    remedies=[Remedy(text="give at least one warmup step", fact="warmup_steps", value=1)],
+)
+SAVED = advisory(
+    4,
+    "LoRA's adapters are saved in fp32",
+    kind=AdvisoryKind.SAVES_DIFFERENTLY,
+    ruling=Ruling.CHANGE,
+    affected=["0.19.2", "0.19.8"],
+    unaffected=["0.16.8", "0.19.1"],
+    needs={"lora_rank": ([8], [0]), "zero_stage": ([3], [2])},
+)
+ENDS = advisory(
+    5,
+    "The first step of adapters ends",
+    kind=AdvisoryKind.CRASHES,
+    affected=["0.19.2"],
+    unaffected=["0.16.8", "0.19.1", "0.19.3", "0.19.8"],
+    needs={"lora_rank": ([8], [0])},
+)
+LOADED = advisory(
+    6,
+    "A checkpoint is not loaded",
+    kind=AdvisoryKind.CRASHES,
+    affected=["0.16.8", "0.19.8"],
+    unaffected=["0.15.0"],
+    needs={"checkpoint": ([True], [False])},
+)
+MORE = advisory(
+    7,
+    "More collectives",
+    kind=AdvisoryKind.MORE_WORK,
+    ruling=Ruling.CHANGE,
+    affected=["0.18.9", "0.19.8"],
+    unaffected=["0.16.8"],
+    needs={"zero_stage": ([3], [2])},
+)
+HEAD = advisory(
+    8,
+    "A trained head ends the job",
+    kind=AdvisoryKind.CRASHES,
+    affected=["0.16.4", "0.16.8"],
+    unaffected=["0.19.3", "0.19.8"],
+    needs={"lora_rank": ([8], [0])},
+)
+ALL = (QUARTER, CRASH, WARMUP, SAVED, ENDS, LOADED, MORE, HEAD)
+
+PINS = "deepspeed==0.16.8\ntorch==2.13.0+cu126\ntransformers==4.57.6\n"
+
+
+@pytest.fixture
+def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Say:
+    """Return a function that runs `audit` in a folder with files, on advisories that are made up."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ds.json").write_text(
+        json.dumps({"zero_optimization": {"stage": 3}, "bf16": {"enabled": True}, "gradient_accumulation_steps": 4})
+    )
+
+    def run(*arguments: str, pins: str = PINS, advisories: Sequence[Advisory] = ALL) -> Result:
+        monkeypatch.setattr(audit, "read_advisories", lambda: tuple(advisories))
+        words = ["audit", "-r", "-", *arguments]
+        return CliRunner().invoke(cli, words, input=pins, standalone_mode=False, catch_exceptions=False)
+
+    return run
+
+
+def test_what_concerns_a_job_comes_with_its_reasons_and_remedies(say: Say) -> None:
+    said = say("--config", "ds.json", "--set", "lora=yes")
+    assert said.return_value == 1
+    assert said.stdout == (
+        "2 of 8 advisories concern this job; 1 more may, by what was not stated\n"
+        "\n"
+        "DSR-2026-0002 crashes: LoRA ends in torch's schedule\n"
+        "  you see: ValueError: zip() argument 2 is longer than argument 1\n"
+        "  because: torch 2.13.0, adapters of rank 8 (--set lora), no `scheduler` in DeepSpeed's configuration"
+        " (ds.json: no scheduler)\n"
+        "  remedy: use torch 2.9.1; or put a `scheduler` into the DeepSpeed configuration\n"
+        "\n"
+        "DSR-2026-0008 crashes: A trained head ends the job\n"
+        "  because: deepspeed 0.16.8, adapters of rank 8 (--set lora)\n"
+        "  remedy: none is known\n"
+        "\n"
+        "not stated:\n"
+        "  1 more with a checkpoint that is saved and loaded (--set checkpoint=yes|no): DSR-2026-0006\n"
+        "\n"
+        "5 other advisories do not concern it\n"
+    )
+
+
+def test_an_upgrade_is_answered_as_an_engineer_would(say: Say) -> None:
+    said = say("--config", "ds.json", "--set", "lora=yes", "--set", "checkpoint=no", "--to", "deepspeed==0.19.8")
+    assert said.return_value == 1
+    assert said.stdout == (
+        "deepspeed 0.16.8 -> 0.19.8: yes, if you use torch 2.9.1 or put a `scheduler` into the DeepSpeed configuration\n"
+        "\n"
+        "DSR-2026-0002 crashes (in both): LoRA ends in torch's schedule\n"
+        "  you see: ValueError: zip() argument 2 is longer than argument 1\n"
+        "  because: torch 2.13.0, adapters of rank 8 (--set lora), no `scheduler` in DeepSpeed's configuration"
+        " (ds.json: no scheduler)\n"
+        "  remedy: use torch 2.9.1; or put a `scheduler` into the DeepSpeed configuration\n"
+        "\n"
+        "if you put a `scheduler` into the DeepSpeed configuration, with no warmup steps: DSR-2026-0003 A schedule without a"
+        " warmup is refused: give at least one warmup step\n"
+        "\n"
+        "changes:\n"
+        "  DSR-2026-0004 LoRA's adapters are saved in fp32\n"
+        "\n"
+        "gained:\n"
+        "  DSR-2026-0008 A trained head ends the job\n"
+        "\n"
+        "costs:\n"
+        "  DSR-2026-0007 More collectives\n"
+        "\n"
+        "skip on the way:\n"
+        "  deepspeed 0.19.2: DSR-2026-0005 The first step of adapters ends\n"
+        "\n"
+        "5 other advisories do not concern it\n"
+    )
+
+
+def test_a_release_that_is_ruled_out_has_another_instead(say: Say) -> None:
+    facts = ("--set", "zero_stage=2", "--set", "gradient_accumulation_steps=8", "--set", "checkpoint=no")
+    said = say(*facts, "--to", "0.18.9", advisories=[QUARTER])
+    assert said.return_value == 1
+    assert said.stdout == (
+        "deepspeed 0.16.8 -> 0.18.9: no: The gradient is too small with accumulation; go to deepspeed 0.19.6\n"
+        "\n"
+        "DSR-2026-0001 trains wrong: The gradient is too small with accumulation\n"
+        "  you see: a gradient norm that is too small by the number of micro-batches\n"
+        "  because: deepspeed 0.18.9, ZeRO stage 1 or 2 (--set zero_stage), gradient accumulation above 1"
+        " (--set gradient_accumulation_steps)\n"
+        "  remedy: use 0.19.6; or train with ZeRO stage 3\n"
+    )
+
+
+def test_a_release_that_was_not_run_is_measured_by_a_command(say: Say) -> None:
+    said = say("--to", "0.19.9", "--program", "torchrun train.py --lr 1e-5", advisories=[QUARTER])
+    assert said.return_value == 4
+    assert said.stdout == (
+        "deepspeed 0.16.8 -> 0.19.9: not known: deepspeed 0.19.9 was not run\n"
+        "\n"
+        "not known, as it was not run:\n"
+        "  deepspeed 0.19.9: DSR-2026-0001 The gradient is too small with accumulation\n"
+        "\n"
+        "measure it: dsregress regress --deepspeed 0.16.8,0.19.9 --baseline 0.16.8 --program 'torchrun train.py --lr 1e-5'\n"
+    )
+
+
+def test_nothing_that_concerns_a_job_is_exit_code_0(say: Say) -> None:
+    said = say("--set", "lora=no", "--set", "checkpoint=no")
+    assert (said.return_value, said.stdout.splitlines()[0]) == (0, "none of 8 advisories is known to concern this job")
+
+
+def test_another_lock_says_where_to_go(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "new.txt").write_text("deepspeed==0.19.8\ntorch==2.9.1\nnumpy==2.0.0\n")
+    said = say("--config", "ds.json", "--set", "lora=yes", "--set", "checkpoint=no", "--to", "new.txt")
+    assert said.stdout.splitlines()[0] == "deepspeed 0.16.8 -> 0.19.8, torch 2.13.0 -> 2.9.1: yes"
+    assert said.return_value == 0
+
+
+def test_two_places_that_contradict_each_other_are_named(say: Say) -> None:
+    said = say("--config", "ds.json", "--program", "torchrun train.py --gradient_accumulation_steps 8")
+    assert said.stdout.splitlines()[-2:] == [
+        "gradient_accumulation_steps is not known: gradient accumulation 4 (ds.json: gradient_accumulation_steps), and "
+        "gradient accumulation 8 (--program: --gradient_accumulation_steps)",
+        "5 other advisories do not concern it",
+    ]
+
+
+def test_a_file_of_another_machine_is_noted(say: Say) -> None:
+    said = say("--program", "deepspeed train.py --deepspeed /mnt/ds.json")
+    assert said.stderr == (
+        "dsregress: /mnt/ds.json is not here, so that what it states is not known: give it with --config\n"
+    )
+
+
+def test_an_advisory_is_left_out_until_a_day(say: Say, tmp_path: Path) -> None:
+    text = '[tool.dsregress.audit]\nignore = [{ id = "DSR-2026-0008", reason = "no head", expires = 2999-01-01 }]\n'
+    (tmp_path / "pyproject.toml").write_text(text)
+    arguments = ("--config", "ds.json", "--set", "lora=yes", "--ignore", "DSR-2026-0002")
+    said = say(*arguments)
+    assert said.return_value == 0
+    assert "ignored: DSR-2026-0002, DSR-2026-0008\n" in said.stdout
+    (tmp_path / "pyproject.toml").write_text(text.replace("2999", "2020"))
+    expired = say(*arguments)
+    assert expired.return_value == 1
+    assert expired.stderr == "dsregress: DSR-2026-0008 was ignored until 2020-01-01 (no head); it is no longer\n"
+
+
+def test_an_ignored_advisory_needs_a_reason(say: Say, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="DSR-2026-0001 is ignored without a reason"):
+        IgnoredAdvisory(id="DSR-2026-0001", reason=" ", expires=datetime.date(2027, 1, 1))
+    with pytest.raises(UsageError, match="--ignore: no such advisory: DSR-2026-9999; did you mean"):
+        say("--ignore", "DSR-2026-9999")
+
+
+def test_packages_that_no_advisory_knows_are_no_pass(say: Say) -> None:
+    with pytest.raises(NothingMeasured, match="stdin: has none of deepspeed, torch; use the output of `pip freeze`"):
+        say(pins="numpy==2.0.0\n")
+    with pytest.raises(NothingMeasured, match=r"stdin: does not pin deepspeed \(not pinned\); use the output"):
+        say(pins="deepspeed>=0.16\n")
+
+
+def test_a_package_of_an_unknown_release_is_named(say: Say) -> None:
+    said = say("--set", "lora=no", pins="deepspeed @ git+https://github.com/deepspeedai/DeepSpeed\ntorch==2.13.0\n")
+    assert said.stderr == "dsregress: deepspeed: not a release, so that its release is not known\n"
+    assert "3 more by deepspeed (3)" in said.stdout
+
+
+def test_a_lock_names_what_is_not_installed(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "uv.lock").write_text('[[package]]\nname = "deepspeed"\nversion = "0.16.8"\n')
+    words = ["audit", "-r", "uv.lock", "--set", "lora=yes", "--set", "scheduler=none"]
+    say()  # with the made-up advisories
+    whole = CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
+    assert "DSR-2026-0002" not in whole.stdout  # without torch nothing of torch concerns it
+    assert "DSR-2026-0002" in say("--set", "lora=yes", pins="deepspeed==0.16.8\n").stdout + say("--json", "-").stdout
+
+
+@pytest.mark.parametrize("to", [(), ("--to", "0.19.8"), ("--to", "0.19.9")])
+def test_the_json_follows_its_schema(say: Say, to: tuple[str, ...]) -> None:
+    said = say("--config", "ds.json", "--set", "lora=yes", *to, "--json", "-")
+    written = json.loads(said.stdout)
+    schema = json.loads((ROOT / "docs" / "schema" / "audit.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(written, schema)
+    assert written["answer"] == say("--config", "ds.json", "--set", "lora=yes", *to).stdout.splitlines()[0]
+    assert {"name": "zero_stage", "value": 3, "source": "ds.json: zero_optimization.stage"} in written["job"]["facts"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--to", "deepspeed==nine"), "--to: 'nine' is not a version; write e.g. deepspeed==0.19.8"),
+        (("--to", "peft==0.1.0"), "--to: stdin does not pin peft; it pins deepspeed, torch"),
+        (("--to", "gone.lock"), "gone.lock: cannot be read: No such file or directory; "
+                                "name a requirements file, uv.lock or poetry.lock, or - for stdin"),
+        (("--set", "zero_stage=9"), "--set: zero_stage is never '9'; write 0|1|2|3"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line(say: Say, arguments: tuple[str, ...], error: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        say(*arguments)
+    assert str(refused.value) == error
+
+
+def test_packages_are_needed() -> None:
+    with pytest.raises(UsageError, match="command line: no packages; give -r FILE or --python PATH"):
+        CliRunner().invoke(cli, ["audit"], standalone_mode=False, catch_exceptions=False)
