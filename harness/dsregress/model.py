@@ -196,6 +196,11 @@ class Signature(msgspec.Struct, frozen=True):
         return self.message.partition(": ")[2]
 
     @property
+    def is_of_program(self) -> bool:
+        """True if the error arose in the code of a program: its place is a line, a package's is a function."""
+        return self.function.isdigit()
+
+    @property
     def package(self) -> str:
         """The package in which the error arose; empty if that is not known."""
         return self.file.partition("/")[0] if "/" in self.file else ""

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from dsregress.compare import Problem, ProblemKind
+from dsregress.compare import Problem
 from dsregress.compare.outcomes import signature_of
 from dsregress.model import AXES, Signature, Stack
 
@@ -42,7 +42,7 @@ def other_packages(problem: Problem, stack: Stack, varied: Collection[str]) -> l
     signature = signature_of(problem.worst.outcome) if problem.worst.outcome is not None else None
     missing = failed_import(signature)
     is_known = missing is not None and (missing.package in AXES or missing.is_installed)
-    if problem.kind is ProblemKind.UNTESTABLE and not is_known:
+    if problem.worst.phase in ("install", "import") and not is_known:
         return []
     raised = [signature.package] if signature is not None and signature.package in stack.versions else []
     if missing is not None and missing.package in stack.versions:

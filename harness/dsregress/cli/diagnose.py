@@ -79,13 +79,16 @@ def diagnose_command(
     if program is not None:
         scenario = available_workloads.measured_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario) if scenario else None
-    package = targets.varied_package(settings)
-    problems, stored = _looked_up(crash, settings, package)
+    varied = targets.varied_package(settings)
+    package = crash.package or varied
+    configured = settings.stack.get(package, "")
+    problems, stored = _looked_up(crash, settings, varied)
     model, sequence = _model_shape(text, declared)
     requested = crash.memory.requested if crash.memory is not None else None
     answer = Diagnosis(
         crash=crash,
         package=package,
+        beside=configured if isinstance(configured, str) else "",
         card=card or card_of(crash),
         model=model,
         sizes=tensor_sizes.matches(requested, model, sequence) if requested is not None else (),

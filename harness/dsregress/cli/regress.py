@@ -100,6 +100,10 @@ def regress_command(
         _print_disk(planned, settings, installer)
         return EXIT_OK
     with Progress() as progress:
+        if planned.stacks.added:
+            progress.note(
+                f"{planned.stacks.added} is measured too, as the configured baseline: --baseline names another"
+            )
         for skipped in planned.matrix.skipped:
             progress.note(f"skipped: {skipped.workload}: {skipped.reason}")
         if not planned.matrix.cells:

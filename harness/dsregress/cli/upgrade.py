@@ -51,7 +51,8 @@ _BESIDES = ("trl",)
     "source",
     required=True,
     metavar="FILE",
-    help="A requirements file, uv.lock, or the output of `pip freeze` (- for stdin): what is installed.",
+    help="A requirements file, uv.lock, or the output of `pip freeze`, `pip list` or `transformers-cli env` (- for stdin): "
+    "what is installed.",
 )
 @click.option(
     "--to",

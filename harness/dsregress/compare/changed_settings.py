@@ -12,6 +12,7 @@ import msgspec
 from dsregress.compare.comparison import Cells, ChangedSetting, DetailOf
 from dsregress.compare.metrics import CONFIGURATION, WARNINGS
 from dsregress.compare.result_pairs import Pair, finding
+from dsregress.compare.setting_effects import reached_families
 from dsregress.messages import SEMICOLON, joined, message, name_list, plural_message
 from dsregress.model import Finding
 from dsregress.probe.border.wire import Detail
@@ -31,6 +32,7 @@ class _DetailDiff(msgspec.Struct, frozen=True):
     """The difference of two configurations. Values are spelled as JSON, so that they can be compared and grouped."""
 
     changed: tuple[tuple[str, str, str], ...] = ()  #: key, value, the baseline's value
+    reached: tuple[frozenset[str], ...] = ()  #: of each of them: the families of metrics that it can move
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
@@ -73,6 +75,7 @@ def judge_changes(
     diffs = _DetailDiffs(cells, baseline, detail_of)
     order = {workload: at for at, workload in enumerate(cells.workloads)}
     keys: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    reached: dict[tuple[str, str, str], frozenset[str]] = {}
     warnings: dict[tuple[str, str], list[str]] = defaultdict(list)
     moved: dict[str, dict[str, dict[str, None]]] = {}
     first: dict[str, str] = {}
@@ -82,8 +85,9 @@ def judge_changes(
             for signature in different.added:
                 warnings[change.stack, signature] += change.workloads
         elif different.changed or different.added or different.removed:
-            for key in different.changed:
+            for key, families in zip(different.changed, different.reached, strict=True):
                 keys[(change.stack, *key)] += change.workloads
+                reached[key] = reached.get(key, families) & families
             settings = moved.setdefault(change.stack, {"added": {}, "removed": {}})
             settings["added"].update(dict.fromkeys(different.added))
             settings["removed"].update(dict.fromkeys(different.removed))
@@ -104,11 +108,16 @@ def judge_changes(
             f"{plural(diffs.missing, 'change')} of configuration or warnings cannot be shown: the file in "
             "results/details is missing or damaged; --fresh measures again"
         )
-    return findings, _settings(keys, cells), notes
+    return findings, _settings(keys, reached, cells), notes
 
 
-def _settings(keys: Mapping[tuple[str, str, str, str], Sequence[str]], cells: Cells) -> list[ChangedSetting]:
-    """Return the settings that a user can set. ``keys`` are the workloads by stack, key, value and the baseline's value."""
+def _settings(
+    keys: Mapping[tuple[str, str, str, str], Sequence[str]],
+    reached: Mapping[tuple[str, str, str], frozenset[str]],
+    cells: Cells,
+) -> list[ChangedSetting]:
+    """Return the settings that a user can set. ``keys`` are the workloads by stack, key, value and the baseline's value;
+    ``reached`` are the families of metrics that a change moves in all of its runs."""
     runs: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
     for (stack, key, value, baseline), having in keys.items():
         if key.startswith(_OBSERVED) or key.rpartition(".")[2] in _WRITTEN_BY:
@@ -119,7 +128,7 @@ def _settings(keys: Mapping[tuple[str, str, str, str], Sequence[str]], cells: Ce
         stacks, workloads = {stack for stack, _ in changed}, {workload for _, workload in changed}
         others = (cells.stacks_of(workload) for workload in cells.workloads if workload not in workloads)
         has_contrast = any(not stacks.isdisjoint(other) for other in others)
-        found.append(ChangedSetting(*setting, runs=tuple(changed), has_contrast=has_contrast))
+        found.append(ChangedSetting(*setting, runs=tuple(changed), has_contrast=has_contrast, reaches=reached[setting]))
     return found
 
 
@@ -154,8 +163,10 @@ def _configuration_diff(mine: Detail, theirs: Detail) -> _DetailDiff:
     new, old = mine.configuration, theirs.configuration
     common = (key for key in new if key in old and not _is_same_scalar(new[key], old[key]))
     spelled = ((key, _spell(new[key]), _spell(old[key])) for key in common)
+    changed = tuple(change for change in spelled if change[1] != change[2])
     return _DetailDiff(
-        tuple(change for change in spelled if change[1] != change[2]),
+        changed,
+        tuple(reached_families(key, new[key], old[key], new) for key, *_ in changed),
         tuple(sorted(set(new) - set(old))),
         tuple(sorted(set(old) - set(new))),
     )

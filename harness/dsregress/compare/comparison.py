@@ -86,6 +86,7 @@ class ChangedSetting(msgspec.Struct, frozen=True):
     baseline: str
     runs: tuple[tuple[str, str], ...]  #: stack id and workload
     has_contrast: bool  #: other workloads of the same stacks had the baseline's value
+    reaches: frozenset[str] = frozenset()  #: families of metrics that it can move in these runs
 
 
 class ProblemKind(IntEnum):

@@ -16,7 +16,16 @@ from typing import TypeVar
 import msgspec
 
 from dsregress.compare.comparison import StepTime
-from dsregress.compare.metrics import BY_NAME, OUTCOME, SAVED_DIFFERENCE, STEP_TIME, TRAINING_DIFFERENCE
+from dsregress.compare.metrics import (
+    BY_NAME,
+    FED_DIFFERENCE,
+    OUTCOME,
+    SAVED_DIFFERENCE,
+    STEP_TIME,
+    TRAINED_WEIGHTS,
+    TRAINING_DIFFERENCE,
+    WEIGHT_PRECISION,
+)
 from dsregress.compare.outcomes import fault_of
 from dsregress.config.thresholds import Thresholds
 from dsregress.model import Finding
@@ -29,6 +38,12 @@ _FURTHER = 2.0
 #: Below this share of a level a release is free of it. Between this and the threshold a release has no verdict, unless it
 #: is between releases that have the level: a level that wavers around the threshold is one level.
 _FREE_BELOW = 0.5
+
+
+#: Metrics of a program's distance from its own run with the baseline.
+_FROM_BASELINE = frozenset(
+    metric.name for metric in (WEIGHT_PRECISION, FED_DIFFERENCE, TRAINED_WEIGHTS, TRAINING_DIFFERENCE, SAVED_DIFFERENCE)
+)
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +71,7 @@ def of_findings(found: Sequence[Finding], passed: Collection[str], order: Sequen
     for one in found:
         if one.kind == "failed" and one.outcome is not None:
             together[OUTCOME.name, one.phase, fault_of(one.outcome)][one.stack].append(one)
-        elif one.kind == "wrong" or one.metric in (TRAINING_DIFFERENCE.name, SAVED_DIFFERENCE.name):
+        elif one.kind == "wrong" or (one.kind == "regression" and one.metric in _FROM_BASELINE):
             together[(_family(one.metric),)][one.stack].append(one)
     for cause, by_stack in together.items():
         free = frozenset(passed) - by_stack.keys()

@@ -16,7 +16,9 @@ from dsregress.compare import (
     changed_settings,
     episodes,
     exact_differences,
+    fed_differences,
     finding_groups,
+    model_differences,
     oracles,
     outcomes,
     saved_differences,
@@ -138,8 +140,8 @@ class _Judgement:
 
     def _compare(self, pair: Pair) -> None:
         self.comparable.append(pair)
-        trained = training_differences.judge_training(pair)
-        self.findings += trained
+        self.findings += model_differences.judge_model(pair)
+        self.findings += (trained := _judge_training(pair))
         self.findings += saved_differences.judge_saved_tensors(pair, trains_otherwise=bool(trained))
         if pair.is_baseline:
             return
@@ -154,6 +156,19 @@ class _Judgement:
             self.small_differences += 1
             if self.small_differences <= MOST_SMALL:
                 self.small.append(exact_differences.finding(pair, difference))
+
+
+def _judge_training(pair: Pair) -> list[Finding]:
+    """Return the findings on what a program is fed and what comes out. Where the data differ, the losses of these steps
+    differ since the data do, and are no finding of their own; those of the steps before come first."""
+    fed = fed_differences.judge_feed(pair)
+    if not fed.sentence:
+        return training_differences.judge_training(pair)
+    before = training_differences.judge_training(pair, before_step=fed.since_step)
+    if before and fed.since_step > 1:
+        return before
+    is_worse = fed.is_worse or (fed.only_ids and bool(training_differences.judge_training(pair)))
+    return [*before, fed.finding(pair, is_worse=is_worse)]
 
 
 def _episodes(

@@ -47,6 +47,8 @@ def judge_numerics(pair: Pair) -> list[Finding]:
                 worst[metric.name] = (size, rank, model, numbers)
         if LOSS_ERROR.name not in worst and _loss_is_lost(numbers):
             worst[LOSS_ERROR.name] = (math.inf, rank, model, numbers)
+        if GRADIENT_NORM_ERROR.name not in worst and trains_nothing(numbers):
+            worst[GRADIENT_NORM_ERROR.name] = (math.inf, rank, model, numbers)
     return [_numerics_finding(pair, m.name, *worst[m.name]) for m in ERRORS if m.name in worst]
 
 
@@ -63,6 +65,19 @@ def judge_memory(pair: Pair, thresholds: Thresholds) -> list[Finding]:
     ]
 
 
+#: Below this a loss counts as zero: nothing is learned from it, and no gradient is promised.
+_NO_LOSS = 1e-3
+
+
+def trains_nothing(numbers: Numerics) -> bool:
+    """Return True if the gradient norm is 0 in every step although there is a loss. fp16 has no norm of a step that it
+    skips, and a truth may have none either."""
+    norms = numbers.gradient_norms
+    has_a_loss = any(loss is not None and abs(loss) > _NO_LOSS for loss in numbers.losses)
+    is_true = bool(numbers.true_gradient_norms) and not any(numbers.true_gradient_norms)
+    return len(norms) > 1 and not numbers.skipped_steps and has_a_loss and not is_true and all(n == 0 for n in norms)
+
+
 def _loss_is_lost(numbers: Numerics) -> bool:
     """Return True if a loss is not a finite number although the truth is, or there is no truth for its step."""
     for step, loss in enumerate(numbers.losses):
@@ -75,7 +90,10 @@ def _loss_is_lost(numbers: Numerics) -> bool:
 def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str, numbers: Numerics) -> Finding:
     metric = BY_NAME[name]
     base = None if pair.base is None or pair.is_baseline else dict(pair.base.errors).get(name)
-    if not math.isfinite(size):
+    is_idle = name == GRADIENT_NORM_ERROR.name and trains_nothing(numbers)
+    if is_idle:
+        distance = message("0 in every step, so nothing is trained")
+    elif not math.isfinite(size):
         # The note names the parameter: one that is missing has no distance either.
         distance = message("not a number")
         if name == PARAMETER_ERROR.name and numbers.note:
@@ -95,7 +113,7 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
         metric=name,
         phase=metric.finding_phase,
         kind="wrong",
-        value=size if math.isfinite(size) else "not a number",
+        value=size if math.isfinite(size) else "no gradient" if is_idle else "not a number",
         baseline_value=base if _finite(base) else None,
         ratio=None,
         unit=metric.unit,

@@ -20,11 +20,14 @@ from typing import Any
 
 import msgspec
 
+from dsregress.compare.causal_order import causal_position, follows_from
 from dsregress.compare.comparison import ChangedSetting, Problem, ProblemKind
 from dsregress.compare.episodes import Episode
 from dsregress.compare.finding_groups import gravity, kind_of, severity, worst_first
 from dsregress.compare.metrics import OUTCOME, PARAMETER_ERROR
+from dsregress.compare.outcomes import signature_of
 from dsregress.model import Finding, split_workload
+from dsregress.wording.workload_words import is_given_program
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -33,10 +36,6 @@ class Measured(msgspec.Struct, frozen=True):
     parameters: Mapping[str, Mapping[str, Any]]  #: workload -> what its scenario and variant resolve to
     passed: Mapping[str, Collection[str]]  #: workload -> the stacks that it ran to the end with
     compared: Mapping[str, Collection[str]]  #: workload -> the stacks that were compared with the baseline
-
-
-#: Prefix of a Trainer's settings, whose defaults its releases choose (`dsregress.probe.programs.watch.trainer_settings`).
-_TRAINER = "trainer."
 
 
 def problems(
@@ -127,6 +126,11 @@ class _Workloads:
         judged = self._measured.compared if needs_baseline else self._measured.passed
         return unaffected(affected, stacks, judged, self._having[cause])
 
+    def is_shrunk(self, workload: str) -> bool:
+        """Return True if a given program's models are made small, so that a few bytes more say nothing about the job."""
+        is_given = is_given_program(split_workload(workload).scenario)
+        return is_given and bool(self._measured.parameters[workload].get("tiny"))
+
     def share_a_condition(self, affected: Collection[str], others: Iterable[str]) -> bool:
         """Return True if the affected workloads have parameters in common that none of the others has."""
         first, *rest = (self._measured.parameters[workload] for workload in affected)
@@ -156,11 +160,9 @@ class _Cause:
             self.add(one)
 
     def may_be_due_to(self, setting: ChangedSetting) -> bool:
-        """Return True if the setting changed in just these runs and is worth naming. The training of a job depends on any of
-        them, its cost on those that a Trainer chooses."""
-        if self.key[0] == PARAMETER_ERROR.family:
-            return _with_numbers(setting.runs) == self.runs
-        return setting.key.startswith(_TRAINER) and frozenset(setting.runs) == self.runs
+        """Return True if the setting changed in just these runs, and can move what is worse."""
+        runs = _with_numbers(setting.runs) if self.key[0] == PARAMETER_ERROR.family else frozenset(setting.runs)
+        return self.key[0] in setting.reaches and runs == self.runs
 
     def add(self, judged: _JudgedEpisode) -> None:
         """Add an episode with the same cause."""
@@ -191,6 +193,13 @@ class _Cause:
         without = workloads.unaffected(self.key, affected, both, needs_baseline=False)
         is_same = any(not judged.metrics.isdisjoint(one.metrics) for one in self.members)
         return is_same and workloads.share_a_condition(affected, without)
+
+    def is_followed_by(self, other: _Cause) -> bool:
+        """Return True if the other has the same runs, and may follow from what is first in them."""
+        if self.key == other.key or self.runs != other.runs:
+            return False
+        first = min((found for one in self.members for found in one.findings), key=causal_position)
+        return all(follows_from(found, first) for one in other.members for found in one.findings)
 
     def came_and_went_with(self, episode: Episode, order: Sequence[str]) -> bool:
         """Return True if both lie between the same two releases without them, on a workload that they share."""
@@ -251,7 +260,15 @@ def _merged_causes(judged: Iterable[_JudgedEpisode], order: Sequence[str], workl
             home.add(one)
     whole: list[_Cause] = []
     for cause in causes:
-        home = next((c for c in whole if all(c.came_and_went_with(one.episode, order) for one in cause.members)), None)
+        home = next(
+            (
+                one
+                for one in whole
+                if one.is_followed_by(cause)
+                or all(one.came_and_went_with(member.episode, order) for member in cause.members)
+            ),
+            None,
+        )
         if home is None:
             whole.append(cause)
         else:
@@ -265,6 +282,10 @@ def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Prob
         affected[judged.episode.workload].update(judged.episode.having)
     findings = worst_first(one for judged in cause.members for one in judged.findings)
     kind = kind_of(findings[0])
+    if kind is ProblemKind.CRASH and cause.having.issuperset(order) and is_of_program(findings[0]):
+        kind = ProblemKind.UNTESTABLE
+    if kind is ProblemKind.LEAK and all(map(workloads.is_shrunk, affected)) and all(map(_is_slight, findings)):
+        kind = ProblemKind.MORE
     before, after = _neighbours(cause.having, cause.free - cause.having, order)
     needs_baseline = findings[0].kind not in ("wrong", "failed")
     others = workloads.unaffected(cause.key, affected, cause.having, needs_baseline=needs_baseline)
@@ -282,6 +303,28 @@ def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Prob
         moved=cause.moved,
         unaffected=tuple(sorted(others)),
     )
+
+
+#: Growth below this factor may be of a fixed size: a larger one grows with the model.
+_SLIGHT = 1.25
+
+
+def _is_slight(found: Finding) -> bool:
+    return isinstance(found.ratio, float) and found.ratio < _SLIGHT
+
+
+#: Errors of a call that another release of a package may serve, though they arise in the line that calls.
+_OF_INTERFACES = ("TypeError", "AttributeError", "ImportError", "ModuleNotFoundError")
+
+
+def is_of_program(found: Finding) -> bool:
+    """Return True if a failure is that of a given program's own code, or of an assertion, which says that something was
+    called in a wrong way. If every release has it, it tells none from another."""
+    signature = signature_of(found.outcome) if found.outcome is not None else None
+    if signature is None or not is_given_program(found.scenario):
+        return False
+    is_own = signature.is_of_program and signature.error not in _OF_INTERFACES
+    return is_own or signature.error == AssertionError.__name__
 
 
 def _ordered(stacks: Iterable[str], order: Sequence[str]) -> tuple[str, ...]:

@@ -18,9 +18,13 @@ from dsregress.compare.metrics import (
     PROCESSOR_TIME,
     STEP_TIME,
 )
+from dsregress.compare.rank_feeds import Feed, feeds
 from dsregress.compare.worst_readings import Exact, Excess, exact_values, excesses, worst_values
 from dsregress.model import Result
 from dsregress.probe.border.wire import NO_NUMBER, Numerics, RunRecord, SavedTensors
+
+#: The phase of a program that generates.
+_GENERATE = "generate"
 
 
 class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +46,8 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     state_bytes: int = 0  #: of the optimizer, on the device, by the ideal; for the model of step time
     notes: tuple[str, ...] = ()  #: notes that a reader of the figures has to know
     saved: tuple[SavedTensors, ...] = ()  #: by a program
+    fed: tuple[Feed, ...] = ()  #: to a program's models, by rank
+    generates: bool = False  #: a program, by itself: what it feeds then follows from its training
     excesses: tuple[Excess, ...] = ()  #: of held memory over what ZeRO needs, by phase
     not_judged: tuple[tuple[str, str], ...] = ()  #: oracles that could not judge it, and why
 
@@ -103,6 +109,8 @@ def summarize(result: Result) -> ResultSummary:
         state_bytes=state_bytes(record) if result.cell.device == "sim" else 0,
         notes=noted(record),
         saved=saved_tensors(record),
+        fed=feeds(record),
+        generates=any(_GENERATE in rank.phases for rank in record.ranks),
         excesses=over,
         not_judged=not_judged(result, record, over, [numbers for *_, numbers in all_numerics], judged=bool(errors)),
     )
@@ -150,4 +158,6 @@ def suspicious(numbers: Numerics, measured: Sequence[tuple[str, float]]) -> bool
     for _, distance in measured:
         if not distance <= 1:
             return True
-    return None in numbers.losses or not math.isfinite(sum(numbers.losses))  # type: ignore[arg-type]
+    if None in numbers.losses or not math.isfinite(sum(numbers.losses)):  # type: ignore[arg-type]
+        return True
+    return len(numbers.gradient_norms) > 1 and all(norm == 0 for norm in numbers.gradient_norms)

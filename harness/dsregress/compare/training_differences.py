@@ -1,4 +1,4 @@
-"""Losses, gradient norms, learning rates and bits of weights against the baseline's, for programs, whose true results are
+"""Losses, gradient norms and learning rates against the baseline's, for programs, whose true results are
 unknown.
 
 The same script, weights and data give the same numbers but for rounding, which a release may order differently. A difference
@@ -11,10 +11,12 @@ Its losses are not compared, because a library may divide them differently and u
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from dsregress.compare.loss_pairs import finite_pairs, finite_steps, listed, text_of_model
 from dsregress.compare.metrics import TRAINING_DIFFERENCE
+from dsregress.compare.oracles import trains_nothing
 from dsregress.compare.result_pairs import Pair
 from dsregress.messages import COMMA, Message, Text, joined, message
 from dsregress.model import Finding
@@ -27,21 +29,30 @@ LOSS_TOLERANCE, NORM_TOLERANCE = 0.02, 0.05
 #: Of learning rates: a schedule that counts its steps from another one on differs by its slope, by much where it warms up.
 RATE_TOLERANCE = 0.01
 
-#: Of the mean of bits: from 32 to 16 it is halved. Ranks may hold other shares of weights in two dtypes.
-BITS_TOLERANCE = 0.05
-
 #: Below this a loss, or a gradient norm, counts as zero, and has no relative error.
 _NEAR_ZERO = 1e-3
 
 
-def judge_training(pair: Pair) -> list[Finding]:
-    """Return a finding for each model whose losses, gradient norms, learning rates or bits of weights are further from the
-    baseline's than their tolerance."""
+def judge_training(pair: Pair, *, before_step: int | None = None) -> list[Finding]:
+    """Return a finding for each model whose losses, gradient norms or learning rates are further from the baseline's than
+    their tolerance; ``before_step``, losses and norms of the earlier steps alone. A baseline that trains nothing, which is a
+    finding of its own, is nothing to compare with."""
     if pair.base is None or pair.is_baseline:
         return []
     base = dict(pair.base.trained)
-    found = [_judged(pair, model, mine, base[model]) for model, mine in pair.own.trained if model in base]
+    found = [
+        _judged(pair, model, _first_steps(mine, before_step), _first_steps(base[model], before_step))
+        for model, mine in pair.own.trained
+        if model in base and not trains_nothing(base[model])
+    ]
     return list(filter(None, found))
+
+
+def _first_steps(numbers: Numerics, before_step: int | None) -> Numerics:
+    if before_step is None:
+        return numbers
+    lists = ("losses", "gradient_norms", "true_losses", "true_gradient_norms")
+    return replace(numbers, **{name: getattr(numbers, name)[: before_step - 1] for name in lists})
 
 
 _LOSS, _NORM = message("the loss"), message("the gradient norm")
@@ -77,6 +88,11 @@ def _differences(quantity: _Quantity) -> Iterator[_StepDifference]:
             yield _StepDifference(abs(own - base) / allowed, step, own, base)
 
 
+def _first_step(quantity: _Quantity) -> int:
+    """Return the first step in which the quantity is beyond its tolerance."""
+    return next(one.step for one in _differences(quantity) if one.tolerances > 1)
+
+
 def _norm(quantities: Sequence[_Quantity], step: int) -> _StepDifference | None:
     """Return the difference of the step's gradient norm if it exceeds its tolerance."""
     norms = (one for quantity in quantities if quantity.name == _NORM for one in _differences(quantity))
@@ -88,9 +104,11 @@ _TRAINS_OTHERWISE = message("training differs from the baseline")
 
 def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding | None:
     quantities = list(_quantities(mine, base))
-    worst, apart = max(((one, _largest(one)) for one in quantities), key=lambda found: found[1].tolerances)
-    if apart.tolerances <= 1:
+    beyond = [one for one in quantities if _largest(one).tolerances > 1]
+    if not beyond:
         return None
+    worst = min(beyond, key=_first_step)
+    apart, tolerances = _largest(worst), max(_largest(one).tolerances for one in beyond)
     own: Text = f"{apart.own:.4g}"
     if worst.is_true:
         own = message("{value} in plain PyTorch", value=own)
@@ -102,7 +120,7 @@ def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding |
         metric=TRAINING_DIFFERENCE.name,
         phase=TRAINING_DIFFERENCE.finding_phase,
         kind="regression",
-        value=apart.tolerances,
+        value=tolerances,
         baseline_value=0.0,
         ratio=None,
         unit=TRAINING_DIFFERENCE.unit,
@@ -114,7 +132,7 @@ def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding |
             quantity=worst.name,
             step=apart.step,
             numbers=joined(COMMA, numbers),
-            tolerances=apart.tolerances,
+            tolerances=tolerances,
         ),
         model=model,
         rank=0,
@@ -128,21 +146,14 @@ def _values_text(quantity: _Quantity) -> str:
 
 
 def _quantities(mine: Numerics, base: Numerics) -> Iterator[_Quantity]:
+    """Yield what is compared, a cause before what follows from it in the same step."""
+    yield _Quantity(message("the learning rate"), "learning rates", _highest(mine), _highest(base), RATE_TOLERANCE, 0.0)
     if any(finite_pairs(mine.true_gradient_norms, base.true_gradient_norms)):
         norms = mine.true_gradient_norms, base.true_gradient_norms
         yield _Quantity(_NORM, "gradient norms", *norms, NORM_TOLERANCE, _NEAR_ZERO, is_true=True)
     else:
         yield _Quantity(_LOSS, "losses", mine.losses, base.losses, LOSS_TOLERANCE, _NEAR_ZERO)
         yield _Quantity(_NORM, "gradient norms", mine.gradient_norms, base.gradient_norms, NORM_TOLERANCE, _NEAR_ZERO)
-    yield _Quantity(message("the learning rate"), "learning rates", _highest(mine), _highest(base), RATE_TOLERANCE, 0.0)
-    yield _Quantity(
-        message("the number of bits of a trained weight"),
-        "bits of a trained weight",
-        mine.weight_bits,
-        base.weight_bits,
-        BITS_TOLERANCE,
-        0.0,
-    )
 
 
 def _highest(numbers: Numerics) -> list[float | None]:

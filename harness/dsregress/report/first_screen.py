@@ -182,7 +182,7 @@ def _basis(context: ReportContext) -> Text:
     )
     said = (joined(COMMA, (size, *common_text(comparison.stacks))), ran)
     sentences = [message("{sentence}.", sentence=one) for one in said]
-    return joined(SENTENCE, (*sentences, *_skipped(context), *_programs(context)))
+    return joined(SENTENCE, (*sentences, *_skipped(context), *_programs(context), *_without_values(context)))
 
 
 def _skipped(context: ReportContext) -> Iterator[Text]:
@@ -218,6 +218,14 @@ def _programs(context: ReportContext) -> Iterator[Text]:
     ]
     if said:
         yield message("{sentence}.", sentence=name_list(said, _MOST_PROGRAMS))
+
+
+def _without_values(context: ReportContext) -> Iterator[Text]:
+    """Yield what was not compared, and how to, if a program was only simulated."""
+    given = [split_workload(one) for one in context.comparison.cells.workloads]
+    devices = {one.device for one in given if workload_words.is_given_program(one.scenario)}
+    if devices == {"sim"} and context.comparison.compared:
+        yield message("Losses and gradients are not compared in sim: --device cpu --tiny does.")
 
 
 def _program(scenario: str, line: str, ranks: int) -> Text:

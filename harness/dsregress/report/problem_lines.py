@@ -9,6 +9,9 @@ import msgspec
 from dsregress.advice.assessment import Assessment
 from dsregress.advice.other_packages import other_packages
 from dsregress.compare import Problem, ProblemKind
+from dsregress.compare.finding_groups import kind_of
+from dsregress.compare.metrics import WEIGHT_PRECISION
+from dsregress.compare.problems import is_of_program
 from dsregress.compare.release_ranges import axis_range_text, range_text
 from dsregress.messages import (
     COLON,
@@ -26,7 +29,7 @@ from dsregress.model import AXES, Finding, split_workload
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext
 from dsregress.report.plain_text import plain
-from dsregress.report.symptoms import Symptom, symptom_of
+from dsregress.report.symptoms import Symptom, first_finding, symptom_of
 from dsregress.wording import workload_words
 from dsregress.wording.names import varied_axes, version_of
 from dsregress.wording.workload_words import DistinguishingParameters, conditions_text
@@ -48,6 +51,9 @@ TITLES = {kind: str(title) for kind, title in SECTIONS.items()}
 
 #: Workloads that are listed if nothing distinguishes them from the others.
 _MOST_WORKLOADS = 2
+
+#: Dtypes in which a model can be loaded.
+_FLOATING = ("float64", "float32", "float16", "bfloat16")
 
 #: If more defaults changed, it is another interface, and no single default explains anything.
 _MOST_MOVED = 4
@@ -314,18 +320,31 @@ def _consequences(context: ReportContext, assessed: Assessment) -> Iterator[Text
             yield room_text(context, problem.worst.stack, assessed.room)
         return
     if assessed.kind is ProblemKind.UNTESTABLE:
+        if is_of_program(problem.worst):
+            yield message("It fails alike in every release that was measured: look in the program first.")
         yield from _other_packages(context, problem)
+        return
+    if (asked := _precision_to_ask_for(context, problem)) is not None:
+        yield asked
         return
     if assessed.kind.has_no_right_side:
         yield message("This comparison cannot tell which release is right.")
     if assessed.kind is not ProblemKind.CRASH and 1 <= len(problem.moved) <= _MOST_MOVED:
+        is_newer = context.order[problem.until] > context.order[context.comparison.baseline]
         moved = [
-            message("{key} ({before}, now {now})", key=one.key.partition(".")[2], before=one.baseline, now=one.value)
+            message(
+                "{key} ({before}, now {now})",
+                key=one.key.partition(".")[2],
+                before=one.baseline if is_newer else one.value,
+                now=one.value if is_newer else one.baseline,
+            )
             for one in problem.moved
         ]
         yield message("Defaults that changed with it, and may be why: {settings}.", settings=name_list(moved))
     if assessed.room is not None:
         yield room_text(context, problem.worst.stack, assessed.room)
+    if problem.kind is ProblemKind.MORE and kind_of(problem.worst) is ProblemKind.LEAK:
+        yield message("This is a shrunk model; --device sim measures the job as it is.")
     if assessed.release:
         release = context.name_beside(assessed.release, problem.worst.stack)
         is_older = context.order[assessed.release] < context.order[problem.since]
@@ -338,6 +357,18 @@ def _consequences(context: ReportContext, assessed: Assessment) -> Iterator[Text
     is_everywhere = len(problem.having) == len(context.stacks)
     if assessed.kind is ProblemKind.CRASH and is_everywhere and workload_words.is_given_program(problem.worst.scenario):
         yield from _other_packages(context, problem)
+
+
+def _precision_to_ask_for(context: ReportContext, problem: Problem) -> Text | None:
+    """Return how to keep the precision of the weights, if that is what differs first: it takes an argument, no release."""
+    first = first_finding(problem)
+    cell = context.comparison.cells.of(context.comparison.baseline, first.workload)
+    if first.metric != WEIGHT_PRECISION.name or cell is None:
+        return None
+    before = dict(cell.trained)[first.model].dtype
+    if before not in _FLOATING:
+        return None
+    return message("{argument} where the model is loaded keeps the old precision.", argument=f"dtype=torch.{before}")
 
 
 def _other_packages(context: ReportContext, problem: Problem) -> Iterator[Text]:

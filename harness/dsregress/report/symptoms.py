@@ -1,13 +1,14 @@
-"""The symptom of a problem in words: what its worst finding in the newest affected release says."""
+"""The symptom of a problem in words: what comes first in the newest affected release, and what is with it."""
 
 from __future__ import annotations
 
 import msgspec
 
 from dsregress.compare import Problem
+from dsregress.compare.causal_order import causal_position, follows_from
 from dsregress.compare.exact_differences import change_text
 from dsregress.compare.metrics import BY_NAME, HOST_CALLS, PROCESSOR_TIME, SMALLEST_CARD, STEP_TIME
-from dsregress.messages import COLON, Message, Text, joined, message
+from dsregress.messages import COLON, SEMICOLON, Message, Text, joined, message
 from dsregress.model import Finding
 from dsregress.report.context import ReportContext
 from dsregress.wording.names import outcome_words
@@ -21,17 +22,45 @@ class Symptom(msgspec.Struct, frozen=True):
     below_title: Text  #: the same without what a title about training or saving says too
 
 
+#: Most findings that are named with the first one.
+_MOST_FOLLOWING = 3
+
+
 def symptom_of(context: ReportContext, problem: Problem) -> Symptom:
     """Return the symptom of a problem."""
-    text = _symptom_text(context, problem)
-    found = _newest(problem)
-    if not found.claim or BY_NAME[found.metric].symptom:
-        return Symptom(text, text)
-    return Symptom(text, joined(COLON, (found.model, found.sentence)))
+    found = first_finding(problem)
+    text = _symptom_text(context, problem, found)
+    below_title = text
+    if found.claim and not BY_NAME[found.metric].symptom:
+        below_title = joined(COLON, (found.model, found.sentence))
+    if following := _following(problem, found):
+        beside = joined(SEMICOLON, following[:_MOST_FOLLOWING])
+        return Symptom(
+            *(message("{first}; with it, {following}", first=t, following=beside) for t in (text, below_title))
+        )
+    return Symptom(text, below_title)
 
 
-def _symptom_text(context: ReportContext, problem: Problem) -> Text:
-    found = _newest(problem)
+def first_finding(problem: Problem) -> Finding:
+    """Return the finding that the others may follow from, in the newest release that has the problem: earlier ones may have
+    more, by another cause. The worst one, unless several have places in the chain of causes."""
+    newest = [one for one in problem.findings if one.stack == problem.until] or [problem.worst]
+    return min(newest, key=causal_position)
+
+
+def _following(problem: Problem, first: Finding) -> list[Text]:
+    """Return the findings of the same run that may follow from the first one, in the order of causes: the worst of each
+    place and family."""
+    same_run = (one for one in (*problem.findings, *problem.related) if one.cell == first.cell and one.relevant)
+    worst: dict[tuple[int, str], Finding] = {}
+    for one in same_run:
+        if follows_from(one, first):
+            worst.setdefault((causal_position(one), BY_NAME[one.metric].family), one)
+    following = sorted(worst.values(), key=causal_position)
+    return [joined(COLON, (one.model, BY_NAME[one.metric].wrong, one.sentence)) for one in following]
+
+
+def _symptom_text(context: ReportContext, problem: Problem, found: Finding) -> Text:
     metric = BY_NAME[found.metric]
     if metric.family == STEP_TIME.family:
         return _slower(problem)
@@ -46,11 +75,6 @@ def _symptom_text(context: ReportContext, problem: Problem) -> Text:
     if metric.family == HOST_CALLS.family and (time := context.times_of(found.workload).get(found.stack)):
         return message("{change} (a step takes {ratio})", change=text, ratio=_clocked(time.ratio, time.metric))
     return text
-
-
-def _newest(problem: Problem) -> Finding:
-    """Return the worst finding in the newest release that has the problem: earlier ones may have more, by another cause."""
-    return next((one for one in problem.findings if one.stack == problem.until), problem.worst)
 
 
 def _change_from(context: ReportContext, found: Finding, before: str) -> Text:

@@ -26,6 +26,7 @@ from packaging.version import Version
 from dsregress.config.toml_text import parsed_toml
 from dsregress.errors import UsageError
 from dsregress.probe.border.masking import without_secrets
+from dsregress.versions.pasted_versions import as_requirements
 
 _FREEZE = "`pip freeze` prints what is installed"
 _NOT_PINNED, _OWN_CODE = "not pinned", "not a release"
@@ -59,7 +60,7 @@ def read_packages(data: bytes, file: str) -> InstalledPackages:
         raise UsageError("not a text file", where=file, hint=_FREEZE) from None
     if file.endswith((".yaml", ".yml")):
         return _conda_environment(text, file)
-    return _packages_in_lock(text, file) if is_lock(text, file) else _requirements(text, file)
+    return _packages_in_lock(text, file) if is_lock(text, file) else _requirements(as_requirements(text), file)
 
 
 def is_lock(text: str, file: str) -> bool:

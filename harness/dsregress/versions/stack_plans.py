@@ -51,6 +51,9 @@ class StackPlan(msgspec.Struct, frozen=True, kw_only=True):
     stacks: tuple[Stack, ...]  #: baseline first
     baseline: Stack
     axes: tuple[str, ...]  #: the packages whose versions differ
+    added: str = (
+        ""  #: ``deepspeed 0.15.0``, the release that was not named and leads the others; empty if there is none
+    )
     existing: tuple[Environment, ...] = ()  #: of those stacks that are existing interpreters
 
 
@@ -108,7 +111,11 @@ def plan_stacks(
             return versions(package, configured[package])[0]
         return found[0]
 
-    varied = {package: tuple(dict.fromkeys((first(package, found), *found))) for package, found in varied.items()}
+    leading = {package: first(package, found) for package, found in varied.items()}
+    added = [
+        f"{package} {version}" for package, version in leading.items() if version not in given.get(package, version)
+    ]
+    varied = {package: tuple(dict.fromkeys((leading[package], *found))) for package, found in varied.items()}
     fixed = {
         package: releases.sorted_versions(versions(package, spec))[-1]
         for package, spec in configured.items()
@@ -122,7 +129,12 @@ def plan_stacks(
         )
         for point in itertools.product(*varied.values())
     )
-    return StackPlan(stacks=stacks, baseline=stacks[0], axes=tuple(p for p, found in varied.items() if len(found) > 1))
+    return StackPlan(
+        stacks=stacks,
+        baseline=stacks[0],
+        axes=tuple(p for p, found in varied.items() if len(found) > 1),
+        added="" if chosen else ", ".join(added),
+    )
 
 
 def _in_every_stack(

@@ -118,11 +118,11 @@ def remedies_of(scenario: str, *, card: str = "") -> str:
     return _command_line("remedies", scenario, *_option("--gpu", card))
 
 
-def regress_program(*, package: str = "", release: str = "", card: str = "") -> str:
-    """Return the command that measures a program of the user, in the user's release and the baseline. Only the user knows
-    its launch line."""
+def regress_program(*, package: str = "", releases: Sequence[str] = (), card: str = "") -> str:
+    """Return the command that measures a program of the user, in these releases of a package. Only the user knows its launch
+    line."""
     words = ["regress", "--program", "YOUR LAUNCH LINE", *_option("--gpu", card)]
-    return _command_line(*words, *(_releases(package, [release]) if package and release else ()))
+    return _command_line(*words, *(_releases(package, releases) if package and any(releases) else ()))
 
 
 def _option(name: str, value: str) -> tuple[str, ...]:

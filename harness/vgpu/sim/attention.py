@@ -3,8 +3,9 @@
 `torch.nn.functional.scaled_dot_product_attention` picks its kernel by device, and on meta it takes the one that writes out
 the score matrix. A GPU takes, in torch's own order (`aten/src/ATen/native/transformers/cuda/sdp_utils.cpp`): flash attention
 for fp16 and bf16 with a head size up to 256 and no mask; memory-efficient attention with a mask or in fp32; the score matrix
-for tensors that are not four-dimensional, as the vision tower of Qwen2-VL has them. Both kernels return the output and one
-fp32 number per row (the log-sum-exp).
+for tensors that are not four-dimensional, as the vision tower of Qwen2-VL has them, and for fewer heads of keys than of
+queries where flash attention does not take them. Both kernels return the output and one fp32 number per row (the
+log-sum-exp). cuDNN's kernel, which torch prefers on some cards, is not told apart from them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ aten = torch.ops.aten
 #: `check_head_dim_size_flash` of sdp_utils.cpp.
 _FLASH_HEAD_SIZE = 256
 
+#: The memory-efficient kernel takes fewer heads of keys than of queries: pytorch#191085, after 2.13.
+_TAKES_GROUPS = torch.torch_version.TorchVersion(torch.__version__) >= (2, 14)
+
 
 def on_gpu(
     query: torch.Tensor,
@@ -30,9 +34,11 @@ def on_gpu(
     enable_gqa: bool = False,
 ) -> torch.Tensor:
     """Return the output of the kernel that a GPU would run; shapes as `scaled_dot_product_attention`."""
-    if not _fused(query, key, value):
+    has_groups = not query.shape[-3] == key.shape[-3] == value.shape[-3]
+    is_flash = _flash(query, attn_mask) and (not has_groups or enable_gqa)
+    if not _fused(query, key, value) or (has_groups and not is_flash and not (_TAKES_GROUPS and enable_gqa)):
         return _scores(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-    if _flash(query, attn_mask):
+    if is_flash:
         # Flash attention wants a head size divisible by 8 and has it padded by its caller.
         padding = -query.shape[-1] % 8
         size = query.shape[-1]
@@ -41,9 +47,6 @@ def on_gpu(
             scale = scale if scale is not None else size**-0.5
         out = aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
         return out[..., :size] if padding else out
-    if enable_gqa and key.shape[1] != query.shape[1]:
-        repeats = query.shape[1] // key.shape[1]
-        key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
     if attn_mask is not None:
         attn_mask = _bias(attn_mask, query, key)
     needs_gradient = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))

@@ -776,3 +776,53 @@ def test_a_program_in_fp16_says_its_loss_scales_and_skipped_steps(folder: Path) 
     assert numerics is not None
     assert numerics.loss_scales[0] > numerics.loss_scales[1]
     assert numerics.skipped_steps >= 2
+
+
+LANGUAGE = """
+import torch
+torch.manual_seed(0)
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = torch.nn.Embedding(16, 8), torch.nn.Linear(8, 16)
+        self.embed.requires_grad_(False)
+    def forward(self, input_ids, attention_mask, labels):
+        logits = self.head(self.embed(input_ids))
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+model = Model().to(DTYPE)
+optimizer = torch.optim.AdamW(model.head.parameters())
+rows = torch.tensor([[4, 5, 2, 0], [6, 7, 8, 2], [9, 2, 0, 0], [1, 3, 3, 2], *[[1, 2, 0, 0]] * 6])
+for ids in torch.utils.data.DataLoader(rows, batch_size=2):
+    mask = (ids != 0).long()
+    model(input_ids=ids, attention_mask=mask, labels=ids.masked_fill(mask == 0, -100)).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_what_a_program_is_fed_and_what_it_trains_are_recorded(folder: Path) -> None:
+    (folder / "train.py").write_text(LANGUAGE.replace("DTYPE", "torch.float32"))
+    (rank,) = passed(ran(folder, "cpu", 1, "python train.py")).ranks
+    assert [batch.drawn for batch in rank.fed] == [[0, 1], [2, 3]]
+    assert [(batch.step, batch.rows, batch.length) for batch in rank.fed] == [(1, 2, 4), (2, 2, 4)]
+    assert [(row.tokens, row.supervised, row.last) for batch in rank.fed for row in batch.first_rows] == [
+        (3, 3, 2),
+        (4, 4, 2),
+        (2, 2, 2),
+        (4, 4, 2),
+    ]
+    assert rank.numerics is not None
+    assert rank.numerics.dtype == "float32"
+    assert rank.numerics.trained == {"head.weight": 8 * 16, "head.bias": 16}
+
+
+def test_a_simulated_program_is_fed_shapes_and_has_a_dtype(folder: Path) -> None:
+    (folder / "train.py").write_text(
+        LANGUAGE.replace("DTYPE", "'cuda', torch.bfloat16")
+        .replace("= (ids", ", ids = (ids")
+        .replace("ids != 0).long()", "ids != 0).long().cuda(), ids.cuda()")
+    )
+    (rank,) = passed(ran(folder, "sim", 1, "python train.py")).ranks
+    assert [row.tokens for batch in rank.fed for row in batch.first_rows] == [4, 4, 4, 4]
+    assert rank.numerics is not None
+    assert rank.numerics.dtype == "bfloat16"

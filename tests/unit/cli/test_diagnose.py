@@ -86,6 +86,22 @@ def test_a_failure_that_no_published_result_has_is_known_from_programs() -> None
     assert diagnosed(text.replace("2.13.0", "2.9.1"), "2026-11-21-pins.jsonl.gz").return_value == 4
 
 
+ENDS_IN_TRANSFORMERS = """transformers==5.0.0 deepspeed==0.18.5
+Traceback (most recent call last):
+  File "/home/me/train.py", line 9, in <module>
+    model = AutoModel.from_pretrained("x")
+  File "/v/lib/python3.11/site-packages/transformers/modeling_utils.py", line 400, in _init_weights
+    module.weight[module.padding_idx].zero_()
+IndexError: index 1 is out of bounds for dimension 0 with size 0
+"""
+
+
+def test_the_next_command_varies_the_package_in_which_the_traceback_ends() -> None:
+    said = diagnosed(ENDS_IN_TRANSFORMERS, "2026-11-21-pins.jsonl.gz")
+    assert said.return_value == 4
+    assert "regress --program 'YOUR LAUNCH LINE' --transformers 4.57.6,5.0.0" in said.stdout
+
+
 def test_what_is_not_known_is_said_and_is_no_pass() -> None:
     said = diagnosed("Traceback (most recent call last):\nKeyError: 'labels'\n", "2026-11-21-pins.jsonl.gz")
     assert said.return_value == 4

@@ -224,10 +224,7 @@ def test_weights_that_are_trained_in_another_precision_train_otherwise(
         for own in ([None, 32.0], bits)
     ]
     found = judged(result(run=runs[0]), result("0.16.4", run=runs[1])).findings
-    message = (
-        "training differs from the baseline: the number of bits of a trained weight of step 2 is 16, was 32 "
-        "(10.0 tolerances), rank 0"
-    )
+    message = "a trained weight has 16 bits, had 32, rank 0"
     assert [one.message for one in found] == ([message] if is_found else [])
 
 
@@ -320,7 +317,19 @@ def test_a_failure_never_vanishes_when_the_baseline_fails_as_well() -> None:
     kinds = {f.stack.rpartition("deepspeed")[2]: (f.kind, f.relevant) for f in comparison.findings}
     assert kinds == {"0.15.0": ("failed", False), "0.16.4": ("failed", False), "0.16.8": ("improvement", True)}
     assert any(n.reason.startswith("the baseline failed in init") for n in comparison.not_compared)
-    assert exit_code(comparison, EVERYTHING) == 4
+
+
+def test_crashes_beside_passes_are_a_regression_where_nothing_else_is_compared() -> None:
+    broken = Failed("init", "KeyError: 'x'")
+    for outcome, others, code in (
+        (broken, [result("0.16.4", outcome=broken), result("0.16.8")], 1),
+        (OutOfMemory("backward"), [result("0.16.4")], 1),
+        (broken, [result("0.16.4", outcome=broken)], 4),
+        (Failed("import", "ImportError: no"), [result("0.16.4")], 4),
+    ):
+        comparison = judged(result(outcome=outcome), *others)
+        assert exit_code(comparison, ["crash"]) == code
+        assert exit_code(comparison, ["memory", "time"]) == 4
 
 
 def test_a_failure_without_any_baseline_is_a_finding() -> None:

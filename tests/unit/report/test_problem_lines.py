@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from dsregress.compare import Thresholds, compare
 from dsregress.model import Failed, Result
@@ -156,6 +157,56 @@ def test_defaults_of_a_trainer_that_changed_in_the_same_releases_are_named() -> 
     assert said in sentences("0.15.0", "0.16.0", "0.17.0")  # the optimizer is another one in the last alone
 
 
+def memory_sentences(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """Return what is said of 0.16.0, which holds more memory and has ``new`` settings; 0.15.0 has ``old`` ones."""
+    results = [
+        result("0.15.0", detail_sha256={"configuration": "0.15.0"}),
+        result("0.16.0", detail_sha256={"configuration": "0.16.0"}, run=synthetic.noisy_record(1, held_mib=90)),
+    ]
+    of = {"0.15.0": old, "0.16.0": new}
+
+    def detail_of(one: Result) -> Detail:
+        return Detail(configuration=of[one.detail_sha256["configuration"]])
+
+    sections = report_view(
+        report_context(compare(results, results[0].cell.stack.id, Thresholds(), detail_of))
+    ).screen.sections
+    return " ".join(line.sentences for section in sections for line in section.problems)
+
+
+def test_a_default_that_cannot_move_memory_is_no_reason_for_it() -> None:
+    old = {"trainer.vllm_server_timeout": 120.0, "trainer.warmup_ratio": 0.0, "trainer.learning_rate": 1e-5}
+    new = {"trainer.vllm_server_timeout": 240.0, "trainer.warmup_ratio": None, "trainer.learning_rate": 2e-5}
+    assert "may be why" not in memory_sentences(old, new)
+
+
+def test_a_default_of_what_is_not_in_use_is_no_reason() -> None:
+    old, new = {"trainer.vllm_mode": "server"}, {"trainer.vllm_mode": "colocate"}
+    assert "may be why" not in memory_sentences(old | {"trainer.use_vllm": False}, new | {"trainer.use_vllm": False})
+    said = "Defaults that changed with it, and may be why: vllm_mode (server, now colocate)."
+    assert said in memory_sentences(old | {"trainer.use_vllm": True}, new | {"trainer.use_vllm": True}).replace('"', "")
+
+
+def test_the_newer_release_has_the_new_default_whichever_is_the_baseline() -> None:
+    old, new = {"trainer.gradient_checkpointing": False}, {"trainer.gradient_checkpointing": True}
+    said = "may be why: gradient_checkpointing (false, now true)."
+    assert said in memory_sentences(old, new)
+    more = {"trainer.gradient_checkpointing": True}, {"trainer.gradient_checkpointing": False}
+    results = [
+        result("0.15.0", detail_sha256={"configuration": "old"}, run=synthetic.noisy_record(1, held_mib=90)),
+        result("0.16.0", detail_sha256={"configuration": "new"}),
+    ]
+    of = dict(zip(("old", "new"), more, strict=True))
+    comparison = compare(
+        results,
+        results[1].cell.stack.id,
+        Thresholds(),
+        lambda one: Detail(configuration=of[one.detail_sha256["configuration"]]),
+    )
+    (line,) = report_view(report_context(comparison)).screen.sections[0].problems
+    assert "may be why: gradient_checkpointing (true, now false)." in line.sentences
+
+
 def test_defaults_that_changed_in_a_release_that_trains_wrong_are_named_where_nothing_tells_whether_they_are_why() -> (
     None
 ):
@@ -221,6 +272,32 @@ def test_a_program_that_no_release_passes_may_be_written_for_other_packages() ->
     assert consequence(failed("0.15.0", absent), failed("0.16.0")) == ""
 
 
+@pytest.mark.parametrize(
+    ("error", "title"),
+    [
+        (
+            "AssertionError: backward pass is invalid for module in evaluation mode (deepspeed/engine.py:backward)",
+            "CANNOT BE TESTED HERE",
+        ),
+        ("ValueError: 3 rows are too few (train.py:12)", "CANNOT BE TESTED HERE"),
+        ("TypeError: got an unexpected keyword argument 'warmup_ratio' (train.py:6)", "CRASHES"),
+        ("ValueError: got 0 (deepspeed/runtime/lr_schedules.py:__init__)", "CRASHES"),
+    ],
+)
+def test_a_failure_of_the_program_itself_is_no_crash_of_the_releases(error: str, title: str) -> None:
+    def failed(version: str, scenario: str = "train-3f9a1c") -> Result:
+        return result(version, scenario=scenario, outcome=Failed("backward", error))
+
+    (section,) = screen(failed("0.15.0"), failed("0.16.0")).sections
+    assert section.title.startswith(title)
+    said = "It fails alike in every release that was measured: look in the program first."
+    assert section.problems[0].consequence.startswith(said) == (section.title == "CANNOT BE TESTED HERE")
+    (section,) = screen(result("0.15.0", scenario="train-3f9a1c"), failed("0.16.0")).sections
+    assert section.title == "CRASHES"  # it passes in another release
+    (section,) = screen(failed("0.15.0", "a_scenario"), failed("0.16.0", "a_scenario")).sections
+    assert section.title == "CRASHES"  # which is ours
+
+
 def test_conditions_are_what_all_variants_name() -> None:
     assert str(shared_conditions(["zero_stage=1,lora_rank=8", "zero_stage=2,lora_rank=8"])) == "ZeRO-1 or ZeRO-2, LoRA"
     assert str(shared_conditions(["zero_stage=1", "base"])) == ""
@@ -238,6 +315,35 @@ def on(stage: int, version: str, scenario: str = "a", **changes: Any) -> Result:
     one = result(version, scenario=scenario, variant=f"zero_stage={stage}", **changes)
     one.cell.parameters.update(zero_stage=stage)
     return one
+
+
+def program(version: str, device: str, *, tiny: bool = False, mib: int = 0) -> Result:
+    one = result(version, scenario="train-3f9a1c", variant="base", device=device, run=held(mib))
+    one.cell.parameters.update(program="python train.py", world_size=1, tiny=tiny)
+    return one
+
+
+def test_what_a_simulation_does_not_compare_is_said_with_how_to() -> None:
+    said = "Losses and gradients are not compared in sim: --device cpu --tiny does."
+    assert screen(program("0.15.0", "sim"), program("0.16.0", "sim")).basis.endswith(said)
+    both = [program(version, device) for version in ("0.15.0", "0.16.0") for device in ("sim", "cpu")]
+    assert said not in screen(*both).basis
+    assert said not in screen(result("0.15.0", device="sim"), result("0.16.0", device="sim")).basis
+
+
+def test_slightly_more_memory_of_a_shrunk_model_is_a_cost_and_no_leak() -> None:
+    def leaking(mib: int, *, tiny: bool) -> tuple[str, str]:
+        before, after = (program(f"0.1{at}.0", "cpu", tiny=tiny, mib=40 + at * mib) for at in (0, 1))
+        (section,) = screen(before, after).sections
+        return section.title, section.problems[0].consequence
+
+    title, consequence = leaking(2, tiny=True)
+    assert title == "COSTS MORE"
+    assert consequence.startswith("This is a shrunk model; --device sim measures the job as it is.")
+    for mib, tiny in ((2, False), (60, True)):  # 2.4 times as much grows with the model
+        title, consequence = leaking(mib, tiny=tiny)
+        assert title == "HOLDS MORE MEMORY"
+        assert "shrunk" not in consequence
 
 
 def held(mib: int) -> RunRecord:

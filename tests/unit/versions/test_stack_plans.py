@@ -42,6 +42,14 @@ def test_overriding_the_varied_package_keeps_the_baseline_in_front() -> None:
     assert column(planned({"deepspeed": "0.16.7"}, chosen="0.16.0"), "deepspeed") == ["0.16.0", "0.16.7"]
 
 
+def test_a_baseline_that_was_not_named_is_said_to_be_added() -> None:
+    assert planned({"deepspeed": "0.16.7"}).added == "deepspeed 0.15.0"
+    assert planned({"transformers": "4.49.0"}).added == "transformers 4.57.6"
+    assert planned({"deepspeed": "0.16.7,0.15.0"}).added == ""
+    assert planned({"deepspeed": "0.16.7"}, chosen="0.16.0").added == ""
+    assert planned({"transformers": "4.49.*,4.56.0"}).added == planned().added == ""
+
+
 def test_another_axis_stands_on_the_newest_configured_release() -> None:
     result = planned({"transformers": "4.49.*,4.56.0"})
     assert column(result, "transformers") == ["4.49.0", "4.56.0"]

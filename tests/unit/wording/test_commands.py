@@ -85,7 +85,7 @@ SHOWN = {
     "remedies_of": commands.remedies_of("fit", card="A800-80G"),
     "reproduce": commands.reproduce("0.16.4/fit/base/cpu", "outcome:TypeError: it is", "0.15.0"),
     "regress_program": commands.regress_program(),
-    "regress_program: a release": commands.regress_program(package="torch", release="2.9.1", card="A800-80G"),
+    "regress_program: a release": commands.regress_program(package="torch", releases=["2.9.1"], card="A800-80G"),
     "recommend": commands.recommend(finding(), card="A800-80G"),
     "recommend: any card": commands.recommend(finding()),
 }

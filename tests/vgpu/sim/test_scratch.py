@@ -87,6 +87,35 @@ def _peak(kernels: str) -> tuple[int, int]:
     return reading.device_peak_bytes, reading.device_retained_bytes
 
 
+def _attention_peak(*, key_heads: int = 1, head_size: int = 64, dtype: torch.dtype = torch.bfloat16, **how: Any) -> int:
+    """Of one call with 4 heads of queries and 1,024 tokens."""
+    with Simulation(kernels="gpu") as simulation:
+        query, key, value = (
+            torch.empty(1, heads, 1024, head_size, dtype=dtype, device=Simulation.device)
+            for heads in (4, key_heads, key_heads)
+        )
+        if how.pop("masked", False):
+            how["attn_mask"] = torch.zeros(1, 1, 1024, 1024, dtype=dtype, device=Simulation.device)
+        simulation.meter.begin()
+        functional.scaled_dot_product_attention(query, key, value, **how)
+        return simulation.meter.end().device_peak_bytes
+
+
+_SCORES = 4 * 1024 * 1024 * 4  #: of all heads in fp32
+
+
+@pytest.mark.parametrize("how", [{"head_size": 512}, {"masked": True}, {"dtype": torch.float32}])
+def test_groups_of_heads_write_scores_where_flash_attention_does_not_take_them(how: dict[str, Any]) -> None:
+    grouped, repeated = _attention_peak(enable_gqa=True, **how), _attention_peak(key_heads=4, **how)
+    assert grouped > _SCORES
+    assert grouped > repeated + _SCORES / 2  # the caller's repeats, which the memory-efficient kernel takes
+
+
+def test_flash_attention_takes_groups_of_heads_where_they_are_asked_for() -> None:
+    assert _attention_peak(enable_gqa=True) < _SCORES
+    assert _attention_peak() > _SCORES  # one head of keys for all, which only the scores are broadcast for
+
+
 def test_the_peak_of_backward_has_the_kernels_memory_on_a_gpu_alone() -> None:
     on_gpu, held_on_gpu = _peak("gpu")
     on_cpu, held_on_cpu = _peak("cpu")

@@ -32,6 +32,8 @@ _STANDARD = re.compile(r"/lib/python3(?:\.\d+)?/(?!site-packages|dist-packages)|
 
 #: Names of packages as they are installed and as reports write them -> the axis.
 _NAMES = {"pytorch": "torch", **{name: name for name in (*AXES, "trl")}}
+#: Packages that a next command can name; what is beside them only passes an error on.
+_AT_FAULT = frozenset((*AXES, "trl", "datasets"))
 _MENTIONED = re.compile(
     r"(?<![\w.-])(deepspeed|pytorch|torch|transformers|accelerate|peft|trl)`?(?: version)?"
     r"\s{0,40}(?:==|[:=@]|\s|-(?=\d))\s{0,8}v?`?"
@@ -113,6 +115,15 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
         """Return the stages of ZeRO whose code the traceback goes through; empty if it goes through none."""
         files = [frame.file for frame in self.frames]
         return next((stages for name, stages in _ZERO.items() if any(file.endswith(name) for file in files)), ())
+
+    @property
+    def package(self) -> str:
+        """Return the package in whose code the traceback ends, after the user's last frame: torch only if no other of the
+        packages that a stack has is there, since most errors end in a function of torch. Empty if none is."""
+        last = self.last_of_user
+        behind = self.frames[self.frames.index(last) + 1 :] if last is not None else self.frames
+        ours = [frame.package for frame in behind if frame.package in _AT_FAULT]
+        return next((one for one in reversed(ours) if one != "torch"), ours[-1] if ours else "")
 
     @property
     def last_of_user(self) -> TraceFrame | None:

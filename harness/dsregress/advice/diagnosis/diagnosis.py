@@ -20,7 +20,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to ``diagnose``."""
 
     crash: Crash
-    package: str  #: whose releases are compared
+    package: str  #: in which the traceback ends, else the one whose releases are compared
+    beside: str  #: its configured release, to compare with; empty where its releases are compared anyway
     card: Card | None  #: given, or the only one with the capacity in the message
     model: ModelShape | None  #: of the scenario, or named in the text
     sizes: tuple[SizeMatch, ...]  #: what explains the request

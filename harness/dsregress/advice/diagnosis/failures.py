@@ -18,14 +18,14 @@ from packaging.version import InvalidVersion, Version
 from dsregress.advice.assessment import Assessment, assess
 from dsregress.advice.card_rooms import CardRooms
 from dsregress.advice.diagnosis.crash import Crash
-from dsregress.compare import Comparison, ProblemKind, Thresholds, compare
+from dsregress.compare import Comparison, Problem, ProblemKind, Thresholds, compare
 from dsregress.compare.metrics import OUTCOME
 from dsregress.compare.outcomes import fault_of, signature_of, stage_of, without_sizes
 from dsregress.compare.problems import unaffected
 from dsregress.compare.release_ranges import in_version_order
 from dsregress.model import Failed, OutOfMemory, Passed, Result, Stack, TimedOut, read_signature
 from dsregress.store import newest_by_cell
-from dsregress.wording.names import version_of
+from dsregress.wording.names import varied_axes, version_of
 
 #: A shorter message is shared by many faults.
 _TELLING = 36
@@ -53,6 +53,7 @@ class MatchedProblem(msgspec.Struct, frozen=True, kw_only=True):
     """A problem of stored results that a crash may be."""
 
     source: str  #: folder or bundle
+    package: str  #: whose releases tell the affected stacks from the others
     comparison: Comparison
     assessment: Assessment
     is_same_place: bool  #: the traceback goes through the file that the stored failure names
@@ -162,6 +163,7 @@ def _comparison_of(
 def _matched(crash: Crash, source: str, comparison: Comparison, one: Assessment, package: str) -> MatchedProblem:
     problem = one.problem
     by_id = {stack.id: stack for stack in comparison.stacks}
+    package = _package_at_fault(comparison, problem, package)
     mentioned = crash.versions.get(package, "")
 
     def with_version(ids: Sequence[str]) -> list[Stack]:
@@ -174,6 +176,7 @@ def _matched(crash: Crash, source: str, comparison: Comparison, one: Assessment,
     files = {signature.file for signature in failed if signature is not None}
     return MatchedProblem(
         source=source,
+        package=package,
         comparison=comparison,
         assessment=one,
         is_same_place=any(_goes_through(crash, file) for file in files),
@@ -183,6 +186,15 @@ def _matched(crash: Crash, source: str, comparison: Comparison, one: Assessment,
         if having
         else _between(mentioned, by_id.get(problem.before), by_id.get(problem.after), package),
     )
+
+
+def _package_at_fault(comparison: Comparison, problem: Problem, package: str) -> str:
+    """Return the package whose releases are other ones in the affected stacks than in those without the problem: the given
+    one if several are, or none."""
+    beside = [stack for stack in comparison.stacks if stack.id in (problem.before, problem.after)] or comparison.stacks
+    affected = [stack for stack in comparison.stacks if stack.id == problem.worst.stack]
+    axes = [axis for axis in varied_axes([*affected, *beside]) if axis != "python"]
+    return axes[0] if axes and package not in axes else package
 
 
 def _between(mentioned: str, before: Stack | None, after: Stack | None, package: str) -> bool | None:

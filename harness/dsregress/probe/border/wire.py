@@ -76,6 +76,32 @@ class SavedTensors:
     mean: float | None = None  #: of the absolute values; None where they are not known
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FedRow:
+    """One row of a micro-batch, without its padding. A simulation knows how long it is, and no ids."""
+
+    tokens: int  #: attended to, if there is a mask; else all, padding included
+    supervised: int | None = None  #: tokens with a label; None where the model gets none
+    ids: str = ""  #: digest
+    ids_but_last: str = ""  #: digest
+    last: int | None = None  #: the last id
+    labels: str = ""  #: digest
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FedBatch:
+    """One call of a model that trains: the first one since the last backward."""
+
+    step: int  #: of the optimizer, from 1
+    rows: int
+    length: int  #: of a row, padding included
+    is_masked: bool = False  #: a mask says what is padding
+    first_rows: list[FedRow] = dataclasses.field(default_factory=list)
+    drawn: list[int] = dataclasses.field(
+        default_factory=list
+    )  #: rows that data loaders drew since the last one, by index
+
+
 #: The beginning of a `Numerics.note` on why a program's figures are compared only between releases.
 NO_TRUTH = "no truth to compare with, only other releases"
 
@@ -100,6 +126,9 @@ class Numerics:
     learning_rates: list[list[float]] = dataclasses.field(default_factory=list)
     #: of each step, the mean over the weights that the optimizer steps, None where it holds none by then; of programs
     weight_bits: list[float | None] = dataclasses.field(default_factory=list)
+    dtype: str = ""  #: of the model's weights when they are first trained, the most first: ``uint8, float16``
+    #: tensors that get a gradient, alike but for the numbers in their names -> how many weights; of programs
+    trained: dict[str, int] = dataclasses.field(default_factory=dict)
     parameter_digest: str = ""
     true_losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: nothing is promised
     true_gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: it is infinite
@@ -130,6 +159,7 @@ class RankRecord:
     ideal_note: str = ""  #: why there is no ideal
     readings: list[MemoryReading] = dataclasses.field(default_factory=list)  #: of a program, in order
     saved: list[SavedTensors] = dataclasses.field(default_factory=list)  #: by a program, until it was measured
+    fed: list[FedBatch] = dataclasses.field(default_factory=list)  #: to a program's models, until it was measured
     notes: list[str] = dataclasses.field(default_factory=list)  #: what a reader of the figures has to know
 
 

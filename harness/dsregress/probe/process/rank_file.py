@@ -7,10 +7,11 @@ import json
 import math
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from dsregress.probe.border.encoding import encode
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
-from dsregress.probe.border.wire import NO_NUMBER, Detail, Numerics, RankRecord, SavedTensors
+from dsregress.probe.border.wire import NO_NUMBER, Detail, FedBatch, FedRow, Numerics, RankRecord, SavedTensors
 from vgpu.figures import MemoryReading, PhaseReading
 from vgpu.whole_files import write_whole
 
@@ -40,9 +41,14 @@ def read_record(path: Path) -> tuple[RankRecord, Detail | None]:
         record["models"] = {name: Numerics(**numerics) for name, numerics in record["models"].items()}
         record["readings"] = [MemoryReading(**reading) for reading in record["readings"]]
         record["saved"] = [SavedTensors(**saved) for saved in record["saved"]]
+        record["fed"] = [_fed_batch(fed) for fed in record["fed"]]
         return RankRecord(**record), Detail(**content["detail"]) if content["detail"] else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Unreadable(str(error)) from None
+
+
+def _fed_batch(fed: dict[str, Any]) -> FedBatch:
+    return FedBatch(**{**fed, "first_rows": [FedRow(**row) for row in fed["first_rows"]]})
 
 
 def representable(numerics: Numerics) -> Numerics:

@@ -84,12 +84,11 @@ def next_command(answer: Diagnosis) -> str:
         first = answer.problems[0]
         return commands.measure_again(first.stack, first.beside, first.assessment.problem.worst)
     if answer.known:
-        return commands.regress_program(package=answer.known[0].package, release=answer.known[0].without, card=card)
+        return commands.regress_program(package=answer.known[0].package, releases=[answer.known[0].without], card=card)
     if answer.scenario:
         return commands.remedies_of(answer.scenario, card=card)
-    return commands.regress_program(
-        package=answer.package, release=answer.crash.versions.get(answer.package, ""), card=card
-    )
+    releases = (answer.beside, answer.crash.versions.get(answer.package, ""))
+    return commands.regress_program(package=answer.package, releases=releases, card=card)
 
 
 def _crash_text(answer: Diagnosis) -> Text:
@@ -214,11 +213,11 @@ def _stored(answer: Diagnosis) -> Iterator[Text]:
 
 def _matched_problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[Text]:
     words = _problem_line(one).words
-    package = answer.package
+    package, releases = one.package, words.releases
+    is_named = str(releases).startswith(f"{package} ")
     problem = message(
-        "a problem of {package} {releases}: {sentences}",
-        package=package,
-        releases=words.releases,
+        "a problem of {releases}: {sentences}",
+        releases=releases if is_named else joined(SENTENCE, (package, releases)),
         sentences=joined(SENTENCE, (words.text, *words.consequences)),
     )
     if one.assessment.kind is not ProblemKind.CRASH:

@@ -35,6 +35,8 @@ class Events(list[str]):
 
     def saves(self, what: Any) -> None: ...
 
+    def draws(self, indices: Any) -> None: ...
+
     def occasion_begins(self, phase: str) -> None:
         self.append(phase)
 

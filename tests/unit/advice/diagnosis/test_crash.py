@@ -103,3 +103,22 @@ def test_a_message_that_was_wrapped_by_hand_is_joined() -> None:
 @pytest.mark.parametrize("text", ["", "hello", "try:\n    f()\nexcept ValueError:\n    pass\n"])
 def test_a_text_without_a_crash(text: str) -> None:
     assert crashes.read_crash(text) is None
+
+
+@pytest.mark.parametrize(
+    ("files", "package"),
+    [
+        (["train.py", "transformers/trainer.py", "transformers/modeling_utils.py"], "transformers"),
+        (["train.py", "transformers/trainer.py", "peft/peft_model.py", "torch/nn/modules/module.py"], "peft"),
+        (["train.py", "deepspeed/runtime/engine.py", "numpy/core.py"], "deepspeed"),
+        (["train.py", "torch/nn/modules/module.py"], "torch"),
+        (["train.py", "trl/trainer/sft_trainer.py", "hook.py"], ""),  # it ended in the user's own code
+        (["train.py"], ""),
+    ],
+)
+def test_the_package_at_fault_is_the_one_in_which_the_traceback_ends(files: list[str], package: str) -> None:
+    paths = [f"/v/lib/python3.11/site-packages/{file}" if "/" in file else f"/home/me/{file}" for file in files]
+    frames = "".join(f'  File "{path}", line 1, in f\n    x()\n' for path in paths)
+    found = crashes.read_crash(f"Traceback (most recent call last):\n{frames}KeyError: 'x'\n")
+    assert found is not None
+    assert found.package == package

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dsregress.advice.diagnosis import crash as crashes
 from dsregress.advice.diagnosis import failures
 from dsregress.advice.diagnosis.crash import Crash
-from dsregress.model import Cell, Failed, Hardware, Outcome, Result, Stack
+from dsregress.compare import Thresholds
+from dsregress.model import Cell, Failed, Hardware, Outcome, Passed, Result, Stack
 from tests.paths import ROOT
 
 SPLIT = (
@@ -49,6 +51,18 @@ def crash(error: str, file: str = "torch/x.py") -> Crash:
 )
 def test_a_stored_failure_by_its_message_and_place(stored: str, error: str, file: str, is_it: bool) -> None:
     assert bool(failures.matching(crash(error, file), [result(Failed("backward", stored))])) is is_it
+
+
+def test_a_problem_is_that_of_the_package_whose_releases_tell_it_apart() -> None:
+    def ran(transformers: str, outcome: Outcome) -> Result:
+        one = result(outcome)
+        stack = Stack(python="3.11", versions={"transformers": transformers, "deepspeed": "0.18.9"})
+        return msgspec.structs.replace(one, cell=msgspec.structs.replace(one.cell, stack=stack))
+
+    stored = [ran("4.55.4", Passed()), ran("4.57.0", Failed("forward", EXCEEDS))]
+    found = crash("RuntimeError: start (96) + length (8) exceeds dimension size (100).")
+    (problem,) = failures.of_crash(found, "results", stored, "deepspeed", "0.15.0", Thresholds())
+    assert problem.package == "transformers"
 
 
 def test_failures_that_differ_in_their_place_alone_are_one() -> None:

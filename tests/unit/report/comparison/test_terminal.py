@@ -187,7 +187,8 @@ FIRST_SCREEN_OF_A_PROGRAM = """\
 deepspeed 0.16.0 to 0.16.4: 2 that cost more
 2 releases on 1 workload, torch 2.13.0, transformers 4.57.6, trl 0.24.0. 2 of 2 runs passed, 1
 compared with 0.16.0. sft-c91fa8: accelerate launch --config_file zero3.yaml trl/scripts/sft.py
---model_name_or_path Qwen/Qwen2.5-7B.
+--model_name_or_path Qwen/Qwen2.5-7B. Losses and gradients are not compared in sim: --device cpu
+--tiny does.
 
                                                       0.16.0-0.16.4
 accelerate launch ... sft.py --model_..., on H100-80G fits

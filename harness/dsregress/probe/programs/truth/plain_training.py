@@ -142,6 +142,9 @@ class _Repeated:
     def saves(self, what: object) -> None:
         pass
 
+    def draws(self, indices: object) -> None:
+        pass
+
     def step_ended(self, stepper: object) -> None:
         if self._leader is None:
             self._leader = stepper

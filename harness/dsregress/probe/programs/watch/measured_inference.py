@@ -124,6 +124,8 @@ class Inference:
     def saves(self, what: object) -> None:
         self._saved.add(what)
 
+    def draws(self, indices: object) -> None: ...
+
     def backward_begins(self, loss: object, engine: object) -> None:
         self._refuse("a backward pass")
 

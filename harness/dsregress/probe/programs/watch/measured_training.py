@@ -33,6 +33,7 @@ from dsregress.probe.meters.phases import HostStopwatch, ProfiledPhases, TimedPh
 from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.rank_file import representable
 from dsregress.probe.programs.watch import step_watch, stepper_facts, trainer_settings
+from dsregress.probe.programs.watch.fed_batches import FedBatches
 from dsregress.probe.programs.watch.observed_rank import ObservedRank
 from dsregress.probe.programs.watch.phase_walk import watched_phase
 from dsregress.probe.programs.watch.saved_state import SavedState
@@ -67,6 +68,7 @@ class Measuring:
         self._readings = rank.readings
         self._truth = truth  #: of real ranks
         self._models = TrainedModels()
+        self._fed = FedBatches(contents=not rank.is_simulated)
         self._saved = SavedState(contents=not rank.is_simulated)
         self._metered = MeteredPhases(rank.meter, clocked=rank.is_simulated, each=self._read)
         self._profiled = ProfiledPhases()
@@ -130,6 +132,8 @@ class Measuring:
 
     def forward_begins(self, model: Any) -> None:
         self.watch.ignore_forward()
+        if self._is_before_the_counted_step:
+            self._fed.expect(model, self._steps + 1)
         if self._walk.name == "evaluate":
             self._enter("forward")
         if self._walk.name == "forward":
@@ -168,6 +172,10 @@ class Measuring:
     def saves(self, what: Any) -> None:
         if self._timed is None:
             self._saved.add(what)
+
+    def draws(self, indices: Any) -> None:
+        if self._is_before_the_counted_step and self._walk.name not in OCCASIONS:
+            self._fed.draw(indices)
 
     def backward_begins(self, loss: Any, engine: Any) -> None:
         if self._records_numerics:
@@ -273,6 +281,11 @@ class Measuring:
     def _records_numerics(self) -> bool:
         return self._timed is None and not self._simulated
 
+    @property
+    def _is_before_the_counted_step(self) -> bool:
+        """Return True until the metered step has ended: what is done here would be counted as the program's work."""
+        return self._steps < self.wanted_steps
+
     def _finish(self) -> None:
         self._check()
         self._announce("measure")
@@ -281,6 +294,7 @@ class Measuring:
         if self._readings is not None:
             self.record.readings = list(self._readings.taken)
         self.record.saved = self._saved.listed()
+        self.record.fed = self._fed.batches
         self._announce("step")
         self._measured()
         gc.collect()

@@ -6,7 +6,6 @@ again. The last tensor saved under a name counts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,12 +13,10 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.probe.border.wire import SavedTensors
+from dsregress.probe.programs.watch.tensor_names import without_numbers
 
 #: Dtypes for which the mean of the values is taken.
 _KNOWN = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-
-#: The number of a layer or an expert: a name's parts between dots.
-_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
 class SavedState:
@@ -40,7 +37,7 @@ class SavedState:
         """Return the saved tensors; those whose names differ only in numbers are one entry."""
         together: dict[tuple[str, str, tuple[int, ...]], list[float | None]] = {}
         for name, (dtype, shape, mean) in self._tensors.items():
-            together.setdefault((_NUMBER.sub("*", name), dtype, shape), []).append(mean)
+            together.setdefault((without_numbers(name), dtype, shape), []).append(mean)
         return [
             SavedTensors(name=name, dtype=dtype, shape=list(shape), count=len(means), mean=_together(means))
             for (name, dtype, shape), means in together.items()

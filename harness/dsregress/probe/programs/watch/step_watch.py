@@ -13,6 +13,8 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+from torch.utils.data import dataloader
+
 from dsregress.probe.programs.watch.clipping_watch import ClippingWatch
 from dsregress.probe.programs.watch.occasion_watch import OccasionWatch
 from vgpu.replacing import Patches
@@ -38,6 +40,9 @@ class Listener(TrainingListener, Protocol):
     def saves(self, what: object) -> None:
         """Called with the argument of a function that saves, in whichever thread."""
 
+    def draws(self, indices: Any) -> None:
+        """Called with the indices of a batch that a data loader of PyTorch draws."""
+
 
 class CallListener(Listener, Protocol):
     """Listens to a program that does not train: each call of a model is a forward."""
@@ -51,7 +56,7 @@ class StepWatch(TrainingWatch):
 
     def __init__(self, listener: Listener, engines: Iterable[object] | None = None) -> None:
         super().__init__(listener, engines)
-        self._resumed = listener.resumed
+        self._resumed, self._draws = listener.resumed, listener.draws
         self._occasions = OccasionWatch(self._occasion, listener.saves)
         self._clipping = ClippingWatch(listener.clipped)
         self._occasion_begins, self._occasion_ended = listener.occasion_begins, listener.occasion_ended
@@ -60,6 +65,7 @@ class StepWatch(TrainingWatch):
         super()._watch(patches)
         for engine in self._engine_classes():
             wrap(patches, engine, "load_checkpoint", self._loading_of_engine)
+        wrap(patches, dataloader._BaseDataLoaderIter, "_next_index", self._drawing)
         patches.enter_context(self._occasions)
         patches.enter_context(self._clipping)
 
@@ -75,6 +81,14 @@ class StepWatch(TrainingWatch):
             return out
 
         return load_checkpoint
+
+    def _drawing(self, original: Any) -> Any:
+        def next_index(iterator: Any) -> Any:
+            indices = original(iterator)
+            self._draws(indices)
+            return indices
+
+        return next_index
 
     @contextlib.contextmanager
     def _occasion(self, phase: str) -> Iterator[None]:

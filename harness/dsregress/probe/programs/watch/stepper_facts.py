@@ -11,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.probe.border.wire import NO_TRUTH, Numerics
+from dsregress.probe.programs.watch.tensor_names import without_numbers
 from dsregress.probe.workloads.flatten import flatten
 
 
@@ -87,6 +88,38 @@ def weight_bits(stepper: object) -> float | None:
     parameters = [one for group in getattr(optimizer, "param_groups", ()) for one in group["params"]]
     weights = sum(one.numel() for one in parameters)
     return sum(one.numel() * _bits(one.dtype) for one in parameters) / weights if weights else None
+
+
+#: Dtypes of fewer weights than this share are left out.
+_FEW = 0.01
+
+
+def weight_dtypes(module: torch.nn.Module) -> str:
+    """Return the dtypes of a model's weights, that of the most first: ``uint8, float16``. ZeRO-3 knows how many a parameter
+    has that is partitioned."""
+    weights: dict[str, int] = {}
+    for parameter in module.parameters():
+        name = str(parameter.dtype).removeprefix("torch.")
+        weights[name] = weights.get(name, 0) + _whole_size(parameter)
+    total = sum(weights.values())
+    return ", ".join(name for name, size in sorted(weights.items(), key=lambda one: -one[1]) if size > _FEW * total)
+
+
+def trained_weights(module: torch.nn.Module) -> dict[str, int]:
+    """Return how many of a model's weights are trained, by the names of their tensors without numbers. Empty under FSDP1,
+    which makes other tensors of them."""
+    weights: dict[str, int] = {}
+    for name, parameter in module.named_parameters():
+        if hasattr(parameter, "_fsdp_flattened"):
+            return {}
+        if parameter.requires_grad:
+            alike = without_numbers(name)
+            weights[alike] = weights.get(alike, 0) + _whole_size(parameter)
+    return weights
+
+
+def _whole_size(parameter: Any) -> int:
+    return int(getattr(parameter, "ds_numel", parameter.numel()))
 
 
 def _bits(dtype: torch.dtype) -> int:

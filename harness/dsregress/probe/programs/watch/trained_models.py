@@ -37,8 +37,12 @@ class TrainedModel:
         self.phases: dict[str, PhaseReading] = {}  #: of the current round
         self.numerics = Numerics()
         trained = _parameters_of(stepper)
-        wholes = [whole for module in called if trained <= (whole := _identities(module.parameters()))]
-        self._parameters = min(wholes, key=len, default=trained)
+        wholes = [module for module in called if trained <= _identities(module.parameters())]
+        whole = min(wholes, key=lambda module: len(_identities(module.parameters())), default=None)
+        self._parameters = trained if whole is None else _identities(whole.parameters())
+        if whole is not None:
+            self.numerics.dtype = stepper_facts.weight_dtypes(whole)
+            self.numerics.trained = stepper_facts.trained_weights(whole)
         #: variables that hold it, the nearest first; looked for only if there are several models
         self.variables: list[str] = []
 

@@ -1,0 +1,88 @@
+"""A program's model against the baseline's: the precision of its weights, and those that are trained.
+
+Both come before the first step, so that what differs later - losses, norms, memory - may follow from them.
+"""
+
+from __future__ import annotations
+
+from dsregress.compare.loss_pairs import finite_pairs
+from dsregress.compare.metrics import TRAINED_WEIGHTS, WEIGHT_PRECISION, Metric
+from dsregress.compare.result_pairs import Pair
+from dsregress.messages import Message, Text, message, name_list
+from dsregress.model import Finding
+from dsregress.probe.border.wire import Numerics
+
+#: Of the mean of bits: from 32 to 16 it is halved. Ranks may hold other shares of weights in two dtypes.
+BITS_TOLERANCE = 0.05
+
+#: Most tensors named.
+_MOST_NAMED = 2
+
+
+def judge_model(pair: Pair) -> list[Finding]:
+    """Return a finding for each model whose weights have another precision than the baseline's, and for each of which
+    other weights are trained."""
+    if pair.base is None or pair.is_baseline:
+        return []
+    found = []
+    base = dict(pair.base.trained)
+    for model, mine in pair.own.trained:
+        if model not in base:
+            continue
+        theirs = base[model]
+        own_bits, base_bits = _bits(mine), _bits(theirs)
+        if (precision := _precision(mine, theirs)) is not None:
+            found.append(_finding(pair, model, WEIGHT_PRECISION, own_bits, base_bits, precision))
+        if (trained := _trained(mine, theirs)) is not None:
+            own_count, base_count = (sum(one.trained.values()) for one in (mine, theirs))
+            found.append(_finding(pair, model, TRAINED_WEIGHTS, own_count, base_count, trained))
+    return found
+
+
+def _precision(mine: Numerics, theirs: Numerics) -> Message | None:
+    if mine.dtype and theirs.dtype and mine.dtype != theirs.dtype:
+        return message("the weights are {own}, were {before}", own=mine.dtype, before=theirs.dtype)
+    apart = (pair for pair in finite_pairs(mine.weight_bits, theirs.weight_bits) if _differ(*pair))
+    for own, before in apart:
+        return message("a trained weight has {own:.4g} bits, had {before:.4g}", own=own, before=before)
+    return None
+
+
+def _differ(own: float, base: float) -> bool:
+    return abs(own - base) > BITS_TOLERANCE * max(own, base)
+
+
+def _bits(numbers: Numerics) -> float:
+    return next((bits for bits in numbers.weight_bits if bits is not None), 0.0)
+
+
+def _trained(own: Numerics, base: Numerics) -> Text | None:
+    """Return how many weights are trained in one of both alone; None if as many are. Releases may rename all tensors, or
+    make one of several."""
+    own_count, base_count = (sum(one.trained.values()) for one in (own, base))
+    fewer = base_count - own_count
+    if not own_count or not base_count or not fewer:
+        return None
+    less, more = (own.trained, base.trained) if fewer > 0 else (base.trained, own.trained)
+    names = [name for name, count in more.items() if count > less.get(name, 0)]
+    shown = name_list(names, _MOST_NAMED) if names else message("none by its name")
+    if fewer > 0:
+        return message("{count:,} weights are no longer trained ({names})", count=fewer, names=shown)
+    return message("{count:,} weights more are trained ({names})", count=-fewer, names=shown)
+
+
+def _finding(pair: Pair, model: str, metric: Metric, own: float, base: float, sentence: Text) -> Finding:
+    return pair.finding(
+        metric=metric.name,
+        phase=metric.finding_phase,
+        kind="regression",
+        value=own,
+        baseline_value=base,
+        ratio=None,
+        unit=metric.unit,
+        significant=True,
+        relevant=True,
+        sentence=sentence,
+        model=model,
+        rank=0,
+    )

@@ -1,0 +1,108 @@
+"""Records what a program feeds to its models: rows, tokens, labels and padding of each micro-batch, and their order.
+
+Ids are kept as digests, and the last id of a row as a number, so that a missing end of sequence is seen. Unmetered.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from dsregress.probe.border.wire import FedBatch, FedRow
+
+#: Micro-batches, and rows and drawn indices of each, that are kept.
+_MOST_BATCHES, _MOST_ROWS, _MOST_INDICES = 64, 8, 256
+
+#: The label of a token that has none, by the cross entropy of PyTorch.
+_NO_LABEL = -100
+
+
+class FedBatches:
+    """Everything that one rank's models were fed, and its data loaders drew, so far."""
+
+    def __init__(self, *, contents: bool) -> None:
+        self._contents = contents  #: whether tensors have values
+        self.batches: list[FedBatch] = []
+        self._drawn: list[int] = []  #: since the last one
+
+    def draw(self, indices: Any) -> None:
+        """Keep the indices that a data loader drew; a stream has none."""
+        if isinstance(indices, (list, tuple)):
+            room = _MOST_INDICES - len(self._drawn)
+            self._drawn += [index for index in indices[:room] if isinstance(index, int)]
+
+    def expect(self, model: Any, step: int) -> None:
+        """Keep what the model is being called with, once the call returns: only then are named arguments at hand."""
+        if len(self.batches) >= _MOST_BATCHES or isinstance(model, torch.jit.ScriptModule):
+            return
+
+        def called(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> None:
+            hook.remove()
+            with _disable_current_modes():
+                if (batch := _batch(step, args, kwargs, contents=self._contents)) is not None:
+                    drawn, self._drawn = self._drawn, []
+                    self.batches.append(dataclasses.replace(batch, drawn=drawn))
+
+        hook = model.register_forward_hook(called, with_kwargs=True)
+
+
+def _batch(step: int, args: Sequence[Any], kwargs: Mapping[str, Any], *, contents: bool) -> FedBatch | None:
+    """Return a micro-batch; None if no argument is a tensor of rows."""
+    named = dict(_named(args, kwargs))
+    ids = named.get("input_ids")
+    if ids is None:
+        ids = next((one for one in named.values() if not one.is_floating_point() and one.dim() > 1), None)
+    if ids is None or ids.dim() < 2:
+        first = next((one for one in named.values() if one.dim()), None)
+        return None if first is None else FedBatch(step=step, rows=first.shape[0], length=0)
+    rows, length = ids.shape[:2]
+    shown = range(min(rows, _MOST_ROWS))
+    if not contents or ids.dim() > 2:  # a token may be more than a number
+        return FedBatch(step=step, rows=rows, length=length, first_rows=[FedRow(tokens=length) for _ in shown])
+    values, mask, labels = (_values(one, ids) for one in (ids, named.get("attention_mask"), named.get("labels")))
+    first_rows = [_row(values[at], mask[at] if mask else None, labels[at] if labels else None) for at in shown]
+    return FedBatch(step=step, rows=rows, length=length, is_masked=bool(mask), first_rows=first_rows)
+
+
+def _named(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the tensors of a call: named ones by their names, also those of a mapping, others by their positions."""
+    for position, value in enumerate(args):
+        if isinstance(value, Mapping):
+            yield from _named((), value)
+        elif isinstance(value, torch.Tensor):
+            yield str(position), value
+    for name, value in kwargs.items():
+        if isinstance(value, torch.Tensor):
+            yield name, value
+
+
+def _values(one: torch.Tensor | None, ids: torch.Tensor) -> list[list[int]]:
+    """Return the numbers of the first rows; none where the tensor has not a number for each id."""
+    if one is None or one.shape != ids.shape:
+        return []
+    return [[int(value) for value in row] for row in one.detach()[:_MOST_ROWS].tolist()]
+
+
+def _row(ids: Sequence[int], mask: Sequence[int] | None, labels: Sequence[int] | None) -> FedRow:
+    kept = [True] * len(ids) if mask is None else list(map(bool, mask))
+    own = list(itertools.compress(ids, kept))
+    goals = None if labels is None else list(itertools.compress(labels, kept))
+    return FedRow(
+        tokens=len(own),
+        supervised=None if goals is None else sum(label != _NO_LABEL for label in goals),
+        ids=_digest(own),
+        ids_but_last=_digest(own[:-1]),
+        last=own[-1] if own else None,
+        labels="" if goals is None else _digest(goals),
+    )
+
+
+def _digest(values: Sequence[int]) -> str:
+    return hashlib.blake2b(array("q", values).tobytes(), digest_size=8).hexdigest()

@@ -1,0 +1,168 @@
+"""What a model is fed is compared exactly, and told as what it is; losses of other data are no second finding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from dsregress.compare import Comparison, Thresholds, compare
+from dsregress.probe.border.wire import FedBatch, FedRow, Numerics, RunRecord
+from tests.builders import synthetic
+from tests.builders.synthetic import result
+from vgpu.figures import PhaseReading
+
+#: Ids of three micro-batches of two rows, one micro-batch a step; 2 ends a row.
+DATA = [[[5, 6, 7, 2], [5, 8, 2]], [[9, 9, 2], [9, 6, 2]], [[4, 4, 4, 2], [3, 2]]]
+
+
+def row(ids: Sequence[int], *, without_labels: int = 0) -> FedRow:
+    labels = [-100] * without_labels + list(ids[without_labels:])
+    return FedRow(
+        tokens=len(ids),
+        supervised=len(ids) - without_labels,
+        ids=str(ids),
+        ids_but_last=str(ids[:-1]),
+        last=ids[-1],
+        labels=str(labels),
+    )
+
+
+def batches(data: Sequence[Sequence[Sequence[int]]], **how: int) -> list[FedBatch]:
+    return [
+        FedBatch(step=step, rows=len(rows), length=8, first_rows=[row(ids, **how) for ids in rows])
+        for step, rows in enumerate(data, 1)
+    ]
+
+
+def run(
+    fed: list[FedBatch], *, order: Sequence[int] = (), losses: Sequence[float] = (2.3, 2.2, 2.1), **phases: PhaseReading
+) -> RunRecord:
+    made = synthetic.record(ranks=1)
+    made.ranks[0].numerics = Numerics(losses=list(losses), learning_rates=[[1e-4]] * 3)
+    share = -(-len(order) // max(1, len(fed)))
+    made.ranks[0].fed = [
+        replace(batch, drawn=list(order[at * share : (at + 1) * share])) for at, batch in enumerate(fed)
+    ]
+    made.ranks[0].phases |= phases
+    return made
+
+
+def judged(base: RunRecord, own: RunRecord) -> Comparison:
+    results = result(run=base), result("0.16.4", run=own)
+    return compare(results, synthetic.stack("0.15.0").id, Thresholds(), lambda _: None)
+
+
+def said(base: RunRecord, own: RunRecord) -> list[tuple[str, str]]:
+    return [(one.kind, str(one.sentence)) for one in judged(base, own).findings]
+
+
+OTHER_LOSSES = (5.3, 5.2, 5.1)
+
+
+def test_the_same_batches_are_no_finding_and_losses_are_compared() -> None:
+    assert said(run(batches(DATA)), run(batches(DATA))) == []
+    ((_, sentence),) = said(run(batches(DATA)), run(batches(DATA), losses=OTHER_LOSSES))
+    assert sentence.startswith("the loss of step ")
+
+
+def test_a_missing_end_of_sequence_is_told_with_its_id_and_the_loss_is_no_second_finding() -> None:
+    cut = [[ids[:-1] for ids in rows] for rows in DATA]
+    whole, short = run(batches(DATA)), run(batches(cut), losses=OTHER_LOSSES)
+    assert said(whole, short) == [("regression", "one token less per row: id 2 is missing at the end")]
+    assert said(short, whole) == [("regression", "one token more per row: id 2 at the end")]
+    (problem,) = judged(whole, short).problems
+    assert [one.metric for one in problem.findings] == ["fed_difference"]
+
+
+def test_labels_that_are_masked_otherwise_are_counted() -> None:
+    masked = run(batches(DATA, without_labels=1))
+    assert said(run(batches(DATA)), masked) == [
+        ("regression", "13 of 19 tokens are trained on, were 19, from step 1 on")
+    ]
+
+
+def test_other_amounts_are_told() -> None:
+    fewer = [*DATA[:2], [[4, 4], [3, 2]]]
+    assert said(run(batches(DATA)), run(batches(fewer))) == [
+        ("regression", "4 tokens in 2 rows, were 6, from step 3 on")
+    ]
+    halved = [rows[:1] for rows in DATA]
+    assert said(run(batches(DATA)), run(batches(halved))) == [("regression", "micro-batches have 1 rows, had 2")]
+
+
+def test_rows_that_are_shuffled_otherwise_are_no_fault_and_their_losses_are_not_compared() -> None:
+    others = [[[8, 8, 2], [8, 1, 2]], [[7, 2], [7, 7, 2]], DATA[0]]
+    base = run(batches(DATA), order=range(6))
+    own = run(batches(others), order=[5, 3, 1, 0, 2, 4], losses=OTHER_LOSSES)
+    sentence = (
+        "other rows of the data set from step 1 on, so that losses and norms are not compared: 5, 3, 1, 0, ..., "
+        "were 0, 1, 2, 3, ..."
+    )
+    assert said(base, own) == [("changed", sentence)]
+    assert judged(base, own).problems == ()
+
+
+def test_rows_in_another_order_are_known_without_a_data_loader() -> None:
+    own = run(batches([DATA[1], DATA[0], DATA[2]]), losses=OTHER_LOSSES)
+    assert said(run(batches(DATA)), own) == [("changed", "the same rows in another order, from step 1 on")]
+
+
+def test_an_epoch_that_repeats_the_order_of_the_first_is_worse() -> None:
+    base = run(batches([DATA[0], DATA[1], DATA[1]]), order=[0, 1, 1, 0])
+    own = run(batches([DATA[0], DATA[1], DATA[0]]), order=[0, 1, 0, 1])
+    sentence = "the second epoch has the order of the first, which the baseline shuffles anew"
+    assert said(base, own) == [("regression", sentence)]
+
+
+def test_other_ids_matter_where_training_differs_by_them() -> None:
+    others = [[[1] * len(ids) for ids in rows] for rows in DATA]
+    sentence = "other ids in as many tokens, from step 1 on"
+    assert said(run(batches(DATA)), run(batches(others))) == [("changed", sentence)]
+    assert said(run(batches(DATA)), run(batches(others), losses=OTHER_LOSSES)) == [("regression", sentence)]
+
+
+def test_losses_of_the_steps_before_other_data_come_first() -> None:
+    others = [DATA[0], *([[[1] * len(ids) for ids in rows] for rows in DATA[1:]])]
+    ((_, sentence),) = said(run(batches(DATA)), run(batches(others), losses=OTHER_LOSSES))
+    assert sentence.startswith("the loss of step 1 is 5.3")
+
+
+def test_what_is_generated_from_other_weights_is_no_fault_of_the_data() -> None:
+    longer = [DATA[0], [[9, 9, 9, 9], [9, 6, 2]], DATA[2]]
+    generating: dict[str, Any] = {"generate": PhaseReading()}
+    kinds = [kind for kind, _ in said(run(batches(DATA), **generating), run(batches(longer), **generating))]
+    assert kinds == ["changed"]
+
+
+def test_a_release_that_draws_ahead_draws_the_same() -> None:
+    base, own = run(batches(DATA), order=range(6)), run(batches(DATA), order=range(8), losses=OTHER_LOSSES)
+    assert said(base, own)[0][1].startswith("the loss of step ")
+
+
+def test_results_without_a_record_of_their_data_are_compared_as_before() -> None:
+    ((_, sentence),) = said(run([]), run(batches(DATA), losses=OTHER_LOSSES))
+    assert sentence.startswith("the loss of step ")
+
+
+def test_labels_that_one_release_keeps_from_the_model_are_not_compared() -> None:
+    def without(batch: FedBatch) -> FedBatch:
+        return replace(batch, first_rows=[replace(one, supervised=None, labels="") for one in batch.first_rows])
+
+    unlabelled = list(map(without, batches(DATA)))
+    assert said(run(batches(DATA)), run(unlabelled)) == said(run(unlabelled), run(batches(DATA))) == []
+    cut = [without(one) for one in batches([[ids[:-1] for ids in rows] for rows in DATA])]
+    assert said(run(batches(DATA)), run(cut)) == [("regression", "one token less per row: id 2 is missing at the end")]
+
+
+def test_padding_that_one_release_does_not_mask_is_not_compared() -> None:
+    masked = [replace(one, is_masked=True) for one in batches(DATA)]
+    padded = batches([[[*ids, *[0] * (8 - len(ids))] for ids in rows] for rows in DATA])
+    assert said(run(masked), run(padded)) == []
+
+
+def test_a_simulation_compares_lengths() -> None:
+    def shapes(tokens: int) -> list[FedBatch]:
+        return [FedBatch(step=1, rows=1, length=tokens, first_rows=[FedRow(tokens=tokens)])]
+
+    assert said(run(shapes(64)), run(shapes(48))) == [("regression", "48 tokens in 1 rows, were 64, from step 1 on")]

@@ -1,0 +1,55 @@
+"""What a changed setting can move, as far as the table knows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dsregress.compare.metrics import BY_NAME
+from dsregress.compare.setting_effects import reached_families
+
+MEMORY, TRAINING, SAVED = (
+    BY_NAME[name].family for name in ("device_peak_bytes", "training_difference", "saved_difference")
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "baseline", "family", "switches"),
+    [
+        ("trainer.vllm_server_timeout", 240.0, 120.0, MEMORY, {}),
+        ("trainer.use_liger_loss", None, False, TRAINING, {}),
+        ("trainer.warmup_ratio", None, 0.0, TRAINING, {}),
+        ("trainer.warmup_steps", None, 0, MEMORY, {}),
+        ("trainer.use_cache", False, None, SAVED, {}),
+        ("trainer.dataset_batch_size", None, 1000, MEMORY, {}),
+        ("trainer.max_seq_length", None, 1024, TRAINING, {}),
+        ("trainer.num_of_sequences", None, 1024, MEMORY, {}),
+        ("trainer.warmup_ratio", 0.1, 0.0, SAVED, {}),
+        ("trainer.logging_steps", 10, 500, TRAINING, {}),
+        ("trainer.packing_strategy", "ffd", "bfd", TRAINING, {"trainer.packing": False}),
+        ("trainer.packing_strategy", "ffd", "bfd", TRAINING, {}),
+        ("deepspeed.zero_config.overlap_comm", True, False, TRAINING, {"deepspeed.zero_config.stage": 0}),
+    ],
+)
+def test_a_setting_that_is_off_idle_or_of_another_kind_moves_nothing(
+    key: str, value: Any, baseline: Any, family: str, switches: dict[str, Any]
+) -> None:
+    assert family not in reached_families(key, value, baseline, {key: value, **switches})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "baseline", "family", "switches"),
+    [
+        ("trainer.max_length", 1024, 512, MEMORY, {}),
+        ("trainer.average_tokens_across_devices", True, False, TRAINING, {}),
+        ("trainer.packing_strategy", "ffd", "bfd", TRAINING, {"trainer.packing": True}),
+        ("critic: deepspeed.zero_config.overlap_comm", True, False, MEMORY, {"critic: deepspeed.zero_config.stage": 2}),
+        ("trainer.save_only_model", True, False, SAVED, {}),
+        ("optimizer.eps", 1e-6, 1e-8, TRAINING, {}),
+    ],
+)
+def test_a_setting_in_use_moves_what_the_table_says(
+    key: str, value: Any, baseline: Any, family: str, switches: dict[str, Any]
+) -> None:
+    assert family in reached_families(key, value, baseline, {key: value, **switches})
