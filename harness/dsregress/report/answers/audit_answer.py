@@ -127,7 +127,7 @@ def _yes_text(answer: UpgradeAnswer) -> str:
         return f"{verdict}, as far as the job is stated ({plural(len(questions), 'question')} below)"
     rest = len(questions) - len(common[:_FEW_QUESTIONS])
     more = f" ({plural(rest, 'more question')} below)" if rest else ""
-    return f"{verdict}, unless it has {' or '.join(common[:_FEW_QUESTIONS])}{more}"
+    return f"{verdict}, except with {' or '.join(common[:_FEW_QUESTIONS])}{more}"
 
 
 def _not_ended(answer: UpgradeAnswer) -> str:
