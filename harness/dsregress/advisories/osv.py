@@ -19,6 +19,7 @@ from dsregress.advisories.advisory import (
     Evidence,
     FactCondition,
     PartnerCondition,
+    RaisedError,
     References,
     ReleaseRange,
     Remedy,
@@ -70,6 +71,7 @@ class _Own(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conditions: tuple[FactCondition, ...] = ()
     partners: tuple[PartnerCondition, ...] = ()
     in_some_jobs: bool = False
+    raises: tuple[RaisedError, ...] = ()
     sees: str = ""
     size: str = ""
     remedies: tuple[Remedy, ...] = ()
@@ -125,6 +127,7 @@ def decode_advisory(content: bytes) -> Advisory:
         conditions=own.conditions,
         partners=own.partners,
         in_some_jobs=own.in_some_jobs,
+        raises=own.raises,
         sees=own.sees,
         detail=record.details,
         size=own.size,
@@ -171,6 +174,7 @@ def _record(advisory: Advisory) -> _Record:
             conditions=advisory.conditions,
             partners=advisory.partners,
             in_some_jobs=advisory.in_some_jobs,
+            raises=advisory.raises,
             sees=advisory.sees,
             size=advisory.size,
             remedies=advisory.remedies,

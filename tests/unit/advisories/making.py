@@ -63,6 +63,7 @@ def made(entry: Entry) -> Advisory:
         conditions=conditions,
         partners=entry.partners,
         in_some_jobs=entry.in_some_jobs,
+        raises=entry.raises,
         sees=entry.sees,
         detail=entry.detail or " ".join(_details(entry)),
         size=entry.size,

@@ -11,6 +11,7 @@ from dsregress.advisories.advisory import (
     AdvisoryKind,
     FactCondition,
     PartnerCondition,
+    RaisedError,
     References,
     ReleaseRange,
     Remedy,
@@ -39,9 +40,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     kind: AdvisoryKind
     ruling: Ruling
     sees: str
+    raises: tuple[RaisedError, ...] = ()
     scripts: tuple[str, ...] = ()  #: in docs/reproducers; of several it is a problem if any shows it
     by_hand: tuple[str, ...] = ()  #: in docs/reproducers/by_hand; without `scripts`, their exit codes give the range
-    failure: str = ""  #: the message of an entry of known.toml
     untestable: str = ""  #: a part of the error with which a release does not import
     rest_of: str = ""  #: a script whose jobs are wrong in releases in which it passes, by another cause: this one
     in_some_jobs: bool = False

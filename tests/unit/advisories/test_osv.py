@@ -17,6 +17,7 @@ from dsregress.advisories.advisory import (
     Evidence,
     FactCondition,
     PartnerCondition,
+    RaisedError,
     References,
     ReleaseRange,
     Remedy,
@@ -30,6 +31,7 @@ SCHEMA = json.loads((Path(__file__).parent / "osv_schema" / "schema.json").read_
 WHOLE = Advisory(
     id="DSR-2026-9999",
     title="The gradient is a quarter",
+    raises=(RaisedError(error="KeyError", message="torch.float32", file="deepspeed/", phase="step"),),
     kind=AdvisoryKind.TRAINS_WRONG,
     ruling=Ruling.FAULT,
     ranges=(
