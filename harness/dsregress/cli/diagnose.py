@@ -62,8 +62,7 @@ def diagnose_command(
     Versions in the text (pip freeze, "deepspeed 0.16.4") narrow the answer.
 
     \b
-    Exit codes: 0 an advisory, a stored failure or a size explains the crash, 2 the text contains no crash, 4 nothing explains
-    it.
+    Exit codes: 0 an advisory, a stored failure or a size explains it, 2 the text contains no crash, 4 nothing explains it.
 
     \b
     Examples:

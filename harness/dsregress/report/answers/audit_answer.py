@@ -64,8 +64,9 @@ def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
     return _joined(sections)
 
 
-def upgrade_sections(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> list[list[str]]:
-    """Return what stands below the verdict: its reasons, what the upgrade brings and ends, and what is open."""
+def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
+    """Return what stands below the verdict: its reasons, what the upgrade brings and ends, and what is open. There is no old
+    job if a release is judged alone."""
     reasons = [*answer.against, *(one.matched for one in answer.conditions)]
     return [
         *(list(_advisory_lines(one, new, old)) for one in reasons),
@@ -106,14 +107,15 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
         if not reasons:
             return f"not known: no advisory is about {listing(answer.uncovered)}"
         return f"not known: {listing(releases or list(reasons), 2)} was not run"
-    return f"{_yes_text(answer)}{_not_ended(answer)}"
+    return f"yes{provisos_text(answer)}{_not_ended(answer)}"
 
 
-def _yes_text(answer: UpgradeAnswer) -> str:
+def provisos_text(answer: UpgradeAnswer) -> str:
+    """Return what a yes depends on: ``, if you use torch 2.9.1, except with resumption``; empty if it depends on nothing."""
     settings = list(dict.fromkeys(_any_remedy(one.remedies) for one in answer.conditions if one.remedies))
     if leaks := [one for one in answer.conditions if not one.remedies]:
         settings.append(f"have the memory for {plural(len(leaks), 'leak')} (below)")
-    verdict = f"yes, if you {' and '.join(settings)}" if settings else "yes"
+    verdict = f", if you {' and '.join(settings)}" if settings else ""
     questions = _asked(answer)
     if not questions:
         return verdict
