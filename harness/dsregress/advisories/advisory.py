@@ -80,6 +80,15 @@ class RaisedError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     phase: str = ""  #: in which memory runs out
 
 
+class MeasuredSymptom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The way in which results of a job show a problem."""
+
+    metrics: tuple[str, ...]
+    phase: str = ""  #: empty: any
+    error: str = ""  #: in the failure's signature
+    where: dict[str, tuple[Any, ...]] = {}  #: fact -> values of jobs that can tell
+
+
 class ReleaseRange(msgspec.Struct, frozen=True, kw_only=True):
     """The releases of one package that have the problem, as far as they were run."""
 
@@ -169,6 +178,7 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True):
         False  #: True if a job that meets the conditions may be free of it: they are needed, not enough
     )
     raises: tuple[RaisedError, ...] = ()
+    shown_by: tuple[MeasuredSymptom, ...] = ()  #: any of them
     sees: str = ""  #: what the reader sees: the error's line, the loss that is 4 times as large
     detail: str = ""
     size: str = ""  #: and how it grows: "2 bytes per parameter"

@@ -18,6 +18,7 @@ from dsregress.advisories.advisory import (
     AdvisoryKind,
     Evidence,
     FactCondition,
+    MeasuredSymptom,
     PartnerCondition,
     RaisedError,
     References,
@@ -72,6 +73,7 @@ class _Own(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     partners: tuple[PartnerCondition, ...] = ()
     in_some_jobs: bool = False
     raises: tuple[RaisedError, ...] = ()
+    shown_by: tuple[MeasuredSymptom, ...] = ()
     sees: str = ""
     size: str = ""
     remedies: tuple[Remedy, ...] = ()
@@ -128,6 +130,7 @@ def decode_advisory(content: bytes) -> Advisory:
         partners=own.partners,
         in_some_jobs=own.in_some_jobs,
         raises=own.raises,
+        shown_by=own.shown_by,
         sees=own.sees,
         detail=record.details,
         size=own.size,
@@ -175,6 +178,7 @@ def _record(advisory: Advisory) -> _Record:
             partners=advisory.partners,
             in_some_jobs=advisory.in_some_jobs,
             raises=advisory.raises,
+            shown_by=advisory.shown_by,
             sees=advisory.sees,
             size=advisory.size,
             remedies=advisory.remedies,

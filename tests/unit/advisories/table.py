@@ -10,6 +10,7 @@ import msgspec
 from dsregress.advisories.advisory import (
     AdvisoryKind,
     FactCondition,
+    MeasuredSymptom,
     PartnerCondition,
     RaisedError,
     References,
@@ -22,15 +23,6 @@ from dsregress.probe.factors import BY_NAME
 from tests.paths import ROOT
 
 FOLDER = ROOT / "results" / "advisories"
-
-
-class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How stored results show a problem."""
-
-    metrics: tuple[str, ...]
-    phase: str = ""  #: empty: any
-    error: str = ""  #: in the failure's signature
-    where: dict[str, tuple[Any, ...]] = {}  #: fact -> values of jobs that can tell
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     is_of_the_passing: bool = False  #: the releases in which the script by hand passes are those of the record
     remedies: tuple[Remedy, ...] = ()
     run: str = ""
-    shown_by: Symptom | None = None
+    shown_by: MeasuredSymptom | None = None
     references: References = References()
     published: str = "2026-11-26"
     modified: str = ""

@@ -16,6 +16,7 @@ from dsregress.advisories.advisory import (
     AdvisoryKind,
     Evidence,
     FactCondition,
+    MeasuredSymptom,
     PartnerCondition,
     RaisedError,
     References,
@@ -32,6 +33,7 @@ WHOLE = Advisory(
     id="DSR-2026-9999",
     title="The gradient is a quarter",
     raises=(RaisedError(error="KeyError", message="torch.float32", file="deepspeed/", phase="step"),),
+    shown_by=(MeasuredSymptom(metrics=("outcome",), phase="step", error="no_sync", where={"exported": ("",)}),),
     kind=AdvisoryKind.TRAINS_WRONG,
     ruling=Ruling.FAULT,
     ranges=(
