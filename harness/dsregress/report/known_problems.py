@@ -13,6 +13,7 @@ from dsregress.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, OUTCOME
 from dsregress.model import Cell, Finding
 from dsregress.report.context import ReportContext
 from dsregress.report.measured_jobs import job_facts
+from dsregress.versions.releases import parsed_version
 
 #: Metrics of one cause: what is held, and what is held beyond ZeRO's need.
 _SAME = {DEVICE_EXCESS.name: DEVICE_RETAINED.name}
@@ -52,7 +53,7 @@ def advisories_of_symptom(
     *, metric: str, phase: str, error: str, versions: Mapping[str, str], facts: Mapping[str, Any]
 ) -> tuple[Advisory, ...]:
     """Return the advisories that a job with these facts is known to be concerned by, and that show like this."""
-    job = Job(versions=versions, facts=facts)
+    job = Job(versions={name: one for name, one in versions.items() if parsed_version(one) is not None}, facts=facts)
     return tuple(
         one
         for one in read_advisories()

@@ -13,7 +13,7 @@ from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.cli import cli
 from dsregress.report.answers.pin_answer import pin_headline
-from tests.unit.advisories.test_questions import QUESTIONS, Question, ids, stated
+from tests.unit.advisories.questions import QUESTIONS, Question, ids, stated
 
 TO_DEEPSPEED = [one for one in QUESTIONS if one.to.keys() == {"deepspeed"}]
 

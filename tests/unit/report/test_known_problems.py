@@ -8,14 +8,16 @@ from xml.etree import ElementTree
 
 import pytest
 
+from dsregress.advice.assessment import assess
 from dsregress.compare import Comparison, Thresholds, compare
 from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack
 from dsregress.probe import scenario
 from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
 from dsregress.report.comparison import exports
 from dsregress.report.context import report_context
-from dsregress.report.known_problems import KnownProblems
+from dsregress.report.known_problems import KnownProblems, advisories_of_symptom
 from dsregress.report.measured_jobs import job_facts
+from dsregress.report.problem_lines import problem_lines
 from tests.builders.cells import result_of
 from tests.paths import ROOT
 from vgpu.figures import PhaseReading
@@ -97,3 +99,14 @@ def test_a_crash_is_known_by_its_error_in_the_baseline_as_well() -> None:
 def test_a_job_of_other_parameters_has_no_facts_but_its_device(parameters: Mapping[str, Any]) -> None:
     for name in ("trainer_lora", "trainer_resume", "mine"):
         assert job_facts(f"{name}/base/cpu", parameters) == {"device": "cpu"}
+
+
+def test_a_problem_line_names_the_advisory_that_knows_it() -> None:
+    context = report_context(compared(ran("0.18.2", QUARTER), ran("0.18.3", QUARTER, error=30)))
+    (line,) = problem_lines(context, assess(context.comparison, context.rooms))
+    assert line.advisories == ("DSR-2026-0001",)
+    assert line.consequence.endswith(" See DSR-2026-0001.")
+
+
+def test_a_stack_of_no_version_is_known_by_nothing() -> None:
+    assert advisories_of_symptom(metric="loss_error", phase="", error="", versions={"deepspeed": "<x>"}, facts={}) == ()

@@ -11,7 +11,7 @@ from dsregress.advisories.auditing import audit_job
 from dsregress.advisories.matching import Matched
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade
-from tests.unit.advisories.test_questions import QUESTIONS, Question, ids, stated
+from tests.unit.advisories.questions import QUESTIONS, Question, ids, stated
 
 RAISING = [(one, error) for one in read_advisories() for error in one.raises if error.message]
 
