@@ -82,8 +82,14 @@ class ProblemWords(msgspec.Struct, frozen=True, kw_only=True):
     symptom: Symptom | None  #: None if the setting is all there is to say
     setting: Text  #: the changed default that explains it; empty if none does
     consequences: tuple[Text, ...]  #: the effect on the named card, and what to do
+    known: Text = ""  #: the advisories that know it
     since: ProblemEnd
     until: ProblemEnd
+
+    @property
+    def end(self) -> Text:
+        """What follows the sentence: the consequences, and the advisories."""
+        return joined(SENTENCE, (*self.consequences, self.known))
 
     @property
     def text(self) -> Text:
@@ -143,8 +149,8 @@ class ProblemLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentences(self) -> str:
-        """Return the text and the consequence."""
-        return f"{self.text} {self.consequence}".rstrip()
+        """Return the text, the consequence, and the advisories."""
+        return f"{self.text} {plain(str(self.words.end))}".rstrip()
 
 
 class ProblemSection(msgspec.Struct, frozen=True):
@@ -263,15 +269,11 @@ def _problem_words(
         who="" if is_setting_alone or assessed.kind is ProblemKind.UNTESTABLE else affected,
         symptom=None if is_setting_alone else symptom_of(context, problem),
         setting=changed,
-        consequences=(*_consequences(context, assessed), *_advisories_text(known)),
+        consequences=tuple(_consequences(context, assessed)),
+        known=message("See {advisories}.", advisories=joined(AND, [one.id for one in known])) if known else "",
         since=since,
         until=until,
     )
-
-
-def _advisories_text(known: Sequence[Advisory]) -> Iterator[Text]:
-    if known:
-        yield message("See {advisories}.", advisories=joined(AND, [one.id for one in known]))
 
 
 def _short_key(setting: str) -> str:

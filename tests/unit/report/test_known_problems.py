@@ -105,7 +105,8 @@ def test_a_problem_line_names_the_advisory_that_knows_it() -> None:
     context = report_context(compared(ran("0.18.2", QUARTER), ran("0.18.3", QUARTER, error=30)))
     (line,) = problem_lines(context, assess(context.comparison, context.rooms))
     assert line.advisories == ("DSR-2026-0001",)
-    assert line.consequence.endswith(" See DSR-2026-0001.")
+    assert line.sentences.endswith(" See DSR-2026-0001.")
+    assert "DSR" not in line.consequence
 
 
 def test_a_stack_of_no_version_is_known_by_nothing() -> None:

@@ -231,7 +231,7 @@ def _matched_problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[Text]:
     problem = message(
         "a problem of {releases}: {sentences}",
         releases=releases if is_named else joined(SENTENCE, (package, releases)),
-        sentences=joined(SENTENCE, (words.text, *words.consequences)),
+        sentences=joined(SENTENCE, (words.text, words.end)),
     )
     if one.assessment.kind is not ProblemKind.CRASH:
         yield message("it may be {problem}", problem=problem)
