@@ -88,7 +88,7 @@ class ProblemWords(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def end(self) -> Text:
-        """What follows the sentence: the consequences, and the advisories."""
+        """The consequences, and the advisories, behind the sentence."""
         return joined(SENTENCE, (*self.consequences, self.known))
 
     @property
