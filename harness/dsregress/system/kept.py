@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dsregress.probe.border import processes
+from vgpu import process_control
 
 #: The environment variable that marks a command and all that it starts: the folder that it was started in.
 MARK = "DSREGRESS_STARTED_IN"
@@ -31,10 +32,13 @@ _ENDING_S = 15.0
 #: Seconds that it may take to start one, which is a small Python: a machine that is short of memory can stall.
 _STARTING_S = 60.0
 
-_ROOT = Path(__file__).resolve().parent.parent.parent
+#: The folders of the packages that the keeper imports: one, or on a node of a Ray cluster one for each package.
+_SOURCES = os.pathsep.join(
+    dict.fromkeys(str(Path(file).resolve().parents[up]) for file, up in ((__file__, 2), (process_control.__file__, 1)))
+)
 #: Isolated and without site-packages: half the time to start, and nothing of the command's settings reaches it.
 _KEEPER = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from dsregress.system.keeper import keep_command; "
+    "import os, sys; sys.path[:0] = sys.argv[1].split(os.pathsep); from dsregress.system.keeper import keep_command; "
     "keep_command(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])"
 )
 
@@ -83,7 +87,7 @@ class Kept:
         self.interrupted = False
         self._received: dict[str, Any] = {}
         with theirs:
-            words = [str(_ROOT), str(os.getpid()), str(theirs.fileno()), *command]
+            words = [_SOURCES, str(os.getpid()), str(theirs.fileno()), *command]
             self.process = _spawner.start(
                 [sys.executable, "-I", "-S", "-c", _KEEPER, *words],
                 stdin=stdin,

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.builders.forks import in_a_fork
-from tests.paths import ROOT
+from tests.paths import SOURCE
 from tests.vgpu.isolation import ways
 from vgpu import isolation
 from vgpu.isolation import landlock, mount_view
@@ -69,7 +69,7 @@ def shielded(run: Path, do: Callable[[], object]) -> str:
 @pytest.fixture
 def as_no_root(tmp_path: Path) -> Iterator[Callable[[str], str]]:
     """Return what a program of Python prints, in a folder of its own, of a user without privileges."""
-    options: dict[str, Any] = {"cwd": ROOT, "text": True, "capture_output": True, "check": True}
+    options: dict[str, Any] = {"cwd": SOURCE, "text": True, "capture_output": True, "check": True}
     python, folder = sys.executable, tmp_path
     if not os.geteuid():
         nobody = pwd.getpwnam("nobody")
