@@ -17,7 +17,7 @@ from dsregress.reproduce.reduction import Condition
 from dsregress.reproduce.reproduction import Reproduction
 from dsregress.reproduce.script import Script
 from dsregress.wording import addresses
-from dsregress.wording.quantities import listing, plural, shortened
+from dsregress.wording.quantities import enumeration, listing, plural, shortened
 
 #: Of a configuration for a tiny model.
 _SIZE_KEYS = size_keys()
@@ -55,8 +55,7 @@ def _for_the_sender(found: Reproduction) -> str:
 def _title(found: Reproduction) -> str:
     """Return the title: the symptom, its conditions, and the affected release."""
     conditions = [*_needed(found), *(factor.text(values) for factor, values in _seen_with(found))]
-    *first, last = conditions or [""]
-    named = f"{', '.join(first)} and {last}" if first else last
+    named = enumeration(conditions)
     where = f" with {named}" if named else ""
     text = f"{_symptom(found)}{where} (in {found.package} {found.bad}, not in {found.good})"
     return text[0].upper() + text[1:]
@@ -151,8 +150,7 @@ def _not_with(one: Condition) -> str:
     if len(one.shown) + len(one.hidden) < 3 or one.factor.limit(one.shown, one.hidden) is not None:
         return ""
     words = [one.factor.words.get(value, "not configured" if value is None else str(value)) for value in one.hidden]
-    *first, last = words
-    tried = f"{', '.join(first)} and {last} do" if first else f"{last} does"
+    tried = f"{enumeration(words)} {'do' if len(words) > 1 else 'does'}"
     return f" ({tried} not show it)"
 
 
