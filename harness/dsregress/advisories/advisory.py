@@ -107,7 +107,7 @@ class FactCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     shown: tuple[Any, ...]  #: values with which the problem was seen
     hidden: tuple[Any, ...] = ()  #: values with which it was looked for and not seen
     unknown: tuple[Any, ...] = ()
-    above: float | None = None  #: every number above it shows the problem; others, none
+    above: int | float | None = None  #: every number above it shows the problem; others, none
     others: bool = (
         False  #: True if every value that is neither hidden nor unknown shows it: the tried ones stand for "set"
     )

@@ -53,14 +53,13 @@ def judge_feed(pair: Pair) -> FedJudgement:
         return FedJudgement()
     theirs = {feed.rank: feed for feed in pair.base.fed}
     beside = [(own, theirs[own.rank]) for own in pair.own.fed if own.rank in theirs]
-    apart = [(own, base) for own, base in beside if _differing(own, base)]
+    apart = [(feeds, differing) for feeds in beside if (differing := _differing(*feeds))]
     if not apart:
         return FedJudgement()
     generates = pair.own.generates
-    own, base = apart[0]
-    differing = _differing(own, base)
+    (own, base), differing = apart[0]
     since = differing[0][0].step
-    found = FedJudgement("", sum(len(_differing(*feeds)) for feeds in apart), own.rank, since)
+    found = FedJudgement("", sum(len(batches) for _, batches in apart), own.rank, since)
     if any(_is_drawn_otherwise(own, base) for own, base in beside):
         return found._replace(sentence=_other_order(own, base, since), is_worse=own.repeats and not base.repeats)
     own_ids, base_ids = (ids_of(side) for side in zip(*beside, strict=True))

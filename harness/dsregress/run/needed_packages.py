@@ -11,7 +11,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -21,6 +21,7 @@ from dsregress.config.toml_text import parsed_toml
 from dsregress.errors import UsageError
 from dsregress.probe.launch_line import LaunchLine
 from dsregress.probe.program_imports import imports_of_files, own_files
+from dsregress.wording.quantities import enumeration
 from vgpu.no_stand_in import WITHOUT_STAND_IN
 
 #: Packages that have stand-ins in a run, and those that a run's names are placeholders of.
@@ -50,20 +51,14 @@ def check_imports(line: LaunchLine, folder: Path, locked: Iterable[str]) -> None
     if not modules:
         return
     options = " ".join(_option(packages[module], wanted.get(packages[module])) for module in modules)
-    raise UsageError(
-        f"{line.program} imports {_listed(modules)}, which the stack lacks", where="--program", hint=f"add {options}"
-    )
+    named = enumeration([repr(module) for module in modules])
+    raise UsageError(f"{line.program} imports {named}, which the stack lacks", where="--program", hint=f"add {options}")
 
 
 def _option(package: str, wanted: Requirement | None) -> str:
     """Return the option that adds a package, as the project's requirements pin it."""
     pinned = [each.version for each in wanted.specifier if each.operator == "=="] if wanted is not None else []
     return f"--with {package}={pinned[0]}" if pinned and "*" not in pinned[0] else f"--with {package}"
-
-
-def _listed(modules: Sequence[str]) -> str:
-    *first, last = map(repr, modules)
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 @functools.cache

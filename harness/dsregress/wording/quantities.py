@@ -47,6 +47,12 @@ def listing(names: Sequence[str], most: int = 6) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
+def enumeration(names: Sequence[str]) -> str:
+    """Return ``a, b and c``; empty without names. `dsregress.probe.factor.either` is the same with "or"."""
+    *first, last = names or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def plural(count: int, noun: str, many: str = "") -> str:
     """Return ``1 cell``, ``1,200 cells``; ``many`` is the plural if it is not the noun with an s."""
     return f"{count:,} {noun if count == 1 else many or noun + 's'}"

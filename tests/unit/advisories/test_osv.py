@@ -119,6 +119,11 @@ def test_another_file_is_refused() -> None:
         osv.decode_advisory(b'{"id": "GHSA-1", "modified": "2026-11-27T00:00:00Z"}')
 
 
+def test_a_shipped_advisory_is_the_same_to_the_byte_once_it_is_read_and_written() -> None:
+    for file in sorted(advisory_folder().glob("*.json")):
+        assert osv.encode_advisory(osv.decode_advisory(file.read_bytes())) == file.read_bytes()
+
+
 def test_the_shipped_advisories_are_records_of_osv() -> None:
     files = sorted(advisory_folder().glob("*.json"))
     for file in files:

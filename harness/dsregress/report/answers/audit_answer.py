@@ -20,7 +20,7 @@ from dsregress.advisories.upgrading import Skipped, UpgradeAnswer, Verdict, deci
 from dsregress.model import AXES
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
-from dsregress.wording.quantities import listing, plural
+from dsregress.wording.quantities import enumeration, listing, plural
 
 _MOST_QUESTIONS = 5
 _FEW_QUESTIONS = 2
@@ -225,7 +225,7 @@ def _change_line(one: Matched) -> str:
 def _if_open(one: Matched) -> str:
     """Return a title, with the facts that it depends on."""
     parts = [*map(condition_text, one.open), *(f"some releases of {name}" for name in one.open_packages)]
-    return f"{_title(one)}, with {_and(parts)}" if parts else _title(one)
+    return f"{_title(one)}, with {enumeration(parts)}" if parts else _title(one)
 
 
 def _gain_lines(gained: Sequence[Matched]) -> Iterator[str]:
@@ -242,7 +242,7 @@ def _gain_lines(gained: Sequence[Matched]) -> Iterator[str]:
 def _arising_lines(answer: UpgradeAnswer) -> Iterator[str]:
     for one in answer.arising:
         conditions = [condition_text(each) for each in one.matched.open]
-        when = f", with {_and(conditions)}" if conditions else ""
+        when = f", with {enumeration(conditions)}" if conditions else ""
         remedies = [remedy_request(each) for each in one.matched.advisory.remedies if each.fact]
         then = f": {remedies[0]}" if remedies else ""
         yield f"if you {remedy_request(one.remedy)}{when}: {_title(one.matched)}{then}"
@@ -289,12 +289,7 @@ def _question_lines(questions: Sequence[Question]) -> Iterator[str]:
 
 def _question_words(question: Question) -> str:
     parts = [*map(condition_text, question.conditions), *(f"some releases of {name}" for name in question.packages)]
-    return _and(parts)
-
-
-def _and(parts: Sequence[str]) -> str:
-    *first, last = parts
-    return f"{', '.join(first)} and {last}" if first else last
+    return enumeration(parts)
 
 
 def _how_to_say(question: Question) -> str:

@@ -18,7 +18,7 @@ from dsregress.reproduce.reduction import Condition
 from dsregress.reproduce.reproduction import Reproduction
 from dsregress.reproduce.script import Script
 from dsregress.wording import addresses
-from dsregress.wording.quantities import listing, plural, shortened
+from dsregress.wording.quantities import enumeration, listing, plural, shortened
 
 #: Of a configuration for a tiny model.
 _SIZE_KEYS = size_keys()
@@ -78,9 +78,7 @@ def _title(found: Reproduction) -> str:
 
 
 def _with(conditions: Sequence[str]) -> str:
-    *first, last = conditions or [""]
-    named = f"{', '.join(first)} and {last}" if first else last
-    return f" with {named}" if named else ""
+    return f" with {enumeration(conditions)}" if conditions else ""
 
 
 def _symptom(found: Reproduction) -> str:
@@ -173,8 +171,7 @@ def _not_with(one: Condition) -> str:
     if len(one.shown) + len(one.hidden) < 3 or one.factor.limit(one.shown, one.hidden) is not None:
         return ""
     words = [one.factor.words.get(value, "not configured" if value is None else str(value)) for value in one.hidden]
-    *first, last = words
-    tried = f"{', '.join(first)} and {last} do" if first else f"{last} does"
+    tried = f"{enumeration(words)} {'do' if len(words) > 1 else 'does'}"
     return f" ({tried} not show it)"
 
 

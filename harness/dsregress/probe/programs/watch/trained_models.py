@@ -37,9 +37,8 @@ class TrainedModel:
         self.phases: dict[str, PhaseReading] = {}  #: of the current round
         self.numerics = Numerics()
         trained = _parameters_of(stepper)
-        wholes = [module for module in called if trained <= _identities(module.parameters())]
-        whole = min(wholes, key=lambda module: len(_identities(module.parameters())), default=None)
-        self._parameters = trained if whole is None else _identities(whole.parameters())
+        wholes = [(module, held) for module in called if trained <= (held := _identities(module.parameters()))]
+        whole, self._parameters = min(wholes, key=lambda one: len(one[1]), default=(None, trained))
         if whole is not None:
             self.numerics.dtype = stepper_facts.weight_dtypes(whole)
             self.numerics.trained = stepper_facts.trained_weights(whole)
