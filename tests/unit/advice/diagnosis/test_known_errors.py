@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dsregress.advice.diagnosis.crash import Crash, read_crash
@@ -32,6 +33,23 @@ def known(error: RaisedError, versions: dict[str, str], file: str = "") -> tuple
 @pytest.mark.parametrize(("advisory", "error"), RAISING, ids=lambda one: getattr(one, "id", ""))
 def test_an_error_is_of_its_advisory_alone(advisory: object, error: RaisedError) -> None:
     assert known(error, {}) == (advisory.id,)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("advisory", "error"), RAISING, ids=lambda one: getattr(one, "id", ""))
+def test_the_same_words_of_another_class_are_another_error(advisory: object, error: RaisedError) -> None:
+    place = error.file + "x.py" if error.file.endswith("/") else error.file or "torch/x.py"
+    assert known(msgspec.structs.replace(error, error="LookupError"), {}, place) == ()
+
+
+@pytest.mark.parametrize(("called", "is_it"), [("backward", True), ("forward", False)])
+def test_memory_runs_out_in_the_phase_of_the_advisory(called: str, is_it: bool) -> None:
+    place = f'File "/v/site-packages/deepspeed/runtime/engine.py", line 1, in {called}'
+    crash = read_crash(
+        f"deepspeed==0.16.4\nTraceback (most recent call last):\n  {place}\n"
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 448.00 MiB.\n"
+    )
+    assert crash is not None
+    assert ids(matching_advisories(crash, read_advisories())) == (("DSR-2026-0020",) if is_it else ())
 
 
 def test_a_crash_of_an_advisory_has_an_error() -> None:
