@@ -20,6 +20,7 @@ from dsregress.run.published import Published
 from dsregress.store import Store
 from dsregress.versions.releases import parsed_version
 from dsregress.wording import commands
+from dsregress.wording.quantities import enumeration
 
 
 def measuring_settings(settings: Settings, store: Store) -> Settings:
@@ -52,14 +53,29 @@ def published_results(
 def stored_stacks(
     published: Published | None, stacks: Sequence[Stack], cells_of: Callable[[Stack], Iterable[Cell]], package: str
 ) -> tuple[Stack, ...]:
-    """Return the configured stacks that a bundle has, if a bundle answers and no release was named; else all of them."""
+    """Return the configured stacks that a bundle has, or else its own, if a bundle answers and no release was named; else
+    all of them."""
     if published is None or not published.is_bundle:
         return tuple(stacks)
-    found = published.answerable(stacks, cells_of)
-    if len(found) < len(stacks):
+    own = published.largest_series(package)
+    known = {stack.id for stack in own}
+    found = published.answerable(
+        stacks if known.intersection(stack.id for stack in stacks) else own or stacks, cells_of
+    )
+    if found != tuple(stacks):
         names = ", ".join(stack.versions.get(package, stack.id) for stack in found)
-        print_note(f"the bundle has {package} {names}; name other releases to measure them")
+        others = sorted({one for stack in found for one in _other_pins(stack, stacks, package)})
+        beside = f", with {enumeration(others)}" if others else ""
+        print_note(f"the bundle has {package} {names}{beside}; name other releases to measure them")
     return found
+
+
+def _other_pins(stack: Stack, stacks: Sequence[Stack], package: str) -> list[str]:
+    """Return the packages of a stack, with their versions, that none of ``stacks`` has."""
+    configured = {(name, version) for one in stacks for name, version in one.versions.items()}
+    return [
+        f"{name} {each}" for name, each in stack.versions.items() if name != package and (name, each) not in configured
+    ]
 
 
 def stack_id(text: str, package: str, known: Sequence[str], *, like: str = "") -> str:

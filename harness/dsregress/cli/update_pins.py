@@ -31,7 +31,7 @@ def update_pins(
     report(f"wrote {releases.FILE.name}")
 
     configured = ConfiguredStacks(
-        table=settings.stack, baseline=settings.baseline, python=locking.OLDEST_PYTHON, named=settings.stacks
+        table=settings.stack, baseline=settings.baseline, python=locking.OLDEST_PYTHONS[-1], named=settings.stacks
     )
 
     def stacks(name: str | None) -> tuple[Stack, ...]:

@@ -38,7 +38,7 @@ FailOn = Literal["memory", "time", "numerics", "crash"]
 #: The packages of a stack unless a pyproject configures others; these stacks' locks ship with the harness.
 DEFAULT_STACK: dict[str, str | tuple[str, ...]] = {
     "torch": "2.13.0",
-    "transformers": "4.57.6",
+    "transformers": "5.24.0",
     "accelerate": "1.15.0",
     "peft": "0.21.2",
     "deepspeed": ("0.15.0", "0.16.4", "0.16.8", "latest"),

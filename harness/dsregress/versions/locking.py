@@ -2,8 +2,9 @@
 
 Stacks that are compared must differ in the version under test alone. So a stack is resolved with the committed base lock
 as preferences: the base's pins stay unless the stack's own requirements forbid it; `drift` reports what they forbade.
-Locks are universal: one lock serves every Python from 3.10 on and both kinds of machine. They hold neither index URLs nor
-builds of a version (``+cpu``): the machine decides which build is installed (``dsregress.envs.recipe``).
+Locks are universal: one lock serves every Python that its packages support, from 3.10 on, and both kinds of machine. They
+hold neither index URLs nor builds of a version (``+cpu``): the machine decides which build is installed
+(``dsregress.envs.recipe``).
 
 Where a package that was added to a stack demands another release of what the stack pins (OpenRLHF pins one DeepSpeed), the
 stack's pins hold, as they do for who installs that release afterwards with pip, which warns of it.
@@ -22,6 +23,7 @@ from pathlib import Path
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from dsregress.errors import EnvironmentUnavailable
 from dsregress.model import AXES, Failed, LockedStack, NotInstalled, Stack
@@ -37,8 +39,9 @@ _LOG = logging.getLogger(__package__)
 FOLDER = Path(__file__).with_name("locks")
 BASE = FOLDER / "base.txt"
 
-#: The oldest Python that a lock serves.
-OLDEST_PYTHON = "3.10"
+#: The Pythons that a lock may begin with: the first of them that the stack's packages support. transformers 5.24 begins
+#: with 3.11.
+OLDEST_PYTHONS = ("3.10", "3.11")
 
 #: Packages of each environment besides the stack: the probe times rounds with pytest-benchmark.
 TOOLS = ("pytest>=8", "pytest-benchmark>=5")
@@ -170,11 +173,12 @@ def resolve(
 def _resolve(
     requirements: Sequence[str], *, base: str, compile: Compile, python: str, overrides: Sequence[str]
 ) -> tuple[str, ...] | NotInstalled:
-    """Resolve for every Python from `OLDEST_PYTHON` on; if the stack has dropped older ones, for its own Python alone; and
-    last with builds of torch allowed, for users whose only torch is such a build."""
+    """Resolve for every Python from the oldest of `OLDEST_PYTHONS` on that the stack supports; else from its own Python on;
+    and last with builds of torch allowed, for users whose only torch is such a build."""
     builds = tuple(line.replace("===", "==") for line in requirements)
     failure: NotInstalled | None = None
-    for lines, oldest in ((requirements, OLDEST_PYTHON), (requirements, python), (builds, python)):
+    older = [one for one in OLDEST_PYTHONS if Version(one) <= Version(python)]
+    for lines, oldest in (*((requirements, one) for one in dict.fromkeys((*older, python))), (builds, python)):
         with scratch_folder() as folder:
             source, output = folder / "stack.in", folder / "stack.txt"
             held = folder / "overrides.txt" if overrides else None
@@ -242,7 +246,7 @@ def base_pins() -> str:
 
 
 def _cached(stack: Stack, cache: Path, requirements: Sequence[str]) -> Path:
-    decides = (*requirements, OLDEST_PYTHON, base_pins(), *map(str, undeclared.BOUNDS))
+    decides = (*requirements, *OLDEST_PYTHONS, base_pins(), *map(str, undeclared.BOUNDS))
     key = hashlib.sha256("\n".join(decides).encode()).hexdigest()[:12]
     return cache / f"{file_name(stack).removesuffix('.txt')}-{key}.txt"
 

@@ -249,7 +249,7 @@ def test_a_dry_run_prints_the_cells_and_starts_nothing(say: RunCommand, project:
     ]
     assert "2 cells on 2 stacks, about 34 s including builds" in told.out
     assert "(a guess for the 2 that never ran here)" in told.out
-    assert told.out.splitlines()[-1] == ("2 environments to build: about 972 MiB of disk, and 866 MiB in uv's cache")
+    assert told.out.splitlines()[-1] == ("2 environments to build: about 979 MiB of disk, and 866 MiB in uv's cache")
     assert sorted(path.name for path in project.iterdir()) == ["pyproject.toml", "scenarios"]
 
 

@@ -135,7 +135,7 @@ IndexError: index 1 is out of bounds for dimension 0 with size 0
 def test_the_next_command_varies_the_package_in_which_the_traceback_ends() -> None:
     said = diagnosed(ENDS_IN_TRANSFORMERS, "2026-11-21-pins.jsonl.gz")
     assert said.return_value == 4
-    assert "regress --program 'YOUR LAUNCH LINE' --transformers 4.57.6,5.0.0" in said.stdout
+    assert "regress --program 'YOUR LAUNCH LINE' --transformers 5.24.0,5.0.0" in said.stdout
 
 
 def test_what_is_not_known_is_said_and_is_no_pass() -> None:

@@ -142,10 +142,23 @@ def test_resolution_prefers_what_the_base_lock_has(tmp_path: Path) -> None:
     assert python == "3.10"
 
 
-def test_a_stack_that_dropped_old_pythons_is_resolved_for_its_own() -> None:
-    resolver = Resolver([Failed("install", "needs 3.12"), "torch==3.0\n"])
+def test_a_stack_that_dropped_old_pythons_is_resolved_for_the_oldest_that_it_supports() -> None:
+    resolver = Resolver([Failed("install", "needs 3.11"), "torch==3.0\n"])
     assert locking.resolve(["torch===3.0"], base="", compile=resolver, python="3.12") == ("torch==3.0",)
-    assert [python for _, _, python in resolver.asked] == ["3.10", "3.12"]
+    assert [python for _, _, python in resolver.asked] == ["3.10", "3.11"]
+
+
+def test_a_stack_that_dropped_all_older_pythons_is_resolved_for_its_own() -> None:
+    no = Failed("install", "needs 3.12")
+    resolver = Resolver([no, no, "torch==3.0\n"])
+    assert locking.resolve(["torch===3.0"], base="", compile=resolver, python="3.12") == ("torch==3.0",)
+    assert [python for _, _, python in resolver.asked] == ["3.10", "3.11", "3.12"]
+
+
+def test_a_lock_begins_with_no_newer_python_than_the_stack_has() -> None:
+    resolver = Resolver([Failed("install", "needs 3.11")] * 2)
+    assert isinstance(locking.resolve(["torch===3.0"], base="", compile=resolver, python="3.10"), Failed)
+    assert {python for _, _, python in resolver.asked} == {"3.10"}
 
 
 def test_a_build_of_torch_is_taken_last_and_its_name_stays_out_of_the_lock() -> None:

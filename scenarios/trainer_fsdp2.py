@@ -1,0 +1,34 @@
+"""Fine-tuning by transformers' Trainer over FSDP2 (`fully_shard`), as accelerate's YAML sets it up.
+
+The same script as `scenarios/trainer_lora.py`, so that what differs is what shards.
+"""
+
+import os
+
+from dsregress.probe.program import program
+from dsregress.probe.scenario import one_by_one
+
+SCENARIO = program(
+    version=1,
+    summary="Qwen2.5 by transformers' Trainer over FSDP2 by accelerate, all parameters or LoRA, evaluation and checkpoints",
+    folder=os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "trainer_lora"),
+    line="accelerate launch --config_file fsdp2.yaml --num_processes 8 train.py --model {base_model} "
+    "--lora_rank {lora_rank} --bf16 --output_dir out --learning_rate 2e-5 --lr_scheduler_type cosine --warmup_steps 2 "
+    "--max_steps 100 --per_device_train_batch_size 2 --gradient_accumulation_steps {accumulation} --logging_steps 1 "
+    "--gradient_checkpointing {gradient_checkpointing} --eval_strategy {evaluate} --eval_steps 1 "
+    "--save_strategy {save} --save_steps 1 --save_total_limit 1",
+    values={
+        "base_model": "Qwen/Qwen2.5-0.5B",
+        "lora_rank": 0,
+        "accumulation": 2,
+        "gradient_checkpointing": False,
+        "evaluate": "steps",
+        "save": "steps",
+    },
+    devices={"sim": {}, "cpu": {"tiny": True, "world_size": 2}},
+    variants=(
+        {},
+        *one_by_one(lora_rank=(8,), accumulation=(1,), gradient_checkpointing=(True,)),
+        {"evaluate": "no", "save": "no"},
+    ),
+)
