@@ -48,7 +48,7 @@ class ReleaseRange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FactCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A fact of the job that decides, by the name of a factor (`dsregress.probe.factors`) or of `job_facts.FURTHER_FACTS`."""
+    """A fact of the job that decides, by its name in `job_facts.FACTS`."""
 
     fact: str
     shown: tuple[Any, ...]  #: values with which the problem was seen
