@@ -181,7 +181,7 @@ def _fact_part(condition: FactCondition, job: Job) -> _Part:
         part.open.append(condition)
         return part
     value = job.facts[condition.fact]
-    answers = {one: shows(condition, one) for one in (value.values if isinstance(value, OneOf) else (value,))}
+    answers = {one: condition_shows(condition, one) for one in (value.values if isinstance(value, OneOf) else (value,))}
     if True not in answers.values():
         not_run = tuple(one for one, answer in answers.items() if answer is None)
         part.is_remote = bool(not_run)
@@ -192,7 +192,7 @@ def _fact_part(condition: FactCondition, job: Job) -> _Part:
     return part
 
 
-def shows(condition: FactCondition, value: Any) -> bool | None:
+def condition_shows(condition: FactCondition, value: Any) -> bool | None:
     """Return True if the problem was seen with this value of the condition's fact, False if it was looked for and not seen;
     None if nothing is known."""
     for tried in (value, stand_in(condition.fact, value)):

@@ -96,12 +96,12 @@ _decoder = msgspec.json.Decoder(_Record)
 
 def encode_advisory(advisory: Advisory) -> bytes:
     """Return the file of an advisory, in lines."""
-    return msgspec.json.format(msgspec.json.encode(_record(advisory)), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(_osv_record(advisory)), indent=2) + b"\n"
 
 
 def advisory_fields(advisory: Advisory) -> dict[str, Any]:
     """Return what the file of an advisory holds."""
-    fields: dict[str, Any] = msgspec.to_builtins(_record(advisory))
+    fields: dict[str, Any] = msgspec.to_builtins(_osv_record(advisory))
     return fields
 
 
@@ -153,7 +153,7 @@ def event_ranges(affected: tuple[str, ...], unaffected: tuple[str, ...]) -> tupl
     return (*ranges, *([(introduced, "")] if introduced else []))
 
 
-def _record(advisory: Advisory) -> _Record:
+def _osv_record(advisory: Advisory) -> _Record:
     return _Record(
         schema_version=SCHEMA_VERSION,
         id=f"{_UNREGISTERED}{advisory.id}",

@@ -97,11 +97,11 @@ def explain_command(
             found |= _explain_cells(
                 missing, measuring_settings(settings, store), installer, progress, existing, fresh=fresh
             )
-    _write(found, cell, other, _moments(found[cell.id], moments), files)
+    _write_explanations(found, cell, other, _moments(found[cell.id], moments), files)
     return EXIT_OK
 
 
-def _write(
+def _write_explanations(
     found: Mapping[str, Explanation], cell: Cell, other: Cell | None, keys: Sequence[str], files: options.AnswerFiles
 ) -> None:
     """Print what holds the memory of ``cell``, beyond that of ``other`` if there is one, and write it to the files."""

@@ -609,16 +609,16 @@ def fail_on_option(help: str) -> Callable[[_Command], _Command]:
 def card_option(help: str) -> Callable[[_Command], _Command]:
     """Add ``--gpu NAME``; passes ``card: Card | None``."""
 
-    def named(context: click.Context, option: click.Parameter, name: str | None) -> Card | None:
+    def found_card(context: click.Context, option: click.Parameter, name: str | None) -> Card | None:
         return None if name is None else card(name)
 
-    return click.option("--gpu", "card", metavar="NAME", callback=named, help=help)
+    return click.option("--gpu", "card", metavar="NAME", callback=found_card, help=help)
 
 
 def cards_option(command: _Command) -> _Command:
     """Add ``--gpu NAME,...``; passes ``cards: tuple[Card, ...]``, each card once."""
 
-    def named(context: click.Context, option: click.Parameter, names: str) -> tuple[Card, ...]:
+    def found_cards(context: click.Context, option: click.Parameter, names: str) -> tuple[Card, ...]:
         return tuple({found.name: found for found in (card(name.strip()) for name in names.split(","))}.values())
 
     return click.option(
@@ -626,7 +626,7 @@ def cards_option(command: _Command) -> _Command:
         "cards",
         required=True,
         metavar="NAME,...",
-        callback=named,
+        callback=found_cards,
         help="Cards to fit, e.g. A800-80G,H100-80G.",
     )(command)
 

@@ -43,15 +43,15 @@ def decode_factor(name: str, group: str, entry: _Entry) -> Factor:
     if "words" in found:
         found["words"] = dict(_pair(one) for one in _list(found["words"], "words"))
     if "needs" in found:
-        found["needs"] = tuple(_record(Need, one) for one in _list(found["needs"], "needs"))
+        found["needs"] = tuple(_decoded_record(Need, one) for one in _list(found["needs"], "needs"))
     if "script" in found:
         found["script"] = _fragment(found["script"])
-    return _record(Factor, {"name": name, "group": group, **found})
+    return _decoded_record(Factor, {"name": name, "group": group, **found})
 
 
 def _fragment(entry: object) -> Fragment:
     """Return the part of a script, whose templates are texts, or lists of lines."""
-    fragment = _record(Fragment, entry)
+    fragment = _decoded_record(Fragment, entry)
     return dataclasses.replace(
         fragment,
         at={
@@ -61,7 +61,7 @@ def _fragment(entry: object) -> Fragment:
     )
 
 
-def _record(kind: type[_T], entry: object) -> _T:
+def _decoded_record(kind: type[_T], entry: object) -> _T:
     """Return the object of a dataclass with these fields, each of the type that its declaration has."""
     if not isinstance(entry, Mapping):
         raise ValueError(f"{entry!r} is not an object")

@@ -461,7 +461,7 @@ class Scripted:
 
         def run(script: Script, stack: Stack, environment: Environment) -> ScriptRun:
             version, key = stack.versions[self._package], self._question.key
-            return running.run(script, environment, version, key, self._session.settings, together.add)
+            return running.run_script(script, environment, version, key, self._session.settings, together.add)
 
         scripts, stacks = [script for script, _ in wanted], [stack for _, stack in wanted]
         with ThreadPoolExecutor(_AT_ONCE) as pool, contextlib.ExitStack() as on_failure:

@@ -43,10 +43,10 @@ def main(words: Sequence[str] | None = None) -> int:
         return RAN
     if importlib.util.find_spec("torch") is None:
         return _usage_error("torch is not installed here: pip install torch")
-    return _run(options)
+    return _run_command(options)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run_command(options: argparse.Namespace) -> int:
     """Run the launch line in a process of its own, apart from the user's files, and keep its page alone."""
     timeline = None if options.timeline is None else Path(options.timeline).absolute()
     if timeline is not None and not timeline.parent.is_dir():

@@ -54,7 +54,7 @@ def run_line(words: Sequence[str], request: RankRequest, *, run_folder: Path, pa
         attach(request.card, rank, ranks, ranks_per_node=per_node, steps=request.steps) as gpu,
         _started(script, ranks),
     ):
-        ended = _run(script, run_folder)
+        ended = _run_script(script, run_folder)
     sys.stderr.flush()
     print(summary_text(gpu), flush=True)
     if page is not None:
@@ -62,7 +62,7 @@ def run_line(words: Sequence[str], request: RankRequest, *, run_folder: Path, pa
     return ended
 
 
-def _run(script: LaunchedScript, run_folder: Path) -> int:
+def _run_script(script: LaunchedScript, run_folder: Path) -> int:
     """Run the program to its end. Print what it failed with, and return the exit code."""
     try:
         if script.is_module:

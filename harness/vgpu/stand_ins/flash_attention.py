@@ -185,7 +185,7 @@ def _matrix_products(q: torch.Tensor, k: torch.Tensor, bounds: _Bounds | None) -
     batch, longest_q, longest_k = _lengths(q, k, bounds)
     pairs = batch * longest_q * longest_k
     if bounds is not None:
-        queries, keys = launching.values(bounds.queries), launching.values(bounds.keys)
+        queries, keys = launching.tensor_values(bounds.queries), launching.tensor_values(bounds.keys)
         if queries is not None and keys is not None:
             pairs = int((queries.diff().long() * keys.diff().long()).sum())
     return int(2 * pairs * q.shape[-2] * q.shape[-1])

@@ -223,7 +223,7 @@ def _cells(
 
 def _meets(conditions: tuple[FactCondition, ...], facts: Mapping[str, Any]) -> bool:
     """Return True unless the facts rule a condition out, or it was not tried with them."""
-    return all(matching.shows(one, facts[one.fact]) is True for one in conditions if _is_plain(one, facts))
+    return all(matching.condition_shows(one, facts[one.fact]) is True for one in conditions if _is_plain(one, facts))
 
 
 def _is_plain(one: FactCondition, facts: Mapping[str, Any]) -> bool:
