@@ -80,7 +80,7 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ran_in: tuple[str, ...] = ()  #: releases in which the setting was run
 
 
-class ScriptRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ScriptOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The output of the script in releases of the range's package."""
 
     releases: tuple[str, ...]
@@ -93,7 +93,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     script: str = ""  #: file in docs/reproducers; empty if there is none
     further_scripts: tuple[str, ...] = ()
-    runs: tuple[ScriptRun, ...] = ()
+    runs: tuple[ScriptOutput, ...] = ()
     reason: str = ""  #: what was run, where that is no output of a script here
     bundles: tuple[str, ...] = ()  #: files in results/ whose cells show it
     cells: int = 0  #: that show it
@@ -101,7 +101,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stack: str = ""  #: the partners it was run with: "torch 2.13.0, transformers 4.57.6"
 
 
-class References(msgspec.Struct, frozen=True, kw_only=True):
+class UpstreamLinks(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses upstream."""
 
     reported: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True):
     size: str = ""  #: and how it grows: "2 bytes per parameter"
     remedies: tuple[Remedy, ...] = ()  #: the best first
     evidence: Evidence = Evidence()
-    references: References = References()
+    references: UpstreamLinks = UpstreamLinks()
     aliases: tuple[str, ...] = ()
     published: str = ""  #: day, here and below
     modified: str = ""

@@ -46,7 +46,7 @@ class _Consequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return {**self.then, **dict.fromkeys(self.same, value), **others}
 
 
-class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _FactTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``job_facts.json``."""
 
     switches: dict[str, str]  #: facts that are only on or off, with their words
@@ -54,7 +54,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     consequences: tuple[_Consequence, ...]
 
 
-_TABLE = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=_Table)
+_TABLE = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=_FactTables)
 
 #: The facts that are no factors, by their names.
 FURTHER_FACTS: Mapping[str, Factor] = {

@@ -19,10 +19,10 @@ from dsregress.advisories.advisory import (
     Evidence,
     FactCondition,
     PartnerCondition,
-    References,
     ReleaseRange,
     Remedy,
     Ruling,
+    UpstreamLinks,
 )
 
 SCHEMA_VERSION = "1.7.5"
@@ -36,7 +36,7 @@ _MIDNIGHT = "T00:00:00Z"
 _REFERENCE_TYPES = {"reported": "REPORT", "introduced": "INTRODUCED", "fixed": "FIX", "related": "WEB"}
 
 
-class _Package(msgspec.Struct, frozen=True, kw_only=True):
+class _OsvPackage(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     ecosystem: str = "PyPI"
 
@@ -53,7 +53,7 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Affected(msgspec.Struct, frozen=True, kw_only=True):
-    package: _Package
+    package: _OsvPackage
     ranges: tuple[_EventRange, ...]
     versions: tuple[str, ...]
     ecosystem_specific: _Seen
@@ -130,7 +130,7 @@ def decode_advisory(content: bytes) -> Advisory:
         size=own.size,
         remedies=own.remedies,
         evidence=own.evidence,
-        references=References(**addresses, looked_up=own.looked_up),
+        references=UpstreamLinks(**addresses, looked_up=own.looked_up),
         aliases=record.aliases,
         published=record.published.removesuffix(_MIDNIGHT),
         modified=record.modified.removesuffix(_MIDNIGHT),
@@ -186,14 +186,14 @@ def _affected(one: ReleaseRange) -> _Affected:
         for introduced, fixed in event_ranges(one.affected, one.unaffected)
     ]
     return _Affected(
-        package=_Package(name=one.package),
+        package=_OsvPackage(name=one.package),
         ranges=tuple(ranges),
         versions=one.affected,
         ecosystem_specific=_Seen(unaffected=one.unaffected),
     )
 
 
-def _references(of: References) -> Iterator[_Reference]:
+def _references(of: UpstreamLinks) -> Iterator[_Reference]:
     for field, theirs in _REFERENCE_TYPES.items():
         for url in getattr(of, field):
             yield _Reference(type=theirs, url=url)

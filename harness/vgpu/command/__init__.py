@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from vgpu import card_catalogue, isolation
 from vgpu.command.apart import run_apart
-from vgpu.command.launch_words import UsageError
+from vgpu.command.launch_words import LaunchWordsError
 from vgpu.text_columns import aligned_lines
 
 RAN, FAILED, USAGE, NOT_MODELLED = 0, 1, 2, 3
@@ -83,7 +83,7 @@ def _run_line(options: argparse.Namespace, page: Path) -> int:
     )
     try:
         return run_line(line, request, run_folder=page.parent, page=page if options.timeline is not None else None)
-    except (UsageError, card_catalogue.UnknownCard) as error:
+    except (LaunchWordsError, card_catalogue.UnknownCard) as error:
         return _usage_error(str(error))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from vgpu import isolation
 from vgpu.card_catalogue import named_card
 from vgpu.command import FAILED, NOT_MODELLED, RAN
-from vgpu.command.launch_words import LaunchedScript, UsageError, read_launch_words
+from vgpu.command.launch_words import LaunchedScript, LaunchWordsError, read_launch_words
 from vgpu.command.run_summary import summary_text
 from vgpu.command.timeline_page import timeline_page
 from vgpu.error_chain import behind
@@ -39,15 +39,15 @@ class RankRequest:
 
 def run_line(words: Sequence[str], request: RankRequest, *, run_folder: Path, page: Path | None) -> int:
     """Run the program of a launch line, print its memory, and write its timeline to ``page``. Return the command's exit
-    code. ``run_folder`` has the shield that this process has joined. Raise UsageError or UnknownCard before anything
+    code. ``run_folder`` has the shield that this process has joined. Raise LaunchWordsError or UnknownCard before anything
     runs."""
     named_card(request.card)
     script = read_launch_words(words)
     if not script.is_module and not os.path.isfile(script.program):
-        raise UsageError(f"{script.program}: no such file")
+        raise LaunchWordsError(f"{script.program}: no such file")
     rank, ranks = request.rank, request.ranks or script.ranks or 1
     if not 0 <= rank < ranks:
-        raise UsageError(f"--rank {rank}: there are {ranks} ranks, counted from 0")
+        raise LaunchWordsError(f"--rank {rank}: there are {ranks} ranks, counted from 0")
     ended = RAN
     per_node = request.ranks_per_node or script.ranks_per_node or 8
     with (

@@ -11,10 +11,10 @@ from dsregress.advisories.advisory import (
     AdvisoryKind,
     FactCondition,
     PartnerCondition,
-    References,
     ReleaseRange,
     Remedy,
     Ruling,
+    UpstreamLinks,
 )
 from dsregress.probe.factor import among
 from dsregress.probe.factors import BY_NAME
@@ -60,7 +60,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     remedies: tuple[Remedy, ...] = ()
     run: str = ""
     shown_by: Symptom | None = None
-    references: References = References()
+    references: UpstreamLinks = UpstreamLinks()
     published: str = "2026-11-26"
     modified: str = ""
     withdrawn: str = ""

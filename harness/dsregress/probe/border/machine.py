@@ -41,7 +41,7 @@ NO_START = "the environment's Python does not start"
 REMOVED = "the run's folder was removed"
 
 
-class _Fault(NamedTuple):
+class _FaultMarks(NamedTuple):
     """An entry of ``machine.json``."""
 
     remedy: str
@@ -55,10 +55,10 @@ class _Fault(NamedTuple):
         return re.compile("|".join((*by_number, *self.printed)))
 
 
-def _decoded_fault(entry: object) -> _Fault:
+def _decoded_fault(entry: object) -> _FaultMarks:
     fields = decoded_entries(entry)
     lists = {name: decoded_texts(fields[name]) for name in ("errors", "printed") if name in fields}
-    return _Fault(remedy=decoded_text(fields["remedy"]), **lists)
+    return _FaultMarks(remedy=decoded_text(fields["remedy"]), **lists)
 
 
 #: Name -> fault, in the order in which a text is searched for them.
