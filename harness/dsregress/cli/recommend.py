@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import click
+import msgspec
 
 from dsregress.advice import release_advice
 from dsregress.advice.gpus import Card
@@ -25,15 +26,27 @@ from dsregress.wording import commands
 from dsregress.wording.language import Say
 
 
+class PinnedWorkload(msgspec.Struct, frozen=True, kw_only=True):
+    """The workload that a release is pinned for."""
+
+    program: Program | None  #: None: a scenario
+    card: Card | None  #: None: the scenario's
+    variant: str
+
+
 @click.command("recommend")
 @click.argument("scenario", required=False)
-@options.program_option
-@options.card_option("The card that the workload has to fit, e.g. A800-80G. Default: the scenario's.")
-@click.option(
-    "--variant",
-    default="base",
-    metavar="VARIANT",
-    help="Variant of the scenario, e.g. 'gradient_checkpointing=none'.",
+@options.grouped(
+    "pinned",
+    PinnedWorkload,
+    options.program_option,
+    options.card_option("The card that the workload has to fit, e.g. A800-80G. Default: the scenario's."),
+    click.option(
+        "--variant",
+        default="base",
+        metavar="VARIANT",
+        help="Variant of the scenario, e.g. 'gradient_checkpointing=none'.",
+    ),
 )
 @options.release_options
 @options.fail_on_option(
@@ -44,9 +57,7 @@ from dsregress.wording.language import Say
 @options.language_option
 def recommend_command(
     scenario: str | None,
-    program: Program | None,
-    card: Card | None,
-    variant: str,
+    pinned: PinnedWorkload,
     stacks: options.StackOptions,
     fail_on: tuple[str, ...] | None,
     results: str | None,
@@ -70,11 +81,13 @@ def recommend_command(
           --results results/2026-11-21.jsonl.gz --fail-on memory,crash
     """
     settings = options.load_settings(results=results, fail_on=fail_on)
-    scenario = available_workloads.measured_workload(scenario, program, settings)
+    scenario = available_workloads.measured_workload(scenario, pinned.program, settings)
     declared = declared_scenario(settings, scenario)
-    _check_variant(declared, variant)
-    card = card or declared_card(scenario, declared)
-    question = release_advice.RecommendQuery(scenario=scenario, variant=variant, card=card, fail_on=settings.fail_on)
+    _check_variant(declared, pinned.variant)
+    card = pinned.card or declared_card(scenario, declared)
+    question = release_advice.RecommendQuery(
+        scenario=scenario, variant=pinned.variant, card=card, fail_on=settings.fail_on
+    )
     package = targets.varied_package(settings)
     others = {name: spec for name, spec in stacks.versions.items() if name != package}
     again = Remeasure(question, declared, package, stacks.baseline or settings.baseline, others)

@@ -65,11 +65,9 @@ SHOWN = {
     "regress": commands.regress(
         releases={"deepspeed": ["0.16.4", "0.16.5"]},
         baseline="0.15.0",
-        stack="old pins",
         scenario="fit",
         variants=["base", "zero_stage=2"],
         device="sim",
-        fresh=True,
     ),
     "regress: another package": commands.regress(releases={"liger": ["1.0", "1.1"]}, scenario="fit"),
     "measure_again": commands.measure_again(NEW, OLD, finding()),
