@@ -168,7 +168,7 @@ class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def grouped(parameter: str, make: Callable[..., object], *options: _AddOption) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds options, and groups of them, and passes ``parameter=make(**values)`` in their place."""
+    """Return a decorator that adds parameters, and groups of them, and passes ``parameter=make(**values)`` in their place."""
 
     def collected(**values: object) -> object:
         return make(**values)
@@ -176,7 +176,7 @@ def grouped(parameter: str, make: Callable[..., object], *options: _AddOption) -
     made: Any = collected
     for option in reversed(options):
         made = option(made)
-    added: list[click.Option] = made.__click_params__  # in the reverse of the order in which help shows them
+    added: list[click.Parameter] = made.__click_params__  # in the reverse of the order in which help shows them
 
     def decorate(command: _Command) -> _Command:
         @functools.wraps(command)

@@ -23,7 +23,7 @@ def _command_line(*words: str) -> str:
 SCENARIOS = _command_line("scenarios")
 STACKS = _command_line("stacks")
 SHOW = _command_line("show")
-PRUNE_IMAGES = _command_line("images", "--prune")
+REMOVE_IMAGES = _command_line("clean", "--images")
 REPORT_AS_SITE = _command_line("report", "--html", "DIR")
 
 

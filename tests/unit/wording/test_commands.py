@@ -59,7 +59,7 @@ SHOWN = {
     "SCENARIOS": commands.SCENARIOS,
     "STACKS": commands.STACKS,
     "SHOW": commands.SHOW,
-    "PRUNE_IMAGES": commands.PRUNE_IMAGES,
+    "REMOVE_IMAGES": commands.REMOVE_IMAGES,
     "REPORT_AS_SITE": commands.REPORT_AS_SITE,
     "regress: nothing given": commands.regress(),
     "regress": commands.regress(
