@@ -168,7 +168,7 @@ class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def grouped(parameter: str, make: Callable[..., object], *options: _AddOption) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds parameters, and groups of them, and passes ``parameter=make(**values)`` in their place."""
+    """Return a decorator that adds parameters, and groups of them, and passes ``parameter=make(**values)`` instead."""
 
     def collected(**values: object) -> object:
         return make(**values)
