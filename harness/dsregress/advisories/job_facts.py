@@ -28,14 +28,14 @@ class _Consequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The facts that follow from some values of another."""
 
     fact: str
-    of: tuple[Any, ...] | None = None  #: the values from which they follow
-    but: tuple[Any, ...] = ()  #: or all values but these
-    then: dict[str, Any] = {}
+    of: tuple[object, ...] | None = None  #: the values from which they follow
+    but: tuple[object, ...] = ()  #: or all values but these
+    then: dict[str, object] = {}
     same: tuple[str, ...] = ()  #: facts that have the same value
-    never: dict[str, Any] = {}  #: facts that have any other value of their factor
+    never: dict[str, object] = {}  #: facts that have any other value of their factor
     reason: str = ""  #: for what the entry alone does not show
 
-    def follow_from(self, value: Any) -> dict[str, Any]:
+    def follow_from(self, value: object) -> dict[str, object]:
         """Return the facts that follow from a value of the fact."""
         if not among(value, self.of) if self.of is not None else among(value, self.but):
             return {}
@@ -50,7 +50,7 @@ class _FactTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``job_facts.json``."""
 
     switches: dict[str, str]  #: facts that are only on or off, with their words
-    facts: dict[str, dict[str, Any]]  #: entries of `dsregress.probe.factor_files`
+    facts: dict[str, dict[str, object]]  #: entries of `dsregress.probe.factor_files`
     consequences: tuple[_Consequence, ...]
 
 
