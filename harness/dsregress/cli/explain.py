@@ -29,14 +29,14 @@ from dsregress.wording import commands
 
 
 class ExplainedMoments(msgspec.Struct, frozen=True, kw_only=True):
-    """What is explained of a cell."""
+    """The part of a cell that is explained."""
 
     against: str | None  #: beyond this cell
     moments: tuple[str, ...]  #: globs; empty: those that matter
 
 
 class ExplainingRun(msgspec.Struct, frozen=True, kw_only=True):
-    """How a cell runs that has no explanation."""
+    """The run of a cell that has no explanation."""
 
     fresh: bool  #: even if it has one
     executor: options.ExecutorOptions

@@ -34,7 +34,7 @@ class WantedWorkloads(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """How the workloads are measured."""
+    """The way in which workloads are measured."""
 
     timing: options.TimingOptions
     fresh: bool

@@ -11,11 +11,11 @@ from dsregress.advisories.job_facts import OneOf
 from dsregress.advisories.matching import (
     KnownJob,
     Match,
+    condition_shows,
     condition_text,
     is_affected,
     match_advisories,
     match_advisory,
-    shows,
 )
 from tests.builders.advisories import advisory
 
@@ -114,12 +114,12 @@ def test_adapters_of_any_rank_are_as_those_that_were_run(rank: int, match: Match
 
 def test_the_tried_values_may_stand_for_all_others() -> None:
     condition = FactCondition(fact="overlap_comm", shown=(True,), hidden=(None,), unknown=(False,), others=True)
-    assert [shows(condition, value) for value in (True, None, False, "auto")] == [True, False, None, True]
+    assert [condition_shows(condition, value) for value in (True, None, False, "auto")] == [True, False, None, True]
 
 
 def test_a_limit_decides_for_all_numbers() -> None:
     condition = FactCondition(fact="warmup_max_lr", shown=(0.01,), hidden=(0.001,), above=0.001)
-    assert [shows(condition, value) for value in (0.5, 0.0005, "auto")] == [True, False, None]
+    assert [condition_shows(condition, value) for value in (0.5, 0.0005, "auto")] == [True, False, None]
 
 
 def test_a_fact_with_several_possible_values_decides_if_all_say_the_same() -> None:
