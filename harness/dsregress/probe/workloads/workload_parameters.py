@@ -58,7 +58,7 @@ class SampleParameters:
 
 @dataclasses.dataclass(frozen=True)
 class UpdateParameters:
-    """What becomes of gradients: clipping, the optimizer with its groups, the learning rate."""
+    """Clipping, the optimizer with its groups, and the learning rate."""
 
     gradient_clipping: float | None = None
     learning_rate: float = 1e-3
