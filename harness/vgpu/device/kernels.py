@@ -13,7 +13,7 @@ import contextlib
 import sys
 import types
 from collections.abc import Callable, Container, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -43,7 +43,7 @@ def _multi_tensor_adam(
         with kernel(parameter, first, second) as compute:
             if compute:
                 correction = (1 - beta1**step, 1 - beta2**step) if bias_correction else (1.0, 1.0)
-                rule = _AdamStep(lr, beta1, beta2, epsilon, weight_decay, mode == 1, correction)
+                rule = (lr, beta1, beta2, epsilon, weight_decay, mode == 1, correction)
                 _adam(parameter, gradient, first, second, rule)
 
 
@@ -100,7 +100,7 @@ def _cpu_adam(settings: Any, step: int, lr: float, beta1: float, beta2: float, *
     with kernel(parameter, first, second, *rest[7:]) as compute:
         if compute:
             correction = (1 - beta1**step, 1 - beta2**step) if bias_correction else (1.0, 1.0)
-            rule = _AdamStep(lr, beta1, beta2, epsilon, decay, bool(settings[5]), correction)
+            rule = (lr, beta1, beta2, epsilon, decay, bool(settings[5]), correction)
             _adam(parameter, gradient, first, second, rule)
             for copy in rest[7:]:
                 copy.view(-1)[: parameter.numel()].copy_(parameter.view(-1))
@@ -150,31 +150,25 @@ class _CpuOptimizer(StandIn):
             setattr(self, method, function)
 
 
-class _AdamStep(NamedTuple):
-    """The numbers of one Adam step."""
-
-    lr: float
-    beta1: float
-    beta2: float
-    epsilon: float
-    weight_decay: float
-    decoupled: bool  #: the decay, from the gradient
-    correction: tuple[float, float]  #: of the bias of both moments
+#: Learning rate, both betas, epsilon, weight decay, whether that is decoupled from the gradient, and the correction of each
+#: moment's bias. A plain tuple: the call that makes any other would count as the release's work on the host.
+_AdamStep = tuple[float, float, float, float, float, bool, tuple[float, float]]
 
 
 def _adam(
     parameter: torch.Tensor, gradient: torch.Tensor, first: torch.Tensor, second: torch.Tensor, rule: _AdamStep
 ) -> None:
     """Take one Adam step: compute in fp32, store in each tensor's own dtype."""
+    lr, beta1, beta2, epsilon, weight_decay, decoupled, correction = rule
     g, p = gradient.float(), parameter.float()
-    if rule.weight_decay and not rule.decoupled:
-        g = g + rule.weight_decay * p
-    m = rule.beta1 * first.float() + (1 - rule.beta1) * g
-    v = rule.beta2 * second.float() + (1 - rule.beta2) * g * g
-    update = (m / rule.correction[0]) / ((v / rule.correction[1]).sqrt() + rule.epsilon)
-    if rule.weight_decay and rule.decoupled:
-        update = update + rule.weight_decay * p
-    parameter.copy_(p - rule.lr * update)
+    if weight_decay and not decoupled:
+        g = g + weight_decay * p
+    m = beta1 * first.float() + (1 - beta1) * g
+    v = beta2 * second.float() + (1 - beta2) * g * g
+    update = (m / correction[0]) / ((v / correction[1]).sqrt() + epsilon)
+    if weight_decay and decoupled:
+        update = update + weight_decay * p
+    parameter.copy_(p - lr * update)
     first.copy_(m)
     second.copy_(v)
 
