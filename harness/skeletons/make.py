@@ -64,12 +64,12 @@ def skeleton_source(what: str) -> SkeletonSource:
     else."""
     path = Path(what)
     if path.is_dir():
-        config = _read(path / "config.json")
+        config = _read_fields(path / "config.json")
         found = configuration_companions(what)
         has_tokenizer = any(file.name in _TOKENIZERS for file in found)
         return SkeletonSource(config, None if has_tokenizer else fitting_family(config), found)
     if path.is_file():
-        config = _read(path)
+        config = _read_fields(path)
         return SkeletonSource(config, fitting_family(config))
     name = known_model_name(what)
     if name is None:
@@ -254,7 +254,7 @@ def _is_companion(file: Path) -> bool:
     )
 
 
-def _read(file: Path) -> dict[str, object]:
+def _read_fields(file: Path) -> dict[str, object]:
     try:
         fields = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -33,11 +33,17 @@ def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bo
     ImportError."""
     importlib.import_module("diffusers")
     pipeline = known_pipelines()[name]
-    texts = {place: _text(part, shrunk) for place, part in pipeline.components.items() if "model_type" in part.fields}
+    texts = {
+        place: _text_configuration(part, shrunk)
+        for place, part in pipeline.components.items()
+        if "model_type" in part.fields
+    }
     folder.mkdir(parents=True, exist_ok=True)
     if pipeline.kind:
         index: dict[str, Any] = {place: [part.library, part.kind] for place, part in pipeline.components.items()}
-        _write(folder / "model_index.json", {"_class_name": pipeline.kind, "_diffusers_version": "0.30.0", **index})
+        _write_json(
+            folder / "model_index.json", {"_class_name": pipeline.kind, "_diffusers_version": "0.30.0", **index}
+        )
     for place, part in pipeline.components.items():
         target = folder / place
         target.mkdir(exist_ok=True)
@@ -48,7 +54,7 @@ def make_pipeline(name: str, folder: Path, *, shrunk: bool = False, contents: bo
         elif place in texts:
             _transformer(target, part, texts[place], contents)
         elif place == "scheduler":
-            _write(target / "scheduler_config.json", _described(part))
+            _write_json(target / "scheduler_config.json", _described(part))
         else:
             fields = _small(part, pipeline, texts) if shrunk else part.fields
             _diffuser(target, part, fields, contents)
@@ -66,7 +72,7 @@ def build_component(kind: str, fields: Mapping[str, object], device: str) -> obj
         return getattr(diffusers, kind).from_config(dict(fields))
 
 
-def _text(part: Component, shrunk: bool) -> Any:
+def _text_configuration(part: Component, shrunk: bool) -> Any:
     """Return the configuration of a component that reads text."""
     config = make.loaded_config(dict(part.fields))
     if shrunk:
@@ -80,7 +86,7 @@ def _text(part: Component, shrunk: bool) -> Any:
 def _transformer(target: Path, part: Component, config: Any, contents: bool) -> None:
     fields = json.loads(config.to_json_string(use_diff=False)) | {"architectures": [part.kind]}
     held, values = make.checkpoint_tensors(make.built_model, config, part.dtype, contents)
-    _write(target / "config.json", fields)
+    _write_json(target / "config.json", fields)
     safetensors.write_checkpoint(target, held, values)
 
 
@@ -92,7 +98,7 @@ def _diffuser(target: Path, part: Component, fields: Mapping[str, object], conte
         contents,
         library="diffusers",
     )
-    _write(target / "config.json", {**_described(part), **fields})
+    _write_json(target / "config.json", {**_described(part), **fields})
     safetensors.write_checkpoint(target, held, values, name="diffusion_pytorch_model")
 
 
@@ -122,5 +128,5 @@ def _small(part: Component, pipeline: Pipeline, texts: Mapping[str, Any]) -> dic
     return fields
 
 
-def _write(file: Path, fields: Mapping[str, object]) -> None:
+def _write_json(file: Path, fields: Mapping[str, object]) -> None:
     file.write_text(json.dumps(fields, indent=2, sort_keys=True) + "\n", encoding="utf-8")

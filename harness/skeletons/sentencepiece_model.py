@@ -40,7 +40,7 @@ def sentencepiece_file(family: TokenizerFamily, vocabulary: Mapping[str, int]) -
     for text, index in vocabulary.items():
         kind = _UNKNOWN if text == family.unk else _CONTROL if text in special else _BYTE if text in _BYTES else _NORMAL
         score = _score(family, index) if kind == _NORMAL else 0.0
-        parts.append(_message(1, _text(1, text) + _field_key(2, 5) + struct.pack("<f", score) + _number(3, kind)))
+        parts.append(_message(1, _text_field(1, text) + _field_key(2, 5) + struct.pack("<f", score) + _number(3, kind)))
     ids = (family.unk, family.bos, family.eos, family.pad)
     trainer = b"".join(
         (
@@ -48,12 +48,12 @@ def sentencepiece_file(family: TokenizerFamily, vocabulary: Mapping[str, int]) -
             _number(4, len(vocabulary)),
             _number(35, int(not family.unigram)),  # byte_fallback
             *(_number(40 + at, vocabulary.get(text, -1) if text else -1) for at, text in enumerate(ids)),
-            *(_text(45 + at, text) for at, text in enumerate(ids) if text),
+            *(_text_field(45 + at, text) for at, text in enumerate(ids) if text),
         )
     )
     normalizer = b"".join(
         (
-            _text(1, "identity"),
+            _text_field(1, "identity"),
             _number(3, int(family.spaces_first)),  # add_dummy_prefix
             _number(4, 0),  # remove_extra_whitespaces
             _number(5, 1),  # escape_whitespaces
@@ -115,7 +115,7 @@ def _message(field: int, content: bytes) -> bytes:
     return _field_key(field, 2) + _varint(len(content)) + content
 
 
-def _text(field: int, text: str) -> bytes:
+def _text_field(field: int, text: str) -> bytes:
     return _message(field, text.encode())
 
 

@@ -67,7 +67,7 @@ def attached(
             stack.enter_context(fsdp.on_cpu())
         stack.enter_context(nvml.answered(card, books, ordinals))
         stack.enter_context(compilers.eager(books.note))
-        stack.enter_context(process_groups.joined(target, rank, world_size))
+        stack.enter_context(process_groups.joined_groups(target, rank, world_size))
         stack.enter_context(optimizers.chosen_as_on_cuda(target))
         stack.enter_context(autocast.with_cuda_policy(target))
         stack.enter_context(launching.on(launching.Device(meter, card, target == "cpu", books.note)))

@@ -239,22 +239,21 @@ def test_no_container_outlives_a_run_that_is_cut_short(
     assert docker_engine.containers(project.work) == []
 
 
-def test_images_are_listed_and_pruned(project: Project, docker_engine: Engine) -> None:
+def test_images_are_listed_and_removed(project: Project, docker_engine: Engine) -> None:
     gone, left = VERSION["busy"], VERSION["new-default"]  # which no other test has built
     configure(project, docker_engine, gone, left)
     project.regress()
-    listed = project.run("images", f"tinyframe{gone}", f"tinyframe{left}").out.splitlines()
-    assert [line.rpartition("  ")[2] for line in listed] == [stack(left), stack(gone), "2 stacks, 0 common"][
-        : len(listed)
-    ]
+    listed = project.run("clean", "--images", "--dry-run", f"tinyframe{gone}", f"tinyframe{left}").out.splitlines()
+    assert [line.rpartition("  ")[2] for line in listed[:2]] == [stack(left), stack(gone)]
+    assert listed[-1].startswith(f"would remove {len(listed) - 1} of ")
     assert all(f"  on {docker_engine.base}  " in line for line in listed[:-1])
-    assert f"  on {docker_engine.base}  shared by stacks" in project.run("images").out
-    pruned = project.run("images", "--prune", f"tinyframe{gone}", f"tinyframe{left}", "--keep", f"tinyframe{left}")
-    assert pruned.out.startswith(f"removed: dsregress:tinyframe-{gone}-")
-    assert pruned.out.endswith(f"removed 1 of {pruned.out.split()[-1]}\n")
-    assert project.run("images", f"tinyframe{gone}").out == "0 stacks, 0 common\n"
-    assert stack(left) in project.run("images", "tinyframe").out
-    assert "dsregress-common:" in project.run("images").out  # others stand on it
+    assert f"  on {docker_engine.base}  shared by stacks" in project.run("clean", "--images", "--dry-run").out
+    removed = project.run("clean", "--images", f"tinyframe{gone}", f"tinyframe{left}", "--keep", f"tinyframe{left}")
+    assert removed.out.startswith(f"removed: dsregress:tinyframe-{gone}-")
+    assert removed.out.endswith(f"removed 1 of {removed.out.split()[-1]}\n")
+    assert project.run("clean", "--images", "--dry-run", f"tinyframe{gone}").out.startswith("would remove 0 of ")
+    assert stack(left) in project.run("clean", "--images", "--dry-run", "tinyframe").out
+    assert "dsregress-common:" in project.run("clean", "--images", "--dry-run").out  # others stand on it
 
 
 def test_of_two_builds_of_an_image_the_first_keeps_the_name_and_the_other_is_removed(

@@ -30,6 +30,7 @@ BORDER = [
 SHARED = [
     "dsregress.probe.adapters",
     "dsregress.probe.factor",
+    "dsregress.probe.factor_files",
     "dsregress.probe.factors",
     "dsregress.probe.launch_line",
     "dsregress.probe.oldest_torch",

@@ -85,7 +85,7 @@ def advise(
 ) -> Advice:
     """Recommend one of ``candidates``, ids of stacks. Raise ScenarioError if the question's variant is invalid."""
     same = _Same(scenario, question.variant)
-    evidence = _Evidence(question, scenario, comparison, package)
+    evidence = _ReleaseEvidence(question, scenario, comparison, package)
     wanted = set(candidates)
     releases = [evidence.release(stack, same) for stack in reversed(comparison.stacks) if stack.id in wanted]
     at = next((at for at, release in enumerate(releases) if release.is_clean), None)
@@ -118,7 +118,7 @@ class _Same:
         return cell.variant in self._names.get(cell.device, ())
 
 
-class _Evidence:
+class _ReleaseEvidence:
     """A comparison, looked up by stack and workload."""
 
     def __init__(self, question: RecommendQuery, scenario: Scenario, comparison: Comparison, package: str) -> None:

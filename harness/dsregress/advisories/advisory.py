@@ -6,7 +6,6 @@ unknown otherwise; so is each value of a fact that decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -35,40 +34,6 @@ class Ruling(Enum):
     FAULT = "fault"  #: they are wrong
     CHANGE = "change"  #: they are right, or it is a matter of taste: set what is wanted
     IMPROVEMENT = "improvement"  #: they are better
-
-
-#: Facts of a job that are no factors, with their words.
-FURTHER_FACTS: Mapping[str, str] = {
-    "accelerate_launch": "accelerate or transformers configures the engine",
-    "autocast_adapter_dtype": "peft's `autocast_adapter_dtype`",
-    "device": "the kind of device",
-    "from_config": "a model that is built from its configuration alone",
-    "frozen_weights": "frozen weights, as beside adapters",
-    "fsdp": "FSDP",
-    "generates": "a model that generates while it trains",
-    "get_global_grad_norm": "`get_global_grad_norm()`",
-    "initial_scale_power": "`initial_scale_power` of fp16",
-    "load_universal": "`load_universal`",
-    "max_prompt_length": "`max_prompt_length` of TRL's GRPOConfig",
-    "quantized": "a quantized model",
-    "reuses_configuration": "one dictionary of configuration for several engines",
-    "safe_get_full_fp32_param": "`safe_get_full_fp32_param`",
-    "safe_get_full_grad": "`safe_get_full_grad`",
-    "quantized_weights": "ZeRO++'s quantized weights",
-    "safe_set_full_grad": "`safe_set_full_grad`",
-    "safe_set_local_grad": "`safe_set_local_grad`",
-    "scheduler": "the `scheduler` of DeepSpeed's configuration",
-    "second_trainer": "a second Trainer in one process",
-    "several_models": "a second model that is loaded under ZeRO-3",
-    "task": "the task",  #: "sft", "dpo", "grpo", "ppo", "gkd", "reward"
-    "torch_compile": "torch.compile",
-    "trainer": "transformers' Trainer",
-    "transformers_model": "a model of transformers",
-    "vllm": "vLLM is installed",
-    "pillow": "Pillow is installed",
-    "warmup_max_lr": "`warmup_max_lr` of the schedule",
-    "warmup_steps": "warmup steps",
-}
 
 
 class RaisedError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -101,7 +66,7 @@ class ReleaseRange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FactCondition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A fact of the job that decides, by the name of a factor (`dsregress.probe.factors`) or of `FURTHER_FACTS`."""
+    """A fact of the job that decides, by its name in `job_facts.FACTS`."""
 
     fact: str
     shown: tuple[Any, ...]  #: values with which the problem was seen
@@ -133,7 +98,7 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ran_in: tuple[str, ...] = ()  #: releases in which the setting was run
 
 
-class ScriptRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ScriptOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The output of the script in releases of the range's package."""
 
     releases: tuple[str, ...]
@@ -146,7 +111,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     script: str = ""  #: file in docs/reproducers; empty if there is none
     further_scripts: tuple[str, ...] = ()
-    runs: tuple[ScriptRun, ...] = ()
+    runs: tuple[ScriptOutput, ...] = ()
     reason: str = ""  #: what was run, where that is no output of a script here
     bundles: tuple[str, ...] = ()  #: files in results/ whose cells show it
     cells: int = 0  #: that show it
@@ -154,7 +119,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stack: str = ""  #: the partners it was run with: "torch 2.13.0, transformers 4.57.6"
 
 
-class References(msgspec.Struct, frozen=True, kw_only=True):
+class UpstreamLinks(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses upstream."""
 
     reported: tuple[str, ...] = ()
@@ -184,7 +149,7 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True):
     size: str = ""  #: and how it grows: "2 bytes per parameter"
     remedies: tuple[Remedy, ...] = ()  #: the best first
     evidence: Evidence = Evidence()
-    references: References = References()
+    references: UpstreamLinks = UpstreamLinks()
     aliases: tuple[str, ...] = ()
     published: str = ""  #: day, here and below
     modified: str = ""

@@ -8,7 +8,7 @@ import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition, Ruling
 from dsregress.advisories.job_facts import Conflict, Fact
-from dsregress.advisories.matching import Job, Match, Matched, condition_text, match_advisories
+from dsregress.advisories.matching import KnownJob, Match, Matched, condition_text, match_advisories
 from dsregress.advisories.upgrading import decides, is_cost
 
 _KINDS = tuple(AdvisoryKind)
@@ -30,9 +30,9 @@ class StatedJob(msgspec.Struct, frozen=True, kw_only=True):
     absent: frozenset[str] = frozenset()
 
     @property
-    def job(self) -> Job:
+    def job(self) -> KnownJob:
         """Return the job that is put to the advisories."""
-        return Job(
+        return KnownJob(
             versions=self.versions,
             facts={name: fact.value for name, fact in self.facts.items()},
             absent=self.absent,
@@ -71,7 +71,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     ignored: tuple[str, ...] = ()  #: ids that concern it and are left out
 
 
-def audit_job(advisories: Sequence[Advisory], job: Job, ignored: Collection[str] = ()) -> Audit:
+def audit_job(advisories: Sequence[Advisory], job: KnownJob, ignored: Collection[str] = ()) -> Audit:
     """Return the advisories of a job; those that are ``ignored``, by their ids, apart."""
     matched = sorted(match_advisories(advisories, job), key=_gravity)
     shown = [one for one in matched if one.advisory.id not in ignored]

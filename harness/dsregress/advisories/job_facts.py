@@ -1,65 +1,72 @@
 """The facts of a job: their names and words, and the facts that follow from others. Pure.
 
-Most are the factors of the probe (`dsregress.probe.factors`), which conditions of advisories name; the others are those of
-`dsregress.advisories.advisory.FURTHER_FACTS`, and a few that only a reader states.
+Most are the factors of the probe (`dsregress.probe.factors`); ``job_facts.json`` has the others, some of which only a reader
+states, and what follows from what.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from dsregress.advisories.advisory import FURTHER_FACTS
 from dsregress.errors import UsageError, no_such
-from dsregress.probe.factor import Factor, switch
+from dsregress.probe.factor import Factor, among, switch
+from dsregress.probe.factor_files import decode_factor
 from dsregress.probe.factors import BY_NAME
-
-_SCHEDULERS = ("none", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest")
-_TASKS = ("sft", "dpo", "grpo", "ppo", "gkd", "reward", "pretrain")
-
-#: The facts that are no factors, save those that are only on or off.
-_OF_SEVERAL_VALUES = (
-    Factor(
-        name="scheduler",
-        title="scheduler",
-        values=_SCHEDULERS,
-        known=_SCHEDULERS,
-        words={"none": "no `scheduler` in DeepSpeed's configuration"},
-    ),
-    Factor(name="warmup_steps", title="warmup steps", values=(0, 1), words={0: "no warmup steps"}, counted=True),
-    Factor(
-        name="device",
-        title="device",
-        values=("cuda", "cpu"),
-        known=("cuda", "cpu"),
-        words={"cuda": "GPUs", "cpu": "DeepSpeed's CPU accelerator"},
-    ),
-    Factor(name="task", title="task", values=_TASKS, known=_TASKS),
-    Factor(name="max_prompt_length", title="max_prompt_length", values=(None, 512)),
-    Factor(name="initial_scale_power", title="initial_scale_power", values=(None, 16)),
-    Factor(name="card", title="card", values=("",), words={"": "no card"}),
-    Factor(name="model_name", title="model", values=("",), words={"": "no model"}),
-)
-_SWITCHES = {**FURTHER_FACTS, "lora": "LoRA"}
-_DECLARED = {one.name: one for one in _OF_SEVERAL_VALUES}
-
-#: Every fact by its name.
-FACTS: Mapping[str, Factor] = {
-    **BY_NAME,
-    **_DECLARED,
-    **{name: switch(name, words) for name, words in _SWITCHES.items() if name not in _DECLARED},
-}
-
-#: What people say for a fact.
-_ALIASES = {"resumes": "resume", "evaluates": "evaluate", "accelerator": "device", "gpu": "card", "model": "model_name"}
 
 
 class OneOf(msgspec.Struct, frozen=True):
     """The value of a fact that is known to be one of several."""
 
     values: tuple[Any, ...]
+
+
+class _Consequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The facts that follow from some values of another."""
+
+    fact: str
+    of: tuple[object, ...] | None = None  #: the values from which they follow
+    but: tuple[object, ...] = ()  #: or all values but these
+    then: dict[str, object] = {}
+    same: tuple[str, ...] = ()  #: facts that have the same value
+    never: dict[str, object] = {}  #: facts that have any other value of their factor
+    reason: str = ""  #: for what the entry alone does not show
+
+    def follow_from(self, value: object) -> dict[str, object]:
+        """Return the facts that follow from a value of the fact."""
+        if not among(value, self.of) if self.of is not None else among(value, self.but):
+            return {}
+        others = {
+            name: OneOf(tuple(one for one in BY_NAME[name].values if one != excluded))
+            for name, excluded in self.never.items()
+        }
+        return {**self.then, **dict.fromkeys(self.same, value), **others}
+
+
+class _FactTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``job_facts.json``."""
+
+    switches: dict[str, str]  #: facts that are only on or off, with their words
+    facts: dict[str, dict[str, object]]  #: entries of `dsregress.probe.factor_files`
+    consequences: tuple[_Consequence, ...]
+
+
+_TABLE = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=_FactTables)
+
+#: The facts that are no factors, by their names.
+FURTHER_FACTS: Mapping[str, Factor] = {
+    **{name: decode_factor(name, "", entry) for name, entry in _TABLE.facts.items()},
+    **{name: switch(name, words) for name, words in _TABLE.switches.items()},
+}
+
+#: Every fact by its name.
+FACTS: Mapping[str, Factor] = {**BY_NAME, **FURTHER_FACTS}
+
+#: What people say for a fact.
+_ALIASES = {"resumes": "resume", "evaluates": "evaluate", "accelerator": "device", "gpu": "card", "model": "model_name"}
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,63 +136,17 @@ def stand_in(name: str, value: Any) -> Any:
     return _STAND_INS[name](value) if name in _STAND_INS else value
 
 
-_NOT_TWO_BACKWARDS = OneOf(tuple(one for one in BY_NAME["objective"].values if one != "two_backwards"))
-
-#: The value of the fact that others follow from.
-_SAME: Any = object()
-
-_OF_TRAINER = {  # and of TRL's and LLaMA-Factory's, which are subclasses: one backward per micro-batch, by the engine
-    "integration": "transformers",
-    "accelerate_launch": True,
-    "model_outputs": "all",
-    "backward_on": "engine",
-    "no_sync": False,
-    "objective": _NOT_TWO_BACKWARDS,
-}
-_WITHOUT_LORA = {"lora_modules_to_save": "", "lora_autocast": False, "autocast_adapter_dtype": False}
-_ONLY_IN_STAGE_3 = {"zero_init": False, "offload_param": False, "hpz_partition_size": None}
-
-#: A fact, the values from which others follow, and these.
-_CONSEQUENCES: Sequence[tuple[str, Callable[[Any], bool], Mapping[str, Any]]] = (
-    ("lora", lambda value: value is True, {"lora_rank": 8}),
-    ("lora", lambda value: value is False, {"lora_rank": 0}),
-    ("lora_rank", lambda value: value > 0, {"lora": True}),
-    ("lora_rank", lambda value: value == 0, {"lora": False, **_WITHOUT_LORA}),
-    ("autocast_adapter_dtype", lambda value: True, {"lora_autocast": _SAME}),
-    ("lora_autocast", lambda value: True, {"autocast_adapter_dtype": _SAME}),
-    ("evaluate", lambda value: value is False, {"evaluate_within": False}),
-    ("resume", lambda value: value is True, {"checkpoint": True}),
-    ("checkpoint", lambda value: value is False, {"resume": False, "universal": False, "load_universal": False}),
-    ("scheduler", lambda value: value in ("none", "WarmupLR"), {"schedule": None}),
-    ("scheduler", lambda value: value == "WarmupLR", {"warmup": True}),
-    ("scheduler", lambda value: value != "WarmupLR", {"warmup": False}),
-    ("scheduler", lambda value: value not in ("none", "WarmupLR"), {"schedule": _SAME}),
-    ("schedule", lambda value: value is not None, {"scheduler": _SAME, "warmup": False}),
-    ("task", lambda value: value in ("sft", "pretrain"), {"objective": "next_token"}),
-    ("trainer", lambda value: value is True, _OF_TRAINER),
-    ("integration", lambda value: value == "accelerate", {"accelerate_launch": True, "backward_on": "engine"}),
-    ("integration", lambda value: value == "none", {"accelerate_launch": False, "trainer": False}),
-    ("integration", lambda value: value != "transformers", {"trainer": False}),
-    ("zero_stage", lambda value: value != 3, _ONLY_IN_STAGE_3),
-    ("zero_stage", lambda value: value == 0, {"offload_optimizer": False}),
-    ("dtype", lambda value: value != "fp16", {"loss_scale": None}),
-    ("model_name", lambda value: bool(value), {"transformers_model": True}),  # of its hub, or a folder of its form
-    ("card", lambda value: bool(value), {"device": "cuda"}),
-)
-
-
 def _with_consequences(known: Mapping[str, Fact], unsettled: Iterable[str]) -> dict[str, Fact]:
     """Return the facts with all that follow from them and that no place states."""
     found = dict(known)
     closed = {*known, *unsettled}
-    for name, holds, then in _CONSEQUENCES:
-        fact = found.get(name)
-        if fact is None or isinstance(fact.value, OneOf) or not holds(fact.value):
+    for consequence in _TABLE.consequences:
+        fact = found.get(consequence.fact)
+        if fact is None or isinstance(fact.value, OneOf):
             continue
-        for other, value in then.items():
+        for other, value in consequence.follow_from(fact.value).items():
             if other not in closed:
-                own = fact.value if value is _SAME else value
-                found[other] = Fact(name=other, value=own, source=fact.source)
+                found[other] = Fact(name=other, value=value, source=fact.source)
                 closed.add(other)
     return found
 

@@ -27,16 +27,16 @@ class Match(Enum):
     FREE = "free"
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class KnownJob(msgspec.Struct, frozen=True, kw_only=True):
     """The facts that are known of the reader's job. A fact that is absent is not known, and never assumed."""
 
     versions: Mapping[str, str]  #: of the packages of its stack
     facts: Mapping[str, Any] = {}  #: fact -> value, or `OneOf`
     absent: frozenset[str] = frozenset()  #: packages that are known not to be installed
 
-    def changed(self, versions: Mapping[str, str] = {}, facts: Mapping[str, Any] = {}) -> Job:
+    def changed(self, versions: Mapping[str, str] = {}, facts: Mapping[str, Any] = {}) -> KnownJob:
         """Return the job with other releases and other values of facts."""
-        return Job(
+        return KnownJob(
             versions={**self.versions, **versions},
             facts={**self.facts, **facts},
             absent=self.absent - versions.keys(),
@@ -54,12 +54,12 @@ class Matched(msgspec.Struct, frozen=True, kw_only=True):
     beside_affected: bool = False  #: all else holds, and each release that was not run is next to one with the problem
 
 
-def match_advisories(advisories: Iterable[Advisory], job: Job) -> tuple[Matched, ...]:
+def match_advisories(advisories: Iterable[Advisory], job: KnownJob) -> tuple[Matched, ...]:
     """Return the answer of each advisory that is not withdrawn."""
     return tuple(match_advisory(one, job) for one in advisories if not one.withdrawn)
 
 
-def match_advisory(advisory: Advisory, job: Job) -> Matched:
+def match_advisory(advisory: Advisory, job: KnownJob) -> Matched:
     """Return the answer of one advisory for a job."""
     whole = _Part()
     for condition in advisory.conditions:
@@ -134,7 +134,7 @@ def _any_of(parts: Sequence[_Part]) -> _Part:
     return _Part(free=True)
 
 
-def _release_part(package: str, affected: tuple[str, ...], unaffected: tuple[str, ...], job: Job) -> _Part:
+def _release_part(package: str, affected: tuple[str, ...], unaffected: tuple[str, ...], job: KnownJob) -> _Part:
     part = _Part()
     version = job.versions.get(package)
     if version is None:
@@ -175,13 +175,13 @@ def _beside(version: str, affected: tuple[str, ...], unaffected: tuple[str, ...]
     return None if older is None else ran[older], None if newer is None else ran[newer]
 
 
-def _fact_part(condition: FactCondition, job: Job) -> _Part:
+def _fact_part(condition: FactCondition, job: KnownJob) -> _Part:
     part = _Part()
     if condition.fact not in job.facts:
         part.open.append(condition)
         return part
     value = job.facts[condition.fact]
-    answers = {one: shows(condition, one) for one in (value.values if isinstance(value, OneOf) else (value,))}
+    answers = {one: condition_shows(condition, one) for one in (value.values if isinstance(value, OneOf) else (value,))}
     if True not in answers.values():
         not_run = tuple(one for one, answer in answers.items() if answer is None)
         part.is_remote = bool(not_run)
@@ -192,7 +192,7 @@ def _fact_part(condition: FactCondition, job: Job) -> _Part:
     return part
 
 
-def shows(condition: FactCondition, value: Any) -> bool | None:
+def condition_shows(condition: FactCondition, value: Any) -> bool | None:
     """Return True if the problem was seen with this value of the condition's fact, False if it was looked for and not seen;
     None if nothing is known."""
     for tried in (value, stand_in(condition.fact, value)):

@@ -21,10 +21,10 @@ from dsregress.advisories.advisory import (
     MeasuredSymptom,
     PartnerCondition,
     RaisedError,
-    References,
     ReleaseRange,
     Remedy,
     Ruling,
+    UpstreamLinks,
 )
 
 SCHEMA_VERSION = "1.7.5"
@@ -38,7 +38,7 @@ _MIDNIGHT = "T00:00:00Z"
 _REFERENCE_TYPES = {"reported": "REPORT", "introduced": "INTRODUCED", "fixed": "FIX", "related": "WEB"}
 
 
-class _Package(msgspec.Struct, frozen=True, kw_only=True):
+class _OsvPackage(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     ecosystem: str = "PyPI"
 
@@ -55,7 +55,7 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Affected(msgspec.Struct, frozen=True, kw_only=True):
-    package: _Package
+    package: _OsvPackage
     ranges: tuple[_EventRange, ...]
     versions: tuple[str, ...]
     ecosystem_specific: _Seen
@@ -100,12 +100,12 @@ _decoder = msgspec.json.Decoder(_Record)
 
 def encode_advisory(advisory: Advisory) -> bytes:
     """Return the file of an advisory, in lines."""
-    return msgspec.json.format(msgspec.json.encode(_record(advisory)), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(_osv_record(advisory)), indent=2) + b"\n"
 
 
 def advisory_fields(advisory: Advisory) -> dict[str, Any]:
     """Return what the file of an advisory holds."""
-    fields: dict[str, Any] = msgspec.to_builtins(_record(advisory))
+    fields: dict[str, Any] = msgspec.to_builtins(_osv_record(advisory))
     return fields
 
 
@@ -136,7 +136,7 @@ def decode_advisory(content: bytes) -> Advisory:
         size=own.size,
         remedies=own.remedies,
         evidence=own.evidence,
-        references=References(**addresses, looked_up=own.looked_up),
+        references=UpstreamLinks(**addresses, looked_up=own.looked_up),
         aliases=record.aliases,
         published=record.published.removesuffix(_MIDNIGHT),
         modified=record.modified.removesuffix(_MIDNIGHT),
@@ -159,7 +159,7 @@ def event_ranges(affected: tuple[str, ...], unaffected: tuple[str, ...]) -> tupl
     return (*ranges, *([(introduced, "")] if introduced else []))
 
 
-def _record(advisory: Advisory) -> _Record:
+def _osv_record(advisory: Advisory) -> _Record:
     return _Record(
         schema_version=SCHEMA_VERSION,
         id=f"{_UNREGISTERED}{advisory.id}",
@@ -194,14 +194,14 @@ def _affected(one: ReleaseRange) -> _Affected:
         for introduced, fixed in event_ranges(one.affected, one.unaffected)
     ]
     return _Affected(
-        package=_Package(name=one.package),
+        package=_OsvPackage(name=one.package),
         ranges=tuple(ranges),
         versions=one.affected,
         ecosystem_specific=_Seen(unaffected=one.unaffected),
     )
 
 
-def _references(of: References) -> Iterator[_Reference]:
+def _references(of: UpstreamLinks) -> Iterator[_Reference]:
     for field, theirs in _REFERENCE_TYPES.items():
         for url in getattr(of, field):
             yield _Reference(type=theirs, url=url)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dsregress.advisories.advisory import Advisory
-from dsregress.advisories.matching import Job, parsed
+from dsregress.advisories.matching import KnownJob, parsed
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_release
 
 
@@ -22,7 +22,7 @@ class PinAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ]  #: release and verdict, newest first; all of them if there is none to pin
 
 
-def choose_release(advisories: Sequence[Advisory], job: Job, package: str, releases: Sequence[str]) -> PinAnswer:
+def choose_release(advisories: Sequence[Advisory], job: KnownJob, package: str, releases: Sequence[str]) -> PinAnswer:
     """Return the newest of these releases with which a job has no fault but those that a setting ends."""
     newer: list[tuple[str, UpgradeAnswer]] = []
     for release in sorted(releases, key=parsed, reverse=True):

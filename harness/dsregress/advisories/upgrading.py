@@ -13,7 +13,15 @@ from enum import Enum
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
-from dsregress.advisories.matching import Job, Match, Matched, is_affected, known_packages, match_advisories, parsed
+from dsregress.advisories.matching import (
+    KnownJob,
+    Match,
+    Matched,
+    is_affected,
+    known_packages,
+    match_advisories,
+    parsed,
+)
 
 _COSTS = frozenset((AdvisoryKind.SLOWER, AdvisoryKind.MORE_WORK))
 _ENDS_THE_JOB = frozenset((AdvisoryKind.CRASHES, AdvisoryKind.HANGS, AdvisoryKind.OUT_OF_MEMORY))
@@ -73,22 +81,22 @@ def is_cost(advisory: Advisory) -> bool:
     return advisory.kind in _COSTS
 
 
-def judge_upgrade(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer:
+def judge_upgrade(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> UpgradeAnswer:
     """Return the verdict on going from a job to the same one with other releases."""
     answer = _judged(advisories, old, new, match_advisories(advisories, old))
     instead = _instead(advisories, old, new, answer) if answer.verdict is Verdict.NO else {}
     return msgspec.structs.replace(answer, instead=instead, skipped=tuple(_skipped(advisories, old, new, answer)))
 
 
-def judge_release(advisories: Sequence[Advisory], job: Job, package: str) -> UpgradeAnswer:
+def judge_release(advisories: Sequence[Advisory], job: KnownJob, package: str) -> UpgradeAnswer:
     """Return the verdict on the release that a job has of a package, compared with none: whatever concerns it is new."""
     others = {name: version for name, version in job.versions.items() if name != package}
-    old = Job(versions=others, facts=job.facts, absent=job.absent)
+    old = KnownJob(versions=others, facts=job.facts, absent=job.absent)
     nothing = tuple(Matched(advisory=one, match=Match.FREE) for one in advisories if not one.withdrawn)
     return _judged(advisories, old, job, nothing)
 
 
-def _judged(advisories: Sequence[Advisory], old: Job, new: Job, matched: Iterable[Matched]) -> UpgradeAnswer:
+def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matched: Iterable[Matched]) -> UpgradeAnswer:
     """Return the verdict without a release to go to instead, and without those to skip. ``matched`` are the answers for the
     old job.
 
@@ -142,7 +150,7 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job, matched: Iterabl
     )
 
 
-def _is_beyond(advisories: Sequence[Advisory], old: Job, new: Job) -> bool:
+def _is_beyond(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> bool:
     """Return True if the upgrade goes to a release that is newer than all that were run."""
     for package, version in new.versions.items():
         known = known_versions(advisories, package)
@@ -179,7 +187,7 @@ def _is_question(one: Matched) -> bool:
     return one.match is Match.DEPENDS and not is_cost(one.advisory)
 
 
-def ending_remedies(one: Matched, job: Job, old: Job | None = None) -> tuple[Remedy, ...]:
+def ending_remedies(one: Matched, job: KnownJob, old: KnownJob | None = None) -> tuple[Remedy, ...]:
     """Return the remedies that end a problem without another release of a package that the upgrade changes: settings, and
     releases of other packages, each with which the advisory no longer concerns the job."""
     moved = {name for name, version in job.versions.items() if old is not None and old.versions.get(name) != version}
@@ -212,7 +220,7 @@ def is_another_job(remedy: Remedy) -> bool:
     return remedy.fact in _OF_THE_JOB and not keeps_checkpointing
 
 
-def _arising(advisories: Sequence[Advisory], new: Job, conditions: Sequence[SetBefore]) -> Iterator[Arising]:
+def _arising(advisories: Sequence[Advisory], new: KnownJob, conditions: Sequence[SetBefore]) -> Iterator[Arising]:
     """Yield the advisories that come to concern the job, or may, once a remedy's setting is set."""
     seen: set[str] = set()
     without = {one.advisory.id: one.match for one in match_advisories(advisories, new)}
@@ -250,13 +258,13 @@ def known_versions(advisories: Iterable[Advisory], package: str) -> list[str]:
     return sorted(found, key=parsed)
 
 
-def _changed_packages(old: Job, new: Job, answer: UpgradeAnswer) -> list[str]:
+def _changed_packages(old: KnownJob, new: KnownJob, answer: UpgradeAnswer) -> list[str]:
     """Return the packages that the upgrade changes and that those against it are about."""
     about = {each.package for one in answer.against for each in one.advisory.ranges}
     return [name for name, version in new.versions.items() if name in about and old.versions.get(name) != version]
 
 
-def _instead(advisories: Sequence[Advisory], old: Job, new: Job, answer: UpgradeAnswer) -> dict[str, str]:
+def _instead(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answer: UpgradeAnswer) -> dict[str, str]:
     """Return the nearest release to which an upgrade is advised: newer ones first, then those between the two."""
     before = match_advisories(advisories, old)
     for package in _changed_packages(old, new, answer):
@@ -272,7 +280,7 @@ def _instead(advisories: Sequence[Advisory], old: Job, new: Job, answer: Upgrade
     return {}
 
 
-def _skipped(advisories: Sequence[Advisory], old: Job, new: Job, answer: UpgradeAnswer) -> Iterator[Skipped]:
+def _skipped(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answer: UpgradeAnswer) -> Iterator[Skipped]:
     """Yield the faults that releases between the two have, and neither of the two."""
     at_ends = {
         one.advisory.id

@@ -44,7 +44,7 @@ def side(rounds: Sequence[RoundTimes], error: float = ERROR) -> Verdict:
     usable = [(good, own, bad) for good, own, bad in rounds if min(good, own, bad) > 0]
     votes = sum(own * own > good * bad for good, own, bad in usable)
     against = sum(own * own < good * bad for good, own, bad in usable)
-    return _decided(votes, against, error)
+    return _verdict_of_votes(votes, against, error)
 
 
 def slower(good: Sequence[float], bad: Sequence[float], share: float, error: float = ERROR) -> Verdict:
@@ -52,7 +52,7 @@ def slower(good: Sequence[float], bad: Sequence[float], share: float, error: flo
     Unknown."""
     ratios = [b / g for g, b in zip(good, bad, strict=True) if g > 0]
     votes = sum(ratio > 1 + share for ratio in ratios)
-    return _decided(votes, len(ratios) - votes, error)
+    return _verdict_of_votes(votes, len(ratios) - votes, error)
 
 
 def ratio(good: Sequence[float], bad: Sequence[float]) -> float:
@@ -61,7 +61,7 @@ def ratio(good: Sequence[float], bad: Sequence[float]) -> float:
     return math.exp(statistics.median(logs)) if logs else math.nan
 
 
-def _decided(votes: int, against: int, error: float) -> Verdict:
+def _verdict_of_votes(votes: int, against: int, error: float) -> Verdict:
     if likelihood_ratio(votes, votes + against) >= 1 / error:
         return Verdict.BAD
     if likelihood_ratio(against, votes + against) >= 1 / error:

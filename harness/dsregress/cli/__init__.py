@@ -11,9 +11,11 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 
 import click
+import msgspec
 
 from dsregress.cli import debug_log, signals, standard_streams
 from dsregress.cli.lines import print_note
@@ -23,30 +25,7 @@ from dsregress.report.plain_text import plain_lines
 
 #: Command -> its one-line help. Its module, which has the function ``NAME_command``, is imported when the command
 #: is called, so that listing the commands is instant.
-COMMANDS = {
-    "regress": "Measure stacks against a baseline and report what differs. The main command.",
-    "audit": "Say which known problems concern a job, and whether it can be upgraded. Measures nothing.",
-    "compare": "Compare the stored results of two stacks or versions.",
-    "bisect": "Find the release, and the commit, that changed something.",
-    "bisect-step": "Test the checked-out commit, for `git bisect run`.",
-    "explain": "Show what holds a cell's memory, by category, module and line of code.",
-    "reproduce": "Write a script that shows a finding without the harness, and list what the finding needs.",
-    "explore": "Compare two releases on configurations that no scenario lists.",
-    "fit": "Find the GPUs that a workload fits, and how many it needs.",
-    "remedies": "Measure what each remedy saves: memory, work, time, and whether the job then fits.",
-    "recommend": "Choose the release to pin, from stored results.",
-    "diagnose": "Look up an out-of-memory message or a traceback in the stored failures.",
-    "upgrade": "Check whether the packages of a requirements file can be upgraded, from stored results.",
-    "report": "Report stored results, without measuring anything.",
-    "bundle": "Pack a folder of results into one compressed file, to publish it.",
-    "show": "Print stored measurements of cells.",
-    "scenarios": "List scenarios, their variants and remedies.",
-    "stacks": "List the configured stacks and those with results; or print them as JSON for a CI matrix.",
-    "env": "Build a stack's environment and print the path of its interpreter.",
-    "skeleton": "Make a checkpoint without weights from a model's configuration.",
-    "images": "List or remove the container images of stacks.",
-    "clean": "Remove environments that no configured stack uses.",
-}
+COMMANDS = msgspec.toml.decode(Path(__file__).with_name("commands.toml").read_bytes(), type=dict[str, str])
 
 #: The least exit code on which `git bisect run` stops.
 EXIT_ENDS_GIT_BISECT = 128

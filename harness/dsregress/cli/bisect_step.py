@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import msgspec
 
 from dsregress.bisect import candidates, questions
 from dsregress.bisect.exact_tester import ExactTester
@@ -27,28 +28,52 @@ from dsregress.versions.stack_plans import spelled_package
 GOOD, BAD, UNDECIDED = 0, 1, 125
 
 
+class KnownEnds(msgspec.Struct, frozen=True, kw_only=True):
+    """The releases that a commit is compared with."""
+
+    good: str
+    bad: str
+
+
+class TestedClone(msgspec.Struct, frozen=True, kw_only=True):
+    """The clone whose checked-out commit is tested."""
+
+    repository: str
+    project: str | None  #: the folder of the configuration; None: the clone
+
+
 @click.command("bisect-step")
-@click.option("--good", required=True, metavar="VERSION", help="A good release, e.g. 0.15.4.")
-@click.option("--bad", required=True, metavar="VERSION", help="A bad release, e.g. 0.16.0.")
+@options.grouped(
+    "known",
+    KnownEnds,
+    click.option("--good", required=True, metavar="VERSION", help="A good release, e.g. 0.15.4."),
+    click.option("--bad", required=True, metavar="VERSION", help="A bad release, e.g. 0.16.0."),
+)
 @options.workload_options
 @click.option("--metric", metavar="NAME", help="What to compare, as in `bisect`.")
 @click.option(
     "--fixed", is_flag=True, help="Search for the fix: exit with 0 while the commit is bad, 1 once it is good."
 )
-@click.option(
-    "--repository", default=".", show_default=True, metavar="PATH", help="The clone whose checked-out commit is tested."
+@options.grouped(
+    "tested",
+    TestedClone,
+    click.option(
+        "--repository",
+        default=".",
+        show_default=True,
+        metavar="PATH",
+        help="The clone whose checked-out commit is tested.",
+    ),
+    click.option("--project", metavar="DIR", help="The folder with your pyproject.toml, if it is not the clone."),
 )
-@click.option("--project", metavar="DIR", help="The folder with your pyproject.toml, if it is not the clone.")
 @options.searched_options
 @options.results_option
 def bisect_step_command(
-    good: str,
-    bad: str,
+    known: KnownEnds,
     workload: options.WorkloadOptions,
     metric: str | None,
     fixed: bool,
-    repository: str,
-    project: str | None,
+    tested: TestedClone,
     searched: options.SearchedPackage,
     results: str | None,
 ) -> int:
@@ -66,16 +91,16 @@ def bisect_step_command(
     Exit codes: 0 good; 1 bad; 125 undecided (it does not install, does not import, or fails elsewhere); 128 wrong
     usage, or a failure of the harness or the machine, which ends git's bisection.
     """
-    settings = read_settings({"results": results}, start=Path(project) if project else None)
+    settings = read_settings({"results": results}, start=Path(tested.project) if tested.project else None)
     installer = pipeline.new_installer(settings)
     package = spelled_package(searched.package or targets.varied_package(settings), settings.stack)
     question = questions.parse_question(metric) if metric else None
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
-    ends = [candidates.one_release(package, end, installer) for end in (good, bad)]
+    ends = [candidates.one_release(package, end, installer) for end in (known.good, known.bad)]
     if ends[0] == ends[1]:
         raise UsageError(f"both ends are {ends[0]}", where="bisect-step", hint="name two releases")
     older, newer = sorted(ends, key=candidates.release_order)
-    clone = candidates.open_repository(repository, settings)
+    clone = candidates.open_repository(tested.repository, settings)
     releases = candidates.released(settings, installer, package, older, newer)
     good_release, bad_release = (releases[0 if end == older else -1] for end in ends)
     commit = candidates.one_commit(clone, package, clone.head(), good_release.name, releases[-1].stack)

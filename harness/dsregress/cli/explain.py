@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 
 import click
+import msgspec
 
 from dsregress.cli import options
 from dsregress.cli.named_cells import named_cell, one_cell
@@ -27,34 +28,54 @@ from dsregress.store import Store, explained_in, newest_by_cell
 from dsregress.wording import commands
 
 
+class ExplainedMoments(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a cell that is explained."""
+
+    against: str | None  #: beyond this cell
+    moments: tuple[str, ...]  #: globs; empty: those that matter
+
+
+class ExplainingRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The run of a cell that has no explanation."""
+
+    fresh: bool  #: even if it has one
+    executor: options.ExecutorOptions
+    results: str | None
+
+
 @click.command("explain")
 @click.argument("wanted", metavar="CELL")
-@click.option("--against", metavar="CELL", help="Show what CELL holds beyond this cell; a version alone is enough.")
-@click.option(
-    "--moment",
-    "moments",
-    multiple=True,
-    metavar="GLOB",
-    help=f"Moments to explain, by metric name: '{DEVICE_RETAINED.flat_name('backward')}', '*.host_*'. Repeatable. "
-    "Default: device memory at the peak and the end of each phase, and host memory where it is used.",
+@options.grouped(
+    "explained",
+    ExplainedMoments,
+    click.option("--against", metavar="CELL", help="Show what CELL holds beyond this cell; a version alone is enough."),
+    click.option(
+        "--moment",
+        "moments",
+        multiple=True,
+        metavar="GLOB",
+        help=f"Moments to explain, by metric name: '{DEVICE_RETAINED.flat_name('backward')}', '*.host_*'. Repeatable. "
+        "Default: device memory at the peak and the end of each phase, and host memory where it is used.",
+    ),
 )
 @options.fixed_option(
     "With VERSION/scenario/variant/device: the version of any other package, e.g. trl=0.24.0. Repeatable."
 )
 @options.python_option
-@click.option("--fresh", is_flag=True, help="Explain again, even if an explanation is stored.")
-@options.executor_options
-@options.results_option
+@options.grouped(
+    "run",
+    ExplainingRun,
+    click.option("--fresh", is_flag=True, help="Explain again, even if an explanation is stored."),
+    options.executor_options,
+    options.results_option,
+)
 @options.answer_options(svg="Draw the live bytes over the step (- for stdout).")
 def explain_command(
     wanted: str,
-    against: str | None,
-    moments: tuple[str, ...],
+    explained: ExplainedMoments,
     fixed: dict[str, str],
     pythons: tuple[str, ...],
-    fresh: bool,
-    executor: options.ExecutorOptions,
-    results: str | None,
+    run: ExplainingRun,
     files: options.AnswerFiles,
 ) -> int:
     """Show what holds a cell's memory at the peak and at the end of each phase: by category (parameter shards, gathered
@@ -75,7 +96,7 @@ def explain_command(
     \b
     Exit codes: 0 explained, 2 no such cell, 3 the harness failed, 4 the run gave no explanation.
     """
-    settings = options.load_settings(results=results, executor=executor)
+    settings = options.load_settings(results=run.results, executor=run.executor)
     store = Store(settings.results)
     installer = pipeline.new_installer(settings)
     existing = environments_of(settings, pythons, fixed, installer) if pythons else ()
@@ -85,23 +106,23 @@ def explain_command(
         cell, other = cells[-1], cells[0] if len(cells) > 1 else None
     else:
         cell = named_cell(wanted, settings, store, installer, fixed)
-    if against:
+    if against := explained.against:
         text = against if "/" in against else f"{against}/{cell.workload}"
         other = named_cell(text, settings, store, installer, fixed, like=cell.stack)
     cells = [cell, other] if other is not None else [cell]
-    found = {} if fresh else _published_explanations(cells, store)
+    found = {} if run.fresh else _published_explanations(cells, store)
     if missing := [one for one in cells if one.id not in found]:
         if store.is_bundle:  # of an earlier version, which may have declared a workload otherwise
             missing = [_in_stack(one.workload, one.stack, settings) for one in missing]
         with Progress() as progress:
             found |= _explain_cells(
-                missing, measuring_settings(settings, store), installer, progress, existing, fresh=fresh
+                missing, measuring_settings(settings, store), installer, progress, existing, fresh=run.fresh
             )
-    _write(found, cell, other, _moments(found[cell.id], moments), files)
+    _write_explanations(found, cell, other, _moments(found[cell.id], explained.moments), files)
     return EXIT_OK
 
 
-def _write(
+def _write_explanations(
     found: Mapping[str, Explanation], cell: Cell, other: Cell | None, keys: Sequence[str], files: options.AnswerFiles
 ) -> None:
     """Print what holds the memory of ``cell``, beyond that of ``other`` if there is one, and write it to the files."""

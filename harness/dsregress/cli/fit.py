@@ -223,11 +223,11 @@ def fit_command(
         ) as run,
     ):
         found = card_fit.answer_fit(question, declared, compared, run)
-    _write(found, files)
+    _write_fit(found, files)
     return exit_code_of((line.cell, line.outcome) for line in found.lines)
 
 
-def _write(found: card_fit.FitAnswer, files: options.AnswerFiles) -> None:
+def _write_fit(found: card_fit.FitAnswer, files: options.AnswerFiles) -> None:
     """Print the answer, and write it to the files. Raise NothingMeasured if it has no figure."""
     write_answer(
         lambda: fit_report.fits_text(found),

@@ -38,6 +38,9 @@ OUTPUT_FILE = click.Path(dir_okay=False, writable=True, allow_dash=True)
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
+#: Adds an option, or a group of them, to a command.
+_AddOption = Callable[[Callable[..., Any]], Callable[..., object]]
+
 
 class Number(click.FloatRange):
     """A number within a range, which NaN and infinity are not."""
@@ -164,29 +167,8 @@ class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
     language: str = ENGLISH  #: of the first screen
 
 
-def _group(
-    parameter: str, make: Callable[..., object], options: Sequence[click.Option]
-) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds ``options`` to a command and passes ``parameter=make(**values)`` in their place."""
-    names = [option.name or "" for option in options]
-
-    def decorate(command: _Command) -> _Command:
-        @functools.wraps(command)
-        def grouped(*args: object, **values: object) -> object:
-            own = {name: values.pop(name) for name in names}
-            return command(*args, **values, **{parameter: make(**own)})
-
-        # As `click.option` does, which keeps options in the reverse of the order in which help shows them.
-        grouped.__click_params__ = [*getattr(command, "__click_params__", []), *reversed(options)]  # type: ignore[attr-defined]
-        return grouped  # type: ignore[return-value]
-
-    return decorate
-
-
-def grouped(
-    parameter: str, make: Callable[..., object], *options: Callable[[Callable[..., Any]], Callable[..., object]]
-) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds options, and groups of them, and passes ``parameter=make(**values)`` in their place."""
+def grouped(parameter: str, make: Callable[..., object], *options: _AddOption) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds parameters, and groups of them, and passes ``parameter=make(**values)`` instead."""
 
     def collected(**values: object) -> object:
         return make(**values)
@@ -194,7 +176,18 @@ def grouped(
     made: Any = collected
     for option in reversed(options):
         made = option(made)
-    return _group(parameter, made, list(reversed(made.__click_params__)))
+    added: list[click.Parameter] = made.__click_params__  # in the reverse of the order in which help shows them
+
+    def decorate(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def with_group(*args: object, **values: object) -> object:
+            own = {option.name or "": values.pop(option.name or "") for option in added}
+            return command(*args, **values, **{parameter: made(**own)})
+
+        with_group.__click_params__ = [*getattr(command, "__click_params__", []), *added]  # type: ignore[attr-defined]
+        return with_group  # type: ignore[return-value]
+
+    return decorate
 
 
 def _stack_options(
@@ -269,90 +262,105 @@ def _requested_versions(axes: dict[str, str | None], others: Sequence[str]) -> d
     return versions
 
 
-def with_option(help: str) -> click.Option:
-    """Return ``--with PACKAGE[=SPEC]``, repeatable: ``others``."""
-    return click.Option(["--with", "others"], multiple=True, metavar="PACKAGE[=SPEC]", help=help)
+def _with_option(help: str) -> Callable[[_Command], _Command]:
+    """Add ``--with PACKAGE[=SPEC]``, repeatable; passes ``others``."""
+    return click.option("--with", "others", multiple=True, metavar="PACKAGE[=SPEC]", help=help)
 
 
-_RELEASES = (
-    click.Option(
-        ["--baseline"],
-        metavar="VERSION|NAME==VERSION",
-        help="The version to compare the others with, of a package that varies.",
-    ),
-    click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
-    with_option(
+def _baseline_option(command: _Command) -> _Command:
+    help = "The version to compare the others with, of a package that varies."
+    return click.option("--baseline", metavar="VERSION|NAME==VERSION", help=help)(command)
+
+
+def _stack_option(command: _Command) -> _Command:
+    return click.option("--stack", metavar="NAME", help="A named stack of the configuration.")(command)
+
+
+def _axis_options(metavar: str, help: Callable[[str], str]) -> Callable[[_Command], _Command]:
+    """Add an option for each package that a stack names, DeepSpeed first; passes each package's value."""
+
+    def decorate(command: _Command) -> _Command:
+        for package in AXES:
+            command = click.option(f"--{package}", metavar=metavar, help=help(package))(command)
+        return command
+
+    return decorate
+
+
+def release_options(command: _Command, *further: _AddOption) -> _Command:
+    """Add ``--baseline``, ``--stack``, ``--with``, and an option per package; passes ``stacks: StackOptions``."""
+
+    def releases(package: str) -> str:
+        examples = ": 0.16.4, '0.16.*', '>=0.16,<0.17', latest" if package == AXES[-1] else ""
+        return f"Releases of {package} to compare{examples}."
+
+    others = _with_option(
         "Like the options below, for any package of the index. trl=0.24.0 adds that release to all stacks, trl the newest "
         "one that goes with the baseline; trl=0.23.0,0.24.0 compares the two. Repeatable."
-    ),
-    *(
-        click.Option(
-            [f"--{package}"],
-            metavar="SPEC",
-            help=f"Releases of {package} to compare"
-            + (": 0.16.4, '0.16.*', '>=0.16,<0.17', latest." if package == AXES[-1] else "."),
-        )
-        for package in reversed(AXES)
-    ),
-)
+    )
+    own = (_baseline_option, _stack_option, others, _axis_options("SPEC", releases))
+    return grouped("stacks", _stack_options, *own, *further)(command)
 
-#: ``--baseline``, ``--stack``, ``--with``, and an option per package; passes ``stacks: StackOptions``.
-release_options = _group("stacks", _stack_options, _RELEASES)
 
-_PYTHON: dict[str, Any] = {
-    "multiple": True,
-    "metavar": "PATH",
-    "help": "Use an existing environment as a stack: its interpreter, or its folder. Nothing is installed into it. "
-    "Repeatable; the first one is the baseline, for named releases too.",
-}
+def stack_options(command: _Command) -> _Command:
+    """Add the options of `release_options`, and ``--python``; passes ``stacks: StackOptions``."""
+    return release_options(command, python_option)
 
-#: As `release_options`, and ``--python``.
-stack_options = _group("stacks", _stack_options, (*_RELEASES, click.Option(["--python", "pythons"], **_PYTHON)))
 
-#: ``--python`` alone; passes ``pythons``.
-python_option = click.option("--python", "pythons", **_PYTHON)
+def python_option(command: _Command) -> _Command:
+    """Add ``--python``; passes ``pythons``."""
+    return click.option(
+        "--python",
+        "pythons",
+        multiple=True,
+        metavar="PATH",
+        help="Use an existing environment as a stack: its interpreter, or its folder. Nothing is installed into it. "
+        "Repeatable; the first one is the baseline, for named releases too.",
+    )(command)
 
-#: ``--scenario``, ``--variant``, ``--device`` as globs; passes ``selection: Selection``.
-selection_options = _group(
-    "selection",
-    Selection,
-    [
-        click.Option(["--scenario", "scenarios"], multiple=True, metavar="GLOB", help="Scenarios to run. Repeatable."),
-        click.Option(
-            ["--variant", "variants"],
+
+def selection_options(command: _Command) -> _Command:
+    """Add ``--scenario``, ``--variant``, ``--device`` as globs; passes ``selection: Selection``."""
+    return grouped(
+        "selection",
+        Selection,
+        click.option("--scenario", "scenarios", multiple=True, metavar="GLOB", help="Scenarios to run. Repeatable."),
+        click.option(
+            "--variant",
+            "variants",
             multiple=True,
             metavar="GLOB",
             help="Variants to run: a glob, or parameters such as 'zero_stage=2,dtype=fp32'. Repeatable.",
         ),
-        click.Option(
-            ["--device", "devices"],
+        click.option(
+            "--device",
+            "devices",
             multiple=True,
             metavar="sim|cpu|cuda|auto",
             help="Device modes to run in. Repeatable.",
         ),
-    ],
-)
+    )(command)
 
-#: ``--scenario``, ``--variant``, ``--device`` of exactly one workload; passes ``workload: WorkloadOptions``.
-workload_options = _group(
-    "workload",
-    WorkloadOptions,
-    [
-        click.Option(["--scenario"], metavar="NAME", help="The scenario, by its name in `scenarios`."),
-        click.Option(
-            ["--variant"],
+
+def workload_options(command: _Command) -> _Command:
+    """Add ``--scenario``, ``--variant``, ``--device`` of exactly one workload; passes ``workload: WorkloadOptions``."""
+    return grouped(
+        "workload",
+        WorkloadOptions,
+        click.option("--scenario", metavar="NAME", help="The scenario, by its name in `scenarios`."),
+        click.option(
+            "--variant",
             default="base",
             show_default=True,
             metavar="VARIANT",
             help="A declared variant, or parameters such as 'gradient_checkpointing=non_reentrant,model=llama-tiny'.",
         ),
-        click.Option(
-            ["--device"],
+        click.option(
+            "--device",
             metavar="sim|cpu|cuda",
             help="Device mode to run in. Default: cpu if the scenario runs there, else sim; a program runs in sim.",
         ),
-    ],
-)
+    )(command)
 
 
 def _given_program(*, line: str | None, ranks: int | None = None, **options: Any) -> Program | None:
@@ -367,184 +375,201 @@ def _given_program(*, line: str | None, ranks: int | None = None, **options: Any
 
 
 _DEFAULTS = Program(line="", folder="")
-_LINE = click.Option(
-    ["--program", "line"],
-    metavar="LINE",
-    help="Your own training program instead of a scenario, given by its launch line: 'torchrun train.py --model qwen', "
-    "'accelerate launch ...', 'deepspeed ...', 'trl sft ...', 'llamafactory-cli train x.yaml'.",
-)
-_RUNNING = [
-    click.Option(
-        ["--rank"],
-        default=_DEFAULTS.rank,
-        metavar="R|all-kinds",
-        help="Which of the program's ranks sim simulates. all-kinds: the first, second, middle and last; the worst is "
-        f"reported. Default: {_DEFAULTS.rank}.",
-    ),
-    click.Option(
-        ["--steps"],
-        type=click.IntRange(1, 1000),
-        default=_DEFAULTS.steps,
-        metavar="N",
-        help=f"Optimizer steps of the program before the measured one. Default: {_DEFAULTS.steps}.",
-    ),
-    click.Option(
-        ["--inference"],
-        is_flag=True,
-        help="The program only generates, scores or evaluates; measure it until it ends.",
-    ),
-    click.Option(["--tiny"], is_flag=True, help="Shrink the program's models: same code, two layers, small sizes."),
-    click.Option(
-        ["--synthetic-data"], is_flag=True, help="Generate the program's data sets that are missing on this machine."
-    ),
-]
-_RANKS = click.Option(
-    ["--ranks"],
-    type=click.IntRange(1, 100_000),
-    metavar="N",
-    help="Number of the program's ranks. Default: what its launch line says, else 1.",
-)
 
-_GPU = click.Option(
-    ["--gpu"],
-    default=_DEFAULTS.gpu,
-    show_default=True,
-    metavar="NAME",
-    help="GPU that the program sees.",
-)
 
-#: ``--program`` and its companions; passes ``program: Program | None``.
-program_options = _group("program", _given_program, [_LINE, _RANKS, _GPU, *_RUNNING])
+def _line_option(command: _Command) -> _Command:
+    return click.option(
+        "--program",
+        "line",
+        metavar="LINE",
+        help="Your own training program instead of a scenario, given by its launch line: 'torchrun train.py --model qwen', "
+        "'accelerate launch ...', 'deepspeed ...', 'trl sft ...', 'llamafactory-cli train x.yaml'.",
+    )(command)
 
-#: The same for a command with options ``--ranks`` and ``--gpu`` of its own.
-program_beside_ranks_options = _group("program", _given_program, [_LINE, *_RUNNING])
 
-#: ``--program`` alone, for a command that runs nothing: it finds what was measured of a program.
-program_option = _group("program", _given_program, [_LINE])
+def _ranks_option(help: str) -> Callable[[_Command], _Command]:
+    return click.option("--ranks", type=click.IntRange(1, 100_000), metavar="N", help=help)
+
+
+def program_options(command: _Command) -> _Command:
+    """Add ``--program`` and its companions; passes ``program: Program | None``."""
+    ranks = _ranks_option("Number of the program's ranks. Default: what its launch line says, else 1.")
+    gpu = click.option(
+        "--gpu", default=_DEFAULTS.gpu, show_default=True, metavar="NAME", help="GPU that the program sees."
+    )
+    return program_beside_ranks_options(command, ranks, gpu)
+
+
+def program_beside_ranks_options(command: _Command, *further: _AddOption) -> _Command:
+    """Add the same for a command with options ``--ranks`` and ``--gpu`` of its own."""
+    return grouped(
+        "program",
+        _given_program,
+        _line_option,
+        *further,
+        click.option(
+            "--rank",
+            default=_DEFAULTS.rank,
+            metavar="R|all-kinds",
+            help="Which of the program's ranks sim simulates. all-kinds: the first, second, middle and last; the worst is "
+            f"reported. Default: {_DEFAULTS.rank}.",
+        ),
+        click.option(
+            "--steps",
+            type=click.IntRange(1, 1000),
+            default=_DEFAULTS.steps,
+            metavar="N",
+            help=f"Optimizer steps of the program before the measured one. Default: {_DEFAULTS.steps}.",
+        ),
+        click.option(
+            "--inference",
+            is_flag=True,
+            help="The program only generates, scores or evaluates; measure it until it ends.",
+        ),
+        click.option("--tiny", is_flag=True, help="Shrink the program's models: same code, two layers, small sizes."),
+        click.option(
+            "--synthetic-data", is_flag=True, help="Generate the program's data sets that are missing on this machine."
+        ),
+    )(command)
+
+
+def program_option(command: _Command) -> _Command:
+    """Add ``--program`` alone, for a command that runs nothing: it finds what was measured of a program."""
+    return grouped("program", _given_program, _line_option)(command)
 
 
 def _job_options(*, line: str | None, card_name: str | None, **options: Any) -> JobOptions:
     return JobOptions(program=_given_program(line=line), card=None if card_name is None else card(card_name), **options)
 
 
-#: ``--config``, ``--program``, ``--gpu``, ``--ranks`` and ``--set``; passes ``job: JobOptions``.
-job_options = _group(
-    "job",
-    _job_options,
-    [
-        click.Option(
-            ["--config", "configs"],
+def job_options(command: _Command) -> _Command:
+    """Add ``--config``, ``--program``, ``--gpu``, ``--ranks`` and ``--set``; passes ``job: JobOptions``."""
+    return grouped(
+        "job",
+        _job_options,
+        click.option(
+            "--config",
+            "configs",
             multiple=True,
             metavar="FILE",
             help="What the job is configured by: DeepSpeed's JSON, accelerate's YAML, settings of LLaMA-Factory, axolotl or "
             "TRL. Repeatable.",
         ),
-        _LINE,
-        click.Option(["--gpu", "card_name"], metavar="NAME", help="The card that the job runs on, e.g. A100-40G."),
-        click.Option(["--ranks"], type=click.IntRange(1, 100_000), metavar="N", help="Number of the job's ranks."),
-        click.Option(
-            ["--set", "said"],
+        _line_option,
+        click.option("--gpu", "card_name", metavar="NAME", help="The card that the job runs on, e.g. A100-40G."),
+        _ranks_option("Number of the job's ranks."),
+        click.option(
+            "--set",
+            "said",
             multiple=True,
             metavar="NAME=VALUE",
             help="A fact that no file states, as the answer asks for it: resume=yes, lora_rank=16. Repeatable.",
         ),
-    ],
-)
+    )(command)
 
-#: ``--package``, ``--stack``, ``--with``, and the version of each other package; passes ``searched: SearchedPackage``.
-searched_options = _group(
-    "searched",
-    _searched_package,
-    [
-        click.Option(["--package"], metavar="NAME", help="The package to search. Default: deepspeed."),
-        click.Option(["--stack"], metavar="NAME", help="A named stack of the configuration."),
-        with_option("The version of any other package in all stacks, e.g. trl=0.24.0. Repeatable."),
-        *(
-            click.Option(
-                [f"--{package}"],
-                metavar="VERSION",
-                help=f"The version of {package} in all stacks, unless it is the one that is searched.",
-            )
-            for package in reversed(AXES)
-        ),
-    ],
-)
 
-_LANGUAGE = click.Option(
-    ["--language"],
-    type=click.Choice(LANGUAGES),
-    default=ENGLISH,
-    show_default=True,
-    help="Language of the answer on the terminal; zh is Chinese.",
-)
+def searched_options(command: _Command) -> _Command:
+    """Add ``--package``, ``--stack``, ``--with``, and the version of each other package; passes
+    ``searched: SearchedPackage``."""
+    return grouped(
+        "searched",
+        _searched_package,
+        click.option("--package", metavar="NAME", help="The package to search. Default: deepspeed."),
+        _stack_option,
+        _with_option("The version of any other package in all stacks, e.g. trl=0.24.0. Repeatable."),
+        _axis_options("VERSION", "The version of {} in all stacks, unless it is the one that is searched.".format),
+    )(command)
 
-#: ``--language``, of an answer that is one screen; passes ``say: Say``.
-language_option = _group("say", lambda *, language: saying(language), [_LANGUAGE])
 
-#: ``--details``, ``--language``, ``--json``, ``--markdown``, ``--html``, ``--export``; passes ``files: ReportFiles``.
-report_options = _group(
-    "files",
-    _report_files,
-    [
-        click.Option(["--details"], is_flag=True, help="Also print the tables and the evidence."),
-        _LANGUAGE,
-        click.Option(["--json", "json_file"], type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout)."),
-        click.Option(
-            ["--markdown", "markdown_file"], type=OUTPUT_FILE, metavar="FILE", help="Write Markdown (- for stdout)."
-        ),
-        click.Option(
-            ["--html", "html_folder"],
-            metavar="DIR",
-            help="Write a static site into DIR.",
-        ),
-        click.Option(
-            ["--export", "exports"],
+def _language_choice(command: _Command) -> _Command:
+    return click.option(
+        "--language",
+        type=click.Choice(LANGUAGES),
+        default=ENGLISH,
+        show_default=True,
+        help="Language of the answer on the terminal; zh is Chinese.",
+    )(command)
+
+
+def language_option(command: _Command) -> _Command:
+    """Add ``--language``, of an answer that is one screen; passes ``say: Say``."""
+    return grouped("say", lambda *, language: saying(language), _language_choice)(command)
+
+
+def _json_option(*name: str) -> Callable[[_Command], _Command]:
+    return click.option("--json", *name, type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout).")
+
+
+def _markdown_option(*name: str) -> Callable[[_Command], _Command]:
+    return click.option("--markdown", *name, type=OUTPUT_FILE, metavar="FILE", help="Write Markdown (- for stdout).")
+
+
+def report_options(command: _Command) -> _Command:
+    """Add ``--details``, ``--language``, ``--json``, ``--markdown``, ``--html``, ``--export``; passes
+    ``files: ReportFiles``."""
+    return grouped(
+        "files",
+        _report_files,
+        click.option("--details", is_flag=True, help="Also print the tables and the evidence."),
+        _language_choice,
+        _json_option("json_file"),
+        _markdown_option("markdown_file"),
+        click.option("--html", "html_folder", metavar="DIR", help="Write a static site into DIR."),
+        click.option(
+            "--export",
+            "exports",
             multiple=True,
             metavar="FORMAT=FILE",
             help=f"Write another format, e.g. junit=junit.xml. Formats: {', '.join(FORMATS)}. Repeatable.",
         ),
-    ],
-)
+    )(command)
 
 
 def fixed_option(help: str) -> Callable[[_Command], _Command]:
     """Add ``--with`` alone; passes ``fixed``, package -> spec."""
-    return _group("fixed", lambda others: _requested_versions({}, others), [with_option(help)])
+    return grouped("fixed", lambda others: _requested_versions({}, others), _with_option(help))
 
 
-_ROUNDS = click.Option(
-    ["--rounds"],
-    type=click.IntRange(0, MOST_ROUNDS),
-    metavar="N",
-    help="A fixed number of timed rounds per cell; 0 for no timing. Default: as many as a verdict needs.",
-)
+def _rounds_choice(command: _Command) -> _Command:
+    return click.option(
+        "--rounds",
+        type=click.IntRange(0, MOST_ROUNDS),
+        metavar="N",
+        help="A fixed number of timed rounds per cell; 0 for no timing. Default: as many as a verdict needs.",
+    )(command)
 
-#: ``--budget``, ``--rounds``, ``--timeout``; passes ``timing: TimingOptions``.
-timing_options = _group(
-    "timing",
-    TimingOptions,
-    [
-        click.Option(
-            ["--budget", "budget_s"],
+
+def rounds_option(command: _Command) -> _Command:
+    """Add ``--rounds`` alone; passes ``timing: TimingOptions``."""
+    return grouped("timing", TimingOptions, _rounds_choice)(command)
+
+
+def timing_options(command: _Command) -> _Command:
+    """Add ``--budget``, ``--rounds``, ``--timeout``; passes ``timing: TimingOptions``."""
+    return grouped(
+        "timing",
+        TimingOptions,
+        click.option(
+            "--budget",
+            "budget_s",
             type=Duration(),
             metavar="DURATION",
             help="Time for timed rounds, which stop once every step time is known to be slower, faster or the same. "
             "Default: 3m.",
         ),
-        _ROUNDS,
-        click.Option(
-            ["--timeout", "timeout_s"],
+        _rounds_choice,
+        click.option(
+            "--timeout",
+            "timeout_s",
             type=float,
             metavar="SECONDS",
             help="Stop a cell that sends no heartbeat for this long.",
         ),
-    ],
-)
+    )(command)
 
-#: ``--rounds`` alone; passes ``timing: TimingOptions``.
-rounds_option = _group("timing", TimingOptions, [_ROUNDS])
+
 results_option = click.option("--results", metavar="DIR", help="Folder of results, or a bundle to read.")
-json_option = click.option("--json", "json_file", type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout).")
+json_option = _json_option("json_file")
 
 
 def reused_option(fresh_help: str) -> Callable[[_Command], _Command]:
@@ -555,14 +580,12 @@ def reused_option(fresh_help: str) -> Callable[[_Command], _Command]:
 
 def answer_options(*, markdown: bool = False, svg: str = "") -> Callable[[_Command], _Command]:
     """Add ``--json``, and ``--markdown`` and ``--svg`` (with this help) if wanted; passes ``files: AnswerFiles``."""
-    found = [click.Option(["--json"], type=OUTPUT_FILE, metavar="FILE", help="Write JSON (- for stdout).")]
+    found = [_json_option()]
     if markdown:
-        found.append(
-            click.Option(["--markdown"], type=OUTPUT_FILE, metavar="FILE", help="Write Markdown (- for stdout).")
-        )
+        found.append(_markdown_option())
     if svg:
-        found.append(click.Option(["--svg"], type=OUTPUT_FILE, metavar="FILE", help=svg))
-    return _group("files", AnswerFiles, found)
+        found.append(click.option("--svg", type=OUTPUT_FILE, metavar="FILE", help=svg))
+    return grouped("files", AnswerFiles, *found)
 
 
 FAIL_ON_HELP = "Findings that make the exit code 1: any of memory,time,numerics,crash; or none."
@@ -586,16 +609,16 @@ def fail_on_option(help: str) -> Callable[[_Command], _Command]:
 def card_option(help: str) -> Callable[[_Command], _Command]:
     """Add ``--gpu NAME``; passes ``card: Card | None``."""
 
-    def named(context: click.Context, option: click.Parameter, name: str | None) -> Card | None:
+    def found_card(context: click.Context, option: click.Parameter, name: str | None) -> Card | None:
         return None if name is None else card(name)
 
-    return click.option("--gpu", "card", metavar="NAME", callback=named, help=help)
+    return click.option("--gpu", "card", metavar="NAME", callback=found_card, help=help)
 
 
 def cards_option(command: _Command) -> _Command:
     """Add ``--gpu NAME,...``; passes ``cards: tuple[Card, ...]``, each card once."""
 
-    def named(context: click.Context, option: click.Parameter, names: str) -> tuple[Card, ...]:
+    def found_cards(context: click.Context, option: click.Parameter, names: str) -> tuple[Card, ...]:
         return tuple({found.name: found for found in (card(name.strip()) for name in names.split(","))}.values())
 
     return click.option(
@@ -603,7 +626,7 @@ def cards_option(command: _Command) -> _Command:
         "cards",
         required=True,
         metavar="NAME,...",
-        callback=named,
+        callback=found_cards,
         help="Cards to fit, e.g. A800-80G,H100-80G.",
     )(command)
 
@@ -626,36 +649,31 @@ def overhead_option(command: _Command) -> _Command:
     )(command)
 
 
-_EXECUTOR = (
-    click.Option(
-        ["--executor"],
-        metavar="|".join(EXECUTORS),
-        help="Where to run cells. " + "; ".join(f"{name}: {entry.summary}" for name, entry in EXECUTORS.items()) + ".",
-    ),
-    click.Option(
-        ["--ray-address"],
-        metavar="HOST:PORT",
-        help="With ray: the head of the cluster, or ray://HOST:10001 from outside it. Default: RAY_ADDRESS, else this "
-        "machine.",
-    ),
-)
-
-#: ``--executor`` and ``--ray-address``; passes ``executor: ExecutorOptions``.
-executor_options = _group("executor", ExecutorOptions, _EXECUTOR)
-
-#: The same, and ``--image-base``.
-building_executor_options = _group(
-    "executor",
-    ExecutorOptions,
-    (
-        *_EXECUTOR,
-        click.Option(
-            ["--image-base"],
-            metavar="IMAGE",
-            help="With docker: base image of the stacks' images, e.g. python:3.11-slim.",
+def executor_options(command: _Command, *further: _AddOption) -> _Command:
+    """Add ``--executor`` and ``--ray-address``; passes ``executor: ExecutorOptions``."""
+    executors = "; ".join(f"{name}: {entry.summary}" for name, entry in EXECUTORS.items())
+    return grouped(
+        "executor",
+        ExecutorOptions,
+        click.option("--executor", metavar="|".join(EXECUTORS), help=f"Where to run cells. {executors}."),
+        click.option(
+            "--ray-address",
+            metavar="HOST:PORT",
+            help="With ray: the head of the cluster, or ray://HOST:10001 from outside it. Default: RAY_ADDRESS, else this "
+            "machine.",
         ),
-    ),
-)
+        *further,
+    )(command)
+
+
+def building_executor_options(command: _Command) -> _Command:
+    """Add the same, and ``--image-base``."""
+    image_base = click.option(
+        "--image-base",
+        metavar="IMAGE",
+        help="With docker: base image of the stacks' images, e.g. python:3.11-slim.",
+    )
+    return executor_options(command, image_base)
 
 
 def load_settings(

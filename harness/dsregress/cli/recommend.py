@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import click
+import msgspec
 
 from dsregress.advice import release_advice
 from dsregress.advice.release_advice import Advice
@@ -30,22 +31,34 @@ from dsregress.wording import commands
 from dsregress.wording.language import Say
 
 
+class PinnedWorkload(msgspec.Struct, frozen=True, kw_only=True):
+    """The workload that a release is pinned for: a job by its packages, a program, or a variant of a scenario."""
+
+    sources: tuple[str, ...]  #: files of the job's packages; empty: stored results decide
+    job: JobOptions
+    variant: str
+
+
 @click.command("recommend")
 @click.argument("scenario", required=False)
-@click.option(
-    "-r",
-    "--requirement",
-    "sources",
-    multiple=True,
-    metavar="FILE",
-    help="The packages of a job of your own, as `audit` reads them. Its facts come from --config, --program and --set.",
-)
-@options.job_options
-@click.option(
-    "--variant",
-    default="base",
-    metavar="VARIANT",
-    help="Variant of the scenario, e.g. 'gradient_checkpointing=none'.",
+@options.grouped(
+    "pinned",
+    PinnedWorkload,
+    click.option(
+        "-r",
+        "--requirement",
+        "sources",
+        multiple=True,
+        metavar="FILE",
+        help="The packages of a job of your own, as `audit` reads them. Its facts come from --config, --program and --set.",
+    ),
+    options.job_options,
+    click.option(
+        "--variant",
+        default="base",
+        metavar="VARIANT",
+        help="Variant of the scenario, e.g. 'gradient_checkpointing=none'.",
+    ),
 )
 @options.release_options
 @options.fail_on_option(
@@ -56,9 +69,7 @@ from dsregress.wording.language import Say
 @options.language_option
 def recommend_command(
     scenario: str | None,
-    sources: tuple[str, ...],
-    job: JobOptions,
-    variant: str,
+    pinned: PinnedWorkload,
     stacks: options.StackOptions,
     fail_on: tuple[str, ...] | None,
     results: str | None,
@@ -85,15 +96,16 @@ def recommend_command(
           --results results/2026-11-21.jsonl.gz --fail-on memory,crash
     """
     settings = options.load_settings(results=results, fail_on=fail_on)
-    if sources:
-        return _recommend_for_job(sources, job, stacks, targets.varied_package(settings), json_file)
-    program, card = job.program, job.card
-    scenario = available_workloads.measured_workload(scenario, program, settings)
-    declared = declared_scenario(settings, scenario)
-    _check_variant(declared, variant)
-    card = card or declared_card(scenario, declared)
-    question = release_advice.RecommendQuery(scenario=scenario, variant=variant, card=card, fail_on=settings.fail_on)
     package = targets.varied_package(settings)
+    if pinned.sources:
+        return _recommend_for_job(pinned.sources, pinned.job, stacks, package, json_file)
+    scenario = available_workloads.measured_workload(scenario, pinned.job.program, settings)
+    declared = declared_scenario(settings, scenario)
+    _check_variant(declared, pinned.variant)
+    card = pinned.job.card or declared_card(scenario, declared)
+    question = release_advice.RecommendQuery(
+        scenario=scenario, variant=pinned.variant, card=card, fail_on=settings.fail_on
+    )
     others = {name: spec for name, spec in stacks.versions.items() if name != package}
     again = Remeasure(question, declared, package, stacks.baseline or settings.baseline, others)
     advice = _advised(question, declared, again, settings, _requested(settings, stacks))

@@ -25,39 +25,59 @@ from dsregress.versions import locking
 from dsregress.wording.quantities import plural
 
 
+class WantedWorkloads(msgspec.Struct, frozen=True, kw_only=True):
+    """The workloads that are measured: those of a selection, of a named one, or a program."""
+
+    selection: Selection
+    named: str | None
+    program: Program | None
+
+
+class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The way in which workloads are measured."""
+
+    timing: options.TimingOptions
+    fresh: bool
+    explain: bool | None  #: None: as configured
+    dry_run: bool
+    executor: options.ExecutorOptions
+    results: str | None
+
+
 @click.command("regress")
 @options.stack_options
-@options.selection_options
-@click.option(
-    "--select",
-    "named",
-    metavar="NAME",
-    help="A named selection of the configuration, e.g. reported. One that has the name of a stack runs on that stack.",
+@options.grouped(
+    "wanted",
+    WantedWorkloads,
+    options.selection_options,
+    click.option(
+        "--select",
+        "named",
+        metavar="NAME",
+        help="A named selection of the configuration, e.g. reported. One that has the name of a stack runs on that stack.",
+    ),
+    options.program_options,
 )
-@options.program_options
-@options.timing_options
-@click.option("--fresh", is_flag=True, help="Measure everything again, even if results are stored.")
-@click.option(
-    "--explain/--no-explain",
-    default=None,
-    help="Show the lines of code that hold the memory of each finding. Default: yes, except for long simulations.",
+@options.grouped(
+    "run",
+    WantedRun,
+    options.timing_options,
+    click.option("--fresh", is_flag=True, help="Measure everything again, even if results are stored."),
+    click.option(
+        "--explain/--no-explain",
+        default=None,
+        help="Show the lines of code that hold the memory of each finding. Default: yes, except for long simulations.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time; run nothing."),
+    options.building_executor_options,
+    options.results_option,
 )
-@click.option("--dry-run", is_flag=True, help="Print the cells and the estimated time; run nothing.")
-@options.building_executor_options
-@options.results_option
 @options.fail_on_option(options.FAIL_ON_HELP)
 @options.report_options
 def regress_command(
     stacks: options.StackOptions,
-    selection: Selection,
-    named: str | None,
-    program: Program | None,
-    timing: options.TimingOptions,
-    fresh: bool,
-    explain: bool | None,
-    dry_run: bool,
-    executor: options.ExecutorOptions,
-    results: str | None,
+    wanted: WantedWorkloads,
+    run: WantedRun,
     fail_on: tuple[str, ...] | None,
     files: options.ReportFiles,
 ) -> int:
@@ -86,16 +106,17 @@ def regress_command(
       dsregress regress --executor ray --ray-address head:6379  on all nodes of a cluster: see docs/scale-out.md
       dsregress regress --json out.json --fail-on memory,crash  for CI: exit code 1 for memory and crashes only
     """
-    settings = options.load_settings(results=results, fail_on=fail_on, timing=timing, executor=executor)
-    if named is not None:
-        _check_alone(selection, program)
-        settings, stacks = _selected(named, settings, stacks)
-    if program is not None:
-        selection = _of_program(selection, available_workloads.chosen_workload(None, program, settings))
-    choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=fresh, explain=explain)
+    settings = options.load_settings(results=run.results, fail_on=fail_on, timing=run.timing, executor=run.executor)
+    selection = wanted.selection
+    if wanted.named is not None:
+        _check_alone(selection, wanted.program)
+        settings, stacks = _selected(wanted.named, settings, stacks)
+    if wanted.program is not None:
+        selection = _of_program(selection, available_workloads.chosen_workload(None, wanted.program, settings))
+    choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=run.fresh, explain=run.explain)
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan_run(settings, choice, installer)
-    if dry_run:
+    if run.dry_run:
         _print_plan(planned, settings)
         _print_disk(planned, settings, installer)
         return EXIT_OK

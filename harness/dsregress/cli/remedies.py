@@ -122,11 +122,11 @@ def remedies_command(
         ) as run,
     ):
         answers = [remedy_cases.answer_remedies(question, declared, stack, run) for stack in compared]
-    _write(answers, files)
+    _write_remedies(answers, files)
     return exit_code_of((measured.cell, measured.outcome) for found in answers for measured in found.cases)
 
 
-def _write(answers: Sequence[remedy_cases.RemediesAnswer], files: options.AnswerFiles) -> None:
+def _write_remedies(answers: Sequence[remedy_cases.RemediesAnswer], files: options.AnswerFiles) -> None:
     """Print the answers, and write them to the files. Raise NothingMeasured if they have no figure."""
     write_answer(
         lambda: remedies_report.remedies_text(answers),

@@ -161,7 +161,7 @@ def reproduce_command(
         measured = functools.partial(reproduce, request, simplest)
     with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
         found = measured(opened)
-    _write(found, settings, written, json_file)
+    _write_reproduction(found, settings, written, json_file)
     return EXIT_OK if found.is_confirmed else EXIT_REGRESSION
 
 
@@ -207,7 +207,7 @@ def _request(
     )
 
 
-def _write(found: Reproduction, settings: Settings, written: WrittenScript, json_file: str | None) -> None:
+def _write_reproduction(found: Reproduction, settings: Settings, written: WrittenScript, json_file: str | None) -> None:
     """Print the answer, and write it and the script, if there is one, to their files."""
     script = found.script
     write_answer(

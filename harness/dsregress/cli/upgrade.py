@@ -119,7 +119,7 @@ def upgrade_command(
     unchecked = _unchecked(upgrades, packages, found)
     stated = [] if declared is None else _facts_of_scenario(str(scenario), declared, upgrades)
     mine_stated = stated_job(job, FoundPackages([found], read_advisories(), source), stated)
-    answers = _answers(mine_stated, upgrades, is_named=is_named)
+    answers = _upgrade_answers(mine_stated, upgrades, is_named=is_named)
     write_answer(lambda: upgrade_report.upgrades_text(answers, missing, found.versions, unchecked))
     return exit_code_of_upgrades(answers)
 
@@ -132,7 +132,7 @@ def exit_code_of_upgrades(answers: Iterable[UpgradeAnswers]) -> int:
     return EXIT_NOTHING_MEASURED if UpgradeVerdict.UNKNOWN.name in verdicts else EXIT_OK
 
 
-def _answers(job: StatedJob, upgrades: Iterable[Upgrade], *, is_named: bool) -> list[UpgradeAnswers]:
+def _upgrade_answers(job: StatedJob, upgrades: Iterable[Upgrade], *, is_named: bool) -> list[UpgradeAnswers]:
     """Return the answers for each package: of the advisories, if they are about it, and of what was measured."""
     advisories = read_advisories()
     found = []

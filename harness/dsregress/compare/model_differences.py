@@ -32,10 +32,10 @@ def judge_model(pair: Pair) -> list[Finding]:
         theirs = base[model]
         own_bits, base_bits = _bits(mine), _bits(theirs)
         if (precision := _precision(mine, theirs)) is not None:
-            found.append(_finding(pair, model, WEIGHT_PRECISION, own_bits, base_bits, precision))
+            found.append(_model_finding(pair, model, WEIGHT_PRECISION, own_bits, base_bits, precision))
         if (trained := _trained(mine, theirs)) is not None:
             own_count, base_count = (sum(one.trained.values()) for one in (mine, theirs))
-            found.append(_finding(pair, model, TRAINED_WEIGHTS, own_count, base_count, trained))
+            found.append(_model_finding(pair, model, TRAINED_WEIGHTS, own_count, base_count, trained))
     return found
 
 
@@ -71,7 +71,7 @@ def _trained(own: Numerics, base: Numerics) -> Text | None:
     return message("{count:,} weights more are trained ({names})", count=-fewer, names=shown)
 
 
-def _finding(pair: Pair, model: str, metric: Metric, own: float, base: float, sentence: Text) -> Finding:
+def _model_finding(pair: Pair, model: str, metric: Metric, own: float, base: float, sentence: Text) -> Finding:
     return pair.finding(
         metric=metric.name,
         phase=metric.finding_phase,

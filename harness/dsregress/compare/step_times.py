@@ -98,7 +98,7 @@ def judge_step_times(
         time = known.time
         judged.append(time)
         if known.is_significant:
-            findings.append(_finding(time, beside, relevant=known.is_relevant))
+            findings.append(_time_finding(time, beside, relevant=known.is_relevant))
         if time.verdict == "unknown":
             work = ""
             if by_processor is not None and by_processor.time.verdict == "same":
@@ -260,7 +260,7 @@ def _estimate(timed: Sequence[_Timed], verdict: str = "", metric: Metric = STEP_
     ]
 
 
-def _finding(time: StepTime, beside: str, *, relevant: bool) -> Finding:
+def _time_finding(time: StepTime, beside: str, *, relevant: bool) -> Finding:
     """Return the finding on a step time. ``beside`` is evidence that a reader has to know in addition."""
     metric = BY_NAME[time.metric]
     slower = time.ratio > 1

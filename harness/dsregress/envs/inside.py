@@ -95,7 +95,7 @@ def code_sha256(
         with contextlib.suppress(FileNotFoundError):
             total.update(file.encode() + b"\0" + hashlib.sha256(_content(packages / file)).digest())
     for peer in sorted({normal(peer) for peer in peers} & infos.keys() - {normal(distribution)}):
-        total.update(f"{peer}\0{_of_record(_record(infos[peer]))}\n".encode())
+        total.update(f"{peer}\0{_of_record(_installed_files(infos[peer]))}\n".encode())
     for changes in (edited or {}).values():
         total.update("".join(f"{file}\0{content}\n" for file, content in sorted(changes.items())).encode())
     return total.hexdigest()
@@ -113,7 +113,7 @@ def records(packages: Path) -> dict[str, dict[str, str]]:
 
     Files that are made anew for every installation are left out: bytecode, scripts, the installer's notes.
     """
-    return {name: _record(info) for name, info in _infos(packages).items()}
+    return {name: _installed_files(info) for name, info in _infos(packages).items()}
 
 
 def stamp(packages: Path, record: Mapping[str, str]) -> str:
@@ -142,12 +142,12 @@ def edited(packages: Path, stamps: Mapping[str, str]) -> dict[str, dict[str, str
     found: dict[str, dict[str, str]] = {}
     infos = _infos(packages)
     for name, installed_as in stamps.items():
-        record = _record(infos[name]) if name in infos else {}
+        record = _installed_files(infos[name]) if name in infos else {}
         if stamp(packages, record) == installed_as:
             continue
         changes = {file: content for file, content in contents(packages, record) if not _is(content, record[file])}
         if changes:  # of several distributions that install a file, one over the other, the last one's is there
-            owners = [_record(info) for info in infos.values()]
+            owners = [_installed_files(info) for info in infos.values()]
             changes = {f: c for f, c in changes.items() if not any(_is(c, one.get(f, "")) for one in owners)}
         if _of_record(record) != installed_as.partition(":")[0]:
             changes[f"{name}.dist-info/RECORD"] = _of_record(record)
@@ -225,7 +225,7 @@ def _content(file: Path) -> bytes:
         return stream.read()
 
 
-def _record(info: Path) -> dict[str, str]:
+def _installed_files(info: Path) -> dict[str, str]:
     notes = {f"{info.name}/{name}" for name in _OF_THE_INSTALLATION}
     return {
         name: recorded

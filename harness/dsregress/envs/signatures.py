@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from dsregress.errors import EnvironmentUnavailable
 from dsregress.model import Failed, MachineFault, NotInstalled
@@ -18,30 +21,28 @@ from dsregress.probe.border.masking import without_secrets
 _DETAIL_CHARACTERS = 4000
 _SIGNATURE_CHARACTERS = 200
 
-#: An installer's output if the machine is at fault -> the remedy.
-_NETWORK = re.compile(
-    r"dns error|failed to lookup address|Temporary failure in name resolution|Connection refused|Connection reset"
-    r"|Network is unreachable|No route to host|error sending request|operation timed out|Connection timed out"
-    r"|ConnectTimeoutError|NewConnectionError|tcp connect error|network was disabled|HTTP status server error"
-    r"|invalid peer certificate|CERTIFICATE_VERIFY_FAILED|407 Proxy Authentication|request or response body error"
-    r"|error decoding response body|Connection broken|ReadTimeoutError|RemoteDisconnected",
-    re.IGNORECASE,
-)
-_DISK = re.compile(r"No space left on device|os error 28|Disk quota exceeded")
-_ACCESS = re.compile(r"Read-only file system|os error 30|Permission denied|os error 13")
-_PYTHON = re.compile(r"No interpreter found for|Python interpreter not found|python-build-standalone")
-#: A package that is damaged, or not the file that its index listed.
-_DAMAGED = re.compile(
-    r"Failed to extract archive|Invalid zip file structure|Wheel '[^']*' located at .* is invalid|BadZipFile|Bad CRC"
-    r"|unexpected end of file|Hash mismatch|DO NOT MATCH THE HASHES|has an invalid package format"
-    r"|Failed to read from zip file",
-)
-_MACHINE = (
-    (_PYTHON, "the stack's Python cannot be found", "install it or choose another one"),  # uv tries to download it
-    (_NETWORK, "no package index can be reached", "check the network and pip's own configuration (pip config list)"),
-    (_DISK, "the disk is full", "free space or set DSREGRESS_ENVIRONMENTS to another disk"),
-    (_ACCESS, "a folder cannot be written", "set DSREGRESS_ENVIRONMENTS to a writable folder"),
-)
+
+class _Printed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Patterns of an installer's output."""
+
+    printed: tuple[str, ...]
+    ignores_case: bool = False
+    fault: str = ""
+    hint: str = ""
+
+    def search(self, output: str) -> re.Match[str] | None:
+        """Return the first match in an output."""
+        return re.search("|".join(self.printed), output, re.IGNORECASE if self.ignores_case else 0)
+
+
+class _Outputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``signatures.toml``."""
+
+    machine: tuple[_Printed, ...]  #: the machine is at fault
+    damaged: _Printed  #: a package is damaged, or not the file that its index listed
+
+
+_OUTPUTS = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=_Outputs)
 
 
 def classify(output: str, where: str) -> NotInstalled:
@@ -49,10 +50,10 @@ def classify(output: str, where: str) -> NotInstalled:
     and no other stack would fare better."""
     if "build backend returned an error" in output or "metadata-generation-failed" in output:
         return _build_failure(signature(output), output)
-    for pattern, what, hint in _MACHINE:
-        if found := pattern.search(output):
-            raise EnvironmentUnavailable(f"{what} ({found[0]})", where=where, hint=hint)
-    if _DAMAGED.search(output):
+    for known in _OUTPUTS.machine:
+        if found := known.search(output):
+            raise EnvironmentUnavailable(f"{known.fault} ({found[0]})", where=where, hint=known.hint)
+    if _OUTPUTS.damaged.search(output):
         return MachineFault("install", machine.DAMAGED, signature(output), _failure_detail(output))
     if fault := machine.in_log(output):
         raise EnvironmentUnavailable(f"{fault} ({signature(output)})", where=where, hint=machine.REMEDIES[fault])

@@ -45,15 +45,7 @@ _COMMON, _STACK = "dsregress-common", "dsregress"
 
 #: NVIDIA tags its images with the toolkit's whole release, which the numbers of CUDA's wheels do not show. A release that is
 #: not listed is requested by the wheels' number; `--image-base` and ``base`` name another image.
-_CUDA_TAGS = {
-    "11.8": "11.8.0",
-    "12.1": "12.1.1",
-    "12.4": "12.4.1",
-    "12.6": "12.6.3",
-    "12.8": "12.8.1",
-    "12.9": "12.9.1",
-    "13.0": "13.0.1",
-}
+_CUDA_TAGS = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=dict[str, str])
 
 
 class ImageParts(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ CHOICES: Mapping[str, Sequence[Any]] = {factor.name: factor.known for factor in 
 _TRAINING = (adapters.DEEPSPEED, adapters.DEEPSPEED_JOBS, adapters.TRAINER)
 
 
-def refused(framework: str, parameters: Mapping[str, object]) -> str:
+def refused_choice(framework: str, parameters: Mapping[str, object]) -> str:
     """Return a message on the first parameter with a value that the framework's adapter does not know; empty if all are
     known, or the adapter does not take them."""
     if framework in _TRAINING:

@@ -1,7 +1,8 @@
 """Factors that are data alone: entries of the ``.json`` files beside the modules of `dsregress.probe.factors`.
 
 A file holds the factors of one group of the documentation's table. An entry has the fields of
-`dsregress.probe.factor.Factor`, with lists for tuples, and ``words`` as pairs, since values need not be strings. A field
+`dsregress.probe.factor.Factor`, with lists for tuples, ``words`` as pairs, since values need not be strings, and a
+template of several lines as the list of them. A field
 that a factor lacks, or has in another type, is an error at import. Standard library only, as the host reads it too.
 """
 
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dsregress.probe.factor import Factor, Fragment, Need
+from vgpu.json_tables import decoded_text, decoded_texts
 
 _T = TypeVar("_T")
 
@@ -41,13 +43,25 @@ def decode_factor(name: str, group: str, entry: _Entry) -> Factor:
     if "words" in found:
         found["words"] = dict(_pair(one) for one in _list(found["words"], "words"))
     if "needs" in found:
-        found["needs"] = tuple(_record(Need, one) for one in _list(found["needs"], "needs"))
+        found["needs"] = tuple(_decoded_record(Need, one) for one in _list(found["needs"], "needs"))
     if "script" in found:
-        found["script"] = _record(Fragment, found["script"])
-    return _record(Factor, {"name": name, "group": group, **found})
+        found["script"] = _fragment(found["script"])
+    return _decoded_record(Factor, {"name": name, "group": group, **found})
 
 
-def _record(kind: type[_T], entry: object) -> _T:
+def _fragment(entry: object) -> Fragment:
+    """Return the part of a script, whose templates are texts, or lists of lines."""
+    fragment = _decoded_record(Fragment, entry)
+    return dataclasses.replace(
+        fragment,
+        at={
+            moment: "\n".join(decoded_texts(template)) if isinstance(template, list) else decoded_text(template)
+            for moment, template in fragment.at.items()
+        },
+    )
+
+
+def _decoded_record(kind: type[_T], entry: object) -> _T:
     """Return the object of a dataclass with these fields, each of the type that its declaration has."""
     if not isinstance(entry, Mapping):
         raise ValueError(f"{entry!r} is not an object")

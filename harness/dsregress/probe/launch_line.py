@@ -19,11 +19,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from dsregress.probe.shell_syntax import first_of_a_shell, joined
-from vgpu.json_tables import decoded_text_lists, table_beside
+from vgpu.json_tables import decoded_text_lists, decoded_texts, table_beside
+
+_TABLE = table_beside(__file__)
 
 #: Launchers' options that take no value; of all others the next word is the value, unless they are written with ``=``.
 #: From the parsers of torch.distributed.run, deepspeed.launcher.runner and accelerate.commands.launch.
-_FLAGS = {launcher: frozenset(flags) for launcher, flags in decoded_text_lists(table_beside(__file__)).items()}
+_FLAGS = {launcher: frozenset(flags) for launcher, flags in decoded_text_lists(_TABLE["flags"]).items()}
 _FLAGS["torch.distributed.launch"] = _FLAGS["torchrun"] | {"--use-env", "--use_env"}
 
 #: Options that make the next word a module instead of a file.
@@ -41,10 +43,8 @@ _MOST = 999_999
 _COUNT = r"0*[1-9][0-9]{0,5}"
 _PROCESSES = re.compile(rf"{_COUNT}|[a-z]+|\{{\w+\}}")
 _NODE_COUNT = re.compile(rf"{_COUNT}(:{_COUNT})?|\{{\w+\}}")
-_CONFIGURATIONS = {
-    "accelerate": ("--config_file", "--config-file"),
-    "trl": ("--accelerate_config", "--config_file"),
-}
+#: Launchers' options that name a file of settings.
+_CONFIGURATIONS = decoded_text_lists(_TABLE["configurations"])
 
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 
@@ -56,12 +56,7 @@ class LaunchLineError(ValueError):
 #: Prefixes of variables that are read when Python starts or when a package is imported. A measured process has imported
 #: torch, transformers and DeepSpeed before a program begins. Observed with torch 2.13.0, transformers 4.57.6, DeepSpeed
 #: 0.16.4: the names that these imports look up, and that the first eight change nothing afterwards.
-_READ_BEFORE = (
-    "OMP_NUM_THREADS", "TORCH_LOGS", "HF_", "TORCH_COMPILE_DISABLE", "TORCHDYNAMO_", "TRANSFORMERS_VERBOSITY",
-    "TORCH_DISTRIBUTED_DEBUG", "DEEPSPEED_TIMEOUT",
-    "DS_ACCELERATOR", "LD_LIBRARY_PATH", "LD_PRELOAD", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONHASHSEED",
-    "PYTORCH_JIT", "TORCHINDUCTOR_", "TORCH_TRACE", "TRANSFORMERS_CACHE", "TRANSFORMERS_OFFLINE",
-)  # fmt: skip
+_READ_BEFORE = decoded_texts(_TABLE["read_before"])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -253,14 +248,7 @@ _DROP_SEPARATOR = ("torchrun", "torch.distributed.launch", "deepspeed")
 
 
 #: Commands that start another, or are for a shell: none of them trains.
-_STARTERS = frozenset((
-    *("srun", "sbatch", "salloc", "qsub", "bsub", "mpirun", "mpiexec", "horovodrun", "ray", "sky", "ssh", "pdsh"),
-    *("bash", "sh", "dash", "zsh", "fish", "ksh", "csh", "tcsh", "source", "eval", "exec", "export", "cd"),
-    *("uv", "uvx", "poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "conda", "mamba", "micromamba", "pyenv"),
-    *("docker", "podman", "nerdctl", "singularity", "apptainer", "enroot", "kubectl"),
-    *("sudo", "su", "doas", "env", "nohup", "time", "timeout", "nice", "ionice", "setsid", "stdbuf", "xargs"),
-    *("numactl", "taskset", "nsys", "ncu", "perf", "strace", "gdb", "tmux", "screen", "make"),
-))  # fmt: skip
+_STARTERS = frozenset(decoded_texts(_TABLE["starters"]))
 
 
 def _launcher(words: list[str]) -> tuple[str, list[str]]:

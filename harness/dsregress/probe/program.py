@@ -201,7 +201,7 @@ def check(line: LaunchLine, folder: Path) -> None:
 def sources_sha256(line: LaunchLine, folder: Path) -> str:
     """Return one hash of the program's code and settings: those files in its folder, or in the surrounding one to which they
     reach, the script, and every file that the line names. A data file counts by its size and time."""
-    named = [folder / word for word in (line.program, *_values(line)) if word and not word.startswith("-")]
+    named = [folder / word for word in (line.program, *_option_values(line)) if word and not word.startswith("-")]
     total = hashlib.sha256()
     own = _sources(folder)
     if (around := surrounding_folder(folder, own)) != Path(os.path.realpath(folder)):
@@ -216,7 +216,7 @@ def folder_to_copy(folder: Path) -> Path:
     return surrounding_folder(folder, _sources(folder))
 
 
-def _values(line: LaunchLine) -> Iterator[str]:
+def _option_values(line: LaunchLine) -> Iterator[str]:
     for word in (*line.options, *line.arguments):
         yield word.partition("=")[2] if word.startswith("-") else word
 

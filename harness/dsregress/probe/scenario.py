@@ -126,7 +126,7 @@ class Scenario:
         declared = {variant_id(v): v for v in (*self.remedies.values(), *self.variants)}
         named = declared[variant] if variant in declared else parse_variant(variant, self.parameters)
         parameters = {**self.parameters, **self.devices[device], **named, **(changes or {})}
-        if unknown := choices.refused(self.framework, parameters):
+        if unknown := choices.refused_choice(self.framework, parameters):
             raise ScenarioError(f"no such variant: {unknown}")
         return {**parameters, **self._shape(parameters)}
 
@@ -190,7 +190,7 @@ def parse_variant(text: str, parameters: Mapping[str, object]) -> dict[str, obje
         name, equals, value = part.partition("=")
         if not equals or name not in parameters:
             raise ScenarioError(f"no such variant: {text} ({name!r} is not a parameter of this scenario)")
-        changes[name] = _read(value, parameters[name], text)
+        changes[name] = _parsed_value(value, parameters[name], text)
     return changes
 
 
@@ -292,7 +292,7 @@ def _spell(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
-def _read(text: str, like: object, variant: str) -> object:
+def _parsed_value(text: str, like: object, variant: str) -> object:
     try:
         if text == "none" and not isinstance(like, str):
             return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dsregress.advisories.advisory import Advisory, MeasuredSymptom
-from dsregress.advisories.matching import Job, Match, match_advisory
+from dsregress.advisories.matching import KnownJob, Match, match_advisory
 from dsregress.advisories.shipped import read_advisories
 from dsregress.compare import Problem
 from dsregress.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, OUTCOME
@@ -53,7 +53,9 @@ def advisories_of_symptom(
     *, metric: str, phase: str, error: str, versions: Mapping[str, str], facts: Mapping[str, Any]
 ) -> tuple[Advisory, ...]:
     """Return the advisories that a job with these facts is known to be concerned by, and that show like this."""
-    job = Job(versions={name: one for name, one in versions.items() if parsed_version(one) is not None}, facts=facts)
+    job = KnownJob(
+        versions={name: one for name, one in versions.items() if parsed_version(one) is not None}, facts=facts
+    )
     return tuple(
         one
         for one in read_advisories()

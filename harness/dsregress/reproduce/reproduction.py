@@ -51,7 +51,7 @@ class ReleaseAnswer(msgspec.Struct, frozen=True, kw_only=True):
     text: str  #: the value in words
 
 
-class Remedy(msgspec.Struct, frozen=True, kw_only=True):
+class ScriptRemedy(msgspec.Struct, frozen=True, kw_only=True):
     """A setting with which the script does not show the fault in the release that has it."""
 
     text: str
@@ -75,7 +75,7 @@ class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
     machine: str  #: operating system and architecture of these runs
     why_not: str = ""  #: why it is not confirmed
     history: tuple[ReleaseAnswer, ...] = ()  #: of the stored releases, oldest first
-    remedies: tuple[Remedy, ...] = ()
+    remedies: tuple[ScriptRemedy, ...] = ()
     trials: int = 0  #: cells whose results were read to find its conditions
 
     @property
@@ -163,7 +163,7 @@ def write_script(finding: ReducedFinding, simplest: Scenario, session: Session) 
     script, runs, why_not, reduced = tried.script, tried.runs, tried.why_not, finding.reduced
     if tried.needs_sizes:
         reduced = reduced.with_condition(_small_bucket(smallest.parameters))
-    remedies: tuple[Remedy, ...] = ()
+    remedies: tuple[ScriptRemedy, ...] = ()
     if script is not None and runs and runs[0].answer is Verdict.BAD:
         later = scripted.in_others(script, finding.later)
         why_not = why_not or "; ".join(f"{one.version}: {one.line}" for one in later if one.answer is Verdict.BAD)
@@ -383,7 +383,7 @@ class Scripted:
 
     def remedies(
         self, script: Script, bad: ScriptRun, parameters: Mapping[str, object], reduced: Reduced
-    ) -> tuple[Remedy, ...]:
+    ) -> tuple[ScriptRemedy, ...]:
         """Return the settings that hid the fault in a cell and hide it in the script, provided that training with them
         matches plain PyTorch's, also with the largest accumulation: a setting may lead past a crash to a wrong gradient.
         Leave out settings that cost as much as the fault, whose run is ``bad``: without sharding nothing is held too long,
@@ -403,7 +403,7 @@ class Scripted:
         runs = iter(self._run_all([(one, self._bad) for _, scripts in tried for one in scripts]))
         found = [(text, [next(runs) for _ in scripts]) for text, scripts in tried]
         return tuple(
-            Remedy(text=text, run=own[0])
+            ScriptRemedy(text=text, run=own[0])
             for text, own in found
             if all(run.answer is Verdict.GOOD for run in own)
             and not (script.counts and running.count(own[0]) >= running.count(bad))
@@ -461,7 +461,7 @@ class Scripted:
 
         def run(script: Script, stack: Stack, environment: Environment) -> ScriptRun:
             version, key = stack.versions[self._package], self._question.key
-            return running.run(script, environment, version, key, self._session.settings, together.add)
+            return running.run_script(script, environment, version, key, self._session.settings, together.add)
 
         scripts, stacks = [script for script, _ in wanted], [stack for _, stack in wanted]
         with ThreadPoolExecutor(_AT_ONCE) as pool, contextlib.ExitStack() as on_failure:

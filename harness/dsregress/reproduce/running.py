@@ -54,7 +54,7 @@ class ScriptRun(msgspec.Struct, frozen=True, kw_only=True):
     printed: str = ""  #: its line of output as it is
 
 
-def run(
+def run_script(
     script: Script,
     environment: Environment,
     version: str,
@@ -92,7 +92,7 @@ def _run_once(
     runs.mkdir(parents=True, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="script-", dir=runs)
     try:
-        done = _run(script, environment, folder, settings, started)
+        done = _finished_script(script, environment, folder, settings, started)
     except OSError as error:
         raise EnvironmentUnavailable(f"does not start: {error.strerror}", where=environment.python) from None
     except subprocess.TimeoutExpired:
@@ -100,10 +100,10 @@ def _run_once(
         return ScriptRun(version=version, answer=Verdict.UNKNOWN, exit_code=None, line=line)
     finally:
         remove_tree(folder)
-    return read(script, done, version, signature)
+    return read_verdict(script, done, version, signature)
 
 
-def _run(
+def _finished_script(
     script: Script,
     environment: Environment,
     folder: str,
@@ -126,7 +126,7 @@ def _run(
     )
 
 
-def read(script: Script, done: subprocess.CompletedProcess[bytes], version: str, signature: str) -> ScriptRun:
+def read_verdict(script: Script, done: subprocess.CompletedProcess[bytes], version: str, signature: str) -> ScriptRun:
     """Read the verdict of a script from its output and exit code."""
     printed = next((line for line in reversed(_lines(done.stdout)) if _is_answer(script, line)), "")
     errors = _lines(done.stderr)
@@ -135,7 +135,7 @@ def read(script: Script, done: subprocess.CompletedProcess[bytes], version: str,
         answer, line = Verdict.BAD, crashes[-1]
     elif printed and done.returncode == 0:
         answer, line = Verdict.GOOD, printed
-    elif printed and done.returncode == 1 and _shows(script, printed, done.stderr):
+    elif printed and done.returncode == 1 and _shows_fault(script, printed, done.stderr):
         answer, line = Verdict.BAD, printed
     else:
         answer, line = (
@@ -145,7 +145,7 @@ def read(script: Script, done: subprocess.CompletedProcess[bytes], version: str,
     return ScriptRun(version=version, answer=answer, exit_code=done.returncode, line=shortened(line), printed=printed)
 
 
-def _shows(script: Script, printed: str, errors: bytes) -> bool:
+def _shows_fault(script: Script, printed: str, errors: bytes) -> bool:
     """Return True if a script that ended with exit code 1 shows the fault. If ranks hang, the first one to give up ends the
     others, whose exceptions report that it has gone."""
     if script.is_hang:

@@ -185,7 +185,7 @@ def all_parameters(subject: Subject) -> dict[str, Any]:
     return {**simplest_values(DEEPSPEED), **subject.defaults, **subject.parameters}
 
 
-class _Training(msgspec.Struct, frozen=True, kw_only=True):
+class _TrainingParts(msgspec.Struct, frozen=True, kw_only=True):
     """The variables of the training's templates, besides the cell's parameters."""
 
     form: str  #: `LAYERS` or `TRANSFORMERS`
@@ -218,7 +218,7 @@ class _Training(msgspec.Struct, frozen=True, kw_only=True):
     fragments: dict[str, list[str]]
 
 
-def _training(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Training:
+def _training(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _TrainingParts:
     hangs, form = ending.kind == _HANG.kind, subject.model
     is_seeded = ending.has_truth or ending.kind == _INFINITE.kind
     active = active_fragments(p)
@@ -227,7 +227,7 @@ def _training(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Train
     is_sized = subject.is_sized or p["zero_stage"] == 3 or ending.figure is not None
     shape = dict(p.get("shape", {}))
     is_mixture = shape.get("model_type") == "mixtral"
-    return _Training(
+    return _TrainingParts(
         form=form,
         ranks=p["world_size"],
         micro_batches=p["gradient_accumulation_steps"],
@@ -259,7 +259,7 @@ def _training(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Train
     )
 
 
-class _Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class _VerdictParts(msgspec.Struct, frozen=True, kw_only=True):
     """The variables of a script's head and of its last part."""
 
     kind: str
@@ -283,13 +283,13 @@ class _Verdict(msgspec.Struct, frozen=True, kw_only=True):
     value_of: str
 
 
-def _script_verdict(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _Verdict:
+def _script_verdict(subject: Subject, p: Mapping[str, Any], ending: _Ending) -> _VerdictParts:
     figure, question = ending.figure, subject.question
     uses_transformers = subject.model == TRANSFORMERS
     further = ["transformers"] if uses_transformers else []
     imported = ["torch", *further, *(one.package for one in active_fragments(p) if one.package), "deepspeed"]
     names = dict.fromkeys([*imported, subject.package])
-    return _Verdict(
+    return _VerdictParts(
         kind=ending.kind,
         pip_bad=pip(names, subject.bad),
         pip_good=pip(names, subject.good),

@@ -80,7 +80,7 @@ def engine_fault(error: BaseException, where: str = "docker") -> EnvironmentUnav
         return EnvironmentUnavailable(
             "the disk of the Docker daemon is full",
             where=where,
-            hint=f"`{commands.PRUNE_IMAGES}` and `docker system prune` free space",
+            hint=f"`{commands.REMOVE_IMAGES}` and `docker system prune` free space",
         )
     if re.search(r"could not select device driver", text):
         return EnvironmentUnavailable(

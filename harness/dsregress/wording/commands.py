@@ -23,7 +23,7 @@ def _command_line(*words: str) -> str:
 SCENARIOS = _command_line("scenarios")
 STACKS = _command_line("stacks")
 SHOW = _command_line("show")
-PRUNE_IMAGES = _command_line("images", "--prune")
+REMOVE_IMAGES = _command_line("clean", "--images")
 REPORT_AS_SITE = _command_line("report", "--html", "DIR")
 
 
@@ -31,24 +31,21 @@ def regress(
     *,
     releases: Mapping[str, Sequence[str]] = MappingProxyType({}),
     baseline: str = "",
-    stack: str = "",
     scenario: str = "",
     variants: Sequence[str] = (),
     device: str = "",
     program: str = "",
-    fresh: bool = False,
 ) -> str:
     """Return the command that measures these releases of packages, and the baseline. Empty arguments are left to the
     configuration. ``program`` is a launch line."""
-    words = ["regress", *_option("--stack", stack)]
+    words = ["regress"]
     for package, versions in releases.items():
         if versions:
             words += _releases(package, versions)
     words += [*_option("--baseline", baseline), *_option("--scenario", scenario)]
     for variant in variants:
         words += ["--variant", variant]
-    words += [*_option("--device", device), *_option("--program", program)]
-    return _command_line(*words, *(["--fresh"] if fresh else []))
+    return _command_line(*words, *_option("--device", device), *_option("--program", program))
 
 
 def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str:

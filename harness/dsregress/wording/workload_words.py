@@ -59,7 +59,7 @@ _GIVEN = re.compile(r"-[0-9a-f]{6}$")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
-class Condition(msgspec.Struct, frozen=True):
+class SharedValues(msgspec.Struct, frozen=True):
     """The values of one parameter that workloads share."""
 
     values: tuple[Text, ...]  #: in words
@@ -71,7 +71,7 @@ class Condition(msgspec.Struct, frozen=True):
         return either_of(self.values)
 
 
-def conditions_text(conditions: Iterable[Condition]) -> Text:
+def conditions_text(conditions: Iterable[SharedValues]) -> Text:
     """Return conditions in words: ``ZeRO-1 or ZeRO-2, accumulation 4``; empty if there are none."""
     return joined(COMMA, (one.text for one in conditions))
 
@@ -94,7 +94,7 @@ class DistinguishingParameters:
             for name, value in values.items():
                 self._having.setdefault(name, {}).setdefault(value, set()).add(workload)
 
-    def of(self, affected: Sequence[str], others: Sequence[str]) -> tuple[Condition, ...]:
+    def of(self, affected: Sequence[str], others: Sequence[str]) -> tuple[SharedValues, ...]:
         """Return the fewest parameters that all affected workloads have and that no other has all of. Parameters that
         distinguish the same workloads are all named. Empty if ``others`` is empty, if no parameters distinguish them, or if
         too many are needed."""
@@ -190,11 +190,11 @@ def _value_in_a_name(value: object) -> str:
     return _AS_IN_A_NAME.get(text, text)
 
 
-def _condition(name: str, values: Sequence[str]) -> Condition:
+def _condition(name: str, values: Sequence[str]) -> SharedValues:
     """Return the condition that a parameter has one of these values."""
     words = _WORDS.get(name, {})
     spelled = tuple(dict.fromkeys(_spelled(name, value, words) for value in values))
-    return Condition(spelled, has_own_name=any(value not in words for value in values) and _ANY not in words)
+    return SharedValues(spelled, has_own_name=any(value not in words for value in values) and _ANY not in words)
 
 
 def _spelled(name: str, value: str, words: Mapping[str, Message]) -> Text:

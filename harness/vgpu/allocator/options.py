@@ -16,7 +16,7 @@ _VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 _SEPARATOR = re.compile(r",(?![^\[]*\])")
 
 
-def read(environment: Mapping[str, str]) -> tuple[AllocatorSettings, list[str]]:
+def read_options(environment: Mapping[str, str]) -> tuple[AllocatorSettings, list[str]]:
     """Return the settings in a process's environment, and the options in it that are not modelled, as they are written."""
     text = next((environment[name] for name in _VARIABLES if environment.get(name)), "")
     expandable, max_split_size_bytes, unknown = False, None, []

@@ -70,14 +70,14 @@ def snapshot_events(snapshot: Mapping[str, Any], device: int = 0) -> list[Event]
         raise ValueError(
             f"the snapshot has no history of device {device}: call torch.cuda.memory._record_memory_history() first"
         )
-    history = _History()
+    history = _BlockHistory()
     history.before(traces[device], [one for one in snapshot.get("segments", ()) if one.get("device", 0) == device])
     for entry in traces[device]:
         history.follow(entry)
     return history.events
 
 
-class _History:
+class _BlockHistory:
     """The events so far, and the blocks that are live by address."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from vgpu import card_catalogue, isolation
 from vgpu.command.apart import run_apart
-from vgpu.command.launch_words import UsageError
+from vgpu.command.launch_words import LaunchWordsError
 from vgpu.text_columns import aligned_lines
 
 RAN, FAILED, USAGE, NOT_MODELLED = 0, 1, 2, 3
@@ -43,10 +43,10 @@ def main(words: Sequence[str] | None = None) -> int:
         return RAN
     if importlib.util.find_spec("torch") is None:
         return _usage_error("torch is not installed here: pip install torch")
-    return _run(options)
+    return _run_command(options)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run_command(options: argparse.Namespace) -> int:
     """Run the launch line in a process of its own, apart from the user's files, and keep its page alone."""
     timeline = None if options.timeline is None else Path(options.timeline).absolute()
     if timeline is not None and not timeline.parent.is_dir():
@@ -83,7 +83,7 @@ def _run_line(options: argparse.Namespace, page: Path) -> int:
     )
     try:
         return run_line(line, request, run_folder=page.parent, page=page if options.timeline is not None else None)
-    except (UsageError, card_catalogue.UnknownCard) as error:
+    except (LaunchWordsError, card_catalogue.UnknownCard) as error:
         return _usage_error(str(error))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from vgpu.process_start import TORCHRUN_VARIABLES
 
 
-class UsageError(ValueError):
+class LaunchWordsError(ValueError):
     """A launch line, or an option, that cannot be run; one line gives the reason."""
 
 
@@ -33,10 +33,10 @@ class LaunchedScript:
 
 
 def read_launch_words(words: Sequence[str]) -> LaunchedScript:
-    """Return the program of a launch line. Raise UsageError for a launcher that is not known, or that refuses its
+    """Return the program of a launch line. Raise LaunchWordsError for a launcher that is not known, or that refuses its
     options."""
     if not words:
-        raise UsageError("give the launch line after the options: vgpu run --ranks 8 -- torchrun train.py")
+        raise LaunchWordsError("give the launch line after the options: vgpu run --ranks 8 -- torchrun train.py")
     launcher, rest = os.path.basename(words[0]), list(words[1:])
     if re.fullmatch(r"python(\d(\.\d+)?)?", launcher):
         while rest and re.fullmatch(r"-[uBOsSEIqv]+", rest[0]):
@@ -48,14 +48,16 @@ def read_launch_words(words: Sequence[str]) -> LaunchedScript:
         return _LAUNCHERS[launcher](rest)
     if launcher.endswith(".py"):
         return _python(list(words))
-    raise UsageError(f"{launcher}: no launcher that is known here; start the script by torchrun, deepspeed or python")
+    raise LaunchWordsError(
+        f"{launcher}: no launcher that is known here; start the script by torchrun, deepspeed or python"
+    )
 
 
 def _python(words: list[str]) -> LaunchedScript:
     is_module = words[:1] == ["-m"]
     words = words[1:] if is_module else words
     if not words or words[0].startswith("-"):
-        raise UsageError("the launch line names no program: python train.py, or python -m MODULE")
+        raise LaunchWordsError("the launch line names no program: python train.py, or python -m MODULE")
     return LaunchedScript(program=words[0], is_module=is_module, arguments=tuple(words[1:]), takes_rank=False)
 
 
@@ -63,7 +65,7 @@ def _torchrun(words: list[str]) -> LaunchedScript:
     run = importlib.import_module("torch.distributed.run")
     options = _parsed("torchrun", lambda: run.get_args_parser().parse_args(words))
     if options.no_python:
-        raise UsageError("torchrun --no-python starts any program; only Python programs run here")
+        raise LaunchWordsError("torchrun --no-python starts any program; only Python programs run here")
     per_node = _whole_number(options.nproc_per_node) if _gives(words, "nproc") else None
     nodes = _whole_number(str(options.nnodes).rpartition(":")[2])
     return LaunchedScript(
@@ -80,12 +82,12 @@ def _deepspeed(words: list[str]) -> LaunchedScript:
     try:
         runner = importlib.import_module("deepspeed.launcher.runner")
     except ModuleNotFoundError as error:
-        raise UsageError(
+        raise LaunchWordsError(
             f"the launch line needs {error.name}, which is not installed: pip install deepspeed"
         ) from error
     options = _parsed("deepspeed", lambda: runner.parse_args(words))
     if options.no_python:
-        raise UsageError("deepspeed --no_python starts any program; only Python programs run here")
+        raise LaunchWordsError("deepspeed --no_python starts any program; only Python programs run here")
     per_node = options.num_gpus if options.num_gpus > 0 else None
     return LaunchedScript(
         program=options.user_script,
@@ -101,14 +103,14 @@ _LAUNCHERS: dict[str, Callable[[list[str]], LaunchedScript]] = {"torchrun": _tor
 
 
 def _parsed(launcher: str, parse: Callable[[], object]) -> Any:
-    """Return what a launcher's parser returns. Raise UsageError with its own message if it refuses the words."""
+    """Return what a launcher's parser returns. Raise LaunchWordsError with its own message if it refuses the words."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
             return parse()
     except SystemExit as error:
         reason = said.getvalue().strip().rpartition("\n")[2].partition("error: ")[2]
-        raise UsageError(f"{launcher}: {reason or 'it starts no program'}") from error
+        raise LaunchWordsError(f"{launcher}: {reason or 'it starts no program'}") from error
 
 
 def _gives(words: Sequence[str], option: str) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from vgpu import isolation
 from vgpu.card_catalogue import named_card
 from vgpu.command import FAILED, NOT_MODELLED, RAN
-from vgpu.command.launch_words import LaunchedScript, UsageError, read_launch_words
+from vgpu.command.launch_words import LaunchedScript, LaunchWordsError, read_launch_words
 from vgpu.command.run_summary import summary_text
 from vgpu.command.timeline_page import timeline_page
 from vgpu.error_chain import behind
@@ -39,22 +39,22 @@ class RankRequest:
 
 def run_line(words: Sequence[str], request: RankRequest, *, run_folder: Path, page: Path | None) -> int:
     """Run the program of a launch line, print its memory, and write its timeline to ``page``. Return the command's exit
-    code. ``run_folder`` has the shield that this process has joined. Raise UsageError or UnknownCard before anything
+    code. ``run_folder`` has the shield that this process has joined. Raise LaunchWordsError or UnknownCard before anything
     runs."""
     named_card(request.card)
     script = read_launch_words(words)
     if not script.is_module and not os.path.isfile(script.program):
-        raise UsageError(f"{script.program}: no such file")
+        raise LaunchWordsError(f"{script.program}: no such file")
     rank, ranks = request.rank, request.ranks or script.ranks or 1
     if not 0 <= rank < ranks:
-        raise UsageError(f"--rank {rank}: there are {ranks} ranks, counted from 0")
+        raise LaunchWordsError(f"--rank {rank}: there are {ranks} ranks, counted from 0")
     ended = RAN
     per_node = request.ranks_per_node or script.ranks_per_node or 8
     with (
         attach(request.card, rank, ranks, ranks_per_node=per_node, steps=request.steps) as gpu,
         _started(script, ranks),
     ):
-        ended = _run(script, run_folder)
+        ended = _run_script(script, run_folder)
     sys.stderr.flush()
     print(summary_text(gpu), flush=True)
     if page is not None:
@@ -62,7 +62,7 @@ def run_line(words: Sequence[str], request: RankRequest, *, run_folder: Path, pa
     return ended
 
 
-def _run(script: LaunchedScript, run_folder: Path) -> int:
+def _run_script(script: LaunchedScript, run_folder: Path) -> int:
     """Run the program to its end. Print what it failed with, and return the exit code."""
     try:
         if script.is_module:

@@ -50,7 +50,7 @@ class Books:
     def allocator_settings(self) -> AllocatorSettings:
         """The allocator's settings, as the program's environment has them when they are first read. Options without a model
         are noted."""
-        settings, unknown = options.read(os.environ)
+        settings, unknown = options.read_options(os.environ)
         for option in unknown:
             self.note(f"the allocator's option {option} is not modelled")
         return settings

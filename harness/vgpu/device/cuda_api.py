@@ -110,13 +110,13 @@ def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[No
             **_of_the_books(books),
             **_of_the_generators(),
             **_of_the_streams(),
-            **_refused(cuda),
+            **_real_gpu_calls(cuda),
         }
         for name, answer in answers.items():
             patches.replace(cuda, name, answer, since=_SINCE.get(name, ""))
         patches.replace(cuda, "_lazy_init", _nothing)
         patches.replace(cuda, "_is_compiled", lambda: True)
-        own_kernels.refused(patches)
+        own_kernels.own_kernels_refused(patches)
         _memory_module(patches, answers)
         _legacy_types(patches)
         _builds(patches)
@@ -322,7 +322,7 @@ def _of_the_streams() -> dict[str, object]:
     }
 
 
-def _refused(cuda: Any) -> dict[str, Any]:
+def _real_gpu_calls(cuda: Any) -> dict[str, Any]:
     """Return what needs a real GPU, by name: functions and classes that are refused when they are called."""
 
     def refuse(name: str) -> Any:

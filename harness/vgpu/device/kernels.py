@@ -43,10 +43,8 @@ def _multi_tensor_adam(
         with kernel(parameter, first, second) as compute:
             if compute:
                 correction = (1 - beta1**step, 1 - beta2**step) if bias_correction else (1.0, 1.0)
-                decoupled = mode == 1
-                _adam(
-                    parameter, gradient, first, second, lr, beta1, beta2, epsilon, weight_decay, decoupled, correction
-                )
+                rule = (lr, beta1, beta2, epsilon, weight_decay, mode == 1, correction)
+                _adam(parameter, gradient, first, second, rule)
 
 
 def _multi_tensor_lion(
@@ -102,8 +100,8 @@ def _cpu_adam(settings: Any, step: int, lr: float, beta1: float, beta2: float, *
     with kernel(parameter, first, second, *rest[7:]) as compute:
         if compute:
             correction = (1 - beta1**step, 1 - beta2**step) if bias_correction else (1.0, 1.0)
-            decoupled = bool(settings[5])
-            _adam(parameter, gradient, first, second, lr, beta1, beta2, epsilon, decay, decoupled, correction)
+            rule = (lr, beta1, beta2, epsilon, decay, bool(settings[5]), correction)
+            _adam(parameter, gradient, first, second, rule)
             for copy in rest[7:]:
                 copy.view(-1)[: parameter.numel()].copy_(parameter.view(-1))
 
@@ -152,20 +150,16 @@ class _CpuOptimizer(StandIn):
             setattr(self, method, function)
 
 
+#: Learning rate, both betas, epsilon, weight decay, whether that is decoupled from the gradient, and the correction of each
+#: moment's bias. A plain tuple: the call that makes any other would count as the release's work on the host.
+_AdamStep = tuple[float, float, float, float, float, bool, tuple[float, float]]
+
+
 def _adam(
-    parameter: torch.Tensor,
-    gradient: torch.Tensor,
-    first: torch.Tensor,
-    second: torch.Tensor,
-    lr: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    weight_decay: float,
-    decoupled: bool,
-    correction: tuple[float, float],
+    parameter: torch.Tensor, gradient: torch.Tensor, first: torch.Tensor, second: torch.Tensor, rule: _AdamStep
 ) -> None:
     """Take one Adam step: compute in fp32, store in each tensor's own dtype."""
+    lr, beta1, beta2, epsilon, weight_decay, decoupled, correction = rule
     g, p = gradient.float(), parameter.float()
     if weight_decay and not decoupled:
         g = g + weight_decay * p

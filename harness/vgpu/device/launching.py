@@ -82,7 +82,7 @@ def unknown_kernel(*written: torch.Tensor) -> None:
     device.note(UNKNOWN_WORK)
 
 
-def values(tensor: torch.Tensor) -> torch.Tensor | None:
+def tensor_values(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return the contents of ``tensor``, which is on the card; None if they are unknown."""
     device = _current_device()
     if device.computes:

@@ -14,7 +14,7 @@ from vgpu.replacing import Patches
 _CUDA_SOURCES = (".cu", ".cuh")
 
 
-def refused(patches: Patches) -> None:
+def own_kernels_refused(patches: Patches) -> None:
     """Make ``torch.utils.cpp_extension.load``, ``load_inline`` and ``torch.cuda._compile_kernel`` raise NoStandInError for
     CUDA code. Pure C++ extensions are compiled as usual."""
 

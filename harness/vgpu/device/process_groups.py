@@ -27,7 +27,7 @@ from vgpu.sim.simulation import join_fake_group
 
 
 @contextlib.contextmanager
-def joined(target: str, rank: int, world_size: int) -> Iterator[None]:
+def joined_groups(target: str, rank: int, world_size: int) -> Iterator[None]:
     """Replace the functions of ``torch.distributed`` that a program on GPUs calls, within the block. In sim, leave the
     simulation's group and join it again at the end."""
     simulated = target == "meta"

@@ -55,7 +55,7 @@ def _dequantize(
     values = torch.empty([*outer, last * 8 // bits], dtype=dtype, device=quantized.device)
     with kernel(values) as compute:
         if compute:
-            values.view(groups, -1).copy_(_values(quantized, scales, groups, bits, kind))
+            values.view(groups, -1).copy_(_dequantized_values(quantized, scales, groups, bits, kind))
     return values
 
 
@@ -79,7 +79,7 @@ def _quantized_reduction(
     reduced, reduced_scales = _empty([*outer, last // devices], out_groups, kind, quantized)
     with kernel(reduced, reduced_scales) as compute:
         if compute:
-            total = _values(quantized, scales, groups, bits, kind).half().view(devices, -1).sum(0)
+            total = _dequantized_values(quantized, scales, groups, bits, kind).half().view(devices, -1).sum(0)
             _store(reduced, reduced_scales, total.view(out_groups, -1), bits, kind)
     return reduced, reduced_scales
 
@@ -133,7 +133,9 @@ def _store(quantized: torch.Tensor, scales: torch.Tensor, values: torch.Tensor, 
     quantized.view(-1).copy_(codes)
 
 
-def _values(quantized: torch.Tensor, scales: torch.Tensor, groups: int, bits: int, kind: str) -> torch.Tensor:
+def _dequantized_values(
+    quantized: torch.Tensor, scales: torch.Tensor, groups: int, bits: int, kind: str
+) -> torch.Tensor:
     """Return dequantized fp32 values of shape (groups, elements of a group)."""
     codes = quantized.contiguous().view(-1)
     if bits == 4:

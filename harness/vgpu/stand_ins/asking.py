@@ -90,19 +90,23 @@ def _errors_of(statement: ast.stmt, line: int) -> frozenset[str]:
     with ``raise``, or ``with suppress(...)``."""
     if isinstance(statement, ast.Try) and line <= (statement.body[-1].end_lineno or line):
         kept = [handler for handler in statement.handlers if not isinstance(handler.body[-1], ast.Raise)]
-        return frozenset(name for handler in kept for name in _names(handler.type))
+        return frozenset(name for handler in kept for name in _last_names(handler.type))
     if isinstance(statement, ast.With):
         calls = [item.context_expr for item in statement.items if isinstance(item.context_expr, ast.Call)]
         return frozenset(
-            name for call in calls if "suppress" in _names(call.func) for one in call.args for name in _names(one)
+            name
+            for call in calls
+            if "suppress" in _last_names(call.func)
+            for one in call.args
+            for name in _last_names(one)
         )
     return frozenset()
 
 
-def _names(expression: ast.expr | None) -> list[str]:
+def _last_names(expression: ast.expr | None) -> list[str]:
     """Return the last names of an expression's parts; a bare ``except`` has every error's base."""
     if expression is None:
         return ["BaseException"]
     if isinstance(expression, ast.Tuple):
-        return [name for part in expression.elts for name in _names(part)]
+        return [name for part in expression.elts for name in _last_names(part)]
     return [expression.attr] if isinstance(expression, ast.Attribute) else [getattr(expression, "id", "")]

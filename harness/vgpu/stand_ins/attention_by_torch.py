@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 import torch
 
+#: Queries, keys and values, or their gradients.
+Inputs = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
 #: (first query, end, first key, end) of each sequence; None: the first dimension is the batch.
 Cuts = list[tuple[int, int, int, int]] | None
 
@@ -25,17 +28,9 @@ class Rule:
     deterministic: bool
 
 
-def forward(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    out: torch.Tensor,
-    lse: torch.Tensor,
-    rule: Rule,
-    cuts: Cuts,
-    seed: int,
-) -> None:
+def forward(inputs: Inputs, out: torch.Tensor, lse: torch.Tensor, rule: Rule, cuts: Cuts, seed: int) -> None:
     """Compute attention into ``out``, and the log-sum-exp of each row into ``lse``. ``seed`` draws the dropout."""
+    q, k, v = inputs
     drawn = torch.Generator().manual_seed(seed)
     for index, (at_q, at_k) in enumerate(_sequences(q, k, cuts)):
         scores, _ = _scores(q[at_q], k[at_k], rule, index)
@@ -48,17 +43,9 @@ def forward(
             lse[:, at_q] = rows
 
 
-def backward(
-    dout: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    gradients: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-    rule: Rule,
-    cuts: Cuts,
-    seed: int,
-) -> None:
+def backward(dout: torch.Tensor, inputs: Inputs, gradients: Inputs, rule: Rule, cuts: Cuts, seed: int) -> None:
     """Compute the gradients of queries, keys and values into ``gradients``, with the dropout that ``seed`` draws."""
+    q, k, v = inputs
     drawn = torch.Generator().manual_seed(seed)
     dq, dk, dv = gradients
     for index, (at_q, at_k) in enumerate(_sequences(q, k, cuts)):

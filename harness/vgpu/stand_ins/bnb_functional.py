@@ -321,7 +321,7 @@ def int8_vectorwise_quant(
 def _outlier_columns(A: torch.Tensor, threshold: float) -> torch.Tensor:
     beyond = A.abs() >= threshold
     found = beyond.any()
-    contents = launching.values(found)
+    contents = launching.tensor_values(found)
     if contents is not None and bool(contents):
         return torch.argwhere(beyond.any(dim=0)).view(-1)
     return torch.empty(0, device=A.device, dtype=torch.int64)

@@ -135,11 +135,11 @@ class _AdamRule(torch.optim.Optimizer):
             if not compute:
                 return
             maps = self._maps or (None, None)
-            values = [_read(*each) for each in zip(held, scales, maps)] if scales else held
+            values = [_dequantized(*each) for each in zip(held, scales, maps)] if scales else held
             values = self._formula(group, parameter, parameter.grad, values, state["step"])
             for index, value in enumerate(values):
                 if scales:
-                    _write(value, held[index], scales[index], maps[index])
+                    _quantize(value, held[index], scales[index], maps[index])
                 else:
                     held[index].copy_(value)
 
@@ -301,12 +301,12 @@ def dynamic_map(signed: bool) -> torch.Tensor:
         return torch.tensor(sorted(values))
 
 
-def _read(codes: torch.Tensor, scales: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+def _dequantized(codes: torch.Tensor, scales: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     scale = scales.repeat_interleave(_BLOCK)[: codes.numel()]
     return (values[codes.flatten().long()] * scale).view(codes.shape)
 
 
-def _write(value: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor, values: torch.Tensor) -> None:
+def _quantize(value: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor, values: torch.Tensor) -> None:
     padded = torch.nn.functional.pad(value.flatten(), (0, -value.numel() % _BLOCK)).view(-1, _BLOCK)
     scales.copy_(padded.abs().amax(1))
     part = padded / scales.clamp(min=1e-38)[:, None]
@@ -314,7 +314,7 @@ def _write(value: torch.Tensor, codes: torch.Tensor, scales: torch.Tensor, value
     codes.copy_(nearest.flatten()[: value.numel()].view(value.shape))
 
 
-def _named(name: str, rule: type[_AdamRule], bits: int | None, paged: bool) -> object:
+def _optimizer_class(name: str, rule: type[_AdamRule], bits: int | None, paged: bool) -> object:
     """Return a class of the package. ``bits``: fixed, or None for the caller's ``optim_bits``."""
     decay = 1e-2 if "AdamW" in name else 0.0
 
@@ -386,7 +386,7 @@ def _named(name: str, rule: type[_AdamRule], bits: int | None, paged: bool) -> o
 def _family(name: str, rule: type[_AdamRule], *, paged: bool = True) -> dict[str, object]:
     """Return the optimizer in 32 or 8 bits or as requested, each also paged."""
     return {
-        f"{prefix}{name}{suffix}": _named(f"{prefix}{name}{suffix}", rule, bits, prefix == "Paged")
+        f"{prefix}{name}{suffix}": _optimizer_class(f"{prefix}{name}{suffix}", rule, bits, prefix == "Paged")
         for prefix in (("", "Paged") if paged else ("",))
         for suffix, bits in (("", None), ("8bit", 8), ("32bit", 32))
     }

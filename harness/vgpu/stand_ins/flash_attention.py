@@ -73,7 +73,7 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dout: torch.Tensor, *_: Any) -> Any:
-        q, k, v, out, lse, rng_state, *several = ctx.saved_tensors
+        q, k, v, _, _, rng_state, *several = ctx.saved_tensors
         bounds = _Bounds(*several, *ctx.longest) if several else None
         size = dout.shape[-1]
         if size % 8:
@@ -84,7 +84,7 @@ class _Attention(torch.autograd.Function):
             gradients = (torch.empty_like(q), k.new_empty((*k.shape[:-2], 2, *k.shape[-2:])))
         else:
             gradients = (torch.empty_like(q), torch.empty_like(k), torch.empty_like(v))
-        _backward(dout, q, k, v, out, lse, rng_state, ctx.rule, bounds, _unpacked(ctx.packed, gradients))
+        _backward(dout, (q, k, v), rng_state, ctx.rule, bounds, _unpacked(ctx.packed, gradients))
         return (None,) * 5 + tuple(gradient[..., :size] for gradient in gradients)
 
 
@@ -123,22 +123,19 @@ def _forward(
     with launching.kernel(out, lse, rng_state, launches=2 if scratch else 1, flops=flops) as compute:
         if compute:
             rng_state.copy_(torch.randint(1 << 62, (2,)) if rule.dropout else torch.zeros(2, dtype=torch.int64))
-            attention_by_torch.forward(q, k, v, out, lse, rule, _cuts(bounds), int(rng_state[0]))
+            attention_by_torch.forward((q, k, v), out, lse, rule, _cuts(bounds), int(rng_state[0]))
     return out, lse, dropped, rng_state
 
 
 def _backward(
     dout: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    out: torch.Tensor,
-    lse: torch.Tensor,
+    inputs: attention_by_torch.Inputs,
     rng_state: torch.Tensor,
     rule: Rule,
     bounds: _Bounds | None,
-    gradients: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    gradients: attention_by_torch.Inputs,
 ) -> None:
+    q, k, v = inputs
     batch, longest_q, _ = _lengths(q, k, bounds)
     heads, size = q.shape[-2:]
     if dout.stride(-1) != 1:
@@ -158,7 +155,7 @@ def _backward(
     with launching.kernel(*gradients, launches=5 if grouped else 3, flops=flops) as compute:
         if compute:
             seed = int(rng_state[0])
-            attention_by_torch.backward(dout, q, k, v, gradients, rule, _cuts(bounds), seed)
+            attention_by_torch.backward(dout, (q, k, v), gradients, rule, _cuts(bounds), seed)
 
 
 def _check_inputs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
@@ -185,7 +182,7 @@ def _matrix_products(q: torch.Tensor, k: torch.Tensor, bounds: _Bounds | None) -
     batch, longest_q, longest_k = _lengths(q, k, bounds)
     pairs = batch * longest_q * longest_k
     if bounds is not None:
-        queries, keys = launching.values(bounds.queries), launching.values(bounds.keys)
+        queries, keys = launching.tensor_values(bounds.queries), launching.tensor_values(bounds.keys)
         if queries is not None and keys is not None:
             pairs = int((queries.diff().long() * keys.diff().long()).sum())
     return int(2 * pairs * q.shape[-2] * q.shape[-1])

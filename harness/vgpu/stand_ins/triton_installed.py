@@ -19,7 +19,7 @@ def launching() -> Iterator[None]:
     driver: Any = importlib.import_module("triton.runtime").driver
     with Patches("Triton's kernels are those of its stand-in") as patches:
         for kernel in (jit.JITFunction, tuning.Autotuner, tuning.Heuristics):
-            patches.replace(kernel, "run", _run)
+            patches.replace(kernel, "run", _launch_kernel)
         patches.callback(vars(driver).update, dict(vars(driver)))  # its reset_active() would make a driver, from 3.5 on
         if hasattr(type(driver), "set_active"):
             driver.set_active(triton_driver.active)
@@ -28,7 +28,7 @@ def launching() -> Iterator[None]:
         yield
 
 
-def _run(self: Any, *args: Any, grid: Any = None, warmup: bool = False, **kwargs: Any) -> None:
+def _launch_kernel(self: Any, *args: Any, grid: Any = None, warmup: bool = False, **kwargs: Any) -> None:
     function = self
     while hasattr(function, "fn"):
         function = function.fn

@@ -37,11 +37,11 @@ def _written(function: FunctionType, callers: tuple[FunctionType, ...]) -> froze
     addresses = [address for node in body for address in _addresses(node, function, (*callers, function))]
     made_of = _assignments(body)
     reached: set[str] = set()
-    waiting = {name for address in addresses for name in _names(address)}
+    waiting = {name for address in addresses for name in _names_in(address)}
     while waiting:
         name = waiting.pop()
         reached.add(name)
-        waiting |= {other for value in made_of.get(name, ()) for other in _names(value)} - reached
+        waiting |= {other for value in made_of.get(name, ()) for other in _names_in(value)} - reached
     return frozenset(parameters) & reached
 
 
@@ -66,7 +66,7 @@ def _addresses(node: ast.AST, function: FunctionType, callers: tuple[FunctionTyp
         if isinstance(target, ast.Attribute):
             yield target.value
         return
-    called = _called(function, target)
+    called = _callee(function, target)
     inner = _function_of(called)
     if inner is not None:
         into = _written(inner, callers)
@@ -76,10 +76,10 @@ def _addresses(node: ast.AST, function: FunctionType, callers: tuple[FunctionTyp
         yield from (*node.args, *[keyword.value for keyword in keywords])
 
 
-def _called(function: FunctionType, target: ast.expr) -> object:
+def _callee(function: FunctionType, target: ast.expr) -> object:
     """Return the object that a call in a kernel calls; None if it is unknown, as for a function that is a parameter."""
     if isinstance(target, ast.Attribute):
-        owner = _called(function, target.value)
+        owner = _callee(function, target.value)
         return getattr(owner, target.attr, target) if isinstance(owner, ModuleType) else target  # or a value's method
     if not isinstance(target, ast.Name):
         return None
@@ -109,12 +109,12 @@ def _assignments(body: list[ast.AST]) -> dict[str, list[ast.expr]]:
             targets, value = [node.target], node.iter
         if value is not None:
             for target in targets:
-                for name in _names(target):
+                for name in _names_in(target):
                     made_of.setdefault(name, []).append(value)
     return made_of
 
 
-def _names(expression: ast.AST) -> Iterator[str]:
+def _names_in(expression: ast.AST) -> Iterator[str]:
     """Yield the names in an expression, without those in the arguments of loads from memory."""
     if isinstance(expression, ast.Call):
         target = expression.func
@@ -123,4 +123,4 @@ def _names(expression: ast.AST) -> Iterator[str]:
     if isinstance(expression, ast.Name):
         yield expression.id
     for child in ast.iter_child_nodes(expression):
-        yield from _names(child)
+        yield from _names_in(child)

@@ -15,10 +15,10 @@ from dsregress.advisories.advisory import (
     Evidence,
     FactCondition,
     PartnerCondition,
-    References,
     ReleaseRange,
     Remedy,
-    ScriptRun,
+    ScriptOutput,
+    UpstreamLinks,
 )
 from dsregress.advisories.job_facts import FACTS, OneOf
 from dsregress.advisories.matching import is_affected
@@ -226,7 +226,7 @@ def _cells(
 
 def _meets(conditions: tuple[FactCondition, ...], facts: Mapping[str, Any]) -> bool:
     """Return True unless the facts rule a condition out, or it was not tried with them."""
-    return all(matching.shows(one, facts[one.fact]) is True for one in conditions if _is_plain(one, facts))
+    return all(matching.condition_shows(one, facts[one.fact]) is True for one in conditions if _is_plain(one, facts))
 
 
 def _is_plain(one: FactCondition, facts: Mapping[str, Any]) -> bool:
@@ -351,7 +351,7 @@ def _evidence(
     runs = [run for one in scripts for run in _script_runs(one)] if len(scripts) < 2 else []
     files = [f"{name}.py" for name in entry.scripts] + [f"by_hand/{name}.py" for name in entry.by_hand]
     runs += [
-        ScriptRun(releases=run.releases, exit_code=run.exit_code, line=run.line)
+        ScriptOutput(releases=run.releases, exit_code=run.exit_code, line=run.line)
         for name in entry.by_hand
         if not entry.scripts
         for run in reproducer_page.by_hand()[name].runs
@@ -368,11 +368,11 @@ def _evidence(
     )
 
 
-def _script_runs(script: StoredReproduction) -> Iterator[ScriptRun]:
+def _script_runs(script: StoredReproduction) -> Iterator[ScriptOutput]:
     for run in script.runs:
-        yield ScriptRun(releases=(run.version,), exit_code=run.exit_code, line=run.line)
+        yield ScriptOutput(releases=(run.version,), exit_code=run.exit_code, line=run.line)
     for one in script.further:
-        yield ScriptRun(releases=one.releases, exit_code=one.exit_code, line=one.line)
+        yield ScriptOutput(releases=one.releases, exit_code=one.exit_code, line=one.line)
 
 
 def _stack(package: str, scripts: Sequence[StoredReproduction], having: Sequence[Mapping[str, str]]) -> str:
@@ -399,7 +399,7 @@ def _known_upstream(entry: Entry, scripts: Sequence[StoredReproduction]) -> list
     return found
 
 
-def _references(entry: Entry, known: Sequence[UpstreamProblem], shown: Sequence[Shown]) -> References:
+def _references(entry: Entry, known: Sequence[UpstreamProblem], shown: Sequence[Shown]) -> UpstreamLinks:
     own = entry.references
     changes = {
         "introduced": [change.pull_url for one in shown for change in one.began if change.pull_url],
@@ -412,4 +412,4 @@ def _references(entry: Entry, known: Sequence[UpstreamProblem], shown: Sequence[
         for field in ("reported", "introduced", "fixed", "related")
     }
     days = [own.looked_up, *(one.looked_up for one in known)]
-    return References(**{field: tuple(urls) for field, urls in found.items()}, looked_up=max(days))
+    return UpstreamLinks(**{field: tuple(urls) for field, urls in found.items()}, looked_up=max(days))

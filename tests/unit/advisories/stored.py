@@ -11,7 +11,7 @@ import msgspec
 from packaging.version import Version
 
 from dsregress.advisories.advisory import Advisory, MeasuredSymptom
-from dsregress.advisories.matching import is_affected, shows
+from dsregress.advisories.matching import condition_shows, is_affected
 from dsregress.compare.metrics import (
     BY_NAME,
     DEVICE_EXCESS,
@@ -126,7 +126,7 @@ def family(metric: str) -> str:
 
 def meets(advisory: Advisory, facts: Mapping[str, Any]) -> bool:
     """Return True if all facts that an advisory is conditional on are known to be met."""
-    return all(one.fact in facts and shows(one, facts[one.fact]) is True for one in advisory.conditions)
+    return all(one.fact in facts and condition_shows(one, facts[one.fact]) is True for one in advisory.conditions)
 
 
 def has_partners(advisory: Advisory, record: Record) -> bool:

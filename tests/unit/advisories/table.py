@@ -13,10 +13,10 @@ from dsregress.advisories.advisory import (
     MeasuredSymptom,
     PartnerCondition,
     RaisedError,
-    References,
     ReleaseRange,
     Remedy,
     Ruling,
+    UpstreamLinks,
 )
 from dsregress.probe.factor import among
 from dsregress.probe.factors import BY_NAME
@@ -53,7 +53,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     remedies: tuple[Remedy, ...] = ()
     run: str = ""
     shown_by: MeasuredSymptom | None = None
-    references: References = References()
+    references: UpstreamLinks = UpstreamLinks()
     published: str = "2026-11-26"
     modified: str = ""
     withdrawn: str = ""

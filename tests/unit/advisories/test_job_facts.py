@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from dsregress.advisories.advisory import FURTHER_FACTS
-from dsregress.advisories.job_facts import FACTS, Fact, OneOf, merged_facts, said_fact
+from dsregress.advisories.job_facts import FACTS, FURTHER_FACTS, Fact, OneOf, merged_facts, said_fact
 from dsregress.errors import UsageError
 from dsregress.probe.factors import BY_NAME
 

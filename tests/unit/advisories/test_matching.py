@@ -9,19 +9,19 @@ import pytest
 from dsregress.advisories.advisory import FactCondition
 from dsregress.advisories.job_facts import OneOf
 from dsregress.advisories.matching import (
-    Job,
+    KnownJob,
     Match,
+    condition_shows,
     condition_text,
     is_affected,
     match_advisories,
     match_advisory,
-    shows,
 )
 from tests.builders.advisories import advisory
 
 
-def job(deepspeed: str = "0.17.0", *, torch: str | None = None, **facts: Any) -> Job:
-    return Job(versions={"deepspeed": deepspeed, **({"torch": torch} if torch else {})}, facts=facts)
+def job(deepspeed: str = "0.17.0", *, torch: str | None = None, **facts: Any) -> KnownJob:
+    return KnownJob(versions={"deepspeed": deepspeed, **({"torch": torch} if torch else {})}, facts=facts)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_partner_without_a_release_is_open_unless_it_is_known_to_be_absent() -
     one = advisory(partners={"torch": (["2.10.0", "2.13.0"], ["2.9.1"])})
     assert match_advisory(one, job()).open_packages == ("torch",)
     assert match_advisory(one, job()).match is Match.DEPENDS
-    absent = Job(versions={"deepspeed": "0.17.0"}, absent=frozenset(["torch"]))
+    absent = KnownJob(versions={"deepspeed": "0.17.0"}, absent=frozenset(["torch"]))
     assert match_advisory(one, absent).match is Match.FREE
     assert match_advisory(one, job(torch="2.12.0")).match is Match.CONCERNED
     assert match_advisory(one, job(torch="2.9.1")).match is Match.FREE
@@ -114,12 +114,12 @@ def test_adapters_of_any_rank_are_as_those_that_were_run(rank: int, match: Match
 
 def test_the_tried_values_may_stand_for_all_others() -> None:
     condition = FactCondition(fact="overlap_comm", shown=(True,), hidden=(None,), unknown=(False,), others=True)
-    assert [shows(condition, value) for value in (True, None, False, "auto")] == [True, False, None, True]
+    assert [condition_shows(condition, value) for value in (True, None, False, "auto")] == [True, False, None, True]
 
 
 def test_a_limit_decides_for_all_numbers() -> None:
     condition = FactCondition(fact="warmup_max_lr", shown=(0.01,), hidden=(0.001,), above=0.001)
-    assert [shows(condition, value) for value in (0.5, 0.0005, "auto")] == [True, False, None]
+    assert [condition_shows(condition, value) for value in (0.5, 0.0005, "auto")] == [True, False, None]
 
 
 def test_a_fact_with_several_possible_values_decides_if_all_say_the_same() -> None:
@@ -140,8 +140,8 @@ def test_one_affected_package_of_several_is_enough() -> None:
     both = advisory(package="transformers", affected=["4.48.1"], unaffected=["4.47.0", "4.49.0"])
     either = type(one)(id=one.id, title=one.title, kind=one.kind, ruling=one.ruling, ranges=(*one.ranges, *both.ranges))
     stack = {"deepspeed": "0.19.0", "transformers": "4.48.1"}
-    assert match_advisory(either, Job(versions=stack)).match is Match.CONCERNED
-    assert match_advisory(either, Job(versions={**stack, "transformers": "4.49.0"})).match is Match.FREE
+    assert match_advisory(either, KnownJob(versions=stack)).match is Match.CONCERNED
+    assert match_advisory(either, KnownJob(versions={**stack, "transformers": "4.49.0"})).match is Match.FREE
 
 
 def test_a_withdrawn_advisory_concerns_nobody() -> None:

@@ -19,11 +19,11 @@ from dsregress.advisories.advisory import (
     MeasuredSymptom,
     PartnerCondition,
     RaisedError,
-    References,
     ReleaseRange,
     Remedy,
     Ruling,
-    ScriptRun,
+    ScriptOutput,
+    UpstreamLinks,
 )
 from dsregress.advisories.shipped import advisory_folder, read_advisories
 
@@ -58,14 +58,14 @@ WHOLE = Advisory(
     evidence=Evidence(
         script="quarter.py",
         further_scripts=("by_hand/quarter_outputs.py",),
-        runs=(ScriptRun(releases=("0.16.0", "0.16.7"), exit_code=None, line="ratio 0.25"),),
+        runs=(ScriptOutput(releases=("0.16.0", "0.16.7"), exit_code=None, line="ratio 0.25"),),
         reason="none",
         bundles=("a.jsonl.gz",),
         cells=3,
         devices=("cpu",),
         stack="torch 2.13.0",
     ),
-    references=References(
+    references=UpstreamLinks(
         reported=("https://a.example/1",),
         introduced=("https://a.example/2",),
         fixed=("https://a.example/3",),

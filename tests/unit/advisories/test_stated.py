@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dsregress.advisories.job_facts import Fact, OneOf, merged_facts
-from dsregress.advisories.matching import Job, match_advisories
+from dsregress.advisories.matching import KnownJob, match_advisories
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.stated.launch import facts_of_file, facts_of_line
 from dsregress.errors import UsageError
@@ -344,7 +344,7 @@ def test_a_value_of_another_type_states_nothing_that_is_wrong(
     content = {**first[name], **dict.fromkeys(keys, value)}
     (tmp_path / name).write_text(json.dumps(content).replace("Infinity", '"1e999"'))
     facts, _ = merged_facts(facts_of_file(name, tmp_path))
-    job = Job(versions={"deepspeed": "0.18.9"}, facts={fact.name: fact.value for fact in facts.values()})
+    job = KnownJob(versions={"deepspeed": "0.18.9"}, facts={fact.name: fact.value for fact in facts.values()})
     assert match_advisories(read_advisories(), job)
     assert all(fact_text(fact) for fact in facts.values())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
-from dsregress.advisories.matching import Job, Matched
+from dsregress.advisories.matching import KnownJob, Matched
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
 from tests.builders.advisories import advisory
 
@@ -17,7 +17,7 @@ def going(
 ) -> UpgradeAnswer:
     beside = {"torch": torch} if torch else {}
     before, after = ({"deepspeed": version, **beside} for version in (old, new))
-    return judge_upgrade(advisories, Job(versions=before, facts=facts), Job(versions=after, facts=facts))
+    return judge_upgrade(advisories, KnownJob(versions=before, facts=facts), KnownJob(versions=after, facts=facts))
 
 
 def ids(found: tuple[Matched, ...]) -> list[str]:
@@ -30,7 +30,7 @@ def test_an_upgrade_that_nothing_concerns_is_advised() -> None:
 
 
 def test_a_package_that_no_advisory_is_about_is_not_known() -> None:
-    old = Job(versions={"deepspeed": "0.16.0", "peft": "0.15.0"})
+    old = KnownJob(versions={"deepspeed": "0.16.0", "peft": "0.15.0"})
     found = judge_upgrade([advisory()], old, old.changed(versions={"peft": "0.21.0"}))
     assert (found.verdict, found.uncovered) == (Verdict.UNKNOWN, ("peft",))
     both = judge_upgrade([advisory()], old, old.changed(versions={"peft": "0.21.0", "deepspeed": "0.19.0"}))
@@ -210,6 +210,6 @@ def test_a_remedy_that_brings_another_fault_says_so() -> None:
 
 def test_the_release_of_the_changed_package_that_is_at_fault_is_replaced() -> None:
     of_transformers = advisory(package="transformers", affected=["4.48.1"], unaffected=["4.47.0", "4.49.0"])
-    old = Job(versions={"deepspeed": "0.16.0", "transformers": "4.47.0"})
-    new = Job(versions={"deepspeed": "0.19.0", "transformers": "4.48.1"})
+    old = KnownJob(versions={"deepspeed": "0.16.0", "transformers": "4.47.0"})
+    new = KnownJob(versions={"deepspeed": "0.19.0", "transformers": "4.48.1"})
     assert judge_upgrade([of_transformers, advisory(2)], old, new).instead == {"transformers": "4.49.0"}

@@ -62,7 +62,7 @@ def test_every_parameter_that_a_shown_scenario_sets_is_one_that_the_adapter_read
     exec(shown, namespace)
     read = "".join(
         (SOURCE / "dsregress" / "probe" / file).read_text()
-        for file in ("workloads/workload.py", "frameworks/deepspeed_config.py")
+        for file in ("workloads/workload.py", "workloads/workload_parameters.py", "frameworks/deepspeed_config.py")
     )
     for parameter in namespace["SCENARIO"].parameters:
         assert parameter in BY_NAME or f"    {parameter}: " in read, parameter

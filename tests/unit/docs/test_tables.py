@@ -109,7 +109,8 @@ def test_the_keys_of_the_json_report_are_explained() -> None:
 
 
 def test_the_errors_that_are_explained_are_ones_that_the_code_gives() -> None:
-    sources = "".join(file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py"))
+    files = (file for suffix in ("py", "json", "toml") for file in (SOURCE / "dsregress").rglob(f"*.{suffix}"))
+    sources = "".join(file.read_text(encoding="utf-8") for file in files)
     sources += "".join(f"no such {what}" for what in re.findall(r'no_such\("(\w+)"', sources))
     rows = markdown.table(DOCS / "troubleshooting.md", "it says")
     assert len(rows) > 10

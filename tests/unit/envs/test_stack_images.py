@@ -125,7 +125,7 @@ def test_a_build_is_brought_the_packages_of_local_folders_that_it_needs_and_no_o
         ),
         (
             APIError("500 Server Error: write /var/lib/docker/tmp/x: no space left on device"),
-            "docker: the disk of the Docker daemon is full; `dsregress images --prune` and `docker system prune` "
+            "docker: the disk of the Docker daemon is full; `dsregress clean --images` and `docker system prune` "
             "free space",
         ),
         (

@@ -71,7 +71,10 @@ def test_an_entry_of_a_file_is_a_factor() -> None:
         "values": [None, 4096],
         "words": [[None, "no prefetching"]],
         "needs": [{"other": "zero_stage", "needed": [3], "values": [4096]}],
-        "script": {"at": {"engine": "engine.prefetch()"}, "imports": ["time"]},
+        "script": {
+            "at": {"engine": "engine.prefetch()", "after_engine": ["if ranks:", "    pass"]},
+            "imports": ["time"],
+        },
     }
     assert decode_factor("prefetch", "sharding", entry) == Factor(
         name="prefetch",
@@ -80,7 +83,7 @@ def test_an_entry_of_a_file_is_a_factor() -> None:
         values=(None, 4096),
         words={None: "no prefetching"},
         needs=(need("zero_stage", 3, by=(4096,)),),
-        script=Fragment(at={"engine": "engine.prefetch()"}, imports=("time",)),
+        script=Fragment(at={"engine": "engine.prefetch()", "after_engine": "if ranks:\n    pass"}, imports=("time",)),
     )
 
 
@@ -93,6 +96,7 @@ def test_an_entry_of_a_file_is_a_factor() -> None:
         ({"title": "prefetching", "values": [1], "place": True}, "place is True, not of type int"),
         ({"title": "prefetching", "values": [1], "needs": ["zero_stage"]}, "'zero_stage' is not an object"),
         ({"title": "prefetching", "values": [1], "script": {"at": {"noon": ""}}}, "a script has no such moment: noon"),
+        ({"title": "prefetching", "values": [1], "script": {"at": {"engine": [1]}}}, "not a list of strings"),
         ({"title": "prefetching"}, "missing 1 required keyword-only argument: 'values'"),
     ],
 )

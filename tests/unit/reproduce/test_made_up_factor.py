@@ -60,7 +60,7 @@ subject = Subject(
 print(json.dumps({
     "parameter": minimal.parameters["mics"],
     "last": list(minimal.parameters)[-2:],
-    "refused": choices.refused("deepspeed", {**p, "mics": 7}),
+    "refused": choices.refused_choice("deepspeed", {**p, "mics": 7}),
     "configuration": deepspeed_configuration(Configured(values=factor_values(p)), {})["zero_optimization"],
     "varied": [one.name for one in varied_in(minimal.parameters)][-1],
     "explored": ["mics" in row for row in space.everyday()],

@@ -131,7 +131,7 @@ def answered(
             version=version, answer=Verdict.BAD if shows else Verdict.GOOD, exit_code=int(shows), line=line
         )
 
-    monkeypatch.setattr(running, "run", run or made_up)
+    monkeypatch.setattr(running, "run_script", run or made_up)
     request = Request(
         cell=cell("0.18.3"),
         question=parse_question(metric) if metric else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpu.command.launch_words import LaunchedScript, UsageError, read_launch_words
+from vgpu.command.launch_words import LaunchedScript, LaunchWordsError, read_launch_words
 
 
 @pytest.mark.parametrize("line", ["python train.py --lr 1", "python3.11 -u train.py --lr 1", "train.py --lr 1"])
@@ -74,7 +74,7 @@ def test_deepspeed_passes_the_local_rank(line: str, ranks: int | None, local: bo
     ],
 )
 def test_a_line_that_cannot_be_run_is_refused_in_one_line(line: str, why: str) -> None:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(LaunchWordsError) as caught:
         read_launch_words(line.split())
     assert str(caught.value) == why
 
@@ -82,8 +82,10 @@ def test_a_line_that_cannot_be_run_is_refused_in_one_line(line: str, why: str) -
 def test_the_launchers_own_message_is_passed_on() -> None:
     pytest.importorskip("torch")
     with pytest.raises(
-        UsageError, match=r"^torchrun: argument --rdzv[_-]backend.*|^torchrun: .*required.*training_script"
+        LaunchWordsError, match=r"^torchrun: argument --rdzv[_-]backend.*|^torchrun: .*required.*training_script"
     ):
         read_launch_words(["torchrun", "--nnodes", "2"])
-    with pytest.raises(UsageError, match="^torchrun --no-python starts any program; only Python programs run here$"):
+    with pytest.raises(
+        LaunchWordsError, match="^torchrun --no-python starts any program; only Python programs run here$"
+    ):
         read_launch_words(["torchrun", "--no-python", "bash"])

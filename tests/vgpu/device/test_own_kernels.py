@@ -21,7 +21,7 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in ("load", "load_inline"):
         getattr(cpp_extension, name).__name__ = name
     with Patches() as patches:
-        own_kernels.refused(patches)
+        own_kernels.own_kernels_refused(patches)
         yield
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -41,27 +42,15 @@ _MENTIONED = re.compile(
     re.IGNORECASE,
 )
 
-#: Functions that indicate a phase, by their position in a traceback.
-_LOADING = {
-    "from_pretrained",
-    "load_checkpoint",
-    "_load_pretrained_model",
-    "load_model",
-    "initialize",
-    "load_state_dict",
-}
-_BACKWARD = {"backward", "run_backward", "_engine_run_backward"}
-_GENERATING = {"generate", "_sample", "sample", "generate_completions"}
-_STEPPING = {"step", "_take_model_step", "_optimizer_step"}
 
-#: DeepSpeed's files -> the stages that run them.
-_ZERO = {
-    "runtime/zero/stage_1_and_2.py": (1, 2),
-    "runtime/zero/stage3.py": (3,),
-    "runtime/zero/parameter_offload.py": (3,),
-    "runtime/zero/partition_parameters.py": (3,),
-    "runtime/zero/partitioned_param_coordinator.py": (3,),
-}
+class _Marks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``crash.toml``."""
+
+    functions: dict[str, frozenset[str]]  #: phase -> functions that indicate it
+    zero_stages: dict[str, tuple[int, ...]]  #: DeepSpeed's files -> the stages of ZeRO that run them
+
+
+_MARKS = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=_Marks)
 
 #: Lines that a message wrapped by hand may have.
 _JOINED_LINES = 6
@@ -99,22 +88,24 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
     def phase(self) -> str:
         """Return ``load``, ``generate``, ``backward``, ``step`` or ``forward``, by the frames; empty if they show none."""
         names = [frame.function for frame in self.frames]
-        if _GENERATING.intersection(names):
+        marks = _MARKS.functions
+        if marks["generate"].intersection(names):
             return "generate"
-        if _BACKWARD.intersection(names):  # a checkpoint's forward runs again inside it
+        if marks["backward"].intersection(names):  # a checkpoint's forward runs again inside it
             return "backward"
         for name in reversed(names):
-            if name in _STEPPING:
+            if name in marks["step"]:
                 return "step"
             if name == "forward":
                 return "forward"
-        return "load" if any(name in _LOADING or name == "__init__" for name in names) else ""
+        return "load" if any(name in marks["load"] or name == "__init__" for name in names) else ""
 
     @property
     def zero_stages(self) -> tuple[int, ...]:
         """Return the stages of ZeRO whose code the traceback goes through; empty if it goes through none."""
         files = [frame.file for frame in self.frames]
-        return next((stages for name, stages in _ZERO.items() if any(file.endswith(name) for file in files)), ())
+        known = _MARKS.zero_stages.items()
+        return next((stages for name, stages in known if any(file.endswith(name) for file in files)), ())
 
     @property
     def package(self) -> str:

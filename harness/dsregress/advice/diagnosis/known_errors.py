@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advisories.advisory import Advisory, RaisedError
 from dsregress.advisories.job_facts import OneOf
-from dsregress.advisories.matching import Job, Match, Matched, match_advisory, packages_of_advisory
+from dsregress.advisories.matching import KnownJob, Match, Matched, match_advisory, packages_of_advisory
 from dsregress.compare.outcomes import without_sizes
 
 #: A shorter message is shared by many faults.
@@ -25,10 +25,10 @@ def matching_advisories(crash: Crash, advisories: Iterable[Advisory]) -> tuple[M
     return tuple(one for one in found if one.match is not Match.FREE)
 
 
-def job_of_crash(crash: Crash) -> Job:
+def job_of_crash(crash: Crash) -> KnownJob:
     """Return the job that a crash is of, as far as its text says."""
     stages = crash.zero_stages
-    return Job(versions=crash.versions, facts={"zero_stage": OneOf(stages)} if stages else {})
+    return KnownJob(versions=crash.versions, facts={"zero_stage": OneOf(stages)} if stages else {})
 
 
 def is_raised(crash: Crash, error: RaisedError, advisory: Advisory) -> bool:

@@ -42,37 +42,37 @@ def facts_of_accelerate(document: Document) -> Iterator[Fact]:
         return
     yield document.fact("integration", OneOf(("transformers", "accelerate")), "distributed_type")
     yield document.fact("accelerate_launch", True, "distributed_type")
-    key = _key(document, "zero3_init_flag")
+    key = _document_key(document, "zero3_init_flag")
     if (whole := as_switch(document.get(key))) is not None:
         yield document.fact("zero_init", whole, key)
     if not deepspeed_file(document):
         yield from _written_by_accelerate(document)
 
 
-def _key(document: Document, name: str) -> str:
+def _document_key(document: Document, name: str) -> str:
     key = f"{_SECTION}.{name}"
     return key if document.get(key) is not None or document.get(_SECTION) is not None else name
 
 
 def _written_by_accelerate(document: Document) -> Iterator[Fact]:
-    stage = _key(document, "zero_stage")
+    stage = _document_key(document, "zero_stage")
     number = as_number(document.get(stage))
     yield document.fact("zero_stage", 2 if number is None else number, stage)  # accelerate's default
     if (dtype := _DTYPES.get(str(document.get("mixed_precision")))) is not None:
         yield document.fact("dtype", dtype, "mixed_precision")
     for name in ("offload_optimizer", "offload_param"):
-        key = _key(document, f"{name}_device")
+        key = _document_key(document, f"{name}_device")
         if (device := document.get(key)) in (None, "none", "cpu"):
             yield document.fact(name, device == "cpu", key)
-    steps = _key(document, "gradient_accumulation_steps")
+    steps = _document_key(document, "gradient_accumulation_steps")
     if (number := as_number(document.get(steps))) is not None:
         yield document.fact("gradient_accumulation_steps", number, steps)
-    clipping = _key(document, "gradient_clipping")
+    clipping = _document_key(document, "gradient_clipping")
     if (number := as_number(document.get(clipping))) is not None:
         yield document.fact("gradient_clipping", number, clipping)
-    yield document.fact("scheduler", "none", _key(document, "scheduler"))
-    yield document.fact("optimizer", "passed", _key(document, "optimizer"))
-    yield document.fact("torch_autocast", False, _key(document, "torch_autocast"))
+    yield document.fact("scheduler", "none", _document_key(document, "scheduler"))
+    yield document.fact("optimizer", "passed", _document_key(document, "optimizer"))
+    yield document.fact("torch_autocast", False, _document_key(document, "torch_autocast"))
     written = (
         "zero_stage",
         "gradient_clipping",
@@ -82,4 +82,4 @@ def _written_by_accelerate(document: Document) -> Iterator[Fact]:
     )
     for factor in FACTORS:
         if factor.key and not factor.is_size and factor.name not in written:
-            yield document.fact(factor.name, None, _key(document, factor.key.rpartition(".")[2]))
+            yield document.fact(factor.name, None, _document_key(document, factor.key.rpartition(".")[2]))

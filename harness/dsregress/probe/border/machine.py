@@ -17,8 +17,10 @@ import re
 import resource
 import subprocess
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from dsregress.probe.border import encoding
+from vgpu.json_tables import decoded_entries, decoded_text, decoded_texts, table_beside
 
 DISK_FULL = "the disk is full"
 DISK_FAILS = "the disk fails"
@@ -38,86 +40,36 @@ CLOCK = "the clock is beyond the year 2262"
 NO_START = "the environment's Python does not start"
 REMOVED = "the run's folder was removed"
 
+
+class _FaultMarks(NamedTuple):
+    """An entry of ``machine.json``."""
+
+    remedy: str
+    errors: tuple[str, ...] = ()  #: names of ``errno``
+    printed: tuple[str, ...] = ()  #: patterns of what compilers, installers and libraries print
+
+    def pattern(self) -> re.Pattern[str]:
+        """Return the pattern of all that is printed, the numbers of Python's and Rust's errors among it."""
+        numbers = "|".join(str(getattr(errno, name)) for name in self.errors)
+        by_number = [rf"\[Errno (?:{numbers})\]", rf"\bos error (?:{numbers})\b"] if numbers else []
+        return re.compile("|".join((*by_number, *self.printed)))
+
+
+def _decoded_fault(entry: object) -> _FaultMarks:
+    fields = decoded_entries(entry)
+    lists = {name: decoded_texts(fields[name]) for name in ("errors", "printed") if name in fields}
+    return _FaultMarks(remedy=decoded_text(fields["remedy"]), **lists)
+
+
+#: Name -> fault, in the order in which a text is searched for them.
+_FAULTS = {name: _decoded_fault(entry) for name, entry in table_beside(__file__).items()}
+
 #: Fault -> remedy.
-REMEDIES = {
-    DISK_FULL: "free some space",
-    DISK_FAILS: "check the disk (dmesg)",
-    READ_ONLY: "make it writable, or name another folder",
-    NO_TEMPORARY: "free some space, or set TMPDIR to another folder",
-    OPEN_FILES: "raise the limit (ulimit -n); if it comes back for one release alone, that release leaks files",
-    PROCESSES: "end other programs, or raise the limit (ulimit -u)",
-    FILE_SIZE: "raise the limit (ulimit -f)",
-    MEMORY: "end other programs; if it comes back for one release alone, that release needs more memory",
-    UNMAPPED: "raise the limit (ulimit -v), or mount the environments folder without noexec",
-    NETWORK: "check the network",
-    DAMAGED: "run the same command again, which replaces damaged bytecode; if it comes back, move the environment's folder "
-    "in .dsregress/envs away, and take the damaged package out of uv's cache (uv cache clean)",
-    KILLED: "find out what ended it (dmesg, the job's scheduler)",
-    ENGINE: "start it again (systemctl start docker)",
-    BUSY: "end other programs",
-    CLOCK: "set it",
-    NO_START: "repair it; one in .dsregress/envs is built again once its folder is moved away",
-    REMOVED: "find out what removes it: a program that cleans up, or a release under test",
-}
+REMEDIES = {name: fault.remedy for name, fault in _FAULTS.items()}
 
-_BY_ERRNO = {
-    errno.ENOSPC: DISK_FULL,
-    errno.EDQUOT: DISK_FULL,
-    errno.EIO: DISK_FAILS,
-    errno.ESTALE: DISK_FAILS,
-    errno.EREMOTEIO: DISK_FAILS,
-    errno.EUCLEAN: DISK_FAILS,
-    errno.EROFS: READ_ONLY,
-    errno.EMFILE: OPEN_FILES,
-    errno.ENFILE: OPEN_FILES,
-    errno.EAGAIN: PROCESSES,  # of a fork; sockets that do not block are polled before they are read
-    errno.EFBIG: FILE_SIZE,
-    errno.ENOMEM: MEMORY,
-    errno.ENETDOWN: NETWORK,
-    errno.ENETUNREACH: NETWORK,
-    errno.EHOSTUNREACH: NETWORK,
-}
+_BY_ERRNO = {getattr(errno, error): name for name, fault in _FAULTS.items() for error in fault.errors}
 
-
-def _numbers(name: str) -> str:
-    """Return a pattern of the numbers by which Python and Rust print the errors of this fault."""
-    numbers = "|".join(str(number) for number, fault in _BY_ERRNO.items() if fault == name)
-    return rf"\[Errno (?:{numbers})\]|\bos error (?:{numbers})\b"
-
-
-_BY_TEXT = tuple(
-    (re.compile(f"{_numbers(fault)}|{words}" if fault in _BY_ERRNO.values() else words), fault)
-    for fault, words in (
-        (DISK_FULL, r"No space left on device|Disk quota exceeded|insufficient shared memory|database or disk is full"),
-        (NO_TEMPORARY, r"No usable temporary directory found"),  # Python's, of a full disk too
-        (OPEN_FILES, r"Too many open files"),
-        (READ_ONLY, r"Read-only file system"),
-        (DISK_FAILS, r"Input/output error|Stale file handle|Structure needs cleaning|Remote I/O error|disk I/O error"),
-        (FILE_SIZE, r"File too large|killed by SIGXFSZ"),
-        (PROCESSES, r"can't start new thread|Resource temporarily unavailable|pthread_create failed"),
-        # The kernel kills a compiler, which then prints nothing itself.
-        (
-            MEMORY,
-            r"(?<!Error code 12 \()Cannot allocate memory|virtual memory exhausted|Killed signal terminated program"
-            r"|killed by the kernel",
-        ),
-        # The C library's, without the kernel's reason: a limit, or a file system without programs.
-        (UNMAPPED, r"failed to map segment from shared object"),
-        (
-            KILLED,
-            r"killed by (?:SIGKILL|SIGTERM|SIGINT|SIGHUP|SIGXCPU)\b|killed by signal: (?:Killed|Terminated)"
-            r"|signal: (?:9|15)\b|died with <Signals\.(?:SIGKILL|SIGTERM|SIGHUP)",
-        ),
-        (ENGINE, r"was lost with the container engine"),
-        (DAMAGED, r"file too short|invalid ELF header|marshal data too short|bad marshal data"),
-        (
-            NETWORK,
-            r"Temporary failure in name resolution|Name or service not known|failed to lookup address|Network is down"
-            r"|Network is unreachable|No route to host|Max retries exceeded with url|Failed to establish a new connection"
-            r"|Connection broken: IncompleteRead",
-        ),
-    )
-)
+_BY_TEXT = tuple((fault.pattern(), name) for name, fault in _FAULTS.items() if fault.printed)
 
 #: Memory is short below this share of the machine's.
 _SPARE_MEMORY = 0.05

@@ -14,22 +14,20 @@ import os
 import re
 
 from dsregress.probe.shell_syntax import joined
+from vgpu.json_tables import decoded_text_lists, table_beside
 
 #: Replaces a secret.
 MASK = "***"
 
+_WORDS = decoded_text_lists(table_beside(__file__))
+
 #: Where one of these is a word of a name, its value is secret.
-_ALWAYS = frozenset(("password", "passwd", "passphrase", "secret", "secrets", "credential", "credentials", "apikey"))
+_ALWAYS = frozenset(_WORDS["secret"])
 #: The same, where a word ends with one of these: ``PGPASSWORD``.
-_ENDINGS = ("password", "passwd", "passphrase")
+_ENDINGS = _WORDS["secret_endings"]
 
 #: Words that, before ``key`` or ``token``, mark a secret.
-_OWNERS = frozenset((
-    *("access", "account", "admin", "api", "auth", "bearer", "bot", "client", "comet", "encryption", "gh", "git"),
-    *("github", "gitlab", "hf", "hub", "huggingface", "jwt", "license", "neptune", "openai", "personal", "private"),
-    *("refresh", "security", "service", "session", "signing", "subscription", "user", "wandb", "write", "read"),
-    "webhook",
-))  # fmt: skip
+_OWNERS = frozenset(_WORDS["owners"])
 
 #: Values that are no secrets: a switch, a number, a ``{placeholder}``.
 _PLAIN = re.compile(r"(?i:true|false|none|null|empty|yes|no|auto)?|[-+]?\d{1,6}(?:\.\d{1,6})?|\{\w+\}|\*{3}")
@@ -52,11 +50,8 @@ _PAIRS = (
 )
 _OPENING = re.compile(r"\\*[\"']")
 
-_BEGINNINGS = re.compile(
-    r"\b(?:hf_[A-Za-z0-9]{16,}|sk-(?=[\w-]{0,60}\d)[\w-]{16,}|gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_\w{20,}"
-    r"|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|A(?:KIA|SIA)[0-9A-Z]{16}|AIza[\w-]{30,}|nvapi-[\w-]{20,}"
-    r"|pypi-[\w-]{20,}|wandb_v1_\w{20,}|eyJ[\w-]{10,500}\.[\w-]{10,}\.[\w-]*)"
-)
+#: Tokens by how their services make them.
+_TOKENS = re.compile(rf"\b(?:{'|'.join(_WORDS['tokens'])})")
 _IN_ADDRESS = re.compile(r"(?<=://)(?:[^/\s@:\"'<>]*:[^/\s\"'<>]+|[^/\s@:\"'<>]{20,})(?=@)")
 #: Signatures of addresses that admit whoever has them, and the header that does.
 _ADMITTING = re.compile(
@@ -74,7 +69,7 @@ def without_secrets(text: str) -> str:
     for pattern in _PAIRS:
         text = pattern.sub(_masked_pair, text)
     text = _ADMITTING.sub(rf"\g<before>{MASK}", text)
-    return _IN_ADDRESS.sub(MASK, _BEGINNINGS.sub(MASK, text))
+    return _IN_ADDRESS.sub(MASK, _TOKENS.sub(MASK, text))
 
 
 def masked_launch_line(line: str) -> str:

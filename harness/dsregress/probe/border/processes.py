@@ -103,10 +103,10 @@ def end_descendants(
     def groups() -> set[int]:
         return {os.getpgrp()} | {process.group for process in descendants() if process.identity in spared}
 
-    def found(kill: Callable[[Process], None]) -> list[Process]:
+    def list_found(kill: Callable[[Process], None]) -> list[Process]:
         return _reaped(spared, kill)
 
-    return _end_processes(found, grace_s, silently, groups)
+    return _end_processes(list_found, grace_s, silently, groups)
 
 
 def _end_processes(
@@ -121,7 +121,7 @@ def _end_processes(
     killed: dict[tuple[int, int], str] = {}
     spared_groups = functools.cache(list_spared_groups)  # as long as nothing has to be killed, none is needed
 
-    def kill(process: Process) -> None:
+    def kill_process(process: Process) -> None:
         if process.state in "ZX":
             return
         if process.identity not in killed:
@@ -138,10 +138,10 @@ def _end_processes(
     give_up_at = time.monotonic() + _KILLED_S
     while found and time.monotonic() < give_up_at:
         for process in found:
-            kill(process)
+            kill_process(process)
         if any(process.state not in "ZX" for process in found):
             time.sleep(0.002)
-        found = list_found(kill)
+        found = list_found(kill_process)
     names = sorted(name for name in killed.values() if name)
     return {name: names.count(name) for name in names}
 
@@ -155,7 +155,7 @@ def end_marked(variable: str, is_ours: Callable[[str], bool]) -> dict[str, int]:
     """
     prefix = f"{variable}=".encode()
 
-    def found(kill: Callable[[Process], None]) -> list[Process]:
+    def list_found(kill: Callable[[Process], None]) -> list[Process]:
         marked: list[Process] = []
         for _ in range(_EMPTY_SCANS):
             for process in _all():
@@ -166,7 +166,7 @@ def end_marked(variable: str, is_ours: Callable[[str], bool]) -> dict[str, int]:
                 break
         return marked
 
-    return _end_processes(found, GRACE_S, lambda process: False, lambda: {os.getpgrp()})
+    return _end_processes(list_found, GRACE_S, lambda process: False, lambda: {os.getpgrp()})
 
 
 def command_of(pid: int) -> bytes:

@@ -1,7 +1,7 @@
 """All factors: each file here declares one, or a few that belong together. Standard library only.
 
 A factor that is data alone is an entry of a ``.json`` file (see `dsregress.probe.factor_files`). One with a function, or a
-template of several lines, is an object in a module. A factor is in all tables once its file is here: the parameters of the
+long template, is an object in a module. A factor is in all tables once its file is here: the parameters of the
 simplest scenarios, DeepSpeed's configuration, what `reproduce` varies and `explore` tries, the scripts, the documentation.
 """
 

@@ -8,7 +8,7 @@ from typing import Any
 from dsregress.probe.factor import IN_EVERY_SCRIPT, Configured, Factor, Fragment, Hooks, need, switch
 
 
-def _named(value: str, job: Configured) -> Mapping[str, object]:
+def _configured_optimizer(value: str, job: Configured) -> Mapping[str, object]:
     return {"optimizer": job.optimizer} if value == "configured" and job.optimizer is not None else {}
 
 
@@ -23,7 +23,7 @@ OPTIMIZER = Factor(
     words={"passed": "an optimizer that is passed", "configured": "an optimizer named in the configuration"},
     needs=(need("offload_optimizer", False), need("integration", "none")),
     configured=True,
-    configure=_named,
+    configure=_configured_optimizer,
     script=IN_EVERY_SCRIPT,
 )
 

@@ -1,7 +1,7 @@
 """Data and losses of reinforcement learning from feedback and of preference training: the inputs of
 `dsregress.probe.workloads.preference_losses`, and how a model produces them.
 
-``data["ids"]`` has a row per sequence, or all samples of the micro-batch concatenated in one row (``Workload.packed``),
+``data["ids"]`` has a row per sequence, or all samples of the micro-batch concatenated in one row (``packed``),
 without padding, as OpenRLHF packs them; then ``data["positions"]`` restarts with each sample, by which transformers
 recognizes a pack. A single sample in its row is packed already. Everything else has a row per sample, and a column per
 token but the first, which is not predicted.

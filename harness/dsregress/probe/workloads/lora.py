@@ -7,30 +7,23 @@ from __future__ import annotations
 
 import torch
 
+from dsregress.probe.workloads.workload_parameters import AdapterParameters
 
-def with_adapters(
-    model: torch.nn.Module,
-    *,
-    rank: int,
-    alpha: int,
-    dropout: float,
-    targets: list[str],
-    modules_to_save: list[str],
-    autocast: bool,
-) -> torch.nn.Module:
-    """Return the model wrapped by peft, in training mode. The names are those of peft's ``LoraConfig``; ``autocast`` is
-    its ``autocast_adapter_dtype``. If checkpointing needs inputs that require gradients, peft provides them."""
+
+def with_adapters(model: torch.nn.Module, adapters: AdapterParameters) -> torch.nn.Module:
+    """Return the model wrapped by peft, in training mode. ``lora_autocast`` is peft's ``autocast_adapter_dtype``. If
+    checkpointing needs inputs that require gradients, peft provides them."""
     import peft
 
     settings = peft.LoraConfig(
-        r=rank,
-        lora_alpha=alpha,
-        lora_dropout=dropout,
-        target_modules=targets,
-        modules_to_save=modules_to_save or None,
+        r=adapters.lora_rank,
+        lora_alpha=adapters.lora_alpha,
+        lora_dropout=adapters.lora_dropout,
+        target_modules=adapters.lora_targets.split(),
+        modules_to_save=adapters.lora_modules_to_save.split() or None,
         task_type="CAUSAL_LM",
     )
     # In fp32, peft's default, DeepSpeed refuses the model if zero.Init made part of it.
-    wrapped: torch.nn.Module = peft.get_peft_model(model, settings, autocast_adapter_dtype=autocast)
+    wrapped: torch.nn.Module = peft.get_peft_model(model, settings, autocast_adapter_dtype=adapters.lora_autocast)
     wrapped.train()
     return wrapped

@@ -15,86 +15,25 @@ import torch
 
 from dsregress.probe.factors.schedules import FIRST_RATE
 from dsregress.probe.workloads import lora
+from dsregress.probe.workloads.workload_parameters import (
+    AdapterParameters,
+    BatchParameters,
+    LoopParameters,
+    ModelParameters,
+    SampleParameters,
+    UpdateParameters,
+)
 
 _SEED = 20150
 
 
 @dataclasses.dataclass(frozen=True)
-class Workload:
+class Workload(ModelParameters, AdapterParameters, BatchParameters, SampleParameters, UpdateParameters, LoopParameters):
     """The part of a scenario's parameters that defines what is computed, independent of the framework."""
 
-    model: str = "llama-tiny"
     objective: str = "next_token"  #: what a micro-batch computes: a name in `dsregress.probe.workloads.objectives`
-    sequence_length: int = 64  #: tokens
-    micro_batch_size: int = 1  #: sequences per rank and micro-batch
-    gradient_accumulation_steps: int = 1
-    identical_micro_batches: bool = False  #: the gradient of several identical ones must be that of one
-    world_size: int = 2
-    dtype: str = "bf16"  #: fp32, bf16 or fp16
-    attention: str = "sdpa"  #: transformers' attn_implementation
-    model_outputs: str = "all"  #: as transformers', with logits; or "loss": the model returns that tensor alone
-    gradient_checkpointing: str = "none"  #: none, reentrant or non_reentrant
-    gradient_clipping: float | None = None
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.1
-    learning_rate_decay: float = 1.0  #: the learning rate of each step is that of the step before times this
-    decay_groups: bool = False  #: two parameter groups: matrices decay, vectors do not
-    empty_groups: bool = False  #: a group without parameters is passed on, as transformers' Trainer does
-    #: tokens at the start of each sequence that no loss is about (`dsregress.probe.workloads.alignment`)
-    prompt_length: int = 0
-    samples_per_prompt: int = 4  #: whose rewards advantages are normalised over
-    #: distance of the old policy's log-probabilities from those of equally likely tokens, in either direction; None: drawn.
-    #: Drawn ones may also be at the edges of the clipped loss, and rounding then decides if a token has a gradient. One
-    #: nat is so far beyond the edges that sound training has one truth.
-    old_policy_displacement: float | None = None
-    packed: bool = False  #: the sequences of a micro-batch concatenated in one row
-    frozen: str = ""  #: parameters with this in their names are not trained
-    lora_rank: int = 0  #: 0: none; the fields below are peft's own (see `dsregress.probe.workloads.lora`)
-    lora_alpha: int = 32
-    lora_dropout: float = 0.0
-    lora_targets: str = "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj"
-    lora_modules_to_save: str = ""  #: trained whole, in addition to the adapters
-    lora_autocast: bool = False  #: peft's default: adapters of a model in half precision are made in fp32
-    infinite_gradient_step: int | None = None  #: in this step the last rank's first backward yields infinities
-    checkpoint: bool = False  #: saved after the first step, changed by another step, and loaded: nothing may differ
-    evaluate: bool = False  #: every step ends with a forward in evaluation mode and without gradients
-    forward_between: bool = False  #: a forward without gradients between each forward and its backward
-    varying_length: bool = False  #: sequences are shorter from micro-batch to micro-batch and from step to step
-    uneven_last: bool = False  #: the last micro-batch of every second step has half of the sequences
-    evaluate_within: bool = False  #: as ``evaluate``, also behind a step's first micro-batch
-    resume: bool = False  #: the ``checkpoint`` is loaded by a new engine, as after a restart
-    no_sync: bool = False  #: the caller accumulates: all but the last micro-batch of a step run under ``no_sync``
-    #: the object of ``backward``: the engine, the loss, or several losses with a gradient of their own; "divided": the
-    #: engine, with a loss that the caller has divided by the micro-batches of a step
-    backward_on: str = "engine"
-    second_engine: bool = False  #: another engine of the same kind trains between the steps
-    destroyed_engine: bool = False  #: another engine of the same kind was created before, and destroyed
-    #: an engine without an optimizer evaluates between the steps ("beside"), or existed before ("destroyed")
-    reference: str = ""
-    marks_boundary: bool = False  #: the caller accumulates, and marks the last micro-batch of a step
-    exported: str = ""  #: how the trained weights are read: from the engine, or from a file of this kind
-    universal: bool = False  #: the ``checkpoint`` is converted to a universal one before it is loaded
-    uneven_ranks: bool = False  #: sequences are shorter from rank to rank
-    group_learning_rates: bool = False  #: the second of two parameter groups learns at a tenth of the rate
-    warmup: bool = False  #: the learning rate rises as the configuration's WarmupLR says
-    schedule: str | None = None  #: another schedule that the configuration names, a key of `SCHEDULES`
-    unwrapped: bool = False  #: the framework's hooks are off around a forward before each step, as for a generation
-    grouped_frozen: bool = False  #: frozen ones are in the optimizer's groups as well: all of `model.parameters()`
-    caller_autocast: bool = False  #: fp32 weights, and torch's autocast around the caller's forward
-    #: the caller reads each step's gradients and halves them: whole ("full"), or each rank its share ("local")
-    halved_gradients: str = ""
     #: the first steps are compared with plain PyTorch, which takes as long as they do
     judged: bool = True
-
-    @property
-    def caller_accumulates(self) -> bool:
-        """Return True if the framework is configured without accumulation, and the caller accumulates."""
-        return self.no_sync or self.marks_boundary
-
-    @property
-    def configured_schedule(self) -> str | None:
-        """Return the learning rate's schedule that the configuration names, None if it names none."""
-        return "WarmupLR" if self.warmup else self.schedule
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -107,7 +46,7 @@ def pick(kind: Any, parameters: Mapping[str, Any]) -> Any:
     return kind(**{f.name: parameters[f.name] for f in dataclasses.fields(kind) if f.name in parameters})
 
 
-def model_configuration(work: Workload, shape: Mapping[str, object]) -> Any:
+def model_configuration(work: ModelParameters, shape: Mapping[str, object]) -> Any:
     """Return the model's transformers configuration. ``shape`` is a row of ``scenarios/models.py``."""
     from transformers import AutoConfig
 
@@ -125,15 +64,7 @@ def build_model(work: Workload, config: object, dtype: torch.dtype) -> torch.nn.
     model.train()
     checkpointed(work, model)
     if work.lora_rank:
-        model = lora.with_adapters(
-            model,
-            rank=work.lora_rank,
-            alpha=work.lora_alpha,
-            dropout=work.lora_dropout,
-            targets=work.lora_targets.split(),
-            modules_to_save=work.lora_modules_to_save.split(),
-            autocast=work.lora_autocast,
-        )
+        model = lora.with_adapters(model, work)
     if work.frozen:
         for name, parameter in model.named_parameters():
             if work.frozen in name:
@@ -145,7 +76,7 @@ def build_model(work: Workload, config: object, dtype: torch.dtype) -> torch.nn.
     return model
 
 
-def checkpointed(work: Workload, model: torch.nn.Module) -> None:
+def checkpointed(work: ModelParameters, model: torch.nn.Module) -> None:
     """Enable gradient checkpointing by transformers' own switch, if the workload has it."""
     if work.gradient_checkpointing != "none":
         reentrant = work.gradient_checkpointing == "reentrant"
@@ -160,7 +91,7 @@ def of_type(dtype: torch.dtype) -> dict[str, object]:
     return {"dtype" if release >= (4, 56) else "torch_dtype": dtype}
 
 
-def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, Any]]:
+def parameter_groups(work: UpdateParameters, model: torch.nn.Module) -> list[dict[str, Any]]:
     """Return the optimizer's groups. Without ``empty_groups``, groups without parameters are left out: with a schedule,
     torch 2.10 and later fails on them, as DeepSpeed drops them (transformers#43692), and nothing else of such a job
     could be measured."""
@@ -178,18 +109,18 @@ def parameter_groups(work: Workload, model: torch.nn.Module) -> list[dict[str, A
     return [group for group in groups if group["params"] or work.empty_groups]
 
 
-def plain_optimizer(work: Workload, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+def plain_optimizer(work: UpdateParameters, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
     """Return torch's own AdamW, one tensor at a time: the fused and batched forms allocate differently from release to
     release of torch, which is not what is compared."""
     return torch.optim.AdamW(groups, **adam(work), foreach=False)
 
 
-def adam(work: Workload) -> dict[str, Any]:
+def adam(work: UpdateParameters) -> dict[str, Any]:
     """Return the arguments of AdamW that its groups do not have."""
     return {"lr": work.learning_rate, "betas": ADAM_BETAS, "eps": ADAM_EPSILON}
 
 
-def scheduler(work: Workload, optimizer: torch.optim.Optimizer) -> Any:
+def scheduler(work: UpdateParameters, optimizer: torch.optim.Optimizer) -> Any:
     """Return the learning rate's schedule, torch's own; None if it is constant."""
     if named := work.configured_schedule:
         rates = [functools.partial(SCHEDULES[named], group["lr"]) for group in optimizer.param_groups]
@@ -226,7 +157,7 @@ ADAM_EPSILON = 1e-3
 
 
 def batch(
-    work: Workload, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
+    work: BatchParameters, vocabulary: int, step: int, rank: int, micro_batch: int, device: torch.device | str = "cpu"
 ) -> torch.Tensor:
     """Return the token ids of one micro-batch of one rank, shape (micro_batch_size, sequence_length or less)."""
     if work.identical_micro_batches:

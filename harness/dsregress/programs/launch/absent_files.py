@@ -41,14 +41,14 @@ def absent_file(error: BaseException, arguments: Sequence[str], source: str) -> 
     ``arguments`` are the program's; ``source`` is the user's folder, of which the working folder is a copy.
     """
     for one in behind_one_another(error):
-        for path in _named(one, arguments):
+        for path in _missing_paths(one, arguments):
             whole = os.path.abspath(os.path.expanduser(path))
             if not os.path.exists(whole) and _is_the_programs(whole, source):
                 return f"{place_of(error)}: {_said(path, whole, _advice(one))}"
     return None
 
 
-def _named(error: BaseException, arguments: Sequence[str]) -> Iterator[str]:
+def _missing_paths(error: BaseException, arguments: Sequence[str]) -> Iterator[str]:
     """Yield the paths that an error reports as missing."""
     if isinstance(error, FileNotFoundError) and isinstance(error.filename, (str, bytes)):
         if not _starts_a_process(error):

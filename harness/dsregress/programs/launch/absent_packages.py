@@ -54,7 +54,7 @@ def packages_asked_for(error: BaseException) -> list[str]:
     for _ in range(_MOST_CAUSES):
         if cause is None:
             break
-        if found := _named(cause):
+        if found := _missing_packages(cause):
             return sorted(found)
         cause = cause.__cause__
     return []
@@ -64,7 +64,7 @@ def packages_asked_for(error: BaseException) -> list[str]:
 _MOST_CAUSES = 20
 
 
-def _named(error: BaseException) -> set[str]:
+def _missing_packages(error: BaseException) -> set[str]:
     if isinstance(error, ImportError) and error.name and not missing_imports.is_missing(error.name):
         return set()  # "cannot import name 'x' from 'transformers'"
     text = _ADDRESS.sub("", str(error))

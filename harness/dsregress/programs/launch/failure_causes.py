@@ -162,7 +162,7 @@ def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -
         *(name for name in missing_imports.missing_modules(_first_files(start), _own_folders()) if name != first),
     ]
     modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
-    return _named(f"{program} lacks the {modules} ", names, f": add {packages} with --with PACKAGE")
+    return _line_of_names(f"{program} lacks the {modules} ", names, f": add {packages} with --with PACKAGE")
 
 
 def _own_folders() -> list[str]:
@@ -194,7 +194,7 @@ def _unknown_rows(names: Sequence[str], error: BaseException) -> str:
     return f"{place_of(error)}: made-up rows of {', '.join(names)[:most]} do not suit it ({said[:most]}): give its data set"
 
 
-def _named(before: str, names: Sequence[str], after: str) -> str:
+def _line_of_names(before: str, names: Sequence[str], after: str) -> str:
     """Return a line with all names or, if they do not fit, with as many as fit, and all of them in a second line."""
     room = faults.SIGNATURE_LENGTH - len(f"{CannotRun.__name__}: {before}{after}")
     if len(every := ", ".join(map(repr, names))) <= room:

@@ -112,7 +112,7 @@ def _spawn(fn: object, args: object = (), nprocs: int = 1, join: bool = True, *_
 def _start_processes(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any, **__: Any) -> object:
     """Run in this process the process that this rank is. Raise StartedError if a node has another number of ranks."""
     fn(_local_rank(nprocs, "mp.spawn"), *args)
-    return None if join else _Joined()
+    return None if join else _EndedProcesses()
 
 
 def _elastic_launch(launch: Any, *args: Any) -> object:
@@ -135,7 +135,7 @@ def _local_rank(processes: int, starter: str) -> int:
     return rank
 
 
-class _Joined:
+class _EndedProcesses:
     """The context of processes that have ended."""
 
     def join(self, *_: object, **__: object) -> bool:

@@ -176,7 +176,7 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
             folder = weights.folder(repo_id, options.get("cache_dir"))
         if folder is None:
             return str(snapshot(repo_id, **options))
-        return str(_linked(folder, _names(folder), options.get("local_dir")))
+        return str(_linked(folder, _file_names(folder), options.get("local_dir")))
 
     for original, made in ((download, hf_hub_download), (load, try_to_load_from_cache), (snapshot, snapshot_download)):
         patches.everywhere(original, made, original.__name__)
@@ -206,13 +206,13 @@ def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, An
     def info(repo_id: str, folder: Path, *_: object, **__: object) -> object:
         return hf_api.ModelInfo(
             id=repo_id, sha=folder.name, private=False, disabled=False, gated=False, downloads=0, likes=0, tags=[],
-            siblings=[{"rfilename": name} for name in _names(folder)], library_name="transformers",
+            siblings=[{"rfilename": name} for name in _file_names(folder)], library_name="transformers",
         )  # fmt: skip
 
     return {
         "model_info": answered(info),
         "repo_info": answered(info),
-        "list_repo_files": answered(lambda repo_id, folder, *_, **__: _names(folder)),
+        "list_repo_files": answered(lambda repo_id, folder, *_, **__: _file_names(folder)),
         "file_exists": answered(lambda repo_id, folder, filename, **_: (folder / filename).is_file()),
         "repo_exists": answered(lambda *_, **__: True),
         # transformers 5 calls this first; of its look-ups for an adapter only this one has the program's cache_dir.
@@ -220,7 +220,7 @@ def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, An
     }
 
 
-def _names(folder: Path) -> list[str]:
+def _file_names(folder: Path) -> list[str]:
     return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
 
 

@@ -110,10 +110,12 @@ def _is_named(column: str, sources: Iterable[Path], arguments: Sequence[str]) ->
     settings = [Path(word) for word in words if word.endswith((".yaml", ".yml", ".json", ".toml"))]
     spelled = re.compile(rf"(?<![\w.-]){re.escape(column)}(?![\w.-])")
     quoted = re.compile(rf"([\"']){re.escape(column)}\1")
-    return any(spelled.search(_text(file)) for file in settings) or any(quoted.search(_text(file)) for file in sources)
+    return any(spelled.search(_file_text(file)) for file in settings) or any(
+        quoted.search(_file_text(file)) for file in sources
+    )
 
 
-def _text(file: Path) -> str:
+def _file_text(file: Path) -> str:
     try:
         return file.read_text(errors="replace")
     except OSError:

@@ -69,7 +69,7 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
             if not _is_absence(error):
                 raise
             files = dict(zip(("data_dir", "data_files"), args)).get("data_files", options.get("data_files"))
-            title = _title(path, files)
+            title = _data_set_title(path, files)
             missing(title, error)
             schema = schema_of(title, name)
             split = args[2] if len(args) > 2 else options.get("split")
@@ -169,7 +169,7 @@ def _with_types(rows: Any, makers: Mapping[str, str]) -> object:
     return rows
 
 
-def _title(path: str, files: Any) -> str:
+def _data_set_title(path: str, files: Any) -> str:
     """Return a name to look up and to show; for files, the name of the first one."""
     if isinstance(files, Mapping):
         files = next(iter(files.values()), None)

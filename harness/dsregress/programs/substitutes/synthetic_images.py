@@ -103,7 +103,7 @@ def _replace_datasets(patches: Patches, wanted: bool) -> None:
         if "__init__" in methods and kind is not datasets.VisionDataset:
             patches.replace(kind, "__init__", _begun(methods["__init__"], datasets, wanted))
         if "__getitem__" in methods and "__len__" in methods:
-            patches.replace(kind, "__getitem__", _read(methods["__getitem__"]))
+            patches.replace(kind, "__getitem__", _reading_images(methods["__getitem__"]))
             patches.replace(kind, "__len__", _counted(methods["__len__"]))
     enum = getattr(models, "WeightsEnum", None)
     if enum is not None:
@@ -205,7 +205,7 @@ def _image(known: KnownImages, seed: int, index: int) -> object:
     return Image.fromarray(numpy.random.default_rng((seed, index)).integers(0, 256, shape, dtype=numpy.uint8))
 
 
-def _read(original: Callable[..., Any]) -> Callable[..., object]:
+def _reading_images(original: Callable[..., Any]) -> Callable[..., object]:
     @functools.wraps(original)
     def __getitem__(self: Any, index: Any) -> object:
         images = vars(self).get("_harness_images")

@@ -161,7 +161,7 @@ def _repeat(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> Non
     if not child:
         try:
             process_control.die_with_parent(parent)
-            _run(folder, order, rank, body)
+            _run_repeat(folder, order, rank, body)
             os._exit(_DONE)
         finally:
             os._exit(0)
@@ -184,7 +184,7 @@ def _repeat(folder: Path, order: Mapping[str, Any], rank: int, body: Run) -> Non
         time.sleep(_POLL_S)
 
 
-def _run(folder: Path, order: Mapping[str, object], rank: int, body: Run) -> None:
+def _run_repeat(folder: Path, order: Mapping[str, object], rank: int, body: Run) -> None:
     log = logs.open_log(folder / f"rank-{rank}.log")
     for stream in (1, 2):
         os.dup2(log, stream)

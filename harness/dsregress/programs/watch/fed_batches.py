@@ -55,7 +55,7 @@ class FedBatches:
 
 def _batch(step: int, args: Sequence[Any], kwargs: Mapping[str, Any], *, contents: bool) -> FedBatch | None:
     """Return a micro-batch; None if no argument is a tensor of rows."""
-    named = dict(_named(args, kwargs))
+    named = dict(_named_tensors(args, kwargs))
     ids = named.get("input_ids")
     if ids is None:
         ids = next((one for one in named.values() if not one.is_floating_point() and one.dim() > 1), None)
@@ -66,16 +66,16 @@ def _batch(step: int, args: Sequence[Any], kwargs: Mapping[str, Any], *, content
     shown = range(min(rows, _MOST_ROWS))
     if not contents or ids.dim() > 2:  # a token may be more than a number
         return FedBatch(step=step, rows=rows, length=length, first_rows=[FedRow(tokens=length) for _ in shown])
-    values, mask, labels = (_values(one, ids) for one in (ids, named.get("attention_mask"), named.get("labels")))
-    first_rows = [_row(values[at], mask[at] if mask else None, labels[at] if labels else None) for at in shown]
+    values, mask, labels = (_first_rows(one, ids) for one in (ids, named.get("attention_mask"), named.get("labels")))
+    first_rows = [_fed_row(values[at], mask[at] if mask else None, labels[at] if labels else None) for at in shown]
     return FedBatch(step=step, rows=rows, length=length, is_masked=bool(mask), first_rows=first_rows)
 
 
-def _named(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+def _named_tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors of a call: named ones by their names, also those of a mapping, others by their positions."""
     for position, value in enumerate(args):
         if isinstance(value, Mapping):
-            yield from _named((), value)
+            yield from _named_tensors((), value)
         elif isinstance(value, torch.Tensor):
             yield str(position), value
     for name, value in kwargs.items():
@@ -83,14 +83,14 @@ def _named(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str
             yield name, value
 
 
-def _values(one: torch.Tensor | None, ids: torch.Tensor) -> list[list[int]]:
+def _first_rows(one: torch.Tensor | None, ids: torch.Tensor) -> list[list[int]]:
     """Return the numbers of the first rows; none where the tensor has not a number for each id."""
     if one is None or one.shape != ids.shape:
         return []
     return [[int(value) for value in row] for row in one.detach()[:_MOST_ROWS].tolist()]
 
 
-def _row(ids: Sequence[int], mask: Sequence[int] | None, labels: Sequence[int] | None) -> FedRow:
+def _fed_row(ids: Sequence[int], mask: Sequence[int] | None, labels: Sequence[int] | None) -> FedRow:
     kept = [True] * len(ids) if mask is None else list(map(bool, mask))
     own = list(itertools.compress(ids, kept))
     goals = None if labels is None else list(itertools.compress(labels, kept))

@@ -29,7 +29,7 @@ class SavedState:
     def add(self, saved: object) -> None:
         """Add the argument of a function that saves. Ignore what holds no tensors by name."""
         with _disable_current_modes():
-            for name, tensor in _named(saved):
+            for name, tensor in _saved_tensors(saved):
                 mean = _mean(tensor) if self._contents else None
                 self._tensors[name] = (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), mean)
 
@@ -49,7 +49,7 @@ def _together(means: list[float | None]) -> float | None:
     return sum(known) / len(known) if len(known) == len(means) else None
 
 
-def _named(saved: object) -> Iterator[tuple[str, torch.Tensor]]:
+def _saved_tensors(saved: object) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield a state dict's tensors, and those of each state dict in a mapping, by name. State dicts without weights
     (random states, a scheduler's) are left out."""
     if not isinstance(saved, Mapping):

@@ -54,7 +54,7 @@ def gradient_norm(stepper: Any) -> float | None:
     if not gradients or any(hasattr(parameter, "_fsdp_flattened") for parameter in parameters):
         return None
     with _disable_current_modes(), torch.no_grad():
-        return math.hypot(*(whole_norm(torch.linalg.vector_norm(_values(one), dtype=_wide(one))) for one in gradients))
+        return math.hypot(*(whole_norm(torch.linalg.vector_norm(_dense(one), dtype=_wide(one))) for one in gradients))
 
 
 def whole_norm(norm: Any) -> float:
@@ -63,7 +63,7 @@ def whole_norm(norm: Any) -> float:
         return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 
-def _values(gradient: Any) -> object:
+def _dense(gradient: Any) -> object:
     return gradient.coalesce().values() if gradient.is_sparse else gradient
 
 

@@ -52,14 +52,14 @@ class AbsentServers:
 
     def connected(self, address: Any) -> None:
         """Forget the refusals of an address that answers."""
-        self._refused.pop(_named(address), None)
+        self._refused.pop(_host_and_port(address), None)
 
     def refused(self, address: Any) -> None:
         """Count a refused connection. Raise WaitsInVain if the program does nothing but wait for that address."""
         if threading.current_thread() is not threading.main_thread():
             return
         now, computed = self._clock(), self._computed()
-        host, port = _named(address)
+        host, port = _host_and_port(address)
         seen = self._refused.setdefault((host, port), _Refused(now, computed))
         seen.times += 1
         waited = now - seen.since_s
@@ -95,6 +95,6 @@ class AbsentServers:
         return {process.identity for process in running if _OF_PYTHON not in processes.command_of(process.pid)}
 
 
-def _named(address: Any) -> tuple[str, int]:
+def _host_and_port(address: Any) -> tuple[str, int]:
     host = str(address[0])
     return "localhost" if host in ("127.0.0.1", "::1", "0.0.0.0", "") else host, int(address[1])

@@ -12,27 +12,10 @@ import sys
 from collections.abc import Iterator
 
 from dsregress.programs.world import local_sockets
+from vgpu.json_tables import decoded_entries, decoded_text, table_beside
 from vgpu.replacing import Patches, variables
 
-VARIABLES = {
-    "HF_HUB_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "HF_DATASETS_OFFLINE": "1",
-    "HF_EVALUATE_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "WANDB_MODE": "disabled",
-    "WANDB_SILENT": "true",
-    "COMET_MODE": "DISABLED",
-    "DISABLE_MLFLOW_INTEGRATION": "TRUE",
-    "NEPTUNE_MODE": "offline",
-    "SWANLAB_MODE": "disabled",
-    "CLEARML_OFFLINE_MODE": "1",
-    "DO_NOT_TRACK": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    # transformers 5 loads weights in threads, in which neither a meter nor a simulation sees what is allocated.
-    "HF_DEACTIVATE_ASYNC_LOAD": "1",
-}
+VARIABLES = {name: decoded_text(value) for name, value in decoded_entries(table_beside(__file__)["variables"]).items()}
 
 #: Module, name, and the releases that have it.
 _SWITCHES: tuple[tuple[str, str, dict[str, str]], ...] = (
