@@ -1,6 +1,7 @@
 """The golden run: a few cells whose every figure is committed, so that none moves under an unchanged measuring version.
 
-``tests/golden/figures.json`` holds the figures, and the measuring version of each device mode that they were measured by.
+``tests/golden/figures.json`` holds the figures, and the measuring version of each device mode and adapter that they were
+measured by.
 `complaints` compares them with a run of today's.
 
 Left out are the figures that differ from machine to machine or from run to run: seconds; losses, gradient norms and the
@@ -18,7 +19,7 @@ from typing import Any
 import msgspec
 
 from dsregress.model import Passed, Result, split_workload
-from dsregress.store.measuring_versions import VERSIONS_FILE, MeasuringVersion
+from dsregress.store.measuring_versions import VERSIONS_FILE, MeasuringVersion, versions_of_adapter
 from dsregress.wording.quantities import plural
 from tests.golden_files import ACCEPT, FOLDER
 from tests.paths import ROOT
@@ -27,7 +28,7 @@ FILE = FOLDER / "figures.json"
 HISTORY = VERSIONS_FILE.relative_to(ROOT)
 ACCEPT_FIGURES = f"{ACCEPT} tests/functional/test_golden_run.py"
 
-#: Figures that are named one by one, of each device mode.
+#: Figures that are named one by one, of each kind.
 _MOST_NAMED = 10
 
 #: Rank -> phase -> figure -> value, of one cell. Zeros are left out.
@@ -35,12 +36,17 @@ Figures = dict[str, dict[str, dict[str, Any]]]
 
 
 class GoldenRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Cells measured on one stack, by one measuring version of each device mode."""
+    """Cells measured on one stack, by one measuring version of each kind: a device mode and adapter, ``sim program``."""
 
     stack: str
     lock_sha256: str
-    versions: dict[str, int]  #: device mode -> measuring version
+    versions: dict[str, int]  #: kind -> measuring version
+    adapters: dict[str, str]  #: by workload
     cells: dict[str, Figures]  #: by workload
+
+    def kind_of(self, workload: str) -> str:
+        """Return the device mode and adapter of a workload's cell."""
+        return f"{split_workload(workload).device} {self.adapters[workload]}"
 
     def encode(self) -> str:
         """Return the text of the file, with a line for each figure."""
@@ -58,9 +64,15 @@ def golden_run(results: Sequence[Result], history: Mapping[str, Sequence[Measuri
     (stack,) = {result.cell.stack.id for result in results}
     (lock,) = {result.lock_sha256 for result in results if result.cell.environment_stack == result.cell.stack}
     cells = {result.cell.workload: _figures(result) for result in results}
-    devices = {split_workload(workload).device for workload in cells}
-    versions = {device: history[device][-1].version for device in devices}
-    return GoldenRun(stack=stack, lock_sha256=lock, versions=versions, cells=cells)
+    adapters = {result.cell.workload: result.cell.framework for result in results}
+    kinds = {f"{split_workload(workload).device} {adapter}" for workload, adapter in adapters.items()}
+    versions = {kind: _history_of(kind, history)[-1].version for kind in kinds}
+    return GoldenRun(stack=stack, lock_sha256=lock, versions=versions, adapters=adapters, cells=cells)
+
+
+def _history_of(kind: str, history: Mapping[str, Sequence[MeasuringVersion]]) -> tuple[MeasuringVersion, ...]:
+    device, adapter = kind.split()
+    return versions_of_adapter(history[device], adapter)
 
 
 def _figures(result: Result) -> Figures:
@@ -80,12 +92,12 @@ def _nonzero(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in figures.items() if value}
 
 
-def moved_figures(before: GoldenRun, now: GoldenRun, device: str) -> list[str]:
-    """Return each figure of a device mode that differs, as ``WORKLOAD, rank 0, backward: flops 3 -> 4``."""
+def moved_figures(before: GoldenRun, now: GoldenRun, kind: str) -> list[str]:
+    """Return each figure of a kind of cells that differs, as ``WORKLOAD, rank 0, backward: flops 3 -> 4``."""
     return [
         f"{workload}, {where} {old} -> {new}"
         for workload in sorted(before.cells.keys() & now.cells.keys())
-        if split_workload(workload).device == device
+        if now.kind_of(workload) == kind
         for where, old, new in _differences(before.cells[workload], now.cells[workload])
     ]
 
@@ -114,29 +126,30 @@ def complaints(
     """
     by_hand, by_accepting = [], []
     same_stack = (before.stack, before.lock_sha256) == (now.stack, now.lock_sha256)
-    for device, version in now.versions.items():
-        accepted = before.versions.get(device, 0)
-        moved = moved_figures(before, now, device)
+    for kind, version in sorted(now.versions.items()):
+        device = kind.split()[0]
+        accepted = before.versions.get(kind, 0)
+        moved = moved_figures(before, now, kind)
         if version < accepted:
-            by_hand.append(f"{device}: {HISTORY} ends at version {version}, and version {accepted} was there already")
+            by_hand.append(f"{kind}: {HISTORY} ends at version {version}, and version {accepted} was there already")
         elif version > accepted:
-            since = [entry for entry in history[device] if entry.version > accepted]
+            since = [entry for entry in _history_of(kind, history) if entry.version > accepted]
             if moved or all(entry.not_in_golden_run for entry in since) or not accepted:
-                by_accepting.append(f"{device}: the golden run is that of version {accepted}, not of {version}")
+                by_accepting.append(f"{kind}: the golden run is that of version {accepted}, not of {version}")
             else:
                 by_hand.append(
-                    f"{device}: version {version} moves no figure of the golden run. Say in its `not_in_golden_run` which "
-                    f"figure moves, or take it out of {HISTORY}"
+                    f"{kind}: version {version} moves no figure of the golden run. Say in its `not_in_golden_run` which "
+                    f"figure moves, list the adapter in its `unmoved_adapters`, or take it out of {HISTORY}"
                 )
         elif moved and same_stack:
             by_hand.append(
-                f"{device}: {plural(len(moved), 'figure')} moved, and the measuring version is still {version}:\n"
+                f"{kind}: {plural(len(moved), 'figure')} moved, and the measuring version is still {version}:\n"
                 + "\n".join(f"  {line}" for line in _named(moved))
                 + f"\nIf they should, add version {version + 1} of {device} and the reason to {HISTORY}, "
                 + f"then run {ACCEPT_FIGURES}"
             )
         elif moved:
-            by_accepting.append(f"{device}: {plural(len(moved), 'figure')} moved with another lock or stack")
+            by_accepting.append(f"{kind}: {plural(len(moved), 'figure')} moved with another lock or stack")
     if before.cells.keys() != now.cells.keys() or not same_stack:
         by_accepting.append("the golden run is of other cells, or of another lock or stack")
     return by_hand, by_accepting

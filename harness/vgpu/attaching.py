@@ -86,8 +86,9 @@ def attached(
 
 @contextlib.contextmanager
 def _in_simulation(mode: Any, mapping: devices.DeviceMapping) -> Iterator[None]:
-    mode.program = devices.InDispatch(mapping)
+    before = mode.card
+    mode.card = devices.InDispatch(mapping)
     try:
         yield
     finally:
-        mode.program = None
+        mode.card = before

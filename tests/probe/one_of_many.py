@@ -132,10 +132,8 @@ def _train(parameters: dict[str, Any], device: str) -> dict[str, Any]:
 def _surroundings(parameters: dict[str, Any], device: str, folder: str) -> Iterator[Meter]:
     os.environ["DSREGRESS_RENDEZVOUS"] = f"file://{folder}/rendezvous"  # a checkpoint is put beside it
     if device == "sim":
-        from vgpu.sim import Simulation
-
-        with Simulation(0, parameters["world_size"], kernels="cpu") as simulation:
-            yield simulation.meter
+        with _card_like_a_processor(parameters["world_size"]) as simulated:
+            yield simulated
         return
     from dsregress.probe.frameworks import deepspeed as adapter
     from dsregress.probe.frameworks import on_processors
@@ -145,6 +143,31 @@ def _surroundings(parameters: dict[str, Any], device: str, folder: str) -> Itera
         on_processors.joined_ranks(parameters, device),
     ):  # as one GPU stands for many
         yield _healthy_meter()
+
+
+@contextlib.contextmanager
+def _card_like_a_processor(world_size: int) -> Iterator[Meter]:
+    """A virtual card that differs from a CPU by its memory alone: a CPU's kernels, no cuBLAS, nothing that runs apart."""
+    from deepspeed.accelerator import get_accelerator
+
+    from vgpu.attaching import attached
+    from vgpu.device.card import VirtualCard
+    from vgpu.replacing import Patches
+    from vgpu.sim import Simulation
+
+    class WithoutBlas(VirtualCard):
+        blas_workspace_bytes = 0
+
+    with (
+        Simulation(0, world_size, kernels="cpu") as simulation,
+        attached("meta", simulation.mode, WithoutBlas(), world_size=world_size),
+        Patches("as synchronous as a CPU") as patches,
+    ):
+        accelerator = type(get_accelerator())
+        patches.replace(accelerator, "is_synchronized_device", lambda self: True)
+        patches.replace(accelerator, "pin_memory", lambda self, tensor, align_bytes=1: tensor)
+        patches.replace(accelerator, "is_pinned", lambda self, tensor: True)
+        yield simulation.meter
 
 
 def _healthy_meter() -> Meter:

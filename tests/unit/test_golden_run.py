@@ -37,7 +37,7 @@ def test_equal_figures_of_one_version_are_right() -> None:
 def test_a_moved_figure_is_named_with_what_to_do_and_is_not_accepted() -> None:
     assert complaints(run_of(7), run_of(8), history(FIRST)) == (
         [
-            "cpu: 1 figure moved, and the measuring version is still 1:\n"
+            "cpu deepspeed: 1 figure moved, and the measuring version is still 1:\n"
             "  llama_zero3_backward/gradient_checkpointing=non_reentrant/cpu, rank 0, backward: host_calls 7 -> 8\n"
             "If they should, add version 2 of cpu and the reason to harness/dsregress/probe/measuring_versions.toml, then "
             "run nox -s tests -- --accept tests/functional/test_golden_run.py"
@@ -49,14 +49,15 @@ def test_a_moved_figure_is_named_with_what_to_do_and_is_not_accepted() -> None:
 def test_a_moved_figure_of_a_raised_version_is_accepted() -> None:
     by_hand, by_accepting = complaints(run_of(7), run_of(8, last=SECOND), history(SECOND))
     assert by_hand == []
-    assert by_accepting == ["cpu: the golden run is that of version 1, not of 2"]
+    assert by_accepting == ["cpu deepspeed: the golden run is that of version 1, not of 2"]
 
 
 def test_a_version_that_moves_nothing_needs_its_reason() -> None:
     assert complaints(run_of(), run_of(last=SECOND), history(SECOND)) == (
         [
-            "cpu: version 2 moves no figure of the golden run. Say in its `not_in_golden_run` which figure moves, or take "
-            "it out of harness/dsregress/probe/measuring_versions.toml"
+            "cpu deepspeed: version 2 moves no figure of the golden run. Say in its `not_in_golden_run` which figure "
+            "moves, list the adapter in its `unmoved_adapters`, or take it out of "
+            "harness/dsregress/probe/measuring_versions.toml"
         ],
         [],
     )
@@ -67,7 +68,7 @@ def test_a_version_that_moves_nothing_needs_its_reason() -> None:
 def test_a_version_is_never_taken_back() -> None:
     by_hand, _ = complaints(run_of(last=SECOND), run_of(), history(FIRST))
     assert by_hand == [
-        "cpu: harness/dsregress/probe/measuring_versions.toml ends at version 1, and version 2 was there already"
+        "cpu deepspeed: harness/dsregress/probe/measuring_versions.toml ends at version 1, and version 2 was there already"
     ]
 
 
@@ -75,7 +76,7 @@ def test_another_lock_may_move_figures() -> None:
     by_hand, by_accepting = complaints(run_of(7), run_of(8, lock="another"), history(FIRST))
     assert by_hand == []
     assert by_accepting == [
-        "cpu: 1 figure moved with another lock or stack",
+        "cpu deepspeed: 1 figure moved with another lock or stack",
         "the golden run is of other cells, or of another lock or stack",
     ]
 
@@ -84,13 +85,22 @@ def test_the_other_device_mode_stays() -> None:
     versions = {**history(SECOND), "sim": (FIRST,)}
     both = golden_run([*results("cpu"), *results("sim")], {**history(FIRST), "sim": (FIRST,)})
     raised = golden_run([*results("cpu", calls=9), *results("sim")], versions)
-    assert complaints(both, raised, versions) == ([], ["cpu: the golden run is that of version 1, not of 2"])
+    assert complaints(both, raised, versions) == ([], ["cpu deepspeed: the golden run is that of version 1, not of 2"])
 
 
 def results(device: str, calls: int = 7) -> list[synthetic.Result]:
     phases = {"backward": PhaseReading(host_calls=calls)}
     record = RunRecord(outcome="passed", ranks=[RankRecord(rank=0, phases=phases)])
     return [synthetic.result("0.16.4", device=device, run=record)]
+
+
+def test_a_figure_of_an_adapter_that_a_version_calls_unmoved_stays() -> None:
+    raised = msgspec.structs.replace(SECOND, unmoved_adapters=("deepspeed",))
+    assert complaints(run_of(), run_of(last=raised), history(raised)) == ([], [])
+    by_hand, _ = complaints(run_of(7), run_of(8, last=raised), history(raised))
+    assert [text.partition(":\n")[0] for text in by_hand] == [
+        "cpu deepspeed: 1 figure moved, and the measuring version is still 1"
+    ]
 
 
 def test_seconds_are_no_figure_of_it() -> None:

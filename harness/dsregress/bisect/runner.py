@@ -60,7 +60,7 @@ class VersionRunner:
                 cell,
                 lock_sha256=lock.sha256,
                 code_sha256=environment.code_sha256 if environment else result.code_sha256,
-                measuring_version=measuring_version(cell.device),
+                measuring_version=measuring_version(cell.device, cell.framework),
                 hardware=self._session.target.hardware(),
                 image=result.image if self._session.target.has_images else "",
             )

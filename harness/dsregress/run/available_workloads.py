@@ -197,10 +197,13 @@ def _loaded_scenarios(folder: Path, changed: tuple[tuple[Path, int], ...]) -> di
 
 
 def _with_card(name: str, scenario: Scenario) -> Scenario:
-    """Return a program's scenario with the facts of its GPU; others unchanged. Raise UsageError."""
-    if scenario.framework != PROGRAM:
-        return scenario
+    """Return a program's scenario with the facts of its GPU; others unchanged. Raise UsageError for an unknown one."""
     where = f"{name}: gpu"
+    if scenario.framework != PROGRAM:
+        for values in (scenario.parameters, *scenario.devices.values()):
+            if "gpu" in values:
+                gpus.card(str(values["gpu"]), where)
+        return scenario
     devices = {
         device: {**values, "card": _facts(gpus.card(values["gpu"], where))} if "gpu" in values else values
         for device, values in scenario.devices.items()

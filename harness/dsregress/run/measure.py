@@ -154,7 +154,7 @@ class _Measurement:
             lock_sha256=environment.lock_sha256,
             code_sha256=environment.code_sha256,
             probe_sha256=self._executor.probe_sha256(),
-            measuring_version=measuring_version(cell.device),
+            measuring_version=measuring_version(cell.device, cell.framework),
             installed=environment.installed,
             demands=environment.demands,
             hardware=ended.hardware or self._hardware,

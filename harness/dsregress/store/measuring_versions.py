@@ -1,16 +1,19 @@
-"""Measuring versions: the version of the measuring code that a result is from, by device mode.
+"""Measuring versions: the version of the measuring code that a result is from, by device mode and adapter.
 
-``harness/dsregress/probe/measuring_versions.toml`` lists the versions, the last of which measures now.
+``harness/dsregress/probe/measuring_versions.toml`` lists the versions, the last of which measures now,
+unless it names the adapter as unmoved.
 ``measured_before.toml`` maps older results, which have a hash of the probe's code instead, to them.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from dsregress.probe.adapters import adapter_id
 from dsregress.probe.scenario import DEVICES
 
 #: The history, next to the code that it describes.
@@ -27,6 +30,7 @@ class MeasuringVersion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     date: str
     reason: str
     not_in_golden_run: str = ""  #: the figure that moved, if the golden run does not include it
+    unmoved_adapters: tuple[str, ...] = ()  #: by id: their figures are those of the version before
 
 
 class FormerProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,9 +50,14 @@ def version_history(file: Path = VERSIONS_FILE) -> dict[str, tuple[MeasuringVers
     return msgspec.toml.decode(file.read_bytes(), type=dict[str, tuple[MeasuringVersion, ...]])
 
 
-def measuring_version(device: str) -> str:
-    """Return the version that measures in a device mode now."""
-    return _current()[device]
+def measuring_version(device: str, adapter: str) -> str:
+    """Return the version that measures in a device mode now, for an adapter by its id or module."""
+    return str(versions_of_adapter(_current()[device], adapter)[-1].version)
+
+
+def versions_of_adapter(history: Sequence[MeasuringVersion], adapter: str) -> tuple[MeasuringVersion, ...]:
+    """Return the versions of a device mode that have figures of their own for an adapter, the oldest first."""
+    return tuple(entry for entry in history if adapter_id(adapter) not in entry.unmoved_adapters)
 
 
 def version_of_probe(device: str, probe_sha256: str) -> str:
@@ -57,8 +66,8 @@ def version_of_probe(device: str, probe_sha256: str) -> str:
 
 
 @functools.cache
-def _current() -> dict[str, str]:
-    return {device: str(versions[-1].version) for device, versions in version_history().items()}
+def _current() -> dict[str, tuple[MeasuringVersion, ...]]:
+    return version_history()
 
 
 @functools.cache

@@ -182,7 +182,7 @@ def _hash_parts(parts: Mapping[str, object]) -> str:
 
 def key_parts_in(environment: Environment, cell: Cell, *, hardware: Hardware) -> dict[str, object]:
     """Return what the content key of a cell's runs in an environment is made of, as they are measured now."""
-    measured_by = {"measuring": measuring_version(cell.device)}
+    measured_by = {"measuring": measuring_version(cell.device, cell.framework)}
     lock, code = environment.lock_sha256, environment.code_sha256
     return _key_parts(cell, cell.framework, measured_by, lock, code, hardware, environment.image)
 

@@ -29,3 +29,13 @@ def read_options(environment: Mapping[str, str]) -> tuple[AllocatorSettings, lis
         else:
             unknown.append(part)
     return AllocatorSettings(expandable_segments=expandable, max_split_size_bytes=max_split_size_bytes), unknown
+
+
+def spelled_options(settings: AllocatorSettings) -> str:
+    """Return the settings as ``PYTORCH_CUDA_ALLOC_CONF`` spells them; "" for the defaults."""
+    options = []
+    if settings.expandable_segments:
+        options.append("expandable_segments:True")
+    if settings.max_split_size_bytes:
+        options.append(f"max_split_size_mb:{settings.max_split_size_bytes >> 20}")
+    return ",".join(options)

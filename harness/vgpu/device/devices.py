@@ -466,7 +466,7 @@ _SPECIAL: dict[Any, Plan] = {
 
 
 class InDispatch:
-    """The virtual card's part in each operator of a simulation (`SimulationMode.program`)."""
+    """The virtual card's part in each operator of a simulation (`vgpu.sim.mode.Card`)."""
 
     def __init__(self, mapping: DeviceMapping) -> None:
         self._mapping = mapping
@@ -501,7 +501,7 @@ class InDispatch:
 
     def memory(self) -> int:
         """Return the memory of an operator's result on meta: that of its arguments."""
-        return NOWHERE if self._nowhere else DEVICE
+        return NOWHERE if self._nowhere and self._books.ledger.live[NOWHERE] else DEVICE
 
     def placement(self) -> int:
         """Return the memory of a tensor that is requested on meta."""

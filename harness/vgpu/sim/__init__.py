@@ -1,10 +1,9 @@
 """Simulates one rank of N in one process: the real framework code of a stack, on tensors without storage.
 
-An adapter needs only ``Simulation``::
+    with Simulation(rank=0, world_size=32) as simulation, attached("meta", simulation.mode, world_size=32), simulation.meter:
+        ...  # the framework's modules are imported, but it has done nothing yet
 
-    simulation = Simulation(rank=0, world_size=32)  # the framework's modules are imported, but it has done nothing yet
-    with simulation, simulation.meter as meter:
-        ...  # init_distributed, build, initialize, forward, backward, step
+The card is `vgpu.attaching.attached`'s.
 """
 
 from __future__ import annotations

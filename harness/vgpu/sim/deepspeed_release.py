@@ -4,32 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
-
-import torch
+from collections.abc import Iterator
 
 from vgpu.replacing import Patches
-from vgpu.sim.accelerator import meta_accelerator
 
 #: Functions that compare values across ranks and have no other effect: in a healthy job all agree.
 _SANITY_CHECKS = {
     "assert_ints_same_as_other_ranks": "",
     "assert_lst_len_same_as_other_ranks": "deepspeed 0.17.6",  # by then: 0.16.9 does not have it
 }
-
-
-@contextlib.contextmanager
-def adapted(
-    pin: Callable[[torch.Tensor], torch.Tensor], empty_cache: Callable[[], None], *, has_streams: bool
-) -> Iterator[None]:
-    """Put the imported DeepSpeed on the meta accelerator within the block."""
-    from deepspeed.accelerator import real_accelerator
-
-    accelerator = meta_accelerator(pin, empty_cache, has_streams=has_streams)
-    with Patches("DeepSpeed takes the meta device") as patches, ranks_agree():
-        patches.replace(real_accelerator, "ds_accelerator", None)
-        real_accelerator.set_accelerator(accelerator)
-        yield
 
 
 @contextlib.contextmanager

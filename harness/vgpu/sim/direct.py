@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import increment_version
 
+from vgpu.meters.ledger import NOWHERE
 from vgpu.replacing import Patches
 
 _past_modes: Any = torch._C._DisableTorchDispatch  # type: ignore[attr-defined]
@@ -52,13 +53,14 @@ def answered(mode: Any) -> Iterator[None]:
         if (
             type(self) is plain
             and type(src) is plain
-            and mode.program is None
             and _modes() == 1
-            and not (torch.is_grad_enabled() or self.is_inference())  # those have no version
-            and mode.copied_unknown(self, src)
+            and not torch.is_grad_enabled()
+            and not mode.ledger.live[NOWHERE]
         ):
-            increment_version(self)
-            return self
+            with torch._C.DisableTorchFunction():
+                if not self.is_inference() and mode.copied_unknown(self, src):  # those of inference have no version
+                    increment_version(self)
+                    return self
         return copy_(self, src, non_blocking)
 
     with Patches("torch's Python decompositions skip the mode") as patches:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import os
 import sys
 from types import FrameType
@@ -42,14 +41,3 @@ def location(frame: FrameType | None) -> str:
     )
     path = (os.path.relpath(file, root) if root else os.path.basename(file)).replace(os.sep, "/")
     return f"{path}:{frame.f_lineno} in {frame.f_code.co_name}"
-
-
-def spells(frame: FrameType, word: str) -> bool:
-    """Return True if the statement that a frame executes has the literal ``word`` in the part that has run."""
-    executed = [i for i in dis.get_instructions(frame.f_code) if i.offset <= frame.f_lasti]
-    for instruction in reversed(executed):
-        if instruction.opname.startswith(("STORE_", "POP_TOP", "RETURN_")):
-            return False
-        if instruction.opname == "LOAD_CONST" and instruction.argval == word:
-            return True
-    return False

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from types import CodeType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -30,7 +29,7 @@ from vgpu.meters.ledger import DEVICE, HOST, NOWHERE
 from vgpu.meters.meter import TorchMeter, finished_work, is_asked_for_shapes, made_of_others
 from vgpu.sim import answers, geometry, host, reading, scratch
 from vgpu.sim.by_value import ByValue, each_tensor
-from vgpu.sim.errors import SimulationError, caller, location, spells
+from vgpu.sim.errors import SimulationError, caller, location
 from vgpu.sim.following import Following
 from vgpu.sim.known import KnownValues
 
@@ -43,20 +42,61 @@ _META = torch.device("meta")
 _NOTHING: dict[str, Any] = {}
 
 
+class Card(Protocol):
+    """The card's part in each operator."""
+
+    @property
+    def allocator(self) -> AllocatorSettings:
+        """The allocator's options, known by the first phase's end."""
+
+    def run(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run one operator by ``plan``."""
+
+    def mapped(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return an operator's arguments with the device that torch sees."""
+
+    def memory(self) -> int:
+        """Return the memory of an operator's result on meta."""
+
+    def placement(self) -> int:
+        """Return the memory of a tensor that is requested on meta."""
+
+    def decided(self, place: str) -> None:
+        """Record that an optimizer decides by unknown values."""
+
+
+class Nameless:
+    """The `Card` until one is attached (`vgpu.attaching.attached`): all tensors on meta are its own."""
+
+    allocator = AllocatorSettings()
+
+    def run(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return plan(func, args, kwargs)
+
+    def mapped(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        return kwargs
+
+    def memory(self) -> int:
+        return DEVICE
+
+    placement = memory
+
+    def decided(self, place: str) -> None:
+        """Record nothing."""
+
+
 class SimulationMode(TorchMeter):
     """The operators of one rank. Entered by `vgpu.sim.Simulation`; see `TorchMeter` for what is counted."""
 
-    def __init__(self, allocator: AllocatorSettings) -> None:
+    def __init__(self) -> None:
         super().__init__("meta", trace=True)
         assert self.ledger.trace is not None
-        self.reserving = Reserving(self.ledger.trace, allocator)
+        self.card: Card = Nameless()
+        self.reserving = Reserving(self.ledger.trace, self.card.allocator)
         self._launched_before = 0  #: operators launched before this phase
         self.ledger.streams.launches = lambda: self._launched_before + self.op_launches
         self._plans: dict[Any, Plan] = {}
         self._results = geometry.ResultCache()
-        self._says_meta: dict[tuple[int, int], tuple[bool, CodeType]] = {}
-        #: The virtual GPU of a program (`vgpu.device.devices.InDispatch`); None in a scenario.
-        self.program: Any = None
         #: Kernels whose scratch memory is booked (`vgpu.sim.scratch`).
         self.scratch: dict[Any, scratch.Rule] = {}
         self.known = KnownValues(self.is_ghost)
@@ -88,11 +128,9 @@ class SimulationMode(TorchMeter):
         super().__exit__(*exc)
 
     def begin(self) -> None:
-        """Begin a phase, also for the reads of values and the reserved memory. In a scenario all streams finish first."""
+        """Begin a phase, also for the reads of values and the reserved memory."""
         self._launched_before += self.op_launches
         super().begin()
-        if self.program is None:  # nothing waits in a program between its phases
-            self.ledger.streams.finish_all()  # as `dsregress.probe.gpu.cuda.CudaMeter` does
         self.questions.begin()
         self.reserving.begin()
 
@@ -106,10 +144,10 @@ class SimulationMode(TorchMeter):
         return reading
 
     def follow_allocator(self) -> None:
-        """Bring `reserving` up to date. The options of a program's allocator are known by its first phase's end."""
-        if self.program is not None and self.program.allocator != self.reserving.settings:
+        """Bring `reserving` up to date."""
+        if self.card.allocator != self.reserving.settings:
             assert self.ledger.trace is not None
-            self.reserving = Reserving(self.ledger.trace, self.program.allocator)
+            self.reserving = Reserving(self.ledger.trace, self.card.allocator)
         self.reserving.follow()
 
     @contextlib.contextmanager
@@ -124,16 +162,12 @@ class SimulationMode(TorchMeter):
             del self.ledger.moves[moves:]
 
     def memory_of(self, tensor: torch.Tensor) -> int:
-        """Return the memory that a tensor's bytes are booked in: by its device, or in a program by the virtual card."""
-        kind = tensor.device.type
-        if self.program is not None and kind in ("meta", "cuda"):
-            return self.program.memory()
-        return DEVICE if kind == "meta" else HOST
+        """Return the memory that a tensor's bytes are booked in."""
+        return self.card.memory() if tensor.device.type in ("meta", "cuda") else HOST
 
     def decided(self, place: str) -> None:
         """Report the place of an optimizer's decision by unknown values."""
-        if self.program is not None:
-            self.program.decided(place)
+        self.card.decided(place)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -150,17 +184,14 @@ class SimulationMode(TorchMeter):
         if types and made_of_others(types):
             return NotImplemented  # its own class calls operators on those
         if is_asked_for_shapes(types):
-            named = kwargs or _NOTHING
-            return func(*args, **(named if self.program is None else self.program.mapped(named)))
+            return func(*args, **self.card.mapped(kwargs or _NOTHING))
         self.working()
         plan = self._plans.get(func)
         if plan is None:
             plan = self._plans[func] = self._counting(
                 self._with_scratch(self._plan(func), func), operators.traits(func)
             )
-        if self.program is not None:
-            return self.program.run(plan, func, args, kwargs or _NOTHING)
-        return plan(func, args, kwargs or _NOTHING)
+        return self.card.run(plan, func, args, kwargs or _NOTHING)
 
     # -- plans -------------------------------------------------------------------------------------------------------
 
@@ -239,7 +270,7 @@ class SimulationMode(TorchMeter):
         if device is not None and device.type == "meta":
             out = func(*args, **kwargs)
             self.op_launches += what.launches
-            self.ledger.add(out.untyped_storage(), self._meant(kwargs))
+            self.ledger.add(out.untyped_storage(), self.card.placement())
             self.following.made(func, args, kwargs, out)
             return out
         shape = func(*args, **{**kwargs, "device": _META, "pin_memory": None})
@@ -265,7 +296,7 @@ class SimulationMode(TorchMeter):
                 f"{func} has no meta kernel, so no shape: run the cell on cpu or cuda. At {location(caller())}"
             ) from error
         if "device" in kwargs and isinstance(out, torch.Tensor):
-            self.ledger.add(out.untyped_storage(), self._meant(kwargs))
+            self.ledger.add(out.untyped_storage(), self.card.placement())
         self.count(what, args, kwargs, out)
         return out
 
@@ -300,7 +331,7 @@ class SimulationMode(TorchMeter):
         self.op_launches += operators.traits(func).launches
         self.flops += flops
         if "device" in kwargs:
-            self.ledger.add(out.untyped_storage(), self._meant(kwargs))
+            self.ledger.add(out.untyped_storage(), self.card.placement())
         else:
             self.register(out)
         return out
@@ -317,7 +348,7 @@ class SimulationMode(TorchMeter):
         if not any(self.is_ghost(t) for t in tensors):
             out = func(*args, **kwargs)
             if device is not None and device.type == "meta":
-                self.ledger.add(out.untyped_storage(), self._meant(kwargs))
+                self.ledger.add(out.untyped_storage(), self.card.placement())
             self.count(what, args, kwargs, out)
             return out
         stand_ins = {id(t): host.stand_in(t) for t in tensors}
@@ -333,7 +364,7 @@ class SimulationMode(TorchMeter):
                 self._become_ghost(originals[id(value)])
                 return originals[id(value)]
             if device is not None and device.type == "meta":
-                self.ledger.add(value.untyped_storage(), self._meant(kwargs))
+                self.ledger.add(value.untyped_storage(), self.card.placement())
                 return value
             return self._as_ghost(value)
 
@@ -434,7 +465,7 @@ class SimulationMode(TorchMeter):
         contents = self.known.contents(source)
         if device.type == "meta":
             out = func(*args, **kwargs)
-            self.ledger.add(out.untyped_storage(), self._meant(kwargs))
+            self.ledger.add(out.untyped_storage(), self.card.placement())
             if not isinstance(source, torch.nn.Parameter):
                 self.following.computed(func, args, kwargs, out)
         elif source.is_meta and contents is not None:
@@ -460,23 +491,6 @@ class SimulationMode(TorchMeter):
         self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> torch.Tensor:
         return self.pinned(args[0])
-
-    def _meant(self, kwargs: dict[str, object]) -> int:
-        """Return the memory of a tensor that is requested on the meta device: the accelerator's, unless the requesting
-        statement spells the name ``meta`` out. Such a statement wants a tensor without storage on a GPU as well."""
-        if self.program is not None:
-            return self.program.placement()
-        if "device" not in kwargs:
-            return DEVICE
-        frame = caller()
-        if frame is None:
-            return DEVICE
-        where = (id(frame.f_code), frame.f_lasti)  # by its identity, as hashing code reads all of it
-        known = self._says_meta.get(where)
-        if known is None:
-            # The code object is kept, so that its id is not reused.
-            known = self._says_meta[where] = (spells(frame, "meta"), frame.f_code)
-        return NOWHERE if known[0] else DEVICE
 
     # -- host memory without contents --------------------------------------------------------------------------------
 

@@ -12,26 +12,25 @@ import torch
 import torch.distributed as dist
 import torch.utils.checkpoint
 
-from vgpu import autocast_state
 from vgpu.allocator.model import AllocatorSettings
 from vgpu.figures import PhaseReading
 from vgpu.meters.ledger import StorageLedger
 from vgpu.replacing import Patches, variables
-from vgpu.sim import attention, composites, direct, scratch, streams
+from vgpu.sim import attention, composites, deepspeed_release, direct, scratch, streams
 from vgpu.sim.errors import SimulationError
 from vgpu.sim.mode import SimulationMode
 
 
 class Simulation:
-    """Makes this process rank ``rank`` of ``world_size`` within the block, with ``meta`` as its accelerator; no operator
-    computes anything.
+    """Makes this process rank ``rank`` of ``world_size`` within the block; no operator computes anything. The rank has no
+    card until `vgpu.attaching.attached` gives it one: until then its device is ``meta``.
 
     Enter it after the framework's modules are imported (with ``DS_ACCELERATOR=cpu`` for DeepSpeed) and before the framework
     does anything: before ``init_distributed``, before a model is built. One simulation per process at a time. Inside, build
     the model on whatever device the job would; large CPU tensors cost nothing (see `vgpu.sim.host`).
 
     ``kernels`` selects the kernels to count where torch chooses by the device: ``gpu``, or ``cpu`` to compare with ``cpu``
-    mode to the byte. ``allocator`` are the options of the card's caching allocator, whose reserved bytes are modelled.
+    mode to the byte.
     """
 
     device = "meta"
@@ -43,7 +42,6 @@ class Simulation:
         *,
         ranks_per_node: int = 8,
         kernels: str = "gpu",
-        allocator: AllocatorSettings = AllocatorSettings(),  # noqa: B008 (it is frozen)
     ) -> None:
         if not 0 <= rank < world_size:
             raise SimulationError(f"rank {rank} of {world_size} does not exist: ranks count from 0")
@@ -51,7 +49,7 @@ class Simulation:
         self.world_size = world_size
         self.ranks_per_node = min(ranks_per_node, world_size)
         self.kernels = kernels
-        self.mode = SimulationMode(allocator)
+        self.mode = SimulationMode()
         self.meter = SimulationMeter(self.mode)
         self._exit = contextlib.ExitStack()
 
@@ -63,16 +61,10 @@ class Simulation:
             if self.kernels == "gpu":
                 stack.enter_context(composites.as_on_gpu())
                 self.mode.scratch = scratch.ON_GPU
-            stack.enter_context(_autocast())
             stack.enter_context(_generators())
             stack.enter_context(_moved_parameters(self.mode))
             if "deepspeed" in sys.modules:
-                from vgpu.sim import deepspeed_release
-
-                on_gpu = self.kernels == "gpu"
-                stack.enter_context(
-                    deepspeed_release.adapted(self._pin, self.mode.ledger.cache_emptied, has_streams=on_gpu)
-                )
+                stack.enter_context(deepspeed_release.ranks_agree())
             stack.enter_context(streams.followed(self.mode.ledger))
             stack.enter_context(self.mode)
             stack.enter_context(direct.answered(self.mode))
@@ -81,12 +73,6 @@ class Simulation:
 
     def __exit__(self, *exc: Any) -> bool | None:
         return self._exit.__exit__(*exc)
-
-    def _pin(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a copy in page-locked host memory, except on CPU, where pinning returns its input."""
-        if self.kernels == "cpu" or tensor.device.type != "cpu":
-            return tensor
-        return self.mode.pinned(tensor)
 
 
 class SimulationMeter:
@@ -171,37 +157,6 @@ def _attention(kernels: str) -> Iterator[None]:
 
     with Patches("attention as a GPU computes it") as patches:
         patches.replace(functional, "scaled_dot_product_attention", scaled_dot_product_attention)
-        yield
-
-
-@contextlib.contextmanager
-def _autocast() -> Iterator[None]:
-    """Make ``torch.autocast("meta", enabled=False)``, by which models keep a part in fp32, change nothing within the block.
-    An enabled one would insert casts that the meta device does not have, so it raises SimulationError."""
-    autocast: Any = torch.amp.autocast_mode.autocast
-    original = autocast.__init__
-
-    def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
-        if device_type != "meta":
-            original(self, device_type, *args, **kwargs)
-            return
-        enabled = kwargs.get("enabled", args[1] if len(args) > 1 else True)
-        if enabled:
-            raise SimulationError(
-                "torch.autocast cannot be simulated; use the framework's bf16 or fp16 mode, or run it on cpu or cuda"
-            )
-        original(self, "cpu", *args, **{**kwargs, "enabled": False})
-
-    def as_on_cpu(function: Any) -> object:
-        def on_cpu(device_type: Any = "cpu", *args: Any) -> object:
-            return function("cpu" if device_type == "meta" else device_type, *args)
-
-        return on_cpu
-
-    with Patches("meta has no autocast") as patches:
-        patches.replace(autocast, "__init__", __init__)
-        for name in ("get_autocast_dtype", "is_autocast_enabled") if autocast_state.BY_DEVICE else ():
-            patches.replace(torch, name, as_on_cpu(getattr(torch, name)))
         yield
 
 

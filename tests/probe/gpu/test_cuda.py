@@ -14,6 +14,7 @@ from dsregress.probe.gpu import boards, cuda
 from dsregress.probe.meters.host_work import HostWork
 from tests.probe import one_of_many
 from vgpu.allocator.model import AllocatorSettings
+from vgpu.allocator.options import spelled_options
 
 
 @pytest.mark.parametrize(
@@ -35,26 +36,13 @@ def test_without_a_gpu_a_rank_says_so_in_one_line() -> None:
         pass
 
 
-@pytest.mark.parametrize(
-    ("settings", "options"),
-    [
-        (AllocatorSettings(), ""),
-        (AllocatorSettings(expandable_segments=True), "expandable_segments:True"),
-        (AllocatorSettings(expandable_segments=True, max_split_size_bytes=128 << 20),
-         "expandable_segments:True,max_split_size_mb:128"),
-    ],
-)  # fmt: skip
-def test_the_allocator_gets_its_settings_in_its_own_words(settings: AllocatorSettings, options: str) -> None:
-    assert cuda.allocator_options(settings) == options
-
-
 def test_torch_knows_these_words() -> None:
     """It parses them without a GPU, in its builds for the CPU too from 2.10 on."""
     import torch
 
     if not hasattr(torch._C, "_accelerator_setAllocatorSettings"):
         pytest.skip("a build for the CPU has no allocator options in this torch")
-    cuda.set_allocator_options(cuda.allocator_options(AllocatorSettings(max_split_size_bytes=128 << 20)))
+    cuda.set_allocator_options(spelled_options(AllocatorSettings(max_split_size_bytes=128 << 20)))
     with pytest.raises(ValueError, match="Expected 'True' or 'False'"):
         cuda.set_allocator_options("expandable_segments:perhaps")
     cuda.assert_untouched()

@@ -29,7 +29,9 @@ def test_every_term_is_explained_with_its_source() -> None:
         for stage in (1, 2, 3)
         for offload in (False, True)
         for terms in ideal_memory(
-            MODEL, dataclasses.replace(JOB, stage=stage, offload_optimizer=offload, hpz_partition_size=2), PLAIN
+            MODEL,
+            dataclasses.replace(JOB, stage=stage, offload_optimizer=offload, hpz_partition_size=2, cublas_bytes=1),
+            PLAIN,
         ).values()
         for term in terms
     }
@@ -42,6 +44,15 @@ def test_stage_3_holds_its_shares_the_bucket_and_what_is_too_small_to_share() ->
     states = {"parameters": 2 * share, "persistent": 20, "buckets": 200, "master": 4 * share, "gradients": 2 * share}
     assert held["init.device_retained_bytes"] == states
     assert held["step.device_retained_bytes"] == {**states, "optimizer": 8 * share, "batch": 64}
+
+
+@pytest.mark.parametrize("offload", [False, True])
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_gpu_holds_two_cublas_workspaces_from_the_first_step_on(stage: int, offload: bool) -> None:
+    job = dataclasses.replace(JOB, stage=stage, offload_optimizer=offload)
+    on_cpu, on_gpu = (ideal_memory(MODEL, dataclasses.replace(job, cublas_bytes=each), PLAIN) for each in (0, 32 << 20))
+    more = {name: sum(terms.values()) - sum(on_cpu[name].values()) for name, terms in on_gpu.items()}
+    assert more == {name: 64 << 20 if ".device_" in name and not name.startswith("init.") else 0 for name in on_cpu}
 
 
 def test_the_window_is_what_is_kept_and_fetched_ahead_and_the_module_at_work_but_never_more_than_the_model() -> None:

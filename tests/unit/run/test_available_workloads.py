@@ -157,6 +157,15 @@ def test_a_program_of_the_scenarios_folder_is_staged_with_it_and_finds_its_card(
     assert scenario.parameters["packages"] == {"trl": "0.24.0"}
 
 
+def test_a_scenario_names_a_known_card_or_none(settings: Settings) -> None:
+    Path(settings.scenarios, "llama.py").write_text(
+        SCENARIO.replace("parameters={", "parameters={'gpu': 'H1000-80G', ")
+    )
+    with pytest.raises(UsageError, match="no such GPU: H1000-80G") as refused:
+        available_workloads.load_scenarios(settings)
+    assert refused.value.where == "llama: gpu"
+
+
 def test_a_scenario_that_changed_is_loaded_anew(settings: Settings) -> None:
     assert available_workloads.load_scenarios(settings)["llama"].version == 1
     file = Path(settings.scenarios, "llama.py")

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from dsregress.model import Result
-from dsregress.probe.adapters import FORMER_PATHS
+from dsregress.probe.adapters import ADAPTERS, FORMER_PATHS
 from dsregress.probe.border.wire import Explanation
 from dsregress.probe.scenario import DEVICES
 from dsregress.store import Explanations, Store, content_key, encode, explained_in, key_of, measuring_versions, schema
@@ -40,7 +40,18 @@ def test_each_device_mode_has_a_history_that_says_why() -> None:
     for device, entries in history.items():
         assert [entry.version for entry in entries] == list(range(1, len(entries) + 1)), device
         assert all(entry.reason and re.fullmatch(r"20\d\d-\d\d-\d\d", entry.date) for entry in entries), device
-        assert measuring_versions.measuring_version(device) == str(len(entries))
+        assert all(adapter in ADAPTERS for entry in entries for adapter in entry.unmoved_adapters), device
+        assert measuring_versions.measuring_version(device, "an.adapter.of_a_user") == str(len(entries))
+
+
+def test_a_version_stays_for_an_adapter_whose_figures_did_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (
+        measuring_versions.MeasuringVersion(version=version, date="2026-01-01", reason="", unmoved_adapters=unmoved)
+        for version, unmoved in ((1, ()), (2, ("program",)))
+    )
+    monkeypatch.setattr(measuring_versions, "_current", lambda: {"sim": (first, second)})
+    versions = {adapter: measuring_versions.measuring_version("sim", adapter) for adapter in ("deepspeed", "program")}
+    assert versions == {"deepspeed": "2", "program": "1"}
 
 
 def test_a_former_probe_is_listed_once_and_stands_for_what_there_is() -> None:
@@ -128,7 +139,9 @@ def test_the_version_is_part_of_the_key_and_the_probe_is_not() -> None:
 
 def test_raising_one_device_mode_leaves_the_keys_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     before = keys_of_today()
-    monkeypatch.setattr(measuring_versions, "_current", lambda: {"sim": "1", "cpu": "2", "cuda": "1"})
+    history = measuring_versions.version_history()
+    raised = msgspec.structs.replace(history["cpu"][-1], version=len(history["cpu"]) + 1)
+    monkeypatch.setattr(measuring_versions, "_current", lambda: {**history, "cpu": (*history["cpu"], raised)})
     after = keys_of_today()
     assert [device for device in DEVICES if before[device] != after[device]] == ["cpu"]
 
@@ -140,7 +153,7 @@ def keys_of_today() -> dict[str, str]:
             msgspec.structs.replace(one.cell, device=device),
             lock_sha256="l",
             code_sha256="c",
-            measuring_version=measuring_versions.measuring_version(device),
+            measuring_version=measuring_versions.measuring_version(device, one.cell.framework),
             hardware=one.hardware,
         )
         for device in DEVICES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from vgpu.allocator import options
 from vgpu.allocator.model import AllocatorSettings
 
@@ -30,3 +32,17 @@ def test_commas_within_brackets_separate_no_options() -> None:
         AllocatorSettings(expandable_segments=True),
         ["roundup_power2_divisions:[256:1,512:2]"],
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "spelled"),
+    [
+        (AllocatorSettings(), ""),
+        (AllocatorSettings(expandable_segments=True), "expandable_segments:True"),
+        (AllocatorSettings(expandable_segments=True, max_split_size_bytes=128 << 20),
+         "expandable_segments:True,max_split_size_mb:128"),
+    ],
+)  # fmt: skip
+def test_settings_are_spelled_as_they_are_read(settings: AllocatorSettings, spelled: str) -> None:
+    assert options.spelled_options(settings) == spelled
+    assert options.read({"PYTORCH_CUDA_ALLOC_CONF": spelled}) == (settings, [])

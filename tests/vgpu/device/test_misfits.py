@@ -24,7 +24,7 @@ from vgpu import (  # noqa: E402
 )
 from vgpu.device.ordered_gloo import OrderedGloo  # noqa: E402
 from vgpu.meters.meter import TorchMeter  # noqa: E402
-from vgpu.sim import Simulation, accelerator  # noqa: E402
+from vgpu.sim import Simulation  # noqa: E402
 from vgpu.stand_ins import triton_driver  # noqa: E402
 
 Ask = Callable[..., Exception]
@@ -132,21 +132,6 @@ def test_each_stand_in_of_which_what_it_lacks_is_called_is_the_harness_failing(f
     assert {"flash_attn", "bitsandbytes.nn", "liger_kernel.transformers"} < errors.keys()
     blamed = {name: str(error) for name, error in errors.items() if faults.stage_of(error) != "harness"}
     assert blamed == {}
-
-
-def test_an_accelerator_in_sim_that_is_asked_for_more_is_the_harness_failing(
-    framework: Ask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deepspeed = ModuleType("deepspeed.accelerator.cpu_accelerator")
-    vars(deepspeed)["CPU_Accelerator"] = type("CPU_Accelerator", (), {"__init__": lambda self: None})
-    for name in ("deepspeed", "deepspeed.accelerator"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    monkeypatch.setitem(sys.modules, deepspeed.__name__, deepspeed)
-    made = accelerator.meta_accelerator(lambda tensor: tensor, lambda: None, has_streams=True)
-    names = [name for name in vars(type(made)) if not name.startswith("_") and refuses(getattr(type(made), name))]
-    errors = {name: framework("call", made, name) for name in names} | {"a name": framework("ask", made)}
-    assert len(errors) > 7
-    assert {name for name, error in errors.items() if faults.stage_of(error) != "harness"} == set()
 
 
 def test_a_group_of_gloo_that_gets_an_argument_more_is_the_harness_failing(framework: Ask) -> None:

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
+from vgpu.attaching import attached  # noqa: E402
 from vgpu.sim import Simulation  # noqa: E402
 
 DEVICE = Simulation.device
@@ -118,6 +119,22 @@ def test_a_copy_counts_as_one_that_autograd_records(source: str, simulation: Sim
         contents.append(None if known is None else known.tolist())
     assert figures[0] == figures[1]
     assert contents[0] == contents[1] == ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0] if source == "known" else None)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])  # a tensor without bytes
+def test_a_copy_on_a_card_passes_by_and_counts_alike(elsewhere: bool) -> None:
+    with Simulation(0, 2) as simulation, attached("meta", simulation.mode, world_size=2):
+        dispatched: list[None] = []
+        target, source = (torch.rand(6, device="cuda") for _ in range(2))
+        beside = torch.rand(6, device="meta") if elsewhere else None
+        simulation.mode.begin()
+        simulation.mode.working = lambda: dispatched.append(None)
+        with torch.no_grad():
+            target.copy_(source)
+        reading = simulation.mode.end()
+        del beside
+    assert len(dispatched) == elsewhere
+    assert (reading.op_launches, reading.moved_bytes, reading.copied_bytes) == (1, 48, 0)
 
 
 def test_a_number_is_no_sequence_to_torch(simulation: Simulation) -> None:

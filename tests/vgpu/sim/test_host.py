@@ -25,7 +25,7 @@ def test_a_pinned_copy_that_a_framework_makes_outside_of_an_operator_costs_nothi
         ledger, before = simulation.mode.ledger, resident_bytes()
         source = torch.zeros(GIB, dtype=torch.float32, device="cpu")
         ledger.reset_peak()
-        pinned = simulation._pin(source)
+        pinned = source.pin_memory()
         assert ledger.live[HOST] == 8 * GIB
         assert ledger.peak[DEVICE] == 0
         states = torch.zeros_like(pinned), torch.zeros_like(pinned)
@@ -45,25 +45,25 @@ def test_a_tensor_like_one_on_the_device_is_where_it_is_asked_for() -> None:
 
 
 def test_a_small_pinned_copy_keeps_its_contents() -> None:
-    with Simulation() as simulation:
-        assert simulation._pin(torch.tensor([3, 1, 4])).tolist() == [3, 1, 4]
+    with Simulation():
+        assert torch.tensor([3, 1, 4]).pin_memory().tolist() == [3, 1, 4]
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0)])
 def test_an_empty_tensor_can_be_pinned(shape: tuple[int, ...]) -> None:
     with Simulation() as simulation:
-        pinned = simulation._pin(torch.empty(shape, device="cpu"))
+        pinned = torch.empty(shape, device="cpu").pin_memory()
         assert pinned.shape == shape
         assert not simulation.mode.is_ghost(pinned)
 
 
 def test_optimizer_states_of_an_offloaded_zero_2_partition_cost_nothing() -> None:
     """The partition is cast on the host, pinned by the accelerator, and AdamW makes its states from it."""
-    with Simulation() as simulation:
+    with Simulation():
         before = resident_bytes()
-        partition = simulation._pin(torch.empty(GIB, dtype=torch.bfloat16, device="meta").to("cpu").clone().float())
+        partition = torch.empty(GIB, dtype=torch.bfloat16, device="meta").to("cpu").clone().float().pin_memory()
         partition.requires_grad_()
-        partition.grad = simulation._pin(torch.zeros(GIB, dtype=torch.float32, device="cpu"))
+        partition.grad = torch.zeros(GIB, dtype=torch.float32, device="cpu").pin_memory()
         torch.optim.AdamW([partition], foreach=False).step()
         assert resident_bytes() - before < GIB // 4
 

@@ -46,14 +46,6 @@ def test_a_rank_that_does_not_exist(rank: int, world_size: int) -> None:
         Simulation(rank, world_size)
 
 
-def test_an_enabled_autocast_is_refused_and_a_disabled_one_changes_nothing() -> None:
-    with Simulation(0, 2):
-        with torch.autocast(Simulation.device, enabled=False):
-            assert torch.ones(2, device=Simulation.device).dtype == torch.float32
-        with pytest.raises(SimulationError, match="autocast"):
-            torch.autocast(Simulation.device)
-
-
 def test_large_host_tensors_are_counted_but_take_no_memory() -> None:
     resource = pytest.importorskip("resource")
     with Simulation(0, 2) as simulation:

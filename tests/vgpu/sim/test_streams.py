@@ -25,7 +25,7 @@ def notes(ledger: StorageLedger) -> list[tuple[int, int]]:
 
 
 def made() -> torch.Tensor:
-    return torch.empty(1 << 20, device=Simulation.device)  # to spell the device out would mean a tensor without memory
+    return torch.empty(1 << 20, device=Simulation.device)
 
 
 def test_what_is_allocated_within_a_stream_is_noted(ledger: StorageLedger) -> None:

@@ -95,13 +95,10 @@ def _one_of_many(parameters: Mapping[str, Any], device: str) -> bool:
 def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
     """Enter what training on the device needs, and yield the meter."""
     if device == "sim":
-        from dsregress.probe.workloads.workload import pick
-        from vgpu.allocator.model import AllocatorSettings
-        from vgpu.sim import Simulation
+        from dsregress.probe.frameworks.simulated_card import on_virtual_card
 
-        allocator = pick(AllocatorSettings, parameters)
-        with Simulation(rank=0, world_size=int(parameters["world_size"]), allocator=allocator) as simulation:
-            yield simulation.meter
+        with on_virtual_card(parameters) as simulated:
+            yield simulated
     elif device == "cuda":
         with _gpu_surroundings(parameters) as cuda_meter:
             yield cuda_meter
@@ -213,9 +210,8 @@ def _optimizer_arguments(work: Any, shard: Sharding, model: Any) -> dict[str, An
 
 
 def accelerator(device: str) -> str:
-    """Return torch's name of the accelerator. In the simulation, a statement that spells out ``meta`` means a tensor
-    without bytes (see `vgpu.sim.mode`), so code that moves tensors to the accelerator calls this."""
-    return {"sim": "meta"}.get(device, device)
+    """Return torch's name of the accelerator."""
+    return {"sim": "cuda"}.get(device, device)
 
 
 def join(parameters: Mapping[str, Any], device: str) -> bool:
@@ -226,8 +222,9 @@ def join(parameters: Mapping[str, Any], device: str) -> bool:
 
     alone = _one_of_many(parameters, device)
     with deepspeed_release.without_shared_memory():
-        if alone:  # in a process group already
-            deepspeed.init_distributed(dist_backend="fake", verbose=False)
+        if alone:  # on a real GPU, in a process group already
+            backend = "nccl" if device == "sim" else "fake"
+            deepspeed.init_distributed(dist_backend=backend, verbose=False)
         else:
             deepspeed.init_distributed(
                 dist_backend={"cpu": "gloo", "cuda": "nccl"}[device],
@@ -510,6 +507,7 @@ def ideal(
     """Return what the ranks of this job must hold under ZeRO; see `dsregress.probe.oracles.ideal`. Without activations on
     a real GPU: next to the engine there is no room to train the model once more. Raise NotCoveredError for several
     engines and without ZeRO."""
+    from dsregress.probe.frameworks.simulated_card import card_of
     from dsregress.probe.oracles import ideal as oracle
     from dsregress.probe.oracles import plain_memory
     from dsregress.probe.workloads import objectives
@@ -525,6 +523,7 @@ def ideal(
         gradient_bytes={None: 0, "fp32": 4, "bf16": 2, "fp16": 2}[shard.gradient_accumulation_dtype],
         micro_batches=work.gradient_accumulation_steps,
         backwards=len(objectives.objective_of(work).losses),
+        cublas_bytes=card_of(parameters).blas_workspace_bytes if device == "sim" else 0,
     )
     if job.stage == 0:
         raise NotCoveredError("without ZeRO the framework holds what it likes")

@@ -16,6 +16,7 @@ import torch
 from dsregress.probe.border.wire import Clocks
 from dsregress.probe.gpu import boards
 from vgpu.allocator.model import AllocatorSettings
+from vgpu.allocator.options import spelled_options
 from vgpu.figures import PhaseReading
 from vgpu.meters import operators
 from vgpu.meters.ledger import StorageLedger
@@ -53,23 +54,13 @@ def metered_gpu(settings: AllocatorSettings, gpus: int) -> Iterator[CudaMeter]:
     if not gpus:
         raise CudaError("no NVIDIA GPU is visible here (NVML and CUDA_VISIBLE_DEVICES); run this cell on sim or cpu")
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    options = allocator_options(settings)
+    options = spelled_options(settings)
     if options:
         set_allocator_options(options)
     if settings.card_bytes:
         total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, settings.card_bytes / total))
     yield CudaMeter()
-
-
-def allocator_options(settings: AllocatorSettings) -> str:
-    """Return the options as ``PYTORCH_CUDA_ALLOC_CONF`` spells them; "" for the defaults."""
-    options = []
-    if settings.expandable_segments:
-        options.append("expandable_segments:True")
-    if settings.max_split_size_bytes:
-        options.append(f"max_split_size_mb:{settings.max_split_size_bytes >> 20}")
-    return ",".join(options)
 
 
 def set_allocator_options(options: str) -> None:

@@ -49,6 +49,7 @@ class IdealJob:
     hpz_partition_size: int = 1
     micro_batches: int = 1
     backwards: int = 1  #: of each micro-batch, each after its own forward
+    cublas_bytes: int = 0  #: that a GPU's cuBLAS handle takes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +82,7 @@ def from_configuration(
     gradient_bytes: int,
     micro_batches: int,
     backwards: int = 1,
+    cublas_bytes: int = 0,
 ) -> IdealJob:
     """Return the job that the ``zero_optimization`` dictionary of a DeepSpeed configuration describes."""
     names = {
@@ -102,6 +104,7 @@ def from_configuration(
         offload_param="offload_param" in zero,
         micro_batches=micro_batches,
         backwards=backwards,
+        cublas_bytes=cublas_bytes,
         **given,
     )
 
@@ -122,7 +125,7 @@ def ideal_memory(
         device, host = {name: device.get(name, 0) + host.get(name, 0) for name in {**device, **host}}, {}
     on_host = job.offload_optimizer and not one_memory
     moments = {"optimizer": _share_elements(model.trained, job) * _MOMENTS}
-    lasting = device if on_host else {**device, **moments}
+    lasting = {**device, **_libraries(job)} if on_host else {**device, **_libraries(job), **moments}
     lasting_host = {**host, **moments} if on_host else host
     batch = {"batch": plain.batch * job.micro_batches} if plain is not None else {}
     live = {"window": _window(model, job)} if job.stage == 3 else {}
@@ -174,6 +177,12 @@ def _states(model: ModelSizes, job: IdealJob) -> tuple[Terms, Terms]:
         elif job.stage == 1 and job.gradient_bytes:  # another dtype: buffers for all of them, from the start
             device["gradients"] = sum(model.trained) * gradient
     return device, host
+
+
+def _libraries(job: IdealJob) -> Terms:
+    """Return what PyTorch itself holds from the first step on: autograd multiplies matrices on a thread of its own, and each
+    thread has a handle."""
+    return {"cublas": 2 * job.cublas_bytes} if job.cublas_bytes else {}
 
 
 def _while_reducing(model: ModelSizes, job: IdealJob) -> Terms:
