@@ -169,11 +169,10 @@ def working_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _note(original: object, replacement: object) -> None:
-    if inspect.isclass(replacement):  # a call of it is one of its `__init__`
-        _note(original.__init__ if inspect.isclass(original) else original, replacement.__init__)
-    elif isinstance(replacement, FunctionType) and hasattr(original, "__qualname__"):
-        place = (str(getattr(original, "__module__", "")), original.__qualname__)
-        REPLACED[place] = (replacement.__qualname__, replacement.__code__)
+    called: object = replacement.__init__ if inspect.isclass(replacement) else replacement
+    if isinstance(called, FunctionType) and hasattr(original, "__qualname__"):
+        name = f"{original.__qualname__}.__init__" if inspect.isclass(original) else original.__qualname__
+        REPLACED[str(getattr(original, "__module__", "")), name] = (called.__qualname__, called.__code__)
 
 
 def _swap(old: Callable[..., object], new: Callable[..., object], name: str) -> None:
