@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 #: The tests of what runs inside a measured environment.
-MEASURED = {HERE / "probe", HERE / "skeletons", HERE / "vgpu"}
+MEASURED = {HERE / "probe", HERE / "programs", HERE / "skeletons", HERE / "vgpu"}
 #: Inside a measured environment, frameworks warn as they like.
 MEASURED_ENVIRONMENT = importlib.util.find_spec("torch") is not None
 

@@ -13,10 +13,10 @@ NEWEST = "0.19.8"
 
 
 #: What takes minutes each; the rest takes seconds a folder.
-LONG = ("tests/probe/frameworks", "tests/probe/oracles", "tests/probe/programs", "tests/vgpu/sim")
+LONG = ("tests/probe/frameworks", "tests/probe/oracles", "tests/programs", "tests/vgpu/sim")
 
 #: All that is tested in environments of real releases.
-ALL = ("tests/probe", "tests/vgpu", "tests/skeletons")
+ALL = ("tests/probe", "tests/programs", "tests/vgpu", "tests/skeletons")
 
 #: Takes a minute, needs nothing of an environment, and runs outside of it.
 NEEDS_NO_ENVIRONMENT = "tests/skeletons/test_files.py"
@@ -34,10 +34,10 @@ def test_all_else_in_the_release_that_has_the_fault(python_of: Callable[[str], s
 #: What programs use and no environment of the configuration has, and the tests that need it.
 PACKAGES = ("datasets", "diffusers", "pillow", "tiktoken")
 NEED_PACKAGES = (
-    "tests/probe/programs/substitutes/test_synthetic_datasets.py",
-    "tests/probe/programs/substitutes/test_synthetic_encodings.py",
-    "tests/probe/programs/substitutes/test_synthetic_images.py",
-    "tests/probe/programs/substitutes/test_more_columns.py",
+    "tests/programs/substitutes/test_synthetic_datasets.py",
+    "tests/programs/substitutes/test_synthetic_encodings.py",
+    "tests/programs/substitutes/test_synthetic_images.py",
+    "tests/programs/substitutes/test_more_columns.py",
     "tests/skeletons/test_pipelines.py",
 )
 

@@ -48,7 +48,8 @@ SHARED = [
 ]
 
 #: Packages of what runs in measured environments.
-MEASURING = ("dsregress.probe", "skeletons", "vgpu")
+MEASURING_ROOMS = ("probe", "programs")
+MEASURING = (*(f"dsregress.{room}" for room in MEASURING_ROOMS), "skeletons", "vgpu")
 
 #: file -> why it may read the process's environment.
 READS_ENVIRON = {
@@ -60,8 +61,8 @@ READS_ENVIRON = {
 
 
 def host_files() -> list[Path]:
-    """All but the probe."""
-    return [file for file in PACKAGE.rglob("*.py") if "probe" not in file.relative_to(PACKAGE).parts]
+    """All but what runs in measured environments."""
+    return [file for file in PACKAGE.rglob("*.py") if file.relative_to(PACKAGE).parts[0] not in MEASURING_ROOMS]
 
 
 def _is_module(place: Path) -> bool:
@@ -94,7 +95,7 @@ def test_every_room_is_described_and_named_in_each_contract_about_all_of_them() 
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
         "contracts"
     ]
-    of_the_host = {f"dsregress.{room}" for room in rooms - {"probe"}}
+    of_the_host = {f"dsregress.{room}" for room in rooms - {*MEASURING_ROOMS}}
     for contract in contracts:
         if contract["type"] == "forbidden" and "dsregress" not in contract["forbidden_modules"]:
             named = {*contract["source_modules"], *contract["forbidden_modules"]}
@@ -117,8 +118,8 @@ def test_only_one_module_of_the_probe_walks_what_is_imported() -> None:
     """A question to a lazy module imports more, which changes what is walked (`vgpu.loaded`)."""
     walkers = {
         file.relative_to(SOURCE).as_posix()
-        for package in ("dsregress/probe", "skeletons", "vgpu")
-        for file in (SOURCE / package).rglob("*.py")
+        for package in MEASURING
+        for file in (SOURCE / package.replace(".", "/")).rglob("*.py")
         for node in ast.walk(parsed(file))
         if isinstance(node, ast.Attribute)
         and node.attr in ("items", "values", "keys")
@@ -156,12 +157,12 @@ def test_what_both_sides_import_is_standard_library_only(module: str) -> None:
 def test_files_of_programs_have_names_of_their_own() -> None:
     """A name says what the file has without its folder, anywhere in the project."""
     names = [file.stem for file in SOURCE.rglob("*.py") if "measured" not in file.parts and file.stem[0] != "_"]
-    of_programs = [file.stem for file in (PACKAGE / "probe" / "programs").rglob("*.py") if file.stem[0] != "_"]
+    of_programs = [file.stem for file in (PACKAGE / "programs").rglob("*.py") if file.stem[0] != "_"]
     assert [name for name in of_programs if names.count(name) > 1] == []
 
 
 def test_tests_of_programs_lie_where_their_modules_do() -> None:
-    tests, modules = ROOT / "tests" / "probe" / "programs", PACKAGE / "probe" / "programs"
+    tests, modules = ROOT / "tests" / "programs", PACKAGE / "programs"
     folders = {file.stem: file.parent.relative_to(modules) for file in modules.rglob("*.py") if file.stem[0] != "_"}
     for test in tests.rglob("test_*.py"):
         module = test.stem.removeprefix("test_")

@@ -13,7 +13,7 @@ from tests.paths import SOURCE
 
 FILES = [
     file
-    for folder in (SOURCE / "dsregress" / "probe", SOURCE / "vgpu")
+    for folder in (SOURCE / "dsregress" / "probe", SOURCE / "dsregress" / "programs", SOURCE / "vgpu")
     for file in sorted(folder.rglob("*.py"))
     if file.name != "replacing.py"
 ]

@@ -18,7 +18,7 @@ ADAPTERS: Mapping[str, str] = {
     DEEPSPEED: "dsregress.probe.frameworks.deepspeed",
     DEEPSPEED_JOBS: "dsregress.probe.frameworks.deepspeed_jobs",
     TRAINER: "dsregress.probe.frameworks.hf_trainer",
-    PROGRAM: "dsregress.probe.programs.program_adapter",
+    PROGRAM: "dsregress.programs.program_adapter",
 }
 
 #: Module path -> id: how results named adapters before 2026-11-26. These paths stay, whatever modules are called.

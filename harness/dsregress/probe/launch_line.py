@@ -6,7 +6,7 @@ line too, to know its ranks and its files.
     trl sft ARGS                             llamafactory-cli train config.yaml
     litgpt finetune_lora ARGS                train.py ARGS
 
-A launcher's own code interprets its options: `dsregress.probe.programs.launch.launchers` passes them on, in the measured
+A launcher's own code interprets its options: `dsregress.programs.launch.launchers` passes them on, in the measured
 environment. Here they are only separated from the program and from the program's arguments.
 """
 

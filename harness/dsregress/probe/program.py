@@ -36,7 +36,7 @@ from dsregress.probe.scenario import PACKAGES, Scenario, ScenarioError
 from dsregress.probe.shell_syntax import joined
 from dsregress.probe.surrounding_folder import surrounding_folder
 
-#: The parameters of every program, in addition to its line and ranks; see `dsregress.probe.programs.program_adapter`.
+#: The parameters of every program, in addition to its line and ranks; see `dsregress.programs.program_adapter`.
 DEFAULTS: Mapping[str, Any] = {
     "arguments": "",
     "gpu": "H100-80G",

@@ -6,7 +6,7 @@ the first of these that the machine allows:
 - ``view``: the ranks share their own view of the file system (`vgpu.isolation.mount_view`). They can read and
   change everything: their changes belong to the run, and are discarded with it.
 - ``landlock``: the ranks may write to the folders of the run alone; elsewhere the kernel refuses (`.landlock`).
-- ``none``: no protection but the run's copy of the program's folder (`dsregress.probe.programs.world.workplace`).
+- ``none``: no protection but the run's copy of the program's folder (`dsregress.programs.world.workplace`).
 
 Standard library only: the host calls `strongest` before a run, to report what this machine does not allow.
 """

@@ -19,8 +19,8 @@ from dsregress.probe.border.own_code import SOURCES
 from dsregress.probe.border.wire import Clocks
 from dsregress.probe.harness_fault import HarnessFault
 from dsregress.probe.process import heartbeat
-from dsregress.probe.programs.world.resource_errors import NotHere
 from dsregress.probe.scenario import ScenarioError
+from dsregress.programs.world.resource_errors import NotHere
 from vgpu import error_chain, replacing
 from vgpu.allocator.model import AllocatorSettings, CachingAllocator
 from vgpu.no_stand_in import StandIn, lacking

@@ -34,7 +34,7 @@ def test_the_copy_holds_the_probe_and_the_scenarios_alone(tmp_path: Path, scenar
     folder = staging.stage(staging.probe_files(scenarios), tmp_path / "probe", silent)
     copied = {str(file.relative_to(folder)) for file in folder.rglob("*.py")}
     assert {"dsregress/__init__.py", "dsregress/probe/process/server.py", "scenarios/one.py"} <= copied
-    ours = ("dsregress/__init__", "dsregress/probe/", "scenarios/", "skeletons/", "vgpu/")
+    ours = ("dsregress/__init__", "dsregress/probe/", "dsregress/programs/", "scenarios/", "skeletons/", "vgpu/")
     assert not [name for name in copied if not name.startswith(ours)]
     program = "import dsregress.probe.border.wire; print(dsregress.__file__)"
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)

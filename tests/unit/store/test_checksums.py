@@ -213,6 +213,7 @@ def test_a_pass_of_before_whose_memory_oracle_broke_is_a_failure_of_the_harness(
     ("note", "broken"),
     [
         ("KeyError: 'losses' (dsregress/probe/programs/truth/plain_training.py:7)", True),
+        ("KeyError: 'losses' (dsregress/programs/truth/plain_training.py:7)", True),
         ("the program was repeated, and NoTruth: plain PyTorch has no tensor_parallel", False),
         ("it draws other random numbers with DeepSpeed than without", False),
     ],

@@ -1,5 +1,5 @@
 """A stand-in refuses what it does not know as the harness, not as the framework: a made-up caller gives each of its parts
-one argument more, and asks it for a name that it lacks. `tests/probe/programs/test_ledger_misfits.py` does so with what
+one argument more, and asks it for a name that it lacks. `tests/programs/test_ledger_misfits.py` does so with what
 replaces a name."""
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 #: The folder of the packages, spelled as in the frames of their modules. Staged, it holds only these and the scenarios.
 SOURCES = Path(__file__).parents[3]
 
-PACKAGES = ("dsregress.probe", "vgpu", "skeletons")
+PACKAGES = ("dsregress.probe", "dsregress.programs", "vgpu", "skeletons")
 
 #: Their folders, each with a slash at its end.
 FOLDERS = tuple(f"{SOURCES.joinpath(*package.split('.'))}/" for package in PACKAGES)

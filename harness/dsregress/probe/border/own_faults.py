@@ -56,7 +56,8 @@ def own_fault(error: BaseException) -> OwnFault | None:
 #: For results stored before these faults counted as ours; `OrderedGloo` is the only class of ours that a release of torch
 #: called with an extra argument.
 _IN_A_SIGNATURE = re.compile(
-    r"^NoStandInError: |^TypeError: OrderedGloo\.|\((?:dsregress/probe|vgpu|skeletons|harness/probe)/[^()]+:\d+\)$"
+    r"^NoStandInError: |^TypeError: OrderedGloo\."
+    r"|\((?:dsregress/(?:probe|programs)|vgpu|skeletons|harness/probe)/[^()]+:\d+\)$"
 )
 
 

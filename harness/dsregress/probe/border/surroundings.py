@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: The folder of checkpoints that stand for those of known models (see `dsregress.probe.programs.substitutes.local_weights`).
+#: The folder of checkpoints that stand for those of known models (see `dsregress.programs.substitutes.local_weights`).
 SKELETONS = "DSREGRESS_SKELETONS"
 
 #: The folder in which plain PyTorch's training is kept (see `dsregress.probe.oracles.truth_store`); empty: it is not kept.

@@ -1,0 +1,134 @@
+"""Missing files of the program itself: its data, a checkpoint, a configuration. They say nothing about a release.
+
+Programs and libraries open them and raise an error that names what is missing: Python's own error, or one in a library's
+words (``Expected a string path to an existing deepspeed config``). Not every such error is about one of the program's
+files: a release may look for one of its own, or for one that it should have written. So paths of packages, of the system
+and of folders that this run made do not count, and neither do commands to start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dsregress.programs.world import workplace
+from dsregress.programs.world.resource_errors import LIBRARIES, place_of
+from skeletons.hub_names import known_model_name
+from vgpu.error_chain import behind_one_another
+
+_SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/", "/etc/", "/bin/", "/sbin/", "/lib/", "/lib64/")
+
+#: How libraries report that a path does not exist, and how they quote it.
+_ABSENCE = re.compile(
+    r"no such|exist|(?:not|n't) (?:be )?(?:find|found)|not a (?:file|directory|folder)|unable to find", re.IGNORECASE
+)
+_WRITTEN = re.compile(r"(?<!\w)'([^'\n]+)'|\"([^\"\n]+)\"|: ([^\s:'\"]+)$", re.MULTILINE)
+
+#: Endings by which a word of an error is recognized as a file.
+_FILES = (
+    *(".json", ".jsonl", ".yaml", ".yml", ".toml", ".txt", ".csv", ".tsv", ".parquet", ".arrow", ".npy", ".model"),
+    *(".bin", ".pt", ".pth", ".ckpt", ".safetensors"),
+)
+
+
+def absent_file(error: BaseException, arguments: Sequence[str], source: str) -> str | None:
+    """Return one line that names the program's own file or folder whose absence ended the program; None if it ended for
+    another reason.
+
+    ``arguments`` are the program's; ``source`` is the user's folder, of which the working folder is a copy.
+    """
+    for one in behind_one_another(error):
+        for path in _named(one, arguments):
+            whole = os.path.abspath(os.path.expanduser(path))
+            if not os.path.exists(whole) and _is_the_programs(whole, source):
+                return f"{place_of(error)}: {_said(path, whole, _advice(one))}"
+    return None
+
+
+def _named(error: BaseException, arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the paths that an error reports as missing."""
+    if isinstance(error, FileNotFoundError) and isinstance(error.filename, (str, bytes)):
+        if not _starts_a_process(error):
+            yield os.fsdecode(error.filename)
+        return
+    said = str(error)
+    if (
+        type(error).__name__ == "HFValidationError"
+    ):  # what is no folder may be a name on the hub, and this cannot be one
+        yield from re.findall(r": '([^']+)'", said)
+    if not _ABSENCE.search(said):
+        return
+    words = re.split(r"[\s'\"`,:()\[\]]+", said)
+    given = [value for word in arguments for value in (word, word.partition("=")[2]) if value and value in words]
+    for word in [*given, *(next(filter(None, found.groups())) for found in _WRITTEN.finditer(said))]:
+        is_a_path = os.sep in word and (word in given or isinstance(error, FileNotFoundError))
+        if "://" not in word and (is_a_path or word.endswith(_FILES)):
+            yield word
+
+
+def _starts_a_process(error: BaseException) -> bool:
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__") == "subprocess":
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _is_the_programs(path: str, source: str) -> bool:
+    if path.startswith((*_SYSTEM, *LIBRARIES, sys.prefix + os.sep)):
+        return False
+    if (inside := _in_the_copy(path)) is None:
+        return True
+    folder = os.path.dirname(inside)
+    return not os.path.isdir(folder) or os.path.isdir(os.path.join(source, folder))
+
+
+def _in_the_copy(path: str) -> str | None:
+    """Return the path relative to the folder in which the line is typed, or as a path next to that folder (see
+    `workplace.path_beside`); None if it is in neither."""
+    folder = os.path.realpath(os.getcwd())
+    return _inside(path, folder) or workplace.path_beside(_whole(path), folder)
+
+
+def _inside(path: str, folder: str) -> str | None:
+    """Return the path relative to the folder; None if it is outside."""
+    whole, folder = _whole(path), os.path.realpath(folder) + os.sep
+    return whole.removeprefix(folder) if whole.startswith(folder) else None
+
+
+def _whole(path: str) -> str:
+    """Return the absolute path with links resolved in all but its last part."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+
+
+def _advice(error: BaseException) -> str:
+    """Return the program's own message about a missing file, if it is more than "no such file"; else ""."""
+    if isinstance(error, FileNotFoundError) and error.errno and error.strerror != os.strerror(error.errno):
+        return str(error.strerror)
+    return ""
+
+
+def _said(path: str, whole: str, advice: str) -> str:
+    if (inside := _in_the_copy(whole)) is not None:
+        return f"there is no {inside} where the program is launched: " + (
+            advice or _of_a_model(inside) or "put it there, or launch it in the folder that has it"
+        )
+    if (inside := _inside(whole, os.path.expanduser("~"))) is not None:
+        return f"there is no ~/{inside}, as a program's home is empty here: give the file by its whole path"
+    typed = workplace.as_typed(path, Path(os.path.realpath(os.getcwd())).parent)
+    return f"there is no {typed} on this machine: put it there, or give a path that is here"
+
+
+def _of_a_model(path: str) -> str:
+    """Return the remedy if a program opens the files of a known model itself, in a folder of that model's name; else ""."""
+    name = "/".join(path.split(os.sep)[:2])
+    known = known_model_name(name) if path != name else None
+    return (
+        f"the program reads {name} as a folder, so make one, `skeleton {known} --out DIR`, and name DIR"
+        if known
+        else ""
+    )

@@ -1,0 +1,86 @@
+"""Missing packages that a library needs.
+
+Libraries leave out what their optional packages would provide, and raise an error in their own words when a program
+needs it: ``LlamaTokenizer requires the SentencePiece library but it was not found in your environment``. Such an error
+says nothing about a release. It is recognized by what it names: a package that it says to install, or a module that
+failed to import.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from dsregress.programs.launch import missing_imports
+
+#: ``pip install -U 'trl[vllm]>=0.9'``, of which ``trl`` is the match. Options and addresses do not match.
+_PIP_INSTALL = re.compile(r"pip3? install (?:-\S+ +)*[\"'`]?([A-Za-z]\w*(?:[.-]\w+)*)(?![\w+:/-])")
+#: ``LlamaTokenizer requires the SentencePiece library but it was not found``: transformers' wording for all its packages.
+_LIBRARY_NOT_FOUND = re.compile(r"requires the (?:\W+ )?([\w.-]+) library but it was not found")
+_ADDRESS = re.compile(r"\b\w+://\S+")
+_WORD = re.compile(r"[A-Za-z]\w*")
+
+
+class AbsentModules:
+    """A finder of ``sys.meta_path`` that finds nothing and records the names for which it is called: those that no other
+    finder has."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        """Record the name, and find nothing."""
+        self.names.add(name)
+
+
+_ABSENT = AbsentModules()
+
+
+def watch_absence() -> None:
+    """Record from now on the modules that cannot be found."""
+    if _ABSENT not in sys.meta_path:
+        sys.meta_path.append(_ABSENT)  # type: ignore[arg-type]  # it has nothing to load
+
+
+def packages_asked_for(error: BaseException) -> list[str]:
+    """Return the missing packages without which a library refuses, according to its error or the cause of that, by name.
+
+    Empty if the error is about something else: a part that a release of a package lacks, or a package that is too old.
+    """
+    cause: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if cause is None:
+            break
+        if found := _named(cause):
+            return sorted(found)
+        cause = cause.__cause__
+    return []
+
+
+#: The chain of causes may be a circle.
+_MOST_CAUSES = 20
+
+
+def _named(error: BaseException) -> set[str]:
+    if isinstance(error, ImportError) and error.name and not missing_imports.is_missing(error.name):
+        return set()  # "cannot import name 'x' from 'transformers'"
+    text = _ADDRESS.sub("", str(error))
+    if not isinstance(error, ImportError) and "install" not in text.lower():
+        return set()
+    said = {*_PIP_INSTALL.findall(text), *(name.lower() for name in _LIBRARY_NOT_FOUND.findall(text))}
+    if absent := {name for name in said if not _is_here(name)}:
+        return absent
+    words = {word.lower() for word in _WORD.findall(text)}
+    return {top for top in {name.partition(".")[0] for name in _ABSENT.names} if top in words and not _is_here(top)}
+
+
+def _is_here(package: str) -> bool:
+    """Return True if the package or a stand-in of its name is installed."""
+    try:
+        importlib.metadata.distribution(package)
+    except importlib.metadata.PackageNotFoundError:
+        return not missing_imports.is_missing(package.replace("-", "_"))
+    return True

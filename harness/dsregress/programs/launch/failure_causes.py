@@ -1,0 +1,218 @@
+"""Failures of a program that say nothing of a release: the error of one line that names what to add, for each kind."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dsregress.probe import program_imports
+from dsregress.probe.border import faults, machine
+from dsregress.probe.launch_line import LaunchLine, LaunchLineError
+from dsregress.programs.launch import absent_packages, launchers, missing_imports, project_packages
+from dsregress.programs.launch.absent_files import absent_file
+from dsregress.programs.launch.started_processes import StartedError
+from dsregress.programs.substitutes import more_columns, tiny_models
+from dsregress.programs.substitutes.synthetic_datasets import MadeUp
+from dsregress.programs.world import workplace
+from dsregress.programs.world.local_sockets import NoNetworkError
+from dsregress.programs.world.program_errors import CannotRun
+from dsregress.programs.world.resource_errors import NotHere, place_of
+from vgpu import isolation
+from vgpu.error_chain import behind, behind_one_another
+from vgpu.process_start import RANK_VARIABLES
+
+#: Errors due to the machine, the environment or the launch line.
+_NOT_HERE = (CannotRun, NotHere, NoNetworkError, StartedError, LaunchLineError)
+
+#: Most characters kept of a library's message, so that what to add is not cut off.
+_MOST_SAID = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchedProgram:
+    """A program while it runs: its line and how a rank starts it, the run's folder and the user's folder ``source``, and
+    what it has of ours. ``is_tiny`` if its models are shrunk."""
+
+    line: LaunchLine
+    start: launchers.Start
+    run_folder: Path
+    source: str
+    is_tiny: bool
+    made_up: MadeUp
+
+    @property
+    def name(self) -> str:
+        return self.line.program
+
+
+def is_environment_failure(error: BaseException) -> bool:
+    """Return True if the failure is due to the machine, environment or launch line, not the release."""
+    return isinstance(error, _NOT_HERE) or isinstance(error.__cause__, _NOT_HERE)
+
+
+def environment_failure(
+    error: Exception, program: LaunchedProgram, optimizer_steps: int, backward_passes: int
+) -> Exception | None:
+    """Return the error to raise in place of one that a program raised after so many steps and passes; None if that one
+    says something of a release."""
+    for explain in _EXPLANATIONS:
+        if (cannot := explain(error, program)) is not None:
+            return cannot
+    if not optimizer_steps and (absent := absent_file(error, program.line.arguments, program.source)):
+        return CannotRun(absent)
+    if program.made_up.guessed and not backward_passes:
+        return _of_unknown_rows(error, program)
+    return None
+
+
+def _of_a_refused_path(error: Exception, program: LaunchedProgram) -> Exception | None:
+    if not isinstance(error, OSError) or not (path := isolation.refused_path(program.run_folder, error)):
+        return None
+    cannot = CannotRun(
+        f"{program.name} writes to {path}, and this machine can keep it from your files only by refusing: let it write "
+        "below its folder"
+    )
+    cannot.refuses = machine.READ_ONLY
+    return cannot
+
+
+def _of_a_missing_rank(error: Exception, program: LaunchedProgram) -> Exception | None:
+    if program.start.has_rank or not _asks_for_its_rank(error):
+        return None
+    return CannotRun(
+        f"{program.name} asks for its rank, and no launcher gives it one: start it by torchrun or deepspeed"
+    )
+
+
+def _of_a_missing_module(error: Exception, program: LaunchedProgram) -> Exception | None:
+    if isinstance(error, ModuleNotFoundError) and missing_imports.is_missing(error.name):
+        return CannotRun(_without(error, program.name, program.start))
+    return None
+
+
+def _of_the_network(error: Exception, program: LaunchedProgram) -> Exception | None:
+    if isinstance(error, OSError) and (absence := behind(error, NotHere)) is not None:
+        return absence  # transformers replaces it with advice about the hub
+    refused = behind(error, NoNetworkError)
+    return CannotRun(str(refused)) if refused is not None else None
+
+
+def _of_a_missing_package(error: Exception, program: LaunchedProgram) -> Exception | None:
+    needed = absent_packages.packages_asked_for(error)
+    return CannotRun(_refusal_text(error, needed)) if needed else None
+
+
+def _of_a_shrunk_vocabulary(error: Exception, program: LaunchedProgram) -> Exception | None:
+    beyond = tiny_models.beyond_vocabulary(error) if program.is_tiny else ""
+    if not beyond:
+        return None
+    return CannotRun(f"{program.name}: {beyond}: take ids from the tokenizer, or below model.config.vocab_size")
+
+
+#: In this order, as the first one counts.
+_EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], ...] = (
+    _of_a_refused_path,
+    _of_a_missing_rank,
+    _of_a_missing_module,
+    _of_the_network,
+    _of_a_missing_package,
+    _of_a_shrunk_vocabulary,
+)
+
+
+def _of_unknown_rows(error: Exception, program: LaunchedProgram) -> Exception | None:
+    """Explain an error due to guessed columns. Note the missing one, so that the cell is retried with it."""
+    if column := more_columns.missed_column(error, _sources(program.start), program.line.arguments):
+        more_columns.note_column(program.run_folder, column)
+    if column or more_columns.does_not_suit(error):
+        return CannotRun(_unknown_rows(program.made_up.guessed, error))
+    return None
+
+
+def lacks_launcher(error: ModuleNotFoundError) -> CannotRun | None:
+    """Return the error of an environment that lacks the package which starts the program; None if it has it."""
+    if not missing_imports.is_missing(error.name):
+        return None
+    return CannotRun(f"the environment lacks {error.name!r}, which starts the program: {_add(str(error.name))}")
+
+
+def _asks_for_its_rank(error: BaseException) -> bool:
+    """Return True if torch or the program missed a variable of a rank, or DeepSpeed tried MPI for it."""
+    for one in behind_one_another(error):
+        if isinstance(one, KeyError) and one.args and one.args[0] in RANK_VARIABLES:
+            return True
+        if isinstance(one, ModuleNotFoundError) and one.name == "mpi4py":
+            return True
+        if "env:// rendezvous: environment variable" in str(one):
+            return True
+    return False
+
+
+def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -> str:
+    first = str(error.name).partition(".")[0]
+    for folder, of_folder in ((".", "the folder that it is launched in"), ("src", "the folder src")):
+        path = os.path.join(folder, first)
+        if os.path.isfile(f"{path}.py") or project_packages.has_code(path):
+            return f"{program} imports {first!r} of {of_folder}: write PYTHONPATH={folder} before the line"
+    names = [
+        first,
+        *(name for name in missing_imports.missing_modules(_first_files(start), _own_folders()) if name != first),
+    ]
+    modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
+    return _named(f"{program} lacks the {modules} ", names, f": add {packages} with --with PACKAGE")
+
+
+def _own_folders() -> list[str]:
+    """Return the folders of the program's own modules: its own folder, those that it added to the path, and its
+    project's."""
+    added = [
+        folder
+        for folder in sys.path[1:]
+        if workplace.path_beside(os.path.realpath(folder), os.path.realpath(os.getcwd()))
+    ]
+    return [sys.path[0], *added, *project_packages.package_folders(Path.cwd())]
+
+
+def _first_files(start: launchers.Start) -> list[Path]:
+    """Return those of the program's own files that run first."""
+    if start.is_module or start.entry:
+        return program_imports.own_files(start.entry.partition(":")[0] or start.program, _own_folders())
+    return [Path(start.program)]
+
+
+def _sources(start: launchers.Start) -> list[Path]:
+    return missing_imports.reached_files(_first_files(start), _own_folders())
+
+
+def _unknown_rows(names: Sequence[str], error: BaseException) -> str:
+    """Return the reason and the remedy, short enough for one line."""
+    said = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
+    most = _MOST_SAID // 2
+    return f"{place_of(error)}: made-up rows of {', '.join(names)[:most]} do not suit it ({said[:most]}): give its data set"
+
+
+def _named(before: str, names: Sequence[str], after: str) -> str:
+    """Return a line with all names or, if they do not fit, with as many as fit, and all of them in a second line."""
+    room = faults.SIGNATURE_LENGTH - len(f"{CannotRun.__name__}: {before}{after}")
+    if len(every := ", ".join(map(repr, names))) <= room:
+        return f"{before}{every}{after}"
+    most = next(n for n in range(len(names) - 1, -1, -1) if n == 0 or len(_counted(names, n)) <= room)
+    return f"{before}{_counted(names, most)}{after}\nAll {len(names)}: {every}"
+
+
+def _counted(names: Sequence[str], most: int) -> str:
+    """Return ``'torch', 'numpy' and 7 more``."""
+    return f"{', '.join(map(repr, names[:most]))} and {len(names) - most} more"
+
+
+def _refusal_text(error: BaseException, needed: Sequence[str]) -> str:
+    """Return a library's own message, cut to fit into a line, with the packages to add."""
+    said = str(faults.announced(error)).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
+    return f"{said[:_MOST_SAID]}: {_add(*needed)}"
+
+
+def _add(*needed: str) -> str:
+    return "give " + " ".join(f"--with {name}" for name in needed)

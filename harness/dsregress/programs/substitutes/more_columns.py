@@ -1,0 +1,151 @@
+"""Columns of synthetic data sets that are in no table: what the program needs, found by running it.
+
+A data set unknown to `substitutes.known_datasets` has a column of each common name. A program that needs another
+column or split ends in an error that names it. Its name is written into the folder of the run, and the cell is retried
+with it (`has_new_column`). Added columns are kept in the cell's process and thus in every process forked from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from dsregress.probe.border.untrusted import read_regular
+from dsregress.programs.substitutes import synthetic_rows
+from dsregress.programs.world.resource_errors import is_in_the_program
+from vgpu.error_chain import behind_one_another
+from vgpu.json_tables import decoded_text, table_beside
+from vgpu.whole_files import write_whole
+
+#: How often a cell is retried. A program that needs more columns than these has rows of a kind that is not synthesized.
+_MOST = 12
+
+#: File in the folder of a run: the column that a rank missed.
+_NOTE = "column-that-is-missing"
+
+_added: dict[str, str] = {}
+_splits: list[str] = []
+
+#: A missing key that is a split, as in ``rows["validation"]``, and not a column.
+_SPLIT = re.compile(r"(?:train|training|test|val|valid|validation|dev|eval|evaluation)(?:[_.].*)?")
+
+
+def added_columns() -> Mapping[str, str]:
+    """Return the added columns, each with its maker."""
+    return dict(_added)
+
+
+def added_splits() -> Sequence[str]:
+    """Return the names of the added splits."""
+    return tuple(_splits)
+
+
+def is_added(name: str) -> bool:
+    """Return True if the column or split is already added."""
+    return name in _added or name in _splits
+
+
+def note_column(folder: Path, column: str) -> None:
+    """Write down the column that the program missed. Called by a rank as it ends."""
+    write_whole(folder / _NOTE, column)
+
+
+def has_new_column(folder: Path) -> bool:
+    """Add the noted column or split; return True if the cell should be retried with it. Called by the cell's process
+    after its ranks have ended."""
+    try:
+        column = read_regular(folder / _NOTE, 1000).decode()
+    except (OSError, ValueError):
+        return False
+    (folder / _NOTE).unlink()
+    if is_added(column) or len(_added) + len(_splits) >= _MOST:
+        return False
+    if _SPLIT.fullmatch(column):
+        _splits.append(column)
+    else:
+        _added[column] = maker_of(column)
+    return True
+
+
+#: The text that follows the missing column's name in errors of `datasets` and pandas.
+_OTHERS = re.compile(r"(?:[Cc]urrent|[Aa]vailable) columns|\. (?:Make|Please)")
+_QUOTED = re.compile(r"'([^'\n]+)'")
+_UNQUOTED = re.compile(r"[Cc]olumn (?:name )?([^'\[\]\n]+?) (?:is )?not in ")
+
+
+def missed_column(error: BaseException, sources: Iterable[Path], arguments: Sequence[str]) -> str | None:
+    """Return the column whose absence ended a program, if the program names it: in its ``sources``, on its line, or in a
+    file of settings given there. None if it ended for another reason or the column is already added."""
+    for one in behind_one_another(error):
+        for column in _named_in(one):
+            if _is_named(column, sources, arguments):
+                return None if is_added(column) else column
+    return None
+
+
+def _named_in(error: BaseException) -> list[str]:
+    """Return the names that an error reports as missing and that may be columns."""
+    said = str(error.args[0]) if error.args else ""
+    is_key = isinstance(error, KeyError)
+    if not is_key and not (isinstance(error, ValueError) and "column" in said.lower()):
+        return []
+    first = _OTHERS.split(said)[0]
+    return [*([said] if is_key else []), *_QUOTED.findall(first), *_UNQUOTED.findall(first)]
+
+
+#: Keys that a program or a library adds to rows, so that a release may have lost them; and what a model returns.
+_MADE_BY_A_PROGRAM = frozenset((
+    *("input_ids", "attention_mask", "labels", "token_type_ids", "position_ids", "decoder_input_ids", "pixel_values"),
+    *("input_features", "input_values", "special_tokens_mask", "loss", "logits", "hidden_states", "past_key_values"),
+))  # fmt: skip
+
+
+def _is_named(column: str, sources: Iterable[Path], arguments: Sequence[str]) -> bool:
+    words = {value for word in arguments for value in (word, word.rpartition("=")[2])}
+    if column in _MADE_BY_A_PROGRAM:
+        return False
+    if column in words:
+        return True
+    settings = [Path(word) for word in words if word.endswith((".yaml", ".yml", ".json", ".toml"))]
+    spelled = re.compile(rf"(?<![\w.-]){re.escape(column)}(?![\w.-])")
+    quoted = re.compile(rf"([\"']){re.escape(column)}\1")
+    return any(spelled.search(_text(file)) for file in settings) or any(quoted.search(_text(file)) for file in sources)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+#: A pattern of columns' names -> the maker of their content; the first match counts.
+_BY_NAME = {pattern: decoded_text(maker) for pattern, maker in table_beside(__file__).items()}
+
+
+def maker_of(column: str) -> str:
+    """Return the maker of `synthetic_rows` with which a column is filled."""
+    name = column.strip().lower().replace(" ", "_").replace("-", "_")
+    if name in synthetic_rows.MAKERS:
+        return name
+    return next((maker for pattern, maker in _BY_NAME.items() if re.fullmatch(pattern, name)), "answer")
+
+
+#: Python's messages for a value of another kind than code expects.
+_OF_ANOTHER_KIND = re.compile(
+    r"'(?:str|int|float|bool|list|dict|NoneType)' object|indices must be|can only (?:concatenate|join)|"
+    r"(?:not enough|too many) values to unpack|unhashable type|expected str|sequence item|invalid literal for|not in list"
+)
+
+
+#: Packages that call the program's own code for each row.
+_BY_ROW = ("datasets", "pyarrow", "multiprocess", "dill", "pandas")
+
+
+def does_not_suit(error: BaseException) -> bool:
+    """Return True if the program itself raised an error of the kind that results from rows that differ from what code
+    expects. An error that a library raises may be a release's."""
+    lacks = isinstance(error, (KeyError, IndexError))
+    kind = isinstance(error, (TypeError, AttributeError, ValueError)) and _OF_ANOTHER_KIND.search(str(error))
+    return bool(lacks or kind) and is_in_the_program(error, through=_BY_ROW)

@@ -1,0 +1,180 @@
+"""The truth about what a program trains: the same program without DeepSpeed, on the same ranks (see `truth`).
+
+The program is repeated in plain PyTorch once it has trained with DeepSpeed (see `program_repeats`). Training that the first
+repeat explains is right. If it does not, the program itself is questioned before its framework: does it draw the same
+random numbers, does it begin with the same weights, and how far does rounding alone move it? Only what none of these
+explains is wrong. It is then repeated with DeepSpeed, too: if that is right, it does not go wrong each time, as with a
+race.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dsregress.probe.border.wire import NO_TRUTH, Numerics
+from dsregress.probe.oracles import truth
+from dsregress.probe.oracles.references import References, Truth, Yardstick
+from dsregress.probe.oracles.unbroken import unbroken
+from dsregress.programs.truth import plain_training
+from dsregress.programs.truth.plain_training import Plain
+from dsregress.programs.truth.program_repeats import RepeatFailed, Repeats
+from dsregress.programs.watch import stepper_facts
+from dsregress.programs.world import random_state
+
+#: A repeat may take this many times as long as the program has, plus a constant.
+_SLOWER, _PATIENCE_S = 3.0, 60.0
+
+#: How far rounding may move losses before no verdict is possible, relative to the larger of the losses and the second
+#: number: if tokens are sampled, one that differs makes everything after it another problem.
+_ILL_CONDITIONED, _NEAR_ZERO = 0.05, 1e-3
+
+
+class ProgramTruth:
+    """Implements `stepper_facts.NumericsOracle` on one rank, for one run of a program."""
+
+    def __init__(self, repeats: Repeats, rank: int) -> None:
+        self._repeats, self._rank = repeats, rank
+        self._began = time.monotonic()
+        self._random_states: list[str] = []
+        self._given: dict[str, Any] = {"dtype": "", "starts": ""}
+        self._steps = 0
+        self._dtype = ""  #: that the program computes in
+        self._last: References  #: that it was compared with
+
+    def stepped(self) -> None:
+        self._random_states.append(random_state.random_digest())
+
+    def judge(self, stepper: object, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> None:
+        why = _without_truth(stepper)
+        if not why and self._rank == 0:
+            self._limit_s = _SLOWER * (time.monotonic() - self._began) + _PATIENCE_S
+            self._steps = len(numerics.losses)
+            try:
+                with unbroken("numerics"):
+                    why = self._judge_by_repeats(trained, numerics)
+            finally:
+                self._repeats.end()
+        elif not why:
+            self._repeats.follow()
+        if why:
+            numerics.true_losses, numerics.true_gradient_norms = [], []
+            numerics.loss_error = numerics.gradient_norm_error = numerics.parameter_error = None
+            numerics.note = f"{NO_TRUTH}: {why}"
+
+    def _judge_by_repeats(self, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> str:
+        """Judge by repeats, and repeat with DeepSpeed what was wrong. Return the reason if there is no truth, else ""."""
+        try:
+            why = self._judge(trained, numerics)
+            if not why and truth.worst(numerics) > 1:
+                numerics.right_when_repeated = self._is_right_again()
+        except RepeatFailed as error:
+            return f"the program was repeated, and {error}"
+        return why
+
+    def _judge(self, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> str:
+        """Judge the training. Return the reason if there is no truth, else ""."""
+        plain = self._plainly()
+        unlike = _unlike(plain.trained.start, trained)
+        if unlike:
+            return f"{unlike} is another parameter with DeepSpeed than without"
+        self._dtype, self._last = plain.dtype, _references(plain)
+        judged = truth.JudgedTraining(dtype=plain.dtype, steps=self._steps, trained=trained)
+        judged.compare(numerics, self._last.true, self._last.yardsticks)
+        if truth.worst(numerics) <= 1:
+            return ""
+        if plain.random_states != self._random_states:
+            return "it draws other random numbers with DeepSpeed than without"
+        own = self._from_its_own_start(plain) if truth.worst(numerics) >= truth.BEYOND_DOUBT else None
+        why = self._with_yardsticks(judged, numerics, own or plain)
+        if why or truth.worst(numerics) <= 1 or own is not None:
+            return why
+        own = self._from_its_own_start(plain)
+        return "" if own is plain else self._with_yardsticks(judged, numerics, own)
+
+    def _is_right_again(self) -> bool:
+        """Return True if the program is right when repeated with DeepSpeed."""
+        try:
+            again = plain_training.read_repetition(self._repeats.order(self._limit_s, kind="again", steps=self._steps))
+        except RepeatFailed:
+            return False
+        numerics = Numerics(losses=again.losses, gradient_norms=again.gradient_norms)
+        judged = truth.JudgedTraining(dtype=self._dtype, steps=self._steps, trained=again.parameters)
+        judged.compare(numerics, self._last.true, self._last.yardsticks)
+        return truth.worst(numerics) <= 1
+
+    def _with_yardsticks(self, judged: truth.JudgedTraining, numerics: Numerics, plain: Plain) -> str:
+        """Compare with as many yardsticks as the doubt requires. Return the reason if there is no truth, else ""."""
+        self._last = references = _references(plain)
+        true, yardsticks = references.true, references.yardsticks
+        judged.compare(numerics, true, yardsticks)
+        while truth.worst(numerics) > 1 and (
+            len(yardsticks) < truth.YARDSTICKS
+            or (truth.worst(numerics) < truth.BEYOND_DOUBT and len(yardsticks) < truth.YARDSTICKS_OF_A_SUSPICION)
+        ):
+            perturbed = self._plainly(perturbations=len(yardsticks), dtype=plain.dtype).trained
+            yardsticks.append(Yardstick.of(perturbed, true))
+            if _moved(true, yardsticks[-1]):
+                return "rounding alone decides what it trains"
+            judged.compare(numerics, true, yardsticks)
+        return ""
+
+    def _plainly(self, **more: object) -> Plain:
+        order = {"kind": "train", "steps": self._steps, "perturbations": None, **self._given, **more}
+        return plain_training.read_plain_training(self._repeats.order(self._limit_s, **order))
+
+    def _from_its_own_start(self, plain: Plain) -> Plain:
+        """Return the repeat from the weights that the program begins with under DeepSpeed; ``plain`` if they are the
+        same."""
+        file, own = self._beginning(plain)
+        if _are_equal(own, plain.trained.start):
+            return plain
+        if not _are_equal(self._beginning(plain)[1], own):
+            raise RepeatFailed("the weights that it begins with are not the same twice")
+        self._given["starts"] = str(file)
+        return self._plainly()
+
+    def _beginning(self, plain: Plain) -> tuple[Path, dict[str, torch.Tensor]]:
+        """Return the file with the weights that all engines of the program begin with under DeepSpeed, and those of this
+        engine."""
+        file = self._repeats.order(self._limit_s, kind="begin") / plain_training.FILE
+        own = torch.load(file, weights_only=True).get(plain.engine, {})
+        return file, {name: own[name].float() for name in plain.trained.start if name in own}
+
+
+def _references(plain: Plain) -> References:
+    """Return the references of plain training, with one yardstick."""
+    true = Truth.of(plain.trained)
+    return References(true, [Yardstick.of(plain.trained, true)])
+
+
+def _without_truth(stepper: object) -> str:
+    """Return the reason if there can be no truth, else ""."""
+    if not stepper_facts.is_engine(stepper):
+        return "it trains without DeepSpeed"
+    if type(stepper).__name__ != "DeepSpeedEngine":
+        return f"plain PyTorch has no {type(stepper).__name__}"
+    return ""
+
+
+def _unlike(start: Mapping[str, torch.Tensor], trained: Mapping[str, torch.Tensor]) -> str:
+    """Return the first parameter by name that is missing or has another shape; "" if there is none."""
+    for name, values in start.items():
+        if name not in trained or trained[name].shape != values.shape:
+            return name
+    return ""
+
+
+def _are_equal(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.allclose(values, other[name]) for name, values in one.items())
+
+
+def _moved(true: Truth, yardstick: Yardstick) -> bool:
+    return any(
+        abs(moved - loss) > _ILL_CONDITIONED * max(abs(moved), abs(loss), _NEAR_ZERO)
+        for loss, moved in zip(true.losses, yardstick.losses)
+    )

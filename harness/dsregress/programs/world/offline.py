@@ -1,0 +1,89 @@
+"""Keeps the network and trackers off by environment variables and the libraries' own switches. Connections made despite
+these are refused (`world.local_sockets`).
+
+Variables are set for the process and its children, and restored. A library that was imported before has already read
+them, so its switch, if it has one, is set as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+
+from dsregress.programs.world import local_sockets
+from vgpu.replacing import Patches, variables
+
+VARIABLES = {
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_EVALUATE_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "WANDB_MODE": "disabled",
+    "WANDB_SILENT": "true",
+    "COMET_MODE": "DISABLED",
+    "DISABLE_MLFLOW_INTEGRATION": "TRUE",
+    "NEPTUNE_MODE": "offline",
+    "SWANLAB_MODE": "disabled",
+    "CLEARML_OFFLINE_MODE": "1",
+    "DO_NOT_TRACK": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    # transformers 5 loads weights in threads, in which neither a meter nor a simulation sees what is allocated.
+    "HF_DEACTIVATE_ASYNC_LOAD": "1",
+}
+
+#: Module, name, and the releases that have it.
+_SWITCHES: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("huggingface_hub.constants", "HF_HUB_OFFLINE", {}),
+    ("transformers.utils.hub", "_is_offline_mode", {"until": "transformers 4"}),
+    ("datasets.config", "HF_DATASETS_OFFLINE", {}),
+    ("datasets.config", "HF_HUB_OFFLINE", {"since": "datasets 3.0"}),
+)
+
+
+@contextlib.contextmanager
+def no_network() -> Iterator[None]:
+    """Keep the Hugging Face libraries offline, trackers off and uploads from happening within the block."""
+    with (
+        local_sockets.local_sockets_only(),
+        variables(VARIABLES),
+        Patches("no network, no trackers, no uploads") as patches,
+    ):
+        for module, name, releases in _SWITCHES:
+            if module in sys.modules:
+                patches.replace(sys.modules[module], name, True, **releases)
+        _quiet_hub(patches)
+        _no_reporting(patches)
+        yield
+
+
+def _no_reporting(patches: Patches) -> None:
+    """Make ``report_to`` name no tracker, whichever is requested: one that is not installed is not missed either."""
+    try:
+        from transformers.integrations import integration_utils as integrations
+    except ImportError:
+        return
+    patches.definition(integrations, "get_reporting_integration_callbacks", lambda report_to: [])
+
+
+def _quiet_hub(patches: Patches) -> None:
+    """Make uploads (``push_to_hub``) succeed without sending anything."""
+    try:
+        from huggingface_hub import hf_api
+    except ImportError:
+        return
+
+    def create_repo(self: object, repo_id: str, **options: object) -> object:
+        return hf_api.RepoUrl(f"https://huggingface.co/{repo_id if '/' in repo_id else 'local/' + repo_id}")
+
+    def upload(self: object, *arguments: object, **options: object) -> None:
+        return None
+
+    made = {
+        "create_repo": create_repo,
+        **dict.fromkeys(("upload_folder", "upload_file", "create_commit", "create_branch"), upload),
+    }
+    for name, method in made.items():
+        patches.definition(hf_api.HfApi, name, method)

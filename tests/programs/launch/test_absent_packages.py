@@ -1,0 +1,49 @@
+"""A library's error names the package that is not here."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from dsregress.programs.launch import absent_packages
+
+
+@pytest.mark.parametrize(
+    ("error", "needed"),
+    [
+        (
+            ImportError(
+                "\nLlamaTokenizer requires the SentencePiecework library but it was not found in your environment. Check "
+                "out the instructions on the\ninstallation page of its repo: https://github.com/google/x#installation"
+            ),
+            ["sentencepiecework"],
+        ),
+        (ImportError("It needs scikit. Install it with `pip install -U 'absent-learn>=1'`"), ["absent-learn"]),
+        (RuntimeError("Ninny is required (pip install absent_ninny to get it)"), ["absent_ninny"]),
+        (ValueError("You need to have Absent_Looked_For installed to convert it."), ["absent_looked_for"]),
+        (ImportError("Absent_looked_for is not available and `use_it` is set."), ["absent_looked_for"]),
+        (ValueError("absent_looked_for kernels diverged"), []),
+        (ValueError("some other thing is not installed"), []),
+        (ImportError("`low_memory` requires a newer pytest: `pip install 'pytest>=99'`"), []),
+        (ImportError("Install it by pip install git+https://github.com/x/absent or pip install ./absent"), []),
+        (ImportError("cannot import name 'absent_looked_for' from 'pytest'", name="pytest"), []),
+    ],
+)
+def test_a_package_that_is_not_here_is_named(error: Exception, needed: list[str]) -> None:
+    absent_packages.watch_absence()
+    assert importlib.util.find_spec("absent_looked_for") is None
+    assert absent_packages.packages_asked_for(error) == needed
+
+
+def test_the_error_that_caused_it_counts() -> None:
+    absent_packages.watch_absence()
+    outer = RuntimeError("Failed to import transformers.trainer because of the following error")
+    try:
+        import absent_cause  # type: ignore[import-not-found]  # noqa: F401
+    except ImportError as error:
+        outer.__cause__ = error
+    assert absent_packages.packages_asked_for(outer) == ["absent_cause"]
+    handled = RuntimeError("out of memory")
+    handled.__context__ = outer.__cause__
+    assert absent_packages.packages_asked_for(handled) == []

@@ -1,0 +1,67 @@
+"""What a project's own installation would make importable."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from dsregress.programs.launch import project_packages
+
+
+def _package(folder: Path, name: str, text: str = "") -> None:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "__init__.py").write_text(text)
+
+
+@pytest.mark.parametrize("place", [".", "src"])
+def test_a_projects_own_packages_are_found(tmp_path: Path, place: str) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    name = f"own_package_{place.strip('.')}"
+    _package(tmp_path / place, name, "x = 1")
+    (tmp_path / place / name / "part.py").write_text("y = 2")
+    with project_packages.importable(tmp_path):
+        assert importlib.import_module(f"{name}.part").y == 2
+    assert importlib.util.find_spec(f"{name}_more") is None
+
+
+def test_a_folder_that_is_no_project_has_none(tmp_path: Path) -> None:
+    _package(tmp_path, "own_package_alone")
+    with project_packages.importable(tmp_path):
+        assert importlib.util.find_spec("own_package_alone") is None
+
+
+def test_a_mere_folder_is_no_package_of_a_project(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").touch()
+    (tmp_path / "folder_of_data").mkdir()
+    with project_packages.importable(tmp_path):
+        assert importlib.util.find_spec("folder_of_data") is None
+
+
+@pytest.mark.parametrize(("place", "says"), [("src", ""), (".", 'include = ["own_namespace.core"]')])
+def test_a_package_without_an_init_file_is_found(tmp_path: Path, place: str, says: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(says)
+    name = "own_namespace" if says else "own_namespace_of_src"
+    (tmp_path / place / name / "core").mkdir(parents=True)
+    (tmp_path / place / name / "core" / "model.py").write_text("z = 3")
+    with project_packages.importable(tmp_path):
+        assert importlib.import_module(f"{name}.core.model").z == 3
+
+
+def test_a_folder_of_code_that_the_project_does_not_name_hides_no_library(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'own'\n")
+    (tmp_path / "library_of_that_name").mkdir()
+    (tmp_path / "library_of_that_name" / "prepare.py").touch()
+    with project_packages.importable(tmp_path):
+        assert importlib.util.find_spec("library_of_that_name") is None
+
+
+def test_what_the_environment_has_comes_first(tmp_path: Path) -> None:
+    (tmp_path / "setup.cfg").touch()
+    _package(tmp_path, "pytest", "is_own = True")
+    with project_packages.importable(tmp_path):
+        spec = importlib.util.find_spec("pytest")
+        assert spec is not None
+        assert not str(spec.origin).startswith(str(tmp_path))

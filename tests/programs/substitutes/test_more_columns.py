@@ -1,0 +1,135 @@
+"""A program asks for columns that a made-up data set does not have: the cell begins again with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("datasets")
+pytest.importorskip("torch")
+
+from dsregress.programs.substitutes import more_columns
+from tests.programs.cells import passed, ran
+
+pytestmark = pytest.mark.usefixtures("surroundings")
+
+
+@pytest.fixture(autouse=True)
+def none_added() -> Iterator[None]:
+    yield
+    more_columns._added.clear()
+    more_columns._splits.clear()
+
+
+TRAIN = """
+import datasets, torch
+rows = datasets.load_dataset("nobody/tweets", "complaints")
+{first}
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for row in rows["train"]:
+    model(torch.full((1, 8), float(len({read})))).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("device", ["sim", "cpu"])
+def test_the_columns_that_a_program_asks_for_are_made_up(folder: Path, device: str) -> None:
+    first = """
+names = rows["train"].features["Label"].names
+rows = rows.map(lambda row: {"class": [names[label] for label in row["Label"]]}, batched=True).remove_columns("ID number")
+rows = rows.rename_column("Tweet text", "tweet").select_columns(["tweet", "class"])
+"""
+    (folder / "train.py").write_text(TRAIN.format(first=first, read="row['tweet'] + row['class']"))
+    passed(ran(folder, device, 1, "python train.py", synthetic_data=True))
+    assert dict(more_columns.added_columns()) == {"Label": "flag", "ID number": "answer", "Tweet text": "question"}
+
+
+def test_a_split_that_a_program_asks_for_is_made_up(folder: Path) -> None:
+    (folder / "train.py").write_text(TRAIN.format(first="assert len(rows['validation']) == 256", read="row['text']"))
+    passed(ran(folder, "sim", 1, "python train.py", synthetic_data=True))
+    assert (more_columns.added_columns(), more_columns.added_splits()) == ({}, ("validation",))
+
+
+def test_a_column_may_be_named_on_the_line_or_in_a_file_of_settings(folder: Path) -> None:
+    (folder / "settings.yaml").write_text("field: body\nother: subject\n")
+    first = "import sys; field = open(sys.argv[2]).readline().split()[1]"
+    read = "row[sys.argv[1]] + row[field]"
+    (folder / "train.py").write_text(TRAIN.format(first=first, read=read))
+    passed(ran(folder, "sim", 1, "python train.py headline settings.yaml", synthetic_data=True))
+    assert set(more_columns.added_columns()) == {"headline", "body"}
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("rows['train'] = [row for row in rows['train'] if row['text']['summary']]", "TypeError: string indices must"),
+        ("rows = rows.map(lambda row: {'length': row['text'] + 1})", "TypeError: can only concatenate str"),
+        ("rows = rows.map(lambda row: {'length': row['text'] + 1}, num_proc=2)", "TypeError: can only concatenate str"),
+        ("{'a': 1}[rows['train'][0]['text'][:0]]", "KeyError: ''"),
+    ],
+)
+def test_rows_that_do_not_suit_say_nothing_of_a_release(folder: Path, first: str, said: str) -> None:
+    (folder / "train.py").write_text(TRAIN.format(first=first, read="row"))
+    record = ran(folder, "sim", 1, "python train.py", synthetic_data=True)
+    assert (record.outcome, record.stage) == ("failed", "import")
+    assert record.signature.startswith(f"CannotRun: train.py:4: made-up rows of nobody/tweets do not suit it ({said}")
+    assert record.signature.endswith("give its data set")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "torch.nn.Linear(8, 2, biased=True)",
+        "{}['nothing of its own'.upper()]",
+        "raise RuntimeError('no kernel')",
+        "import accelerate; rows.map(lambda row: accelerate.utils.get_max_layer_size([(row['text'], 1)], {}, []))",
+    ],
+)
+def test_other_errors_stay_the_programs_own(folder: Path, first: str) -> None:
+    (folder / "train.py").write_text(TRAIN.format(first=first, read="row"))
+    record = ran(folder, "sim", 1, "python train.py", synthetic_data=True)
+    assert record.outcome == "failed"
+    assert record.stage == ("import" if first.startswith("{}") else "init")
+    assert not more_columns.added_columns()
+
+
+@pytest.mark.parametrize(
+    ("error", "column"),
+    [
+        (KeyError("Label"), "Label"),
+        (KeyError("Column Label not in the dataset. Current columns in the dataset: ['text']"), "Label"),
+        (ValueError("Column name ['Label'] not in the dataset. Current columns in the dataset: ['text']"), "Label"),
+        (
+            ValueError("Column to remove ['Label'] not in the dataset. Current columns in the dataset: ['text']"),
+            "Label",
+        ),
+        (
+            ValueError("Original column name Label not in the dataset. Current columns in the dataset: ['text']"),
+            "Label",
+        ),
+        (ValueError("Column 'Label' doesn't exist."), "Label"),
+        (KeyError("label"), None),
+        (KeyError("labels"), None),
+        (KeyError(0), None),
+        (RuntimeError("Label"), None),
+        (ValueError("'Label' is no number"), None),
+    ],
+)
+def test_which_column_is_missing(tmp_path: Path, error: Exception, column: str | None) -> None:
+    (tmp_path / "train.py").write_text("row['Label']; batch['labels']")
+    assert more_columns.missed_column(error, [tmp_path / "train.py"], []) == column
+
+
+@pytest.mark.parametrize(
+    ("column", "maker"),
+    [
+        ("Label", "flag"), ("is_duplicate", "flag"), ("Tweet text", "question"), ("user_prompt", "question"),
+        ("model_reply", "answer"), ("image", "image"), ("messages", "messages"), ("toxicity_score", "score"),
+        ("Unnamed: 0", "answer"),
+    ],
+)  # fmt: skip
+def test_what_a_column_holds_follows_from_its_name(column: str, maker: str) -> None:
+    assert more_columns.maker_of(column) == maker

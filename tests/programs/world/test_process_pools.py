@@ -1,0 +1,37 @@
+"""Pools that a program starts."""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.pool import ThreadPool
+
+import pytest
+
+from dsregress.programs.world import process_pools
+
+
+@pytest.fixture(autouse=True)
+def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_pools, "processor_count", lambda: 2)
+
+
+def test_a_pool_has_no_more_processes_than_the_machine_has_processors() -> None:
+    with process_pools.capped_pools():
+        with multiprocessing.get_context("fork").Pool(48) as pool:
+            assert pool._processes == 2
+            assert pool.map(abs, [-1, -2, -3]) == [1, 2, 3]
+        with multiprocessing.get_context("fork").Pool(processes=1) as pool:
+            assert pool._processes == 1
+        with ProcessPoolExecutor(max_workers=48) as executor:
+            assert executor._max_workers == 2
+
+
+def test_threads_are_as_many_as_ever() -> None:
+    with process_pools.capped_pools(), ThreadPool(8) as pool:
+        assert pool._processes == 8
+
+
+def test_a_wrong_size_is_the_programs_error() -> None:
+    with process_pools.capped_pools(), pytest.raises(ValueError, match="at least 1"):
+        multiprocessing.Pool(0)
