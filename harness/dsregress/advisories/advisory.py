@@ -71,6 +71,24 @@ FURTHER_FACTS: Mapping[str, str] = {
 }
 
 
+class RaisedError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An error by which a job ends that has the problem."""
+
+    error: str  #: class, without its module
+    message: str = ""  #: a part of the message
+    file: str = ""  #: that the traceback goes through, or a folder of it; empty if the message is telling
+    phase: str = ""  #: in which memory runs out
+
+
+class MeasuredSymptom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The way in which results of a job show a problem."""
+
+    metrics: tuple[str, ...]
+    phase: str = ""  #: empty: any
+    error: str = ""  #: in the failure's signature
+    where: dict[str, tuple[Any, ...]] = {}  #: fact -> values of jobs that can tell
+
+
 class ReleaseRange(msgspec.Struct, frozen=True, kw_only=True):
     """The releases of one package that have the problem, as far as they were run."""
 
@@ -159,6 +177,8 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True):
     in_some_jobs: bool = (
         False  #: True if a job that meets the conditions may be free of it: they are needed, not enough
     )
+    raises: tuple[RaisedError, ...] = ()
+    shown_by: tuple[MeasuredSymptom, ...] = ()  #: any of them
     sees: str = ""  #: what the reader sees: the error's line, the loss that is 4 times as large
     detail: str = ""
     size: str = ""  #: and how it grows: "2 bytes per parameter"

@@ -18,7 +18,9 @@ from dsregress.advisories.advisory import (
     AdvisoryKind,
     Evidence,
     FactCondition,
+    MeasuredSymptom,
     PartnerCondition,
+    RaisedError,
     References,
     ReleaseRange,
     Remedy,
@@ -70,6 +72,8 @@ class _Own(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conditions: tuple[FactCondition, ...] = ()
     partners: tuple[PartnerCondition, ...] = ()
     in_some_jobs: bool = False
+    raises: tuple[RaisedError, ...] = ()
+    shown_by: tuple[MeasuredSymptom, ...] = ()
     sees: str = ""
     size: str = ""
     remedies: tuple[Remedy, ...] = ()
@@ -125,6 +129,8 @@ def decode_advisory(content: bytes) -> Advisory:
         conditions=own.conditions,
         partners=own.partners,
         in_some_jobs=own.in_some_jobs,
+        raises=own.raises,
+        shown_by=own.shown_by,
         sees=own.sees,
         detail=record.details,
         size=own.size,
@@ -171,6 +177,8 @@ def _record(advisory: Advisory) -> _Record:
             conditions=advisory.conditions,
             partners=advisory.partners,
             in_some_jobs=advisory.in_some_jobs,
+            raises=advisory.raises,
+            shown_by=advisory.shown_by,
             sees=advisory.sees,
             size=advisory.size,
             remedies=advisory.remedies,

@@ -75,18 +75,27 @@ def is_cost(advisory: Advisory) -> bool:
 
 def judge_upgrade(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer:
     """Return the verdict on going from a job to the same one with other releases."""
-    answer = _judged(advisories, old, new)
+    answer = _judged(advisories, old, new, match_advisories(advisories, old))
     instead = _instead(advisories, old, new, answer) if answer.verdict is Verdict.NO else {}
     return msgspec.structs.replace(answer, instead=instead, skipped=tuple(_skipped(advisories, old, new, answer)))
 
 
-def _judged(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer:
-    """Return the verdict without a release to go to instead, and without those to skip.
+def judge_release(advisories: Sequence[Advisory], job: Job, package: str) -> UpgradeAnswer:
+    """Return the verdict on the release that a job has of a package, compared with none: whatever concerns it is new."""
+    others = {name: version for name, version in job.versions.items() if name != package}
+    old = Job(versions=others, facts=job.facts, absent=job.absent)
+    nothing = tuple(Matched(advisory=one, match=Match.FREE) for one in advisories if not one.withdrawn)
+    return _judged(advisories, old, job, nothing)
+
+
+def _judged(advisories: Sequence[Advisory], old: Job, new: Job, matched: Iterable[Matched]) -> UpgradeAnswer:
+    """Return the verdict without a release to go to instead, and without those to skip. ``matched`` are the answers for the
+    old job.
 
     What was not run leaves it open beside a release that has the fault, and beyond all that were run. A release on the far
     side of one without it, and a value that was not tried, are named and do not decide.
     """
-    before = {one.advisory.id: one for one in match_advisories(advisories, old)}
+    before = {one.advisory.id: one for one in matched}
     after = match_advisories(advisories, new)
     concerned = [one for one in after if one.match is Match.CONCERNED]
     against: list[Matched] = []
@@ -249,6 +258,7 @@ def _changed_packages(old: Job, new: Job, answer: UpgradeAnswer) -> list[str]:
 
 def _instead(advisories: Sequence[Advisory], old: Job, new: Job, answer: UpgradeAnswer) -> dict[str, str]:
     """Return the nearest release to which an upgrade is advised: newer ones first, then those between the two."""
+    before = match_advisories(advisories, old)
     for package in _changed_packages(old, new, answer):
         target = parsed(new.versions[package])
         start = parsed(old.versions[package]) if package in old.versions else target
@@ -256,7 +266,7 @@ def _instead(advisories: Sequence[Advisory], old: Job, new: Job, answer: Upgrade
         newer = [one for one in known if parsed(one) > target]
         between = [one for one in known if start < parsed(one) < target]
         for version in (*newer, *reversed(between)):
-            tried = _judged(advisories, old, new.changed(versions={package: version}))
+            tried = _judged(advisories, old, new.changed(versions={package: version}), before)
             if tried.verdict in (Verdict.YES, Verdict.IF_SET):
                 return {package: version}
     return {}

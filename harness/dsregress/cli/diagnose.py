@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from dsregress.advice.diagnosis import crash as crashes
-from dsregress.advice.diagnosis import failures, tensor_sizes
+from dsregress.advice.diagnosis import failures, known_errors, tensor_sizes
 from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advice.diagnosis.diagnosis import Diagnosis, card_of, likeliest
 from dsregress.advice.diagnosis.failures import MatchedProblem
 from dsregress.advice.diagnosis.tensor_sizes import ModelShape
 from dsregress.advice.gpus import Card
+from dsregress.advisories.shipped import read_advisories
 from dsregress.cli import options
 from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.named_files import STDIN, read_end
@@ -56,12 +57,12 @@ def diagnose_command(
 ) -> int:
     """Look up a crash: a CUDA out-of-memory message or a traceback, in FILE or on stdin (-).
 
-    Explains the message and the traceback: which tensor has the requested size, and which stored failure it is, in which
-    releases, since and until when, and which release to use. Reads stored results and the bundles in their folder, and runs
-    nothing. Versions in the text (pip freeze, "deepspeed 0.16.4") narrow the answer.
+    Explains the message and the traceback: which tensor has the requested size, and which advisory knows the crash, in which
+    releases, and what ends it. If none does, looks it up in stored results and the bundles in their folder. Runs nothing.
+    Versions in the text (pip freeze, "deepspeed 0.16.4") narrow the answer.
 
     \b
-    Exit codes: 0 something stored or known explains the crash, 2 the text contains no crash, 4 nothing explains it.
+    Exit codes: 0 an advisory, a stored failure or a size explains it, 2 the text contains no crash, 4 nothing explains it.
 
     \b
     Examples:
@@ -82,7 +83,8 @@ def diagnose_command(
     varied = targets.varied_package(settings)
     package = crash.package or varied
     configured = settings.stack.get(package, "")
-    problems, stored = _looked_up(crash, settings, varied)
+    known = known_errors.matching_advisories(crash, read_advisories())
+    problems, stored = ([], 0) if known else _looked_up(crash, settings, varied)
     model, sequence = _model_shape(text, declared)
     requested = crash.memory.requested if crash.memory is not None else None
     answer = Diagnosis(
@@ -93,7 +95,7 @@ def diagnose_command(
         model=model,
         sizes=tensor_sizes.matches(requested, model, sequence) if requested is not None else (),
         problems=likeliest(problems),
-        known=failures.matching_known_failures(crash),
+        known=known,
         failures=stored,
         scenario=scenario or "",
     )

@@ -7,28 +7,40 @@ from collections.abc import Mapping, Sequence
 import click
 
 from dsregress.advice import release_advice
-from dsregress.advice.gpus import Card
 from dsregress.advice.release_advice import Advice
+from dsregress.advisories.pinning import choose_release
+from dsregress.advisories.shipped import read_advisories
+from dsregress.advisories.upgrading import known_versions
 from dsregress.cli import options
 from dsregress.cli.named_cells import declared_card, declared_scenario
+from dsregress.cli.options import JobOptions
 from dsregress.cli.output import note_problems, write_answer
+from dsregress.cli.stated_jobs import installed_packages, stated_job
 from dsregress.cli.stored_results import most_common, series, stack_id
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import Stack
 from dsregress.probe.scenario import Scenario, ScenarioError
+from dsregress.report.answers import pin_answer
 from dsregress.report.answers import recommend_answer as recommend_report
 from dsregress.run import available_workloads, pipeline, targets
-from dsregress.run.available_workloads import Program
 from dsregress.store import Store
+from dsregress.versions import stack_plans
 from dsregress.wording import commands
 from dsregress.wording.language import Say
 
 
 @click.command("recommend")
 @click.argument("scenario", required=False)
-@options.program_option
-@options.card_option("The card that the workload has to fit, e.g. A800-80G. Default: the scenario's.")
+@click.option(
+    "-r",
+    "--requirement",
+    "sources",
+    multiple=True,
+    metavar="FILE",
+    help="The packages of a job of your own, as `audit` reads them. Its facts come from --config, --program and --set.",
+)
+@options.job_options
 @click.option(
     "--variant",
     default="base",
@@ -44,8 +56,8 @@ from dsregress.wording.language import Say
 @options.language_option
 def recommend_command(
     scenario: str | None,
-    program: Program | None,
-    card: Card | None,
+    sources: tuple[str, ...],
+    job: JobOptions,
     variant: str,
     stacks: options.StackOptions,
     fail_on: tuple[str, ...] | None,
@@ -53,10 +65,12 @@ def recommend_command(
     json_file: str | None,
     say: Say,
 ) -> int:
-    """Choose the release to pin for SCENARIO: the newest one that nothing rules out.
+    """Choose the release to pin, for a job or for SCENARIO: the newest one that nothing rules out.
 
-    Reads stored results of every device mode, and runs nothing. A release that was not measured is not recommended; the
-    report prints the command that measures it. For each rejected release it says why, and what to set if you must use it.
+    With -r FILE, the job is put to the advisories as by `audit`, and no results are read. For SCENARIO, or a --program that
+    was measured, reads stored results of every device mode, and runs nothing. A release that was not measured is not
+    recommended; the report prints the command that measures it. For each rejected release it says why, and what to set if
+    you must use it.
 
     \b
     Exit codes: 0 a release is recommended, and every requested one was measured; 1 every release is ruled out; 4 results
@@ -64,12 +78,16 @@ def recommend_command(
 
     \b
     Examples:
+      dsregress recommend -r requirements.txt --config ds_zero3.json --set lora=yes
       dsregress recommend llama3_70b_zero3 --gpu A800-80G
       dsregress recommend llama3_70b_zero3 --gpu A800-80G --deepspeed '>=0.16,<0.17'
       dsregress recommend llama_zero3_backward --variant zero_stage=2 \\
           --results results/2026-11-21.jsonl.gz --fail-on memory,crash
     """
     settings = options.load_settings(results=results, fail_on=fail_on)
+    if sources:
+        return _recommend_for_job(sources, job, stacks, targets.varied_package(settings), json_file)
+    program, card = job.program, job.card
     scenario = available_workloads.measured_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, variant)
@@ -85,6 +103,25 @@ def recommend_command(
         (json_file, lambda: recommend_report.advice_json(advice, lines)),
     )
     return exit_code_of_advice(advice)
+
+
+def _recommend_for_job(
+    sources: Sequence[str], job: JobOptions, stacks: options.StackOptions, package: str, json_file: str | None
+) -> int:
+    """Answer by the advisories alone, of the releases that the options name, or of all that advisories know."""
+    advisories = read_advisories()
+    stated = stated_job(job, installed_packages(sources, None, advisories))
+    releases = known_versions(advisories, package)
+    if package in stacks.versions:
+        releases = list(stack_plans.resolve(package, stacks.versions[package], None))
+    others = {name: spec for name, spec in stacks.versions.items() if name != package}
+    pin = choose_release(advisories, stated.going_to(others).job, package, releases)
+    write_answer(
+        lambda: pin_answer.pin_text(pin, stated.going_to(others)), (json_file, lambda: pin_answer.pin_json(pin))
+    )
+    if pin.answer is not None:
+        return EXIT_OK
+    return EXIT_REGRESSION if any(one.against for _, one in pin.newer) else EXIT_NOTHING_MEASURED
 
 
 def _advised(

@@ -8,12 +8,14 @@ import msgspec
 
 from dsregress.advice.assessment import Assessment
 from dsregress.advice.other_packages import other_packages
+from dsregress.advisories.advisory import Advisory
 from dsregress.compare import Problem, ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import WEIGHT_PRECISION
 from dsregress.compare.problems import is_of_program
 from dsregress.compare.release_ranges import axis_range_text, range_text
 from dsregress.messages import (
+    AND,
     COLON,
     COMMA,
     SEMICOLON,
@@ -28,6 +30,7 @@ from dsregress.messages import (
 from dsregress.model import AXES, Finding, split_workload
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext
+from dsregress.report.known_problems import KnownProblems
 from dsregress.report.plain_text import plain
 from dsregress.report.symptoms import Symptom, first_finding, symptom_of
 from dsregress.wording import workload_words
@@ -79,8 +82,14 @@ class ProblemWords(msgspec.Struct, frozen=True, kw_only=True):
     symptom: Symptom | None  #: None if the setting is all there is to say
     setting: Text  #: the changed default that explains it; empty if none does
     consequences: tuple[Text, ...]  #: the effect on the named card, and what to do
+    known: Text = ""  #: the advisories that know it
     since: ProblemEnd
     until: ProblemEnd
+
+    @property
+    def end(self) -> Text:
+        """The consequences, and the advisories, behind the sentence."""
+        return joined(SENTENCE, (*self.consequences, self.known))
 
     @property
     def text(self) -> Text:
@@ -111,6 +120,7 @@ class ProblemLine(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[str, ...]  #: of the worst run
     related: tuple[str, ...]  #: findings that appeared and disappeared with it
     worst: Finding
+    advisories: tuple[str, ...] = ()  #: ids of those that know it
 
     @property
     def releases(self) -> str:
@@ -139,8 +149,8 @@ class ProblemLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentences(self) -> str:
-        """Return the text and the consequence."""
-        return f"{self.text} {self.consequence}".rstrip()
+        """Return the text, the consequence, and the advisories."""
+        return f"{self.text} {plain(str(self.words.end))}".rstrip()
 
 
 class ProblemSection(msgspec.Struct, frozen=True):
@@ -166,9 +176,9 @@ def problem_sections(context: ReportContext, assessed: Sequence[Assessment]) -> 
 
 def problem_lines(context: ReportContext, assessed: Sequence[Assessment]) -> list[ProblemLine]:
     """Return a line for each problem, numbered."""
-    distinguishing = DistinguishingParameters(context.comparison.parameters)
+    distinguishing, known = DistinguishingParameters(context.comparison.parameters), KnownProblems(context)
     return [
-        _problem_line(context, one, affected_text(one.problem, distinguishing), number)
+        _problem_line(context, one, affected_text(one.problem, distinguishing), number, known.of_problem(one.problem))
         for number, one in enumerate(assessed, 1)
     ]
 
@@ -218,12 +228,15 @@ def _is_fixed(context: ReportContext, line: ProblemLine) -> bool:
     return line.having == (baseline,) and any(order[stack] > order[baseline] for stack in line.free)
 
 
-def _problem_line(context: ReportContext, assessed: Assessment, affected: Text, number: int) -> ProblemLine:
+def _problem_line(
+    context: ReportContext, assessed: Assessment, affected: Text, number: int, known: Sequence[Advisory]
+) -> ProblemLine:
     problem = assessed.problem
     return ProblemLine(
         number=number,
         kind=assessed.kind,
-        words=_problem_words(context, assessed, affected),
+        words=_problem_words(context, assessed, affected, known),
+        advisories=tuple(one.id for one in known),
         having=problem.having,
         free=problem.free,
         unknown=problem.unknown,
@@ -237,7 +250,9 @@ def _problem_line(context: ReportContext, assessed: Assessment, affected: Text, 
     )
 
 
-def _problem_words(context: ReportContext, assessed: Assessment, affected: Text) -> ProblemWords:
+def _problem_words(
+    context: ReportContext, assessed: Assessment, affected: Text, known: Sequence[Advisory]
+) -> ProblemWords:
     problem, setting = assessed.problem, assessed.problem.setting
     since, until = _ends(context, problem)
     changed: Text = ""
@@ -255,6 +270,7 @@ def _problem_words(context: ReportContext, assessed: Assessment, affected: Text)
         symptom=None if is_setting_alone else symptom_of(context, problem),
         setting=changed,
         consequences=tuple(_consequences(context, assessed)),
+        known=message("See {advisories}.", advisories=joined(AND, [one.id for one in known])) if known else "",
         since=since,
         until=until,
     )

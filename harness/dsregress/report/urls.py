@@ -10,6 +10,9 @@ from dsregress.model import Finding
 
 _MOST = 60
 
+#: The list of all advisories.
+ADVISORIES = "advisories.html"
+
 
 @functools.lru_cache(maxsize=10_000)
 def slug(text: str) -> str:
@@ -40,6 +43,10 @@ def workload_page(workload: str) -> str:
 
 def trend_page(workload: str) -> str:
     return f"trend/{slug(workload)}.html"
+
+
+def advisory_page(id: str) -> str:
+    return f"advisory/{id}.html"
 
 
 def finding_page(found: Finding) -> str:

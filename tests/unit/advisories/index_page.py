@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from dsregress.advisories.advisory import Advisory, AdvisoryKind, ReleaseRange, Ruling
-from dsregress.advisories.osv import event_ranges
+from dsregress.advisories.advisory import Advisory, AdvisoryKind, Ruling
 from dsregress.advisories.shipped import read_advisories
+from dsregress.report.advisory_words import range_text
 from dsregress.report.plain_text import markdown
 from tests.paths import ROOT
 from tests.unit.docs.templates import page_of, rendered
@@ -37,15 +37,8 @@ def of_kind() -> Iterator[tuple[str, list[Line]]]:
 
 
 def _line(one: Advisory) -> Line:
-    releases = "; ".join(_releases(each) for each in one.ranges)
+    releases = "; ".join(range_text(each) for each in one.ranges)
     return Line(one.id, markdown(one.title), _NOTES[one.ruling], releases)
-
-
-def _releases(one: ReleaseRange) -> str:
-    parts = []
-    for introduced, fixed in event_ranges(one.affected, one.unaffected):
-        parts.append(f"{introduced} until {fixed}" if fixed else f"since {introduced}")
-    return f"{one.package} {', '.join(parts)}"
 
 
 def written(checked: Mapping[str, str]) -> str:

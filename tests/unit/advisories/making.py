@@ -29,6 +29,7 @@ from dsregress.report.stored_answers import StoredCondition, StoredReproduction
 from dsregress.reproduce import upstream
 from dsregress.reproduce.upstream import UpstreamProblem
 from tests.unit.advisories.published import Shown, problems_shown
+from tests.unit.advisories.stored import symptoms_of
 from tests.unit.advisories.table import Entry
 from tests.unit.docs import reproducer_page
 
@@ -63,6 +64,8 @@ def made(entry: Entry) -> Advisory:
         conditions=conditions,
         partners=entry.partners,
         in_some_jobs=entry.in_some_jobs,
+        raises=entry.raises,
+        shown_by=symptoms_of(entry),
         sees=entry.sees,
         detail=entry.detail or " ".join(_details(entry)),
         size=entry.size,

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from packaging.version import Version
 
-from dsregress.advisories.advisory import Advisory
+from dsregress.advisories.advisory import Advisory, MeasuredSymptom
 from dsregress.advisories.matching import is_affected, shows
 from dsregress.compare.metrics import (
     BY_NAME,
@@ -26,10 +26,11 @@ from dsregress.config.thresholds import Thresholds
 from dsregress.model import Failed, Passed
 from dsregress.probe.adapters import PROGRAM
 from dsregress.report.answer_matching import question_of
+from dsregress.report.measured_jobs import job_facts
 from dsregress.store import Store
 from tests.paths import ROOT
-from tests.unit.advisories.published import COMPARED, facts_of
-from tests.unit.advisories.table import Entry, Symptom
+from tests.unit.advisories.published import COMPARED
+from tests.unit.advisories.table import Entry
 from tests.unit.docs import findings_page, reproducer_page
 
 _ERRORS = tuple(one.name for one in ERRORS)
@@ -73,7 +74,7 @@ def _records_of(bundle: str) -> Iterator[Record]:
     for result in Store(str(ROOT / "results" / bundle)).load().results:
         cell = result.cell
         if cell.workload not in facts:
-            facts[cell.workload] = facts_of(cell.workload, cell.parameters)
+            facts[cell.workload] = job_facts(cell.workload, cell.parameters)
         yield Record(
             bundle=bundle,
             stack=cell.stack.id,
@@ -98,7 +99,7 @@ def _rest(one: Record, package: str) -> str:
     return ",".join(f"{name}={version}" for name, version in sorted(one.versions.items()) if name != package)
 
 
-def symptoms_of(entry: Entry) -> tuple[Symptom, ...]:
+def symptoms_of(entry: Entry) -> tuple[MeasuredSymptom, ...]:
     """Return how stored results show an advisory; none if they cannot."""
     if entry.shown_by is not None:
         return (entry.shown_by,)
@@ -108,11 +109,11 @@ def symptoms_of(entry: Entry) -> tuple[Symptom, ...]:
         question = question_of(answer.metric)
         assert question is not None, name
         metrics = _ERRORS if question.metric in _ERRORS else (question.metric,)
-        found.append(Symptom(metrics=metrics, phase=question.phase, error=question.key))
+        found.append(MeasuredSymptom(metrics=metrics, phase=question.phase, error=question.key))
     files = [f"{name}.py" for name in entry.by_hand] if not found else []
     for one in reproducer_page.known().without_script:
         if one.by_hand in files and one.shown_by is not None:
-            found.append(Symptom(metrics=one.shown_by.metrics, error=one.shown_by.error))
+            found.append(MeasuredSymptom(metrics=one.shown_by.metrics, error=one.shown_by.error))
     return tuple(found)
 
 
@@ -147,13 +148,13 @@ def claimed(advisory: Advisory, record: Record) -> bool | None:
     return True if True in answers else False if answers and set(answers) == {False} else None
 
 
-def judged(advisory: Advisory, symptoms: Sequence[Symptom], record: Record) -> bool | None:
+def judged(advisory: Advisory, symptoms: Sequence[MeasuredSymptom], record: Record) -> bool | None:
     """Return True if a record shows one of the symptoms, False if it shows none of them; None if it cannot tell."""
     answers = [_judge(advisory, one, metric, record) for one in symptoms for metric in one.metrics]
     return True if True in answers else False if False in answers else None
 
 
-def _judge(advisory: Advisory, symptom: Symptom, metric: str, record: Record) -> bool | None:
+def _judge(advisory: Advisory, symptom: MeasuredSymptom, metric: str, record: Record) -> bool | None:
     outcome = record.outcome
     if any(record.facts.get(fact) not in values for fact, values in symptom.where.items()):
         return None
@@ -203,7 +204,7 @@ def _differs(metric: str, record: Record) -> bool | None:
     return None if found is None else metric in found
 
 
-def _is_more(advisory: Advisory, symptom: Symptom, metric: str, record: Record) -> bool | None:
+def _is_more(advisory: Advisory, symptom: MeasuredSymptom, metric: str, record: Record) -> bool | None:
     """Return True if it is more than ZeRO needs, or than in a release that is unaffected, on the same stack otherwise."""
     several = any(
         record.facts.get(fact) is True for fact in _OF_SEVERAL_ENGINES

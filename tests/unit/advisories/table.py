@@ -10,7 +10,9 @@ import msgspec
 from dsregress.advisories.advisory import (
     AdvisoryKind,
     FactCondition,
+    MeasuredSymptom,
     PartnerCondition,
+    RaisedError,
     References,
     ReleaseRange,
     Remedy,
@@ -23,15 +25,6 @@ from tests.paths import ROOT
 FOLDER = ROOT / "results" / "advisories"
 
 
-class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How stored results show a problem."""
-
-    metrics: tuple[str, ...]
-    phase: str = ""  #: empty: any
-    error: str = ""  #: in the failure's signature
-    where: dict[str, tuple[Any, ...]] = {}  #: fact -> values of jobs that can tell
-
-
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One advisory, as far as people write it."""
 
@@ -39,9 +32,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     kind: AdvisoryKind
     ruling: Ruling
     sees: str
+    raises: tuple[RaisedError, ...] = ()
     scripts: tuple[str, ...] = ()  #: in docs/reproducers; of several it is a problem if any shows it
     by_hand: tuple[str, ...] = ()  #: in docs/reproducers/by_hand; without `scripts`, their exit codes give the range
-    failure: str = ""  #: the message of an entry of known.toml
     untestable: str = ""  #: a part of the error with which a release does not import
     rest_of: str = ""  #: a script whose jobs are wrong in releases in which it passes, by another cause: this one
     in_some_jobs: bool = False
@@ -59,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     is_of_the_passing: bool = False  #: the releases in which the script by hand passes are those of the record
     remedies: tuple[Remedy, ...] = ()
     run: str = ""
-    shown_by: Symptom | None = None
+    shown_by: MeasuredSymptom | None = None
     references: References = References()
     published: str = "2026-11-26"
     modified: str = ""

@@ -13,13 +13,13 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from dsregress.advisories.advisory import Advisory
+from dsregress.advisories.advisory import Advisory, MeasuredSymptom
 from dsregress.advisories.shipped import read_advisories
 from tests.golden_files import Golden
 from tests.paths import ROOT
 from tests.unit.advisories import index_page, stored
 from tests.unit.advisories.stored import Record
-from tests.unit.advisories.table import Symptom, entries
+from tests.unit.advisories.table import entries
 
 
 class _Said(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class _Said(msgspec.Struct, frozen=True):
 class _Checked:
     """All records, put to all advisories."""
 
-    def __init__(self, advisories: tuple[Advisory, ...], symptoms: Mapping[str, tuple[Symptom, ...]]) -> None:
+    def __init__(self, advisories: tuple[Advisory, ...], symptoms: Mapping[str, tuple[MeasuredSymptom, ...]]) -> None:
         self._symptoms = symptoms
         self.records = 0
         self.answers: Counter[str] = Counter()

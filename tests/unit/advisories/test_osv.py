@@ -16,7 +16,9 @@ from dsregress.advisories.advisory import (
     AdvisoryKind,
     Evidence,
     FactCondition,
+    MeasuredSymptom,
     PartnerCondition,
+    RaisedError,
     References,
     ReleaseRange,
     Remedy,
@@ -30,6 +32,8 @@ SCHEMA = json.loads((Path(__file__).parent / "osv_schema" / "schema.json").read_
 WHOLE = Advisory(
     id="DSR-2026-9999",
     title="The gradient is a quarter",
+    raises=(RaisedError(error="KeyError", message="torch.float32", file="deepspeed/", phase="step"),),
+    shown_by=(MeasuredSymptom(metrics=("outcome",), phase="step", error="no_sync", where={"exported": ("",)}),),
     kind=AdvisoryKind.TRAINS_WRONG,
     ruling=Ruling.FAULT,
     ranges=(

@@ -2,55 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import msgspec
 import pytest
 from click.testing import CliRunner
 
-from dsregress.advisories.auditing import StatedJob, audit_job
-from dsregress.advisories.job_facts import merged_facts, said_fact
-from dsregress.advisories.matching import Match, Matched
+from dsregress.advisories.auditing import audit_job
+from dsregress.advisories.matching import Match
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.cli import cli
 from dsregress.report.answers.audit_answer import upgrade_headline
-from tests.paths import ROOT
-
-
-class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A job, where it goes, and what is answered."""
-
-    name: str
-    job: Mapping[str, str]
-    facts: tuple[str, ...]
-    to: Mapping[str, str] = {}
-    verdict: str = ""
-    says: str = ""  #: the first line, where it has no number that grows with the advisories
-    against: tuple[str, ...] = ()
-    remedies: tuple[str, ...] = ()  #: that are conditions
-    instead: Mapping[str, str] = {}
-    gained: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()  #: releases on the way
-    concerned: tuple[str, ...] = ()  #: of a job as it is
-
-
-class _Table(msgspec.Struct, forbid_unknown_fields=True):
-    question: tuple[Question, ...]
-
-
-_FILE = ROOT / "tests" / "unit" / "advisories" / "questions.toml"
-QUESTIONS = msgspec.toml.decode(_FILE.read_bytes(), type=_Table).question
-
-
-def ids(found: Iterable[Matched]) -> tuple[str, ...]:
-    return tuple(one.advisory.id for one in found)
-
-
-def stated(question: Question) -> StatedJob:
-    facts, _ = merged_facts([], [said_fact(text) for text in question.facts])
-    return StatedJob(versions=question.job, facts=facts)
+from tests.unit.advisories.questions import QUESTIONS, Question, ids, stated
 
 
 def test_there_are_questions_of_every_verdict() -> None:

@@ -33,7 +33,8 @@ def test_a_changed_default_is_to_be_set() -> None:
     at = lines.index("  measured here: yes, if you set gradient_clipping")
     assert lines[at + 1 : at + 4] == [
         "    TRAINS DIFFERENTLY",
-        "      gradient_clipping is 1.0 where it is not set, was 0.0. Set it; 0.0 keeps the old behaviour.",
+        "      gradient_clipping is 1.0 where it is not set, was 0.0. Set it; 0.0 keeps the old behaviour. "
+        "See DSR-2026-0009.",
         "        since 0.19.8 (not in 0.18.9), until 0.19.8 (still in the newest measured)",
     ]
     assert "    COSTS MORE" in lines

@@ -78,7 +78,7 @@ class PublishedProblem:
                 evidence = (own.first.message, *own.first.evidence)
         self.releases = markdown(releases)
         self.span = markdown(f"since {since}, until {until}{self._where_jobs_do_not_tell()}")
-        self.sentences = markdown(line.sentences)
+        self.sentences = markdown(f"{line.text} {line.consequence}".rstrip())
         named = f"{facts.known_as}." if facts.known_as else ""
         titled = [f"{facts.title.title}.", facts.title.what] if facts.title is not None else [named]
         self.what = markdown(" ".join(filter(None, (*titled, text))))

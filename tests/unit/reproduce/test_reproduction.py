@@ -20,6 +20,7 @@ from dsregress.errors import NothingMeasured
 from dsregress.model import Cell, Environment, Failed, Hardware, Outcome, Result, Stack, Verdict, WorkloadParts
 from dsregress.probe import scenario
 from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
+from dsregress.report import known_problems
 from dsregress.report.answers import reproduce_answer as report
 from dsregress.report.answers.upstream_issue import issue_text
 from dsregress.report.stored_answers import StoredBisection, StoredProbe, StoredSearch, StoredTransition
@@ -183,14 +184,15 @@ def test_the_answer_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert lines[1] == ("needs: ZeRO stage 1 or 2; gradient accumulation above 1; a model that returns several tensors")
     assert lines[2].startswith("does not matter: ranks, dtype, gradient clipping, ")
     assert lines[4] == "affected releases: 0.18.3 to 0.19.5 (not in 0.18.2; not in 0.19.6)"
-    assert lines[5].startswith("known upstream: each output of the model has a hook")
-    assert lines[6:10] == [
+    assert lines[5] == "known as: DSR-2026-0001: deepspeed 0.18.3 until 0.19.6"
+    assert lines[6].startswith("known upstream: each output of the model has a hook")
+    assert lines[7:11] == [
         "confirmed without the harness: yes",
         "  0.18.3, exit code 1: gradient norm 1, plain PyTorch 4",
         "  0.18.2, exit code 0: gradient norm 4, plain PyTorch 4",
         "  0.19.6, exit code 0: gradient norm 4, plain PyTorch 4",
     ]
-    assert lines[10] == "goes away with ZeRO stage 0: gradient norm 4, plain PyTorch 4"
+    assert lines[11] == "goes away with ZeRO stage 0: gradient norm 4, plain PyTorch 4"
 
 
 def test_who_sends_an_issue_knows_that_a_later_release_is_sound(
@@ -211,10 +213,9 @@ def test_the_issue_text_is_markdown_with_links(tmp_path: Path, monkeypatch: pyte
     for_sender, title, happens, expected, affected, *_ = text.split("\n\n")
     assert for_sender.startswith("<!-- Before you send this, search the tracker. Known upstream: each output of the ")
     assert for_sender.endswith(" deepspeed 0.19.6 does not have it any more. -->")
-    assert title == (
-        "# The gradient norm is wrong with ZeRO stage 1 or 2, gradient accumulation above 1 and a model that returns "
-        "several tensors (in deepspeed 0.18.3, not in 0.18.2)"
-    )
+    assert title == "# The gradient is divided by the accumulation once per output of the model"
+    assert " It is DSR-2026-0001" in for_sender
+    assert "**Known as**: DSR-2026-0001: deepspeed 0.18.3 until 0.19.6." in text
     assert happens == (
         "With deepspeed 0.18.3 the script below prints `gradient norm 1, plain PyTorch 4`; with 0.18.2 it prints "
         "`gradient norm 4, plain PyTorch 4`."
@@ -230,6 +231,24 @@ def test_the_issue_text_is_markdown_with_links(tmp_path: Path, monkeypatch: pyte
     assert "**Environment:** Python 3.11, torch 2.13.0; CPU, gloo, " in text
     assert "[what changed between them](https://github.com/deepspeedai/DeepSpeed/compare/v0.18.2...v0.18.3)" in text
     assert text.count("```") == 4
+
+
+def test_an_advisory_that_names_the_fix_ends_what_the_stored_releases_leave_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = msgspec.structs.replace(answered(tmp_path, monkeypatch, as_composed), history=())
+    assert dict(report.spans(found))["affected releases"] == "0.18.3 (not in 0.18.2; not in 0.19.6)"
+    monkeypatch.setattr(known_problems, "read_advisories", lambda: ())
+    assert dict(report.spans(found)) == {
+        "affected releases": "0.18.3 (not in 0.18.2; no newer one is known not to have it)"
+    }
+
+
+def test_a_title_that_no_advisory_has_is_under_90_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_problems, "read_advisories", lambda: ())
+    title = issue_text(answered(tmp_path, monkeypatch, as_composed)).split("\n\n")[1]
+    assert title == "# The gradient norm is wrong with ZeRO stage 1 or 2 (in deepspeed 0.18.3, not in 0.18.2)"
+    assert len(title.removeprefix("# ")) < 90
 
 
 def bisected(before: str, after: str, metric: str = "gradient_norm_error", workload: str = WORKLOAD) -> StoredBisection:
@@ -291,11 +310,11 @@ def test_more_work_came_with_a_change_only_between_the_two_releases_that_are_com
     [
         (
             "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, to do so",
-            "UnpicklingError: Weights only load failed with",
+            "UnpicklingError: Weights only load failed (in ",
         ),
         (
             "torch.utils.checkpoint.CheckpointError: torch.utils: not the same",
-            "CheckpointError: torch.utils: not the same ",
+            "CheckpointError: torch.utils: not the same (in ",
         ),
     ],
 )
@@ -382,11 +401,11 @@ def test_releases_of_which_it_is_not_known_are_named(tmp_path: Path, monkeypatch
 def test_without_conditions_a_title_names_what_the_smallest_cell_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(known_problems, "read_advisories", lambda: ())
     found = answered(tmp_path, monkeypatch, as_composed, conditions=False)
     text = issue_text(found)
     title = text.split("\n\n")[1]
-    assert title.startswith("# The gradient norm is wrong with a model that returns several tensors, ZeRO stage 1 and ")
-    assert title.endswith(" (in deepspeed 0.18.3, not in 0.18.2)")
+    assert title == "# The gradient norm is wrong (in deepspeed 0.18.3, not in 0.18.2)"
     assert '\n- seen with `"zero_optimization": {"stage": 1}`\n' in text
 
 

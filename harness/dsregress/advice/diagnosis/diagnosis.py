@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from dsregress.advice.diagnosis.crash import Crash
-from dsregress.advice.diagnosis.failures import KnownFailure, MatchedProblem
+from dsregress.advice.diagnosis.failures import MatchedProblem
 from dsregress.advice.diagnosis.tensor_sizes import ModelShape, SizeMatch
 from dsregress.advice.gpus import Card, catalogue
+from dsregress.advisories.matching import Matched
 from dsregress.compare import ProblemKind
 
 #: The most by which a card's capacity in a message may differ from the catalogue's.
@@ -26,7 +27,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     model: ModelShape | None  #: of the scenario, or named in the text
     sizes: tuple[SizeMatch, ...]  #: what explains the request
     problems: tuple[MatchedProblem, ...]  #: the likeliest first
-    known: tuple[KnownFailure, ...]
+    known: tuple[Matched, ...]  #: advisories; if there are any, no stored failure is searched
     failures: int  #: the number of stored failures that were searched
     scenario: str  #: given; empty if none is
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from functools import cache
-from pathlib import Path
 
 import msgspec
 from packaging.version import InvalidVersion, Version
@@ -34,21 +32,6 @@ _TELLING = 36
 _PHASES = {"load": ("load", "init"), "generate": ("generate", "forward")}
 
 
-class KnownFailure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A failure of ``known.toml``."""
-
-    error: str
-    message: str
-    file: str
-    who: str
-    why: str
-    package: str
-    since: str  #: the first version that it was seen with, or that brought its cause
-    without: str  #: one that was measured without it
-    remedy: str
-    page: str
-
-
 class MatchedProblem(msgspec.Struct, frozen=True, kw_only=True):
     """A problem of stored results that a crash may be."""
 
@@ -62,24 +45,6 @@ class MatchedProblem(msgspec.Struct, frozen=True, kw_only=True):
     has_version: (
         bool | None
     )  #: True if the text's version has it; None if the text mentions none, or it was not measured
-
-
-@cache
-def known_failures() -> tuple[KnownFailure, ...]:
-    """Return the failures of ``known.toml``."""
-    content = (Path(__file__).parent / "known.toml").read_bytes()
-    return msgspec.toml.decode(content, type=dict[str, tuple[KnownFailure, ...]])["failure"]
-
-
-def matching_known_failures(crash: Crash) -> tuple[KnownFailure, ...]:
-    """Return the known failures that match a crash. A version that the text mentions must be an affected one."""
-    return tuple(
-        one
-        for one in known_failures()
-        if _is_message(crash, one.error, one.message)
-        and (len(one.message) >= _TELLING or _goes_through(crash, one.file))
-        and _is_affected(one, crash.versions.get(one.package, ""))
-    )
 
 
 def failures(results: Sequence[Result]) -> set[tuple[str, str]]:
@@ -228,13 +193,3 @@ def _is_message(crash: Crash, error: str, message: str) -> bool:
 
 def _goes_through(crash: Crash, file: str) -> bool:
     return any(frame.file == file for frame in crash.frames)
-
-
-def _is_affected(one: KnownFailure, mentioned: str) -> bool:
-    if not mentioned:
-        return True
-    try:
-        own, since, without = map(Version, (mentioned, one.since, one.without))
-    except InvalidVersion:
-        return True
-    return own >= since and not (since < without <= own)

@@ -19,6 +19,7 @@ from dsregress.advisories.matching import (
 from dsregress.advisories.upgrading import Skipped, UpgradeAnswer, Verdict, decides, ending_remedies, is_another_job
 from dsregress.model import AXES
 from dsregress.probe.factor import either
+from dsregress.report.advisory_words import remedy_request
 from dsregress.wording.quantities import enumeration, listing, plural
 
 _MOST_QUESTIONS = 5
@@ -26,12 +27,6 @@ _FEW_QUESTIONS = 2
 _MOST_FACTS = 6
 _MOST_IDS = 4
 _MOST_CHANGES = 5
-
-#: Words with which a remedy's text begins if it is a whole request.
-_VERBS = frozenset((
-    *("use", "put", "give", "set", "call", "pass", "keep", "leave", "turn", "add", "drop", "go", "build", "make"),
-    *("remove", "train", "load", "write", "do", "configure", "name", "install", "take"),
-))  # fmt: skip
 
 
 def audit_text(audit: Audit, job: StatedJob) -> str:
@@ -69,8 +64,9 @@ def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
     return _joined(sections)
 
 
-def upgrade_sections(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> list[list[str]]:
-    """Return what stands below the verdict: its reasons, what the upgrade brings and ends, and what is open."""
+def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
+    """Return what stands below the verdict: its reasons, what the upgrade brings and ends, and what is open. There is no old
+    job if a release is judged alone."""
     reasons = [*answer.against, *(one.matched for one in answer.conditions)]
     return [
         *(list(_advisory_lines(one, new, old)) for one in reasons),
@@ -111,14 +107,15 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
         if not reasons:
             return f"not known: no advisory is about {listing(answer.uncovered)}"
         return f"not known: {listing(releases or list(reasons), 2)} was not run"
-    return f"{_yes_text(answer)}{_not_ended(answer)}"
+    return f"yes{provisos_text(answer)}{_not_ended(answer)}"
 
 
-def _yes_text(answer: UpgradeAnswer) -> str:
+def provisos_text(answer: UpgradeAnswer) -> str:
+    """Return what a yes depends on: ``, if you use torch 2.9.1, except with resumption``; empty if it depends on nothing."""
     settings = list(dict.fromkeys(_any_remedy(one.remedies) for one in answer.conditions if one.remedies))
     if leaks := [one for one in answer.conditions if not one.remedies]:
         settings.append(f"have the memory for {plural(len(leaks), 'leak')} (below)")
-    verdict = f"yes, if you {' and '.join(settings)}" if settings else "yes"
+    verdict = f", if you {' and '.join(settings)}" if settings else ""
     questions = _asked(answer)
     if not questions:
         return verdict
@@ -153,19 +150,12 @@ def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
     packages = {each.package for one in answer.against for each in one.advisory.ranges}
     stay = listing([f"{name} {version}" for name, version in old.versions.items() if name in packages])
     others = [each for one in answer.against for each in one.advisory.remedies if each.fact and is_another_job(each)]
-    setting = f", or {_imperative(others[0])}" if others and len(answer.against) == 1 else ""
+    setting = f", or {remedy_request(others[0])}" if others and len(answer.against) == 1 else ""
     return f"no release to go to is known, stay at {stay}{setting}"
 
 
 def _any_remedy(remedies: Sequence[Remedy]) -> str:
-    return either([_imperative(one).partition(";")[0] for one in remedies[:3]])
-
-
-def _imperative(remedy: Remedy) -> str:
-    """Return a remedy as a request: ``use torch 2.9.1``, ``train with ZeRO stage 3``."""
-    if remedy.text.partition(" ")[0] in _VERBS:
-        return remedy.text
-    return f"train with {remedy.text}" if is_another_job(remedy) else f"set {remedy.text}"
+    return either([remedy_request(one).partition(";")[0] for one in remedies[:3]])
 
 
 def _advisory_lines(one: Matched, job: StatedJob, old: StatedJob | None = None) -> Iterator[str]:
@@ -177,7 +167,7 @@ def _advisory_lines(one: Matched, job: StatedJob, old: StatedJob | None = None) 
     if advisory.size:
         yield f"  size: {advisory.size}"
     yield f"  because: {', '.join(_reasons(advisory, job))}"
-    if remedies := [_imperative(each) for each in _told(one, job)]:
+    if remedies := [remedy_request(each) for each in _told(one, job)]:
         yield f"  remedy: {'; or '.join(remedies[:4])}"
     else:
         yield "  remedy: none is known"
@@ -223,7 +213,7 @@ def _title(one: Matched) -> str:
 
 
 def _kept_line(one: Matched) -> str:
-    releases = [_imperative(each) for each in one.advisory.remedies if each.package]
+    releases = [remedy_request(each) for each in one.advisory.remedies if each.package]
     return f"{_title(one)}; {releases[0]}" if releases else _title(one)
 
 
@@ -253,9 +243,9 @@ def _arising_lines(answer: UpgradeAnswer) -> Iterator[str]:
     for one in answer.arising:
         conditions = [condition_text(each) for each in one.matched.open]
         when = f", with {enumeration(conditions)}" if conditions else ""
-        remedies = [_imperative(each) for each in one.matched.advisory.remedies if each.fact]
+        remedies = [remedy_request(each) for each in one.matched.advisory.remedies if each.fact]
         then = f": {remedies[0]}" if remedies else ""
-        yield f"if you {_imperative(one.remedy)}{when}: {_title(one.matched)}{then}"
+        yield f"if you {remedy_request(one.remedy)}{when}: {_title(one.matched)}{then}"
 
 
 def _skip_lines(skipped: Sequence[Skipped]) -> Iterator[str]:

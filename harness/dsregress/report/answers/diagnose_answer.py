@@ -9,11 +9,13 @@ import msgspec
 
 from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advice.diagnosis.diagnosis import Diagnosis
-from dsregress.advice.diagnosis.failures import KnownFailure, MatchedProblem
+from dsregress.advice.diagnosis.failures import MatchedProblem
 from dsregress.advice.diagnosis.out_of_memory import MemoryMessage
 from dsregress.advice.diagnosis.tensor_sizes import LEAST_BYTES, SizeMatch
+from dsregress.advisories.matching import Match, Matched, condition_text
 from dsregress.compare import ProblemKind
 from dsregress.messages import COLON, COMMA, SEMICOLON, SENTENCE, Text, joined, message, plural_message
+from dsregress.report.advisory_words import releases_of_advisory, remedy_request
 from dsregress.report.context import report_context
 from dsregress.report.plain_text import indented_plain, plain
 from dsregress.report.problem_lines import ProblemLine, problem_lines
@@ -21,10 +23,11 @@ from dsregress.wording import commands
 from dsregress.wording.language import Say
 from dsregress.wording.quantities import quantity, shortened
 
-#: Of ``--json``. History: 1 first.
-SCHEMA = 1
+#: Of ``--json``. History: 1 first; 2 `known` has advisories.
+SCHEMA = 2
 
 _MOST_PROBLEMS = 3
+_MOST_REMEDIES = 4
 _MOST_SIZES = 3
 
 _PHASES = {
@@ -42,7 +45,7 @@ def diagnosis_text(answer: Diagnosis, say: Say = str) -> str:
         ("", [_crash_text(answer)]),
         (message("the message:"), list(_message_lines(answer))),
         (message("the traceback:"), list(_traceback(answer.crash))),
-        (message("stored:"), list(_stored(answer))),
+        (message("known:") if answer.known else message("stored:"), list(_stored(answer))),
     ]
     lines: list[str] = []
     for title, sentences in parts:
@@ -69,7 +72,7 @@ def diagnosis_json(answer: Diagnosis) -> bytes:
         "model": None if answer.model is None else answer.model.name,
         "sizes": [{**msgspec.structs.asdict(one), "what": str(one.what)} for one in answer.sizes],
         "problems": [_matched_problem_json(one) for one in answer.problems],
-        "known": msgspec.to_builtins(answer.known),
+        "known": [_advisory_json(one) for one in answer.known],
         "failures": answer.failures,
         "next": next_command(answer),
     }
@@ -84,11 +87,21 @@ def next_command(answer: Diagnosis) -> str:
         first = answer.problems[0]
         return commands.measure_again(first.stack, first.beside, first.assessment.problem.worst)
     if answer.known:
-        return commands.regress_program(package=answer.known[0].package, releases=[answer.known[0].without], card=card)
+        return _measuring_remedy(answer, card)
     if answer.scenario:
         return commands.remedies_of(answer.scenario, card=card)
     releases = (answer.beside, answer.crash.versions.get(answer.package, ""))
     return commands.regress_program(package=answer.package, releases=releases, card=card)
+
+
+def _measuring_remedy(answer: Diagnosis, card: str) -> str:
+    """Return the command that runs the program with the release that ends what is known, and with its own."""
+    advisory = answer.known[0].advisory
+    release = next((one for one in advisory.remedies if one.version), None)
+    if release is None:
+        return commands.regress_program(package=answer.package, card=card)
+    own = answer.crash.versions.get(release.package, "")
+    return commands.regress_program(package=release.package, releases=(release.version, own), card=card)
 
 
 def _crash_text(answer: Diagnosis) -> Text:
@@ -198,7 +211,7 @@ def _stored(answer: Diagnosis) -> Iterator[Text]:
     if len(answer.problems) > _MOST_PROBLEMS:
         yield message("and {count} more; --json has them", count=len(answer.problems) - _MOST_PROBLEMS)
     for known in answer.known:
-        yield from _known_failure(known)
+        yield from _advisory_lines(answer, known)
     if not answer.problems and not answer.known:
         why: Text = ""
         if answer.crash.memory is not None and not answer.crash.frames:
@@ -218,7 +231,7 @@ def _matched_problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[Text]:
     problem = message(
         "a problem of {releases}: {sentences}",
         releases=releases if is_named else joined(SENTENCE, (package, releases)),
-        sentences=joined(SENTENCE, (words.text, *words.consequences)),
+        sentences=joined(SENTENCE, (words.text, words.end)),
     )
     if one.assessment.kind is not ProblemKind.CRASH:
         yield message("it may be {problem}", problem=problem)
@@ -237,15 +250,32 @@ def _matched_problem(answer: Diagnosis, one: MatchedProblem) -> Iterator[Text]:
     yield message("  in {file}", file=one.source)
 
 
-def _known_failure(one: KnownFailure) -> Iterator[Text]:
-    yield message("it is known of {who}: {why}", who=one.who, why=one.why)
+def _advisory_lines(answer: Diagnosis, one: Matched) -> Iterator[Text]:
+    advisory = one.advisory
+    if answer.crash.memory is not None or one.match is Match.UNKNOWN:
+        yield message("it may be {advisory}: {title}", advisory=advisory.id, title=advisory.title)
+    else:
+        yield message("it is known as {advisory}: {title}", advisory=advisory.id, title=advisory.title)
+    yield message("  in {releases}", releases=releases_of_advisory(advisory))
+    if advisory.conditions:
+        yield message("  if: {conditions}", conditions=joined(COMMA, map(condition_text, advisory.conditions)))
+    remedies = [remedy_request(each) for each in advisory.remedies[:_MOST_REMEDIES]]
     yield message(
-        "  since {package} {since}; not with {package} {without}",
-        package=one.package,
-        since=one.since,
-        without=one.without,
+        "  remedy: {remedy}", remedy=joined(message("{first}; or {next}"), remedies) or message("none is known")
     )
-    yield message("  {remedy} (see {page})", remedy=one.remedy, page=one.page)
+
+
+def _advisory_json(one: Matched) -> dict[str, object]:
+    advisory = one.advisory
+    return {
+        "id": advisory.id,
+        "title": advisory.title,
+        "kind": advisory.kind.value,
+        "match": one.match.value,
+        "releases": releases_of_advisory(advisory),
+        "conditions": [condition_text(each) for each in advisory.conditions],
+        "remedies": [remedy_request(each) for each in advisory.remedies],
+    }
 
 
 def _problem_line(one: MatchedProblem) -> ProblemLine:

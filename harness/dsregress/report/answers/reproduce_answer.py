@@ -8,7 +8,12 @@ from typing import Any
 import msgspec
 from packaging.version import Version
 
+from dsregress.advisories.advisory import Advisory
+from dsregress.advisories.osv import event_ranges
 from dsregress.model import Verdict
+from dsregress.report.advisory_words import releases_of_advisory
+from dsregress.report.known_problems import advisories_of_symptom
+from dsregress.report.measured_jobs import job_facts
 from dsregress.report.plain_text import plain
 from dsregress.report.stored_answers import REPRODUCTION_SCHEMA
 from dsregress.reproduce import upstream
@@ -80,16 +85,40 @@ def spans(found: Reproduction) -> list[tuple[str, str]]:
     compared = {found.bad: Verdict.BAD, found.good: Verdict.GOOD}
     known = {version: ReleaseAnswer(version=version, answer=answer, text="") for version, answer in compared.items()}
     known |= {one.version: one for one in found.history}
+    advisory = known_advisory(found)
     affected = []
     for one in _affected_spans(sorted(known.values(), key=lambda answer: Version(answer.version))):
         span = one.bad[0] if len(one.bad) == 1 else f"{one.bad[0]} to {one.bad[-1]}"
         parts = [
             f"not in {one.before}" if one.before else "no older one is known not to have it",
-            f"not in {one.after}" if one.after else "no newer one is known not to have it",
+            f"not in {one.after}" if one.after else _newer(advisory, found.package, one.bad[-1]),
             *([f"not known of {', '.join(one.unknown)}"] if one.unknown else []),
         ]
         affected.append(f"{span} ({'; '.join(parts)})")
-    return [("affected releases", "; ".join(affected))] if affected else []
+    known_as = [] if advisory is None else [("known as", f"{advisory.id}: {releases_of_advisory(advisory)}")]
+    return [*([("affected releases", "; ".join(affected))] if affected else []), *known_as]
+
+
+def known_advisory(found: Reproduction) -> Advisory | None:
+    """Return the advisory that knows the finding in its smallest cell; None if none does."""
+    question, smallest = found.question, found.smallest
+    bad = next((run.line for run in found.runs if run.answer is Verdict.BAD), "")
+    known = advisories_of_symptom(
+        metric=question.metric,
+        phase=question.phase,
+        error=f"{question.key} {bad}",
+        versions={**smallest.stack.versions, found.package: found.bad},
+        facts=job_facts(smallest.workload, smallest.parameters),
+    )
+    return next(iter(known), None)
+
+
+def _newer(advisory: Advisory | None, package: str, last: str) -> str:
+    """Return the release that ends a problem after the last measured one with it, by its advisory."""
+    ranges = [one for one in advisory.ranges if one.package == package] if advisory is not None else []
+    ends = [end for one in ranges for _, end in event_ranges(one.affected, one.unaffected) if end]
+    later = [end for end in ends if Version(end) > Version(last)]
+    return f"not in {min(later, key=Version)}" if later else "no newer one is known not to have it"
 
 
 def _upstream(found: Reproduction) -> upstream.UpstreamProblem | None:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from packaging.version import Version
 
+from dsregress.advisories.advisory import Advisory
 from dsregress.compare.metrics import BY_NAME, CONFIGURATION, DEVICE_EXCESS, DEVICE_PEAK, DEVICE_RETAINED, OUTCOME
 from dsregress.model import Verdict, variant_values
 from dsregress.probe.factor import Factor
 from dsregress.probe.factors import BY_NAME as BY_PARAMETER
-from dsregress.report.answers.reproduce_answer import known_upstream, output, spans
+from dsregress.report.answers.reproduce_answer import known_advisory, known_upstream, output, spans
 from dsregress.reproduce.configuration import in_keys, size_keys
 from dsregress.reproduce.reduction import Condition
 from dsregress.reproduce.reproduction import Reproduction
@@ -24,6 +25,9 @@ _SIZE_KEYS = size_keys()
 
 #: For these, the issue says how they were measured.
 _BYTES = (DEVICE_RETAINED, DEVICE_EXCESS, DEVICE_PEAK)
+
+#: The most letters of a title.
+_LONGEST_TITLE = 89
 
 #: The most letters of an error in a title, and the end of its first sentence.
 _LONGEST_ERROR = 100
@@ -46,19 +50,35 @@ def issue_text(found: Reproduction, introduced: str = "") -> str:
 
 def _for_the_sender(found: Reproduction) -> str:
     known = f"Known upstream: {known_upstream(found)}."
+    advisory = known_advisory(found)
+    named = "" if advisory is None else f" It is {advisory.id}{_reports(advisory)}."
     sound = [Version(run.version) for run in found.runs if run.answer is Verdict.GOOD]
     later = [version for version in sound if version > Version(found.bad)]
     ended = f" {found.package} {min(later)} does not have it any more." if later else ""
-    return f"Before you send this, search the tracker. {known}{ended}"
+    return f"Before you send this, search the tracker. {known}{named}{ended}"
+
+
+def _reports(advisory: Advisory) -> str:
+    """Return the issues and the fixes upstream that an advisory names."""
+    parts = [f"reported in {listing(advisory.references.reported)}"] if advisory.references.reported else []
+    parts += [f"fixed by {listing(advisory.references.fixed)}"] if advisory.references.fixed else []
+    return f", {' and '.join(parts)}" if parts else ""
 
 
 def _title(found: Reproduction) -> str:
-    """Return the title: the symptom, its conditions, and the affected release."""
+    """Return the title: that of the advisory that knows it; else the symptom, its conditions, and the affected release."""
+    if (advisory := known_advisory(found)) is not None:
+        return advisory.title
     conditions = [*_needed(found), *(factor.text(values) for factor, values in _seen_with(found))]
-    named = enumeration(conditions)
-    where = f" with {named}" if named else ""
-    text = f"{_symptom(found)}{where} (in {found.package} {found.bad}, not in {found.good})"
+    symptom, releases = _symptom(found), f" (in {found.package} {found.bad}, not in {found.good})"
+    texts = (f"{symptom}{_with(conditions[:count])}{releases}" for count in range(len(conditions), -1, -1))
+    short = f"{shortened(symptom, _LONGEST_TITLE - len(releases))}{releases}"
+    text = next((one for one in texts if len(one) <= _LONGEST_TITLE), short)
     return text[0].upper() + text[1:]
+
+
+def _with(conditions: Sequence[str]) -> str:
+    return f" with {enumeration(conditions)}" if conditions else ""
 
 
 def _symptom(found: Reproduction) -> str:
@@ -111,7 +131,8 @@ def _description(found: Reproduction) -> Iterator[str]:
         )
     yield f"**Expected:** {_expected(found)}"
     for label, text in spans(found):
-        yield f"**{label.capitalize()}**, of those that were measured: {text}."
+        measured = ", of those that were measured" if label == "affected releases" else ""
+        yield f"**{label.capitalize()}**{measured}: {text}."
 
 
 def _cause(introduced: str) -> Iterator[str]:

@@ -10,26 +10,28 @@ summary     Markdown for a job summary: exact findings first, noisy ones folded
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
 
+from dsregress.advisories.advisory import Advisory
 from dsregress.compare import Group
 from dsregress.compare.result_summary import ResultSummary
 from dsregress.model import Failed, MachineFault, OutOfMemory, Passed, Skipped, TimedOut
 from dsregress.report.comparison.job_summary import summary_markdown
 from dsregress.report.context import ReportContext
+from dsregress.report.known_problems import KnownProblems
 from dsregress.report.plain_text import plain
 from dsregress.report.rows import is_worse
 from dsregress.wording.names import outcome_text
 
 
 def junit(context: ReportContext) -> str:
-    """Return one suite for each stack, and one test case for each cell. A worse cell is a failure, one that did not run is
-    skipped."""
-    worse = _worse(context)
+    """Return one suite for each stack, and one test case for each cell. A worse cell is a failure, but a skip if advisories
+    know all that is worse; one that did not run is a skip too."""
+    worse, known = _worse(context), KnownProblems(context)
     root = ElementTree.Element("testsuites", name="dsregress")
     suites: dict[str, ElementTree.Element] = {}
     for cell in context.comparison.cells:
@@ -43,7 +45,7 @@ def junit(context: ReportContext) -> str:
             name=_xml(cell.result.cell.workload),
             time=f"{cell.result.duration_s:.3f}",
         )
-        _ending(case, cell, worse.get((stack, cell.result.cell.workload), []))
+        _ending(case, cell, known, worse.get((stack, cell.result.cell.workload), []))
     for suite in (root, *suites.values()):
         cases = list(suite.iter("testcase"))
         for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
@@ -54,19 +56,29 @@ def junit(context: ReportContext) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _ending(case: ElementTree.Element, cell: ResultSummary, worse: list[Group]) -> None:
+def _ending(case: ElementTree.Element, cell: ResultSummary, knowledge: KnownProblems, worse: list[Group]) -> None:
     outcome = cell.result.outcome
     lines = [_xml(line) for group in worse for line in (group.headline.message, *group.headline.evidence)]
+    known = [knowledge.of_finding(group.headline) for group in worse]
     if isinstance(outcome, Skipped):
         ElementTree.SubElement(case, "skipped", message=_xml(outcome.reason))
+    elif worse and all(known):
+        _skip_known(case, [one for found in known for one in found], lines)
     elif worse:
-        first = worse[0].headline
+        first = next(group.headline for group, found in zip(worse, known, strict=True) if not found)
         failure = ElementTree.SubElement(case, "failure", type=first.kind, message=_xml(first.message))
         failure.text = "\n".join(lines)
     elif isinstance(outcome, Failed | OutOfMemory | TimedOut | MachineFault):
-        ElementTree.SubElement(
-            case, "error", type=str(outcome.__struct_config__.tag), message=_xml(outcome_text(outcome))
-        )
+        ended = outcome_text(outcome)
+        if advisories := knowledge.of_outcome(cell.result.cell, ended):
+            _skip_known(case, advisories, [_xml(ended)])
+        else:
+            ElementTree.SubElement(case, "error", type=str(outcome.__struct_config__.tag), message=_xml(ended))
+
+
+def _skip_known(case: ElementTree.Element, advisories: Iterable[Advisory], lines: Sequence[str]) -> None:
+    names = dict.fromkeys(f"{one.id} {one.title}" for one in advisories)
+    ElementTree.SubElement(case, "skipped", message=_xml(f"known: {'; '.join(names)}")).text = "\n".join(lines)
 
 
 def _xml(text: str) -> str:

@@ -136,7 +136,7 @@ def _sentences(line: ProblemLine, width: int, most: int, say: Say) -> list[str]:
     """Return at most ``most`` lines, without what the section's title says. If the text is too long, the affected workloads
     are cut before the symptom; an error is cut at its own end, which is least informative."""
     words = line.words
-    end, who = say(joined(SENTENCE, words.consequences)), say(words.who)
+    end, who = say(words.end), say(words.who)
     text = say(words.sentence(words.who, below_its_title=line.kind.has_no_right_side))
     if line.kind not in _ERRORS and who:
         while (shorter := _shorter(who)) and len(_lines(f"{text}{_apart(text, end)}", width)) > most:

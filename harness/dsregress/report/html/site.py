@@ -19,7 +19,7 @@ from dsregress.model import Result
 from dsregress.report import urls
 from dsregress.report.comparison.json import comparison_json_chunks
 from dsregress.report.context import ReportContext
-from dsregress.report.html import advisory_feed, badges, overview, release_pages, upgrade_form
+from dsregress.report.html import advisory_feed, advisory_pages, badges, overview, release_pages, upgrade_form
 from dsregress.report.html.finding import finding_page
 from dsregress.report.html.holders import ExplanationOf, nothing_explained
 from dsregress.report.html.overview import WorkloadRow
@@ -182,6 +182,7 @@ class _SiteBuilder:
             ),
             *overview.findings_pages(conclusions, lines),
             *self._pages_of_problems(lines),
+            *advisory_pages.advisory_pages(),
             *release_pages.release_pages(context, frame, rows, summaries),
             ("trend.html", release_pages.trends_page(context, summaries)),
             ("compare.html", overview.compare_page(frame, context.thresholds)),

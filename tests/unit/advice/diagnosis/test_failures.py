@@ -10,7 +10,6 @@ from dsregress.advice.diagnosis import failures
 from dsregress.advice.diagnosis.crash import Crash
 from dsregress.compare import Thresholds
 from dsregress.model import Cell, Failed, Hardware, Outcome, Passed, Result, Stack
-from tests.paths import ROOT
 
 SPLIT = (
     "RuntimeError: Output 0 of Split is a view and is being modified inplace. This view is the output of a function that "
@@ -68,18 +67,3 @@ def test_a_problem_is_that_of_the_package_whose_releases_tell_it_apart() -> None
 def test_failures_that_differ_in_their_place_alone_are_one() -> None:
     other = ITERABLE.replace("epilogue", "prologue")
     assert len(failures.failures([result(Failed("backward", one)) for one in (ITERABLE, other, SPLIT)])) == 2
-
-
-@pytest.mark.parametrize(("version", "is_it"), [("", True), ("0.16.4", True), ("0.18.5", False), ("0.15.0", False)])
-def test_a_known_failure_is_narrowed_by_the_version(version: str, is_it: bool) -> None:
-    found = crash("IndexError: list index out of range", "deepspeed/runtime/zero/parameter_offload.py")
-    versions = {"deepspeed": version} if version else {}
-    narrowed = Crash(error=found.error, message=found.message, memory=None, frames=found.frames, versions=versions)
-    assert bool(failures.matching_known_failures(narrowed)) is is_it
-
-
-@pytest.mark.parametrize("one", failures.known_failures(), ids=lambda one: one.message)
-def test_the_page_of_a_known_failure_tells_of_it(one: failures.KnownFailure) -> None:
-    page = " ".join((ROOT / one.page).read_text(encoding="utf-8").split())
-    assert one.message in page
-    assert one.without in page

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 from jinja2 import meta
 
-from dsregress.report.html import badges, finding, overview, problem, release_pages, workload_pages
+from dsregress.report.html import advisory_pages, badges, finding, overview, problem, release_pages, workload_pages
 from dsregress.report.html.page import Page
 from dsregress.report.html.rendering import TEMPLATES, environment
 
-MODULES = (badges, finding, overview, problem, release_pages, workload_pages)
+MODULES = (advisory_pages, badges, finding, overview, problem, release_pages, workload_pages)
 
 #: What no page has a template of its own for.
 SHARED = {"base.html", "parts.html"}

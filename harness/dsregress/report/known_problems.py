@@ -1,0 +1,73 @@
+"""The advisories that know a measured problem: by its metric, the facts of the job, and its releases. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dsregress.advisories.advisory import Advisory, MeasuredSymptom
+from dsregress.advisories.matching import Job, Match, match_advisory
+from dsregress.advisories.shipped import read_advisories
+from dsregress.compare import Problem
+from dsregress.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, OUTCOME
+from dsregress.model import Cell, Finding
+from dsregress.report.context import ReportContext
+from dsregress.report.measured_jobs import job_facts
+from dsregress.versions.releases import parsed_version
+
+#: Metrics of one cause: what is held, and what is held beyond ZeRO's need.
+_SAME = {DEVICE_EXCESS.name: DEVICE_RETAINED.name}
+
+
+class KnownProblems:
+    """The advisories that know what a comparison has found."""
+
+    def __init__(self, context: ReportContext) -> None:
+        self._context = context
+        self._facts: dict[str, Mapping[str, Any]] = {}  #: by workload
+
+    def of_problem(self, problem: Problem) -> tuple[Advisory, ...]:
+        """Return the advisories that know the worst finding of a problem; empty if none does."""
+        return self.of_finding(problem.worst)
+
+    def of_finding(self, found: Finding) -> tuple[Advisory, ...]:
+        """Return the advisories that know a finding."""
+        error = found.message if found.metric == OUTCOME.name else ""
+        return self._known(found.stack, found.workload, found.metric, found.phase, error)
+
+    def of_outcome(self, cell: Cell, error: str) -> tuple[Advisory, ...]:
+        """Return the advisories that know the error by which a cell ended."""
+        return self._known(cell.stack.id, cell.workload, OUTCOME.name, "", error)
+
+    def _known(self, stack: str, workload: str, metric: str, phase: str, error: str) -> tuple[Advisory, ...]:
+        if workload not in self._facts:
+            self._facts[workload] = job_facts(workload, self._context.comparison.parameters.get(workload, {}))
+        facts = self._facts[workload]
+        if not facts or stack not in self._context.stacks:
+            return ()
+        versions = self._context.stacks[stack].versions
+        return advisories_of_symptom(metric=metric, phase=phase, error=error, versions=versions, facts=facts)
+
+
+def advisories_of_symptom(
+    *, metric: str, phase: str, error: str, versions: Mapping[str, str], facts: Mapping[str, Any]
+) -> tuple[Advisory, ...]:
+    """Return the advisories that a job with these facts is known to be concerned by, and that show like this."""
+    job = Job(versions={name: one for name, one in versions.items() if parsed_version(one) is not None}, facts=facts)
+    return tuple(
+        one
+        for one in read_advisories()
+        if not one.withdrawn
+        and any(_is_shown(symptom, metric, phase, error, facts) for symptom in one.shown_by)
+        and match_advisory(one, job).match is Match.CONCERNED
+    )
+
+
+def _is_shown(symptom: MeasuredSymptom, metric: str, phase: str, error: str, facts: Mapping[str, Any]) -> bool:
+    if any(facts.get(fact) not in values for fact, values in symptom.where.items()):
+        return False
+    if _SAME.get(metric, metric) not in {_SAME.get(one, one) for one in symptom.metrics}:
+        return False
+    if metric == OUTCOME.name:
+        return symptom.error in error
+    return symptom.phase in ("", phase)

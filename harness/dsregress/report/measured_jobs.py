@@ -1,0 +1,119 @@
+"""Measured workloads as jobs: the facts that their parameters mean, as of a reader's job. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dsregress.advisories.job_facts import Fact, merged_facts
+from dsregress.model import split_workload
+from dsregress.probe.factor import among
+from dsregress.probe.factors import BY_NAME, factor_values
+from dsregress.report.answer_matching import UNNAMED
+
+#: Scenarios that are programs, of which the facts are known that their options mean.
+_TRAINER_LORA, _TRAINER_RESUME = "trainer_lora", "trainer_resume"
+_OF_TRAINER_LORA = {"settings", "gradient_checkpointing", "schedule_warmup", "lora_rank", "evaluate"}
+_OF_TRAINER_RESUME = {"settings", "lora_rank", "interrupt_after"}
+
+#: Facts of programs that have one job, by the beginning of their scenario's name.
+_PROGRAMS: Mapping[str, Mapping[str, Any]] = {
+    "train-14f9b6": {"trainer": True, "zero_stage": 3, "gradient_accumulation_steps": 4, "lora_rank": 0},
+    "gkd-": {"trainer": True, "zero_stage": 3, "task": "gkd", "generates": True},
+    "sft-dc2296": {"trainer": True, "fsdp": True, "lora_rank": 16, "task": "sft"},
+    "train-de96b2": {
+        "trainer": True,
+        "quantized": True,
+        "lora_rank": 64,
+        "task": "sft",
+        "gradient_checkpointing": "none",
+    },
+}
+
+#: Of ZeRO-3, in elements of a parameter: the default.
+_PERSISTENT = 100_000
+
+
+def job_facts(workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the facts of a workload that are known by its parameters, as of a reader's job."""
+    parts = split_workload(workload)
+    if _is_without_partitions(parameters):
+        return {}
+    found: dict[str, Any] = {"device": "cpu" if parts.device == "cpu" else "cuda"}
+    if parts.scenario == _TRAINER_LORA and parameters.keys() >= _OF_TRAINER_LORA:
+        found |= _trainer_lora(parameters)
+    elif parts.scenario == _TRAINER_RESUME and parameters.keys() >= _OF_TRAINER_RESUME:
+        found |= _trainer_resume(parameters)
+    elif program := next((name for name in _PROGRAMS if parts.scenario.startswith(name)), ""):
+        found |= _PROGRAMS[program]
+    else:
+        found |= _engine_facts(parts.scenario, parameters)
+    facts, _ = merged_facts(Fact(name=name, value=value, source="") for name, value in found.items())
+    return {name: fact.value for name, fact in facts.items()}
+
+
+def _stage(settings: str) -> dict[str, int]:
+    """Return the stage by the name of a file of settings; empty if it names none."""
+    return {"zero_stage": int(settings[4])} if settings[:5] in ("zero1", "zero2", "zero3") else {}
+
+
+def _trainer_resume(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    settings, rank = str(parameters["settings"]), parameters["lora_rank"]
+    return {
+        "trainer": True,
+        "fsdp": False,
+        **_stage(settings),
+        "scheduler": "WarmupDecayLR" if "_scheduler" in settings else "none",
+        "lora_rank": rank,
+        "dtype": "bf16",
+        "world_size": 2,
+        "gradient_accumulation_steps": 1,
+        "checkpoint": parameters["interrupt_after"] > 0,
+        "resume": parameters["interrupt_after"] > 0,
+    }
+
+
+def _trainer_lora(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    settings = str(parameters["settings"])
+    checkpointing = parameters["gradient_checkpointing"]
+    return {
+        "trainer": True,
+        "fsdp": False,
+        **_stage(settings),
+        "scheduler": "WarmupDecayLR" if "_scheduler" in settings else "none",
+        "warmup_steps": parameters["schedule_warmup"],
+        "lora_rank": parameters["lora_rank"],
+        "dtype": "bf16",
+        "world_size": 2,
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": 1.0,
+        "gradient_checkpointing": "reentrant" if checkpointing else "none",
+        "evaluate": parameters["evaluate"] != "no",
+        "checkpoint": False,
+        "offload_optimizer": False,
+        "offload_param": False,
+        "torch_autocast": False,
+        "zero_init": settings.startswith("zero3"),
+        "autocast_adapter_dtype": parameters["lora_rank"] > 0,
+    }
+
+
+def _is_without_partitions(parameters: Mapping[str, Any]) -> bool:
+    """Return True if a tiny model is persistent as a whole, as no job's is."""
+    return parameters.get("persistence_threshold") == _PERSISTENT
+
+
+def _engine_facts(scenario: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of a scenario whose parameters are factors; empty if they are not."""
+    if not among(parameters.get("zero_stage"), BY_NAME["zero_stage"].known) or "micro_batch_size" not in parameters:
+        return {}
+    values = factor_values({**UNNAMED, **parameters})
+    schedule = {None: "WarmupLR" if values["warmup"] else "none"}
+    return {
+        **{name: value for name, value in values.items() if value != "auto"},
+        "trainer": "trainer" in scenario,
+        "fsdp": False,
+        "scheduler": schedule.get(values["schedule"], values["schedule"]),
+        "load_universal": values["universal"],
+        "frozen_weights": bool(values["frozen"] or values["lora_rank"]),
+    }

@@ -1,0 +1,113 @@
+"""What was measured, and the advisories that know it: by metric, facts and releases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from dsregress.advice.assessment import assess
+from dsregress.compare import Comparison, Thresholds, compare
+from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack
+from dsregress.probe import scenario
+from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
+from dsregress.report.comparison import exports
+from dsregress.report.context import report_context
+from dsregress.report.known_problems import KnownProblems, advisories_of_symptom
+from dsregress.report.measured_jobs import job_facts
+from dsregress.report.problem_lines import problem_lines
+from tests.builders.cells import result_of
+from tests.paths import ROOT
+from vgpu.figures import PhaseReading
+
+NAME = "llama_zero3_backward"
+LLAMA = scenario.load(ROOT / "scenarios" / f"{NAME}.py")
+QUARTER = "gradient_accumulation_steps=4,zero_stage=2"
+
+
+def ran(version: str, variant: str, *, error: float = 0.2, crash: str = "") -> Result:
+    """One whose gradient is so many tolerances from the truth."""
+    cell = Cell(
+        stack=Stack(python="3.11", versions={"torch": "2.13.0", "transformers": "4.57.6", "deepspeed": version}),
+        scenario=NAME, scenario_version=1, variant=variant, device="cpu", framework=LLAMA.framework,
+        parameters=LLAMA.resolve(variant, "cpu"),
+    )  # fmt: skip
+    numerics = Numerics(losses=[1.0], true_losses=[1.0], gradient_norm_error=error, loss_error=0.1, parameter_error=0.1)
+    record = RunRecord(
+        outcome="passed",
+        world_size=1,
+        ranks=[RankRecord(rank=0, phases={"backward": PhaseReading()}, numerics=numerics)],
+    )
+    outcome: Outcome = Failed("step", crash) if crash else Passed()
+    return result_of(cell, None if crash else record, outcome)
+
+
+def compared(*results: Result) -> Comparison:
+    return compare(results, results[0].cell.stack.id, Thresholds(), lambda _: None)
+
+
+def known(*results: Result) -> list[tuple[str, ...]]:
+    comparison = compared(*results)
+    knowledge = KnownProblems(report_context(comparison))
+    return [tuple(one.id for one in knowledge.of_problem(problem)) for problem in comparison.problems]
+
+
+def test_a_problem_is_known_by_its_metric_its_job_and_its_release() -> None:
+    assert known(ran("0.18.2", QUARTER), ran("0.18.3", QUARTER, error=30)) == [("DSR-2026-0001",)]
+
+
+@pytest.mark.parametrize(
+    ("version", "variant"),
+    [
+        ("0.19.7", QUARTER),  # a release without it
+        ("0.18.3", "gradient_accumulation_steps=4"),  # stage 3
+        ("0.18.3", "zero_stage=2"),  # no accumulation
+    ],
+)
+def test_an_advisory_that_does_not_concern_the_job_knows_nothing(version: str, variant: str) -> None:
+    assert known(ran("0.18.2", variant), ran(version, variant, error=30)) == [()]
+
+
+def ending(xml: str, version: str) -> tuple[str, str]:
+    (suite,) = [one for one in ElementTree.fromstring(xml) if one.get("name") == version]
+    ((found,),) = list(suite)
+    return found.tag, str(found.get("message"))
+
+
+def test_what_advisories_know_is_a_skip_with_its_id_in_junit() -> None:
+    results = ran("0.18.2", QUARTER), ran("0.18.3", QUARTER, error=30), ran("0.19.7", QUARTER, error=30)
+    xml = exports.junit(report_context(compared(*results)))
+    assert ending(xml, "0.18.3") == (
+        "skipped",
+        "known: DSR-2026-0001 The gradient is divided by the accumulation once per output of the model",
+    )
+    assert ending(xml, "0.19.7")[0] == "failure"
+
+
+def test_a_crash_is_known_by_its_error_in_the_baseline_as_well() -> None:
+    split = "RuntimeError: Output 0 of Split is a view and is being modified inplace. (torch/x.py:f)"
+    results = [ran("0.18.8", "world_size=2,zero_stage=2", crash=one) for one in (split, "ValueError: another (x.py:f)")]
+    found = [ending(exports.junit(report_context(compared(one))), "0.18.8") for one in results]
+    assert found[0][0] == "skipped"
+    assert found[0][1].startswith("known: DSR-2026-0013 ")
+    assert found[1][0] == "error"
+
+
+@pytest.mark.parametrize("parameters", [{}, {"settings": "zero3.json"}, {"zero_stage": 7, "micro_batch_size": 1}])
+def test_a_job_of_other_parameters_has_no_facts_but_its_device(parameters: Mapping[str, Any]) -> None:
+    for name in ("trainer_lora", "trainer_resume", "mine"):
+        assert job_facts(f"{name}/base/cpu", parameters) == {"device": "cpu"}
+
+
+def test_a_problem_line_names_the_advisory_that_knows_it() -> None:
+    context = report_context(compared(ran("0.18.2", QUARTER), ran("0.18.3", QUARTER, error=30)))
+    (line,) = problem_lines(context, assess(context.comparison, context.rooms))
+    assert line.advisories == ("DSR-2026-0001",)
+    assert line.sentences.endswith(" See DSR-2026-0001.")
+    assert "DSR" not in line.consequence
+
+
+def test_a_stack_of_no_version_is_known_by_nothing() -> None:
+    assert advisories_of_symptom(metric="loss_error", phase="", error="", versions={"deepspeed": "<x>"}, facts={}) == ()
