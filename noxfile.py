@@ -113,6 +113,13 @@ def instruction_sets(session: nox.Session) -> None:
 
 
 @nox.session
+def ends(session: nox.Session) -> None:
+    """A scenario and a program with the oldest and newest torch and transformers; after --, options of pytest."""
+    install(session, "tests")
+    pytest(session, "tests/functional/stack_ends.py", *session.posargs)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Style (ruff), the direction of imports (import-linter), workflows (zizmor, actionlint if there), files for GitHub
     (their schemas)."""

@@ -47,6 +47,9 @@ class LedgerRow:
 #: All that was replaced in this process, by owner and name.
 LEDGER: dict[tuple[str, str], LedgerRow] = {}
 
+#: What is replaced now, by owner and name: the original and what is in its place.
+IN_PLACE: dict[tuple[str, str], tuple[object, object]] = {}
+
 
 class Patches(contextlib.ExitStack):
     """Many replacements, which end with one block. ``why`` is their reason, for the ledger."""
@@ -71,6 +74,7 @@ class Patches(contextlib.ExitStack):
     def replace(self, owner: object, name: str, value: object, **may_lack_it: str) -> None:
         """Replace an attribute that must exist, unless ``may_lack_it`` says of a release that it may not: see `has`."""
         if self.has(owner, name, **may_lack_it):
+            self._put_in_place(_name_of(owner), name, getattr(owner, name), value)
             self.enter_context(attribute(owner, name, value))
 
     def add(self, owner: object, name: str, value: object) -> None:
@@ -80,7 +84,9 @@ class Patches(contextlib.ExitStack):
 
     def everywhere(self, original: Callable[..., object], replacement: Callable[..., object], name: str) -> None:
         """Replace a function as `everywhere` does."""
-        self._enter(str(getattr(original, "__module__", "")), name, "", "", "", is_gone=False)
+        module = str(getattr(original, "__module__", ""))
+        self._enter(module, name, "", "", "", is_gone=False)
+        self._put_in_place(module, name, original, replacement)
         self.enter_context(everywhere(original, replacement, name))
 
     def definition(self, owner: object, name: str, replacement: Callable[..., object], **may_lack_it: str) -> None:
@@ -90,6 +96,9 @@ class Patches(contextlib.ExitStack):
         self.replace(owner, name, replacement, **may_lack_it)
         if original is not None:
             self.enter_context(everywhere(original, replacement, name))
+
+    def _put_in_place(self, owner: str, name: str, original: object, replacement: object) -> None:
+        self.enter_context(item(IN_PLACE, (owner, name), (original, replacement)))
 
     def _enter(self, owner: str, name: str, since: str, until: str, absent: str, *, is_gone: bool) -> None:
         if (owner, name) in LEDGER and not (since or until or absent):
@@ -169,11 +178,10 @@ def working_folder(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _note(original: object, replacement: object) -> None:
-    if inspect.isclass(replacement):  # a call of it is one of its `__init__`
-        _note(original.__init__ if inspect.isclass(original) else original, replacement.__init__)
-    elif isinstance(replacement, FunctionType) and hasattr(original, "__qualname__"):
-        place = (str(getattr(original, "__module__", "")), original.__qualname__)
-        REPLACED[place] = (replacement.__qualname__, replacement.__code__)
+    called: object = replacement.__init__ if inspect.isclass(replacement) else replacement
+    if isinstance(called, FunctionType) and hasattr(original, "__qualname__"):
+        name = f"{original.__qualname__}.__init__" if inspect.isclass(original) else original.__qualname__
+        REPLACED[str(getattr(original, "__module__", "")), name] = (called.__qualname__, called.__code__)
 
 
 def _swap(old: Callable[..., object], new: Callable[..., object], name: str) -> None:

@@ -1,10 +1,11 @@
-"""Package indexes on this machine that answer as broken ones do."""
+"""Package indexes on this machine: with the days of uploads, or answering as broken ones do."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -12,10 +13,11 @@ LOGIN_PAGE = b"<html><body><h1>Welcome to our network</h1><a href='/login'>Log i
 
 
 class HttpIndex:
-    """A simple index of the wheels in a folder. ``status`` and ``page``, where set, are its answer to everything."""
+    """A simple index of the wheels in a folder. ``status`` and ``page``, where set, are its answer to everything. Of
+    ``uploaded``, which maps releases (``mine-1.0``) to days, it says the upload times."""
 
-    def __init__(self, wheels: Path) -> None:
-        self.wheels = wheels
+    def __init__(self, wheels: Path, uploaded: Mapping[str, str] = {}) -> None:
+        self.wheels, self.uploaded = wheels, uploaded
         self.status = 200
         self.page: bytes | None = None
         self.asked: list[str] = []
@@ -29,20 +31,39 @@ class HttpIndex:
         if (file := self.wheels / path.rpartition("/")[2].replace("%2B", "+")).is_file():
             return 200, file.read_bytes()
         package = path.strip("/").rpartition("/")[2]
+        if self.uploaded:
+            return self._answer_with_days(package)
         links = [f'<a href="/files/{file.name}">{file.name}</a>' for file in self.wheels.glob(f"{package}-*.whl")]
         return (200, "\n".join(links).encode()) if links else (404, b"")
 
+    def _answer_with_days(self, package: str) -> tuple[int, bytes]:
+        """Answer as PEP 691 and 700 have it. A release without a day was always there."""
+        files = [
+            {
+                "filename": file.name,
+                "url": f"/files/{file.name}",
+                "hashes": {},
+                "size": file.stat().st_size,
+                "upload-time": f"{self.uploaded.get('-'.join(file.name.split('-')[:2]), '2020-01-01')}T12:00:00Z",
+            }
+            for file in sorted(self.wheels.glob(f"{package.replace('-', '_')}-*.whl"))
+        ]
+        versions = [str(file["filename"]).split("-")[1] for file in files]
+        page = {"meta": {"api-version": "1.1"}, "name": package, "versions": versions, "files": files}
+        return (200, json.dumps(page).encode()) if files else (404, b"")
+
 
 @contextlib.contextmanager
-def served(wheels: Path) -> Iterator[HttpIndex]:
+def served(wheels: Path, uploaded: Mapping[str, str] = {}) -> Iterator[HttpIndex]:
     """Serve the wheels in a folder from 127.0.0.1 until the end of the block."""
-    index = HttpIndex(wheels)
+    index = HttpIndex(wheels, uploaded)
+    page_type = "application/vnd.pypi.simple.v1+json" if uploaded else "text/html"
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, content = index.answer(self.path)
             self.send_response(status)
-            self.send_header("Content-Type", "application/zip" if self.path.endswith(".whl") else "text/html")
+            self.send_header("Content-Type", "application/zip" if self.path.endswith(".whl") else page_type)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             if self.command == "GET":

@@ -26,7 +26,7 @@ from dsregress.versions.stack_plans import NEWEST_THAT_FITS, Spec, resolve, spel
 def one_release(package: str, text: str, installer: Installer) -> str:
     """Return the one release that ``text`` matches. Raise UsageError if it matches none or several, EnvironmentUnavailable
     if no index answers and the release is not known offline."""
-    found = resolve(package, text, installer.published)
+    found = resolve(package, text, installer.published, as_of=installer.as_of)
     if len(found) != 1:
         raise UsageError(f"{text} matches {len(found)} releases", where=package, hint="name exactly one")
     return found[0]
@@ -39,7 +39,7 @@ def release_order(release: str) -> Version:
 
 def released(settings: Settings, installer: Installer, package: str, first: str, last: str) -> tuple[Candidate, ...]:
     """Return every final release from ``first`` to ``last``, which are releases themselves. Raise UsageError."""
-    known = releases.known_releases(package)
+    known = () if installer.as_of else releases.known_releases(package)
     if first not in known or last not in known:
         known = releases.sorted_versions((*known, *installer.published(package)))
     low, high = Version(first), Version(last)

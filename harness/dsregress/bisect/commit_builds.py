@@ -26,7 +26,7 @@ class CommitSource:
 
 def known_lock(stack: Stack, settings: Settings, commit: CommitSource | None = None) -> LockedStack | None:
     """Return the lock of a stack, None if it would have to be resolved first. ``commit``: for the stack of one."""
-    found = locking.known_lock(commit.release if commit else stack, cache=_locks(settings))
+    found = locking.known_lock(commit.release if commit else stack, cache=_locks(settings), as_of=settings.as_of)
     return commits.lock_of(found, stack, commit.source.package) if found and commit else found
 
 
@@ -44,7 +44,10 @@ def build_commits(
     """
     origins = [sources[stack.id] for stack in stacks]
     released = locking.lock_all(
-        [origin.release for origin in origins], cache=_locks(settings), compile=installer.compile
+        [origin.release for origin in origins],
+        cache=_locks(settings),
+        compile=installer.compile,
+        as_of=settings.as_of,
     )
     locks = [
         commits.lock_of(lock, stack, origin.source.package) if isinstance(lock, LockedStack) else lock

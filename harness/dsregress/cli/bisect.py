@@ -101,6 +101,7 @@ _ENDS_HINT = "write bisect --good 0.15.0 --bad 0.16.4, or bisect 0.15.0..0.16.4"
     ),
 )
 @options.searched_options
+@options.as_of_option
 @options.results_option
 @options.json_option
 def bisect_command(
@@ -109,6 +110,7 @@ def bisect_command(
     searched_cell: SearchedCell,
     sought: SoughtChange,
     searched: options.SearchedPackage,
+    as_of: str | None,
     results: str | None,
     json_file: str | None,
 ) -> int:
@@ -134,7 +136,7 @@ def bisect_command(
     unknown); 3 the harness or the machine failed (a full disk, a killed process); 4 undecided: the remaining versions are
     printed.
     """
-    settings = options.load_settings(results=results)
+    settings = options.load_settings(results=results, as_of=as_of)
     installer = pipeline.new_installer(settings)
     package = spelled_package(searched.package or targets.varied_package(settings), settings.stack)
     question = sought.question()

@@ -676,12 +676,21 @@ def building_executor_options(command: _Command) -> _Command:
     return executor_options(command, image_base)
 
 
+as_of_option = click.option(
+    "--as-of",
+    metavar="DATE",
+    help="Know only releases that the package index had on that day, e.g. 2025-02-20: of the configured stack and of "
+    "everything that it requires, too.",
+)
+
+
 def load_settings(
     *,
     results: str | None = None,
     fail_on: tuple[str, ...] | None = None,
     timing: TimingOptions = TimingOptions(),  # noqa: B008  # frozen
     executor: ExecutorOptions = ExecutorOptions(),  # noqa: B008  # frozen
+    as_of: str | None = None,
 ) -> Settings:
     """Return the settings with flags applied; None means that a flag was not given. Raise UsageError."""
     if timing.rounds is not None and timing.budget_s is not None:
@@ -692,6 +701,7 @@ def load_settings(
             **msgspec.structs.asdict(timing),
             "fail_on": fail_on,
             "executor": executor.executor,
+            "as_of": as_of,
         }
     )
     if timing.budget_s is not None:

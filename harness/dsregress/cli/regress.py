@@ -46,6 +46,7 @@ class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("regress")
 @options.stack_options
+@options.as_of_option
 @options.grouped(
     "wanted",
     WantedWorkloads,
@@ -76,6 +77,7 @@ class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
 @options.report_options
 def regress_command(
     stacks: options.StackOptions,
+    as_of: str | None,
     wanted: WantedWorkloads,
     run: WantedRun,
     fail_on: tuple[str, ...] | None,
@@ -103,10 +105,13 @@ def regress_command(
       dsregress regress --python envs/old --python envs/new     two of them; the first is the baseline
       dsregress regress --python envs/old --deepspeed latest    an existing environment against a built one
       dsregress regress --explain                               explain long simulations too, such as the 70B
+      dsregress regress --as-of 2025-02-20 --deepspeed latest   what that day's newest stack did, knowing nothing later
       dsregress regress --executor ray --ray-address head:6379  on all nodes of a cluster: see docs/scale-out.md
       dsregress regress --json out.json --fail-on memory,crash  for CI: exit code 1 for memory and crashes only
     """
-    settings = options.load_settings(results=run.results, fail_on=fail_on, timing=run.timing, executor=run.executor)
+    settings = options.load_settings(
+        results=run.results, fail_on=fail_on, timing=run.timing, executor=run.executor, as_of=as_of
+    )
     selection = wanted.selection
     if wanted.named is not None:
         _check_alone(selection, wanted.program)
@@ -164,7 +169,9 @@ def _print_disk(planned: pipeline.Planned, settings: Settings, installer: Instal
         return
     stacks = {cell.environment_stack.id: cell.environment_stack for cell in planned.matrix.cells}
     cache = Path(settings.environments) / "locks"
-    locked = [locking.known_lock(stack, cache=cache) for stack in stacks.values() if not stack.existed]
+    locked = [
+        locking.known_lock(stack, cache=cache, as_of=settings.as_of) for stack in stacks.values() if not stack.existed
+    ]
     need = disk_need_here(settings, installer, [lock for lock in locked if lock is not None])
     if need.text:
         print_text(need.text)

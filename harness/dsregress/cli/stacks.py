@@ -23,6 +23,7 @@ from dsregress.wording import commands
 
 @click.command("stacks")
 @options.stack_options
+@options.as_of_option
 @options.results_option
 @click.option(
     "--json",
@@ -46,6 +47,7 @@ from dsregress.wording import commands
 )
 def stacks_command(
     stacks: options.StackOptions,
+    as_of: str | None,
     results: str | None,
     json_file: str | None,
     by_scenario: bool,
@@ -58,6 +60,7 @@ def stacks_command(
     Examples:
       dsregress stacks
       dsregress stacks --deepspeed '0.16.*'
+      dsregress stacks --as-of 2025-02-20
 
     \b
     In a GitHub workflow:
@@ -71,7 +74,7 @@ def stacks_command(
         raise UsageError("--scenario needs --by-scenario", where="command line", hint="give both")
     if by_scenario and json_file is None:
         raise UsageError("--by-scenario needs --json", where="command line", hint="add --json -")
-    settings = options.load_settings(results=results)
+    settings = options.load_settings(results=results, as_of=as_of)
     if new:
         print_text(",".join(_new_releases(settings)))
         return

@@ -9,6 +9,7 @@ Variables: ``DSREGRESS_ENVIRONMENTS`` and ``DSREGRESS_RESULTS`` (folders), ``DSR
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import shlex
@@ -64,6 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     executor: str = "local"  #: a name in `dsregress.run.targets`
     python: str = f"{sys.version_info.major}.{sys.version_info.minor}"  #: interpreter of the stacks
     offline: bool = False  #: use no package index
+    as_of: str = ""  #: ``2025-02-20``: know no release that was uploaded after that day
     #: package -> spec, or list of specs for the varied one
     stack: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=DEFAULT_STACK.copy)
     stacks: dict[str, dict[str, str]] = {}  #: name -> what differs from ``stack``
@@ -206,10 +208,20 @@ def _check_settings(settings: Settings, file: str, given: Collection[str]) -> No
         if not is_in(getattr(settings, name)):
             where = "command line" if name in given else file
             raise UsageError(f"{name} is not {words}", where=where, hint=hint)
+    if settings.as_of and not _is_day(settings.as_of):
+        where = "command line" if "as_of" in given else file
+        raise UsageError(f"as_of is no day: {settings.as_of!r}", where=where, hint="write it like 2025-02-20")
     for name in _FOLDERS:
         if "\0" in getattr(settings, name):
             where = "command line" if name in given else file
             raise UsageError(f"{name} has a NUL in it", where=where, hint="not a valid file name")
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return datetime.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 #: Name -> a test of the range (no comparison holds for a NaN), the range in words, and advice. The upper ends are far beyond

@@ -47,7 +47,7 @@ class Installer(PackageCommands):
         options = ["--universal", "--python-version", python, "--python", sys.executable]
         options += ["--no-header", "--no-annotate", "--quiet"]
         options += ["--override", str(overrides)] if overrides is not None else []
-        done = self.run_uv("pip", "compile", *options, str(source), "--output-file", str(output))
+        done = self.run_uv("pip", "compile", *options, str(source), "--output-file", str(output), **self.exclude_newer)
         return None if done.returncode == 0 else self.failure(done, "resolving a stack")
 
     def published(self, package: str, python: str = "") -> tuple[str, ...]:

@@ -5,6 +5,7 @@ All commands run in an empty working folder, since uv would otherwise obey the p
 
 from __future__ import annotations
 
+import datetime
 import functools
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ _COMMAND_S = 1800.0
 
 
 class PackageCommands:
-    """Runs package commands. ``uv`` is the path of its program."""
+    """Runs package commands. ``uv`` is the path of its program, ``as_of`` the last day whose releases are known."""
 
     def __init__(
         self,
@@ -32,11 +33,13 @@ class PackageCommands:
         pip: PipConfig | None = None,
         uv: str | None = None,
         offline: bool = False,
+        as_of: str = "",
     ) -> None:
         self.environment = dict(environment)
         self._pip = pip
         self.uv = _find_uv(self.environment) if uv is None else uv
         self.offline = offline
+        self.as_of = as_of
         # DeepSpeed's setup would otherwise compile operators that no scenario uses, or fail for want of a compiler.
         self.environment.setdefault("DS_BUILD_OPS", "0")
         self.environment.setdefault("UV_NO_PROGRESS", "1")
@@ -62,6 +65,19 @@ class PackageCommands:
         options = self.pip.uv_options() if arguments[0] == "pip" else []
         environment = {**self.environment, **self.pip.uv_environment(self.environment), **variables}
         return self._run([self.uv, *arguments, *options, *(["--offline"] if self.offline else [])], environment)
+
+    @property
+    def known_until(self) -> str:
+        """Return the moment after which releases are unknown, as uv and pip read it; empty if all are known."""
+        if not self.as_of:
+            return ""
+        next_day = datetime.date.fromisoformat(self.as_of) + datetime.timedelta(days=1)
+        return f"{next_day.isoformat()}T00:00:00Z"
+
+    @property
+    def exclude_newer(self) -> dict[str, str]:
+        """Return the variables of uv that exclude later releases from a resolution."""
+        return {"UV_EXCLUDE_NEWER": self.known_until} if self.as_of else {}
 
     def run_pip(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the pip of our own interpreter. Raise EnvironmentUnavailable as `run_uv` does."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 from collections.abc import Sequence
+
+from packaging.version import Version
 
 from dsregress.envs import signatures
 from dsregress.envs.package_commands import PackageCommands, output_of
@@ -31,7 +34,7 @@ def published_releases(commands: PackageCommands, package: str, python: str = ""
     """Return all releases that the user's indexes list, pre-releases and builds (``+cpu``) included, yanked ones excluded.
 
     For the running Python, or for ``python`` ("3.12"). For ``name==version`` only that release, if it exists, even if it is
-    yanked.
+    yanked. Where the commands know releases as of a day, later ones are excluded.
 
     Raise UsageError if the indexes do not have the package, its subclass Offline if none may be used, and
     EnvironmentUnavailable if one cannot be queried.
@@ -47,9 +50,15 @@ def _query_releases(commands: PackageCommands, package: str, python: str) -> tup
         hint = "run once without DSREGRESS_OFFLINE"
         raise Offline(f"offline: cannot look up releases of {package}", where=_PLACE, hint=hint)
     options = ["--pre", "--json", "--retries", "1", "--timeout", "15"]
-    done = commands.run_pip("index", "versions", package, *options, *(["--python-version", python] if python else []))
+    options += ["--python-version", python] if python else []
+    options += ["--uploaded-prior-to", commands.known_until] if commands.as_of else []
+    done = commands.run_pip("index", "versions", package, *options)
     if done.returncode == 0:
-        return tuple(json.loads(done.stdout)["versions"])
+        listed = tuple(json.loads(done.stdout)["versions"])
+        return _not_above(_newest_then(commands, package), listed) if commands.as_of else listed
+    if "does not provide upload-time" in output_of(done):
+        what = f"a package index does not say when its releases of {package} were uploaded"
+        raise UsageError(what, where="--as-of", hint="use one that does, as pypi.org (see pip config list)")
     # pip says the same for a package that is not there and for an index that has failed.
     try:
         _index_has(commands, package)
@@ -62,9 +71,21 @@ def _query_releases(commands: PackageCommands, package: str, python: str) -> tup
     raise UsageError(f"no configured index has a package {package!r}", where=_PLACE, hint=hint)
 
 
+def _newest_then(commands: PackageCommands, package: str) -> Version | None:
+    """Return the newest release on the last known day; None without one. Whatever the day, pip lists what a folder of wheels
+    or an index without upload times has; uv does not take it."""
+    done = commands.resolve_alone(package, "--universal", "--prerelease", "allow", **commands.exclude_newer)
+    found = re.search(r"^\S+?==([^\s;+]+)", done.stdout, re.MULTILINE)
+    return Version(found[1]) if done.returncode == 0 and found else None
+
+
+def _not_above(newest: Version | None, listed: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(text for text in listed if newest is not None and Version(text.partition("+")[0]) <= newest)
+
+
 def _index_has(commands: PackageCommands, requirement: str) -> bool:
     """Return True if an index has a release. Raise EnvironmentUnavailable if one cannot be queried."""
-    done = commands.resolve_alone(requirement, "--universal", "--prerelease", "allow")
+    done = commands.resolve_alone(requirement, "--universal", "--prerelease", "allow", **commands.exclude_newer)
     if done.returncode == 0:
         return True
     if commands.offline:  # then it is not in uv's cache

@@ -169,6 +169,16 @@ class ListsHolders(Protocol):
 
 
 @runtime_checkable
+class HasCanary(Protocol):
+    """Replacements of names of packages, which are tried before a cell counts (`dsregress.probe.process.canary`)."""
+
+    def canary_surroundings(self, device: str) -> AbstractContextManager[str]:
+        """Return the context of a rank that is alone, with all that the adapter replaces; it yields the name by which a
+        program calls its device."""
+        ...
+
+
+@runtime_checkable
 class NamesPackage(Protocol):
     """The top-level module of the framework, if it is not that of the adapter."""
 

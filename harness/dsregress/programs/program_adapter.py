@@ -33,6 +33,7 @@ from dsregress.probe.holders import sites
 from dsregress.probe.process.channel import Channel, pair
 from dsregress.probe.process.heartbeat import Heartbeat
 from dsregress.probe.program import INFERENCE, ranks_of
+from vgpu.replacing import variables
 from vgpu.trees import remove_tree
 from vgpu.whole_files import write_whole
 
@@ -140,6 +141,21 @@ def _meter_and_books(
             attaching.attached(device, meter, card, rank=rank, world_size=ranks, ranks_per_node=ranks) as books,
         ):
             yield meter, books
+
+
+@contextlib.contextmanager
+def canary_surroundings(device: str) -> Iterator[str]:
+    """Enter what is replaced around a program, and yield the name of its device."""
+    from dsregress.programs.launch import program_rank
+
+    parameters = {"world_size": 1, "card": {}, "tiny": True, "synthetic_data": True}
+    with (
+        variables(dict.fromkeys(("RANK", "LOCAL_RANK"), "0") | {"WORLD_SIZE": "1"}),
+        _meter_and_books(parameters, device, None) as (meter, _),
+        meter,
+        program_rank.canary_surroundings(parameters, contents=device == "cpu"),
+    ):
+        yield "cuda"
 
 
 def _tuples(card: Mapping[str, object]) -> dict[str, object]:

@@ -109,7 +109,10 @@ def _check_programs(cells: Iterable[Cell], settings: Settings, installer: Instal
     launches = available_workloads.launches(settings)
     for name, cell in programs.items():
         lock = locking.lock_stack(
-            cell.environment_stack, cache=Path(settings.environments) / "locks", compile=installer.compile
+            cell.environment_stack,
+            cache=Path(settings.environments) / "locks",
+            compile=installer.compile,
+            as_of=settings.as_of,
         )
         if name in launches and not isinstance(lock, NotInstalled):
             line = launch_line.parse(launches[name].line)
@@ -171,7 +174,11 @@ def _with_newest(settings: Settings, choice: Choice, installer: Installer) -> Ch
 def _built(settings: Settings, choice: Choice, installer: Installer) -> stack_plans.StackPlan:
     return stack_plans.plan_stacks(
         stack_plans.ConfiguredStacks(
-            table=settings.stack, baseline=settings.baseline, python=settings.python, named=settings.stacks
+            table=settings.stack,
+            baseline=settings.baseline,
+            python=settings.python,
+            named=settings.stacks,
+            as_of=settings.as_of,
         ),
         name=choice.stack,
         overrides=choice.versions,
@@ -277,4 +284,4 @@ def _judge_results(results: Iterable[Result], *, baseline: str, thresholds: comp
 
 def new_installer(settings: Settings) -> Installer:
     """Return an installer under the user's own configuration of pip."""
-    return Installer(environment=installer_environment(), offline=settings.offline)
+    return Installer(environment=installer_environment(), offline=settings.offline, as_of=settings.as_of)

@@ -22,7 +22,8 @@ def build_environments(
     Raise EnvironmentUnavailable if the machine is at fault rather than a stack.
     """
     cache = Path(settings.environments) / "locks"
-    return build_locked(wanted, locking.lock_all(wanted, cache=cache, compile=installer.compile), build, watch)
+    locks = locking.lock_all(wanted, cache=cache, compile=installer.compile, as_of=settings.as_of)
+    return build_locked(wanted, locks, build, watch)
 
 
 def build_locked(

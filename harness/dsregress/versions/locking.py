@@ -72,10 +72,12 @@ def wanted(stack: Stack, tools: Sequence[str] = TOOLS) -> tuple[str, ...]:
     return tuple(sorted((*pins, *tools, *extras)))
 
 
-def known_lock(stack: Stack, *, cache: Path, tools: Sequence[str] = TOOLS) -> LockedStack | None:
-    """Return the stack with everything pinned, if it was resolved before: from the committed locks, else from ``cache``."""
+def known_lock(stack: Stack, *, cache: Path, tools: Sequence[str] = TOOLS, as_of: str = "") -> LockedStack | None:
+    """Return the stack with everything pinned, if it was resolved before: from the committed locks, else from ``cache``. One
+    that was resolved ``as_of`` a day is in ``cache`` alone."""
     requirements = wanted(stack, tools)
-    for file in (FOLDER / file_name(stack), _cached(stack, cache, requirements)):
+    committed = () if as_of else (FOLDER / file_name(stack),)
+    for file in (*committed, _cached(stack, cache, requirements, as_of)):
         pins = read_pins(file, requirements)
         if pins is not None:
             _LOG.debug("%s: locked by %s, %d packages", stack.id, file, len(pins))
@@ -84,16 +86,17 @@ def known_lock(stack: Stack, *, cache: Path, tools: Sequence[str] = TOOLS) -> Lo
 
 
 def lock_stack(
-    stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS
+    stack: Stack, *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS, as_of: str = ""
 ) -> LockedStack | NotInstalled:
     """Return the stack with everything pinned: from the committed locks, else from ``cache``, else resolved and kept there.
+    ``as_of`` is the day to which ``compile`` limits what is known, and from which no committed pin is.
 
     Return Failed if no set of releases satisfies the stack's requirements: that is a result of the stack.
     """
-    if (there := known_lock(stack, cache=cache, tools=tools)) is not None:
+    if (there := known_lock(stack, cache=cache, tools=tools, as_of=as_of)) is not None:
         return there
     requirements = wanted(stack, tools)
-    base, cached = base_pins(), _cached(stack, cache, requirements)
+    base, cached = "" if as_of else base_pins(), _cached(stack, cache, requirements, as_of)
     left_out = [_pin(name, version) for name, version in stack.versions.items() if version == ABSENT]
     began = time.monotonic()
     resolved = resolve(requirements, base=base, compile=compile, python=stack.python, overrides=left_out)
@@ -129,12 +132,14 @@ def newest_that_fit(
 
 
 def lock_all(
-    stacks: Sequence[Stack], *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS
+    stacks: Sequence[Stack], *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS, as_of: str = ""
 ) -> tuple[LockedStack | NotInstalled, ...]:
     """Lock each stack as `lock` does, and return them in the order given; four at once, since a resolution mostly waits for
     the network."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=4, thread_name_prefix="lock") as pool:
-        return tuple(pool.map(lambda stack: lock_stack(stack, cache=cache, compile=compile, tools=tools), stacks))
+        return tuple(
+            pool.map(lambda stack: lock_stack(stack, cache=cache, compile=compile, tools=tools, as_of=as_of), stacks)
+        )
 
 
 def _pin(name: str, version: str) -> str:
@@ -245,8 +250,9 @@ def base_pins() -> str:
     return BASE.read_text(encoding="utf-8") if BASE.exists() else ""
 
 
-def _cached(stack: Stack, cache: Path, requirements: Sequence[str]) -> Path:
-    decides = (*requirements, *OLDEST_PYTHONS, base_pins(), *map(str, undeclared.BOUNDS))
+def _cached(stack: Stack, cache: Path, requirements: Sequence[str], as_of: str) -> Path:
+    known = f"as of {as_of}" if as_of else base_pins()
+    decides = (*requirements, *OLDEST_PYTHONS, known, *map(str, undeclared.BOUNDS))
     key = hashlib.sha256("\n".join(decides).encode()).hexdigest()[:12]
     return cache / f"{file_name(stack).removesuffix('.txt')}-{key}.txt"
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 from packaging.utils import InvalidName, canonicalize_name
@@ -64,6 +64,9 @@ class ConfiguredStacks(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str  #: version of the package that varies
     python: str
     named: Mapping[str, Mapping[str, str]] = {}  #: name -> package -> version
+    as_of: str = (
+        ""  #: the last day whose releases are known; of the configured ones, later ones give way to the newest then
+    )
 
 
 def plan_stacks(
@@ -90,7 +93,14 @@ def plan_stacks(
 
     def versions(package: str, spec: Spec) -> tuple[str, ...]:
         specs = (spec,) if isinstance(spec, str) else spec
-        return tuple(dict.fromkeys(v for one in specs for v in resolve(package, one, published, locked)))
+        return tuple(
+            dict.fromkeys(v for one in specs for v in resolve(package, one, published, locked, configuration.as_of))
+        )
+
+    if configuration.as_of:
+        specs = {package: (spec,) if isinstance(spec, str) else spec for package, spec in configured.items()}
+        configured = {package: _there_then(package, each, versions) for package, each in specs.items()}
+        baseline = _there_then(primary, (baseline,), versions)[0] if baseline else ""
 
     given = {package: versions(package, spec) for package, spec in overrides.items()}
     everywhere = _in_every_stack(given, configured, primary, chosen or "")
@@ -106,7 +116,7 @@ def plan_stacks(
     def first(package: str, found: tuple[str, ...]) -> str:
         """Return the version of an axis that the baseline has."""
         if package == led_by and (chosen or baseline):
-            return _one_release(package, led_from, published, locked)
+            return _one_release(package, led_from, published, locked, configuration.as_of)
         if len(found) == 1 and package in configured and package != primary:
             return versions(package, configured[package])[0]
         return found[0]
@@ -135,6 +145,17 @@ def plan_stacks(
         axes=tuple(p for p, found in varied.items() if len(found) > 1),
         added="" if chosen else ", ".join(added),
     )
+
+
+def _there_then(
+    package: str, specs: Sequence[str], versions: Callable[[str, Spec], tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Return what of configured specs existed on the last known day; if nothing did, the newest release of that day."""
+    found: list[str] = []
+    for spec in specs:
+        with contextlib.suppress(UnknownVersion):
+            found += versions(package, spec)
+    return tuple(dict.fromkeys(found)) or versions(package, "latest")
 
 
 def _in_every_stack(
@@ -223,10 +244,14 @@ def _is_release(package: str, version: str, published: ReleaseIndex | None) -> b
 
 
 def resolve(
-    package: str, spec: str, published: ReleaseIndex | None, locked: ReleaseIndex | None = None
+    package: str, spec: str, published: ReleaseIndex | None, locked: ReleaseIndex | None = None, as_of: str = ""
 ) -> tuple[str, ...]:
     """Expand a spec, as `expand` does, among the committed releases, and among the published ones if those do not suffice.
-    Releases that are named exactly and that were ``locked`` before are known to exist."""
+    Releases that are named exactly and that were ``locked`` before are known to exist. ``as_of`` a day, only those that
+    ``published`` then lists are."""
+    if as_of and published is not None:
+        known = releases.sorted_versions(published(package))
+        return expand(package, spec, known, unknown_hint=f"the index had nothing else on {as_of} (--as-of)")
     known = releases.known_releases(package)
     try:
         return expand(package, spec, known)
@@ -250,8 +275,10 @@ def resolve(
     return expand(package, spec, found, unknown_hint=hint)
 
 
-def _one_release(package: str, version: str, published: ReleaseIndex | None, locked: ReleaseIndex | None) -> str:
-    found = resolve(package, version, published, locked)
+def _one_release(
+    package: str, version: str, published: ReleaseIndex | None, locked: ReleaseIndex | None, as_of: str
+) -> str:
+    found = resolve(package, version, published, locked, as_of)
     if len(found) != 1:
         raise UsageError(f"baseline {version!r} matches {len(found)} releases", where=package, hint="name exactly one")
     return found[0]

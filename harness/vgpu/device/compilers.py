@@ -16,13 +16,16 @@ from typing import Any
 import torch
 import torch._dynamo.eval_frame as eval_frame
 
-from vgpu.replacing import Patches
+from vgpu.replacing import MissingTarget, Patches
 
 #: Note shown when a program called compiled code.
 NOT_APPLIED = "torch.compile was not applied: memory and work are those of eager code"
 
 #: torch's own switches, of older and of newer releases.
 _SWITCHES = ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
+
+#: The functions by which a release sets the callback that compiles a frame.
+SET_CALLBACK = ("set_eval_frame", "_maybe_set_eval_frame")
 
 _Call = Callable[..., Any]
 
@@ -75,8 +78,11 @@ def _run_what_was_compiled_before(patches: Patches, note: Callable[[str], None])
 
         return set_eval_frame
 
-    for name, since in (("set_eval_frame", ""), ("_maybe_set_eval_frame", "torch 2.13")):  # by then
-        if patches.has(eval_frame, name, since=since):
-            patches.replace(eval_frame, name, eagerly(getattr(eval_frame, name)))
+    either = "a release of torch calls one of two functions, or both"
+    named = [name for name in SET_CALLBACK if patches.has(eval_frame, name, absent=either)]
+    if not named:
+        raise MissingTarget(eval_frame, SET_CALLBACK[0])
+    for name in named:
+        patches.replace(eval_frame, name, eagerly(getattr(eval_frame, name)))
     # Newer releases count the frames that were compiled, and fail where fullgraph=True finds none.
     patches.replace(eval_frame, "set_fullgraph_compiled_frame_count", lambda count: 0, since="torch 2.13")

@@ -2,12 +2,14 @@
 
 If a program imports one that is not installed, a stand-in allocates what the kernels allocate (sim), or computes it with
 torch (cpu). Triton's kernels are the program's own, which torch cannot compute: in cpu there is no Triton, as in torch for
-CPUs. An installed package is used as it is; but in sim no kernel of Triton's runs.
+CPUs. An installed package is used as it is; but no kernel of Triton's runs: in sim it ends at its launch, in cpu it can only
+be defined.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from collections.abc import Iterator
 
 from vgpu.json_tables import decoded_text_lists, table_beside
@@ -46,4 +48,6 @@ def provided(target: str) -> Iterator[None]:
         stack.enter_context(registered.provided())
         if simulated and TRITON not in missing:
             stack.enter_context(triton_installed.launching())
+        elif target == "cpu" and importlib.util.find_spec(TRITON.name) is not None:
+            stack.enter_context(triton_installed.driving())
         yield

@@ -1,4 +1,4 @@
-"""An installed Triton in a simulation: its compiler and its driver need a GPU, so kernels end at their launch."""
+"""An installed Triton without a GPU, which its driver and its compiler need."""
 
 from __future__ import annotations
 
@@ -16,10 +16,17 @@ from vgpu.stand_ins.triton_kernels import launch
 def launching() -> Iterator[None]:
     """Launch Triton's kernels as those of its stand-in within the block."""
     jit, tuning = importlib.import_module("triton.runtime.jit"), importlib.import_module("triton.runtime.autotuner")
-    driver: Any = importlib.import_module("triton.runtime").driver
-    with Patches("Triton's kernels are those of its stand-in") as patches:
+    with driving(), Patches("Triton's kernels are those of its stand-in") as patches:
         for kernel in (jit.JITFunction, tuning.Autotuner, tuning.Heuristics):
             patches.replace(kernel, "run", _launch_kernel)
+        yield
+
+
+@contextlib.contextmanager
+def driving() -> Iterator[None]:
+    """Give Triton the stand-in's driver within the block: Triton 3.2 asks its own when a kernel is defined."""
+    driver: Any = importlib.import_module("triton.runtime").driver
+    with Patches("Triton has the driver of its stand-in") as patches:
         patches.callback(vars(driver).update, dict(vars(driver)))  # its reset_active() would make a driver, from 3.5 on
         if hasattr(type(driver), "set_active"):
             driver.set_active(triton_driver.active)

@@ -17,6 +17,10 @@ pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
+import torch
+import transformers
+
+from dsregress.probe.border import faults
 from dsregress.probe.border.surroundings import ENVIRONMENT
 from dsregress.probe.border.wire import NO_NUMBER, RankRecord
 from tests.probe import one_of_many
@@ -55,6 +59,19 @@ def excess(record: RankRecord, figure: str) -> int:
     """Bytes that a rank held beyond what ZeRO says."""
     phase, _, name = figure.partition(".")
     return int(getattr(record.phases[phase], name)) - sum(record.ideal[figure].values())
+
+
+def test_a_torch_that_transformers_refuses_is_named_and_is_not_the_harness_failing(
+    adapter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transformers.utils, "is_torch_available", lambda: False)
+    monkeypatch.setattr(torch, "__version__", "2.5.1+cpu")
+    with pytest.raises(ImportError) as caught:
+        adapter.preload("cpu")
+    assert faults.stage_of(caught.value) is None
+    assert faults.signature_of(caught.value) == (
+        f"ImportError: transformers {transformers.__version__} refuses torch 2.5.1: it requires a newer one"
+    )
 
 
 def test_offload_below_stage_3_with_accumulation_starts_with_no_more_than_zero_offload_needs(tmp_path: Path) -> None:

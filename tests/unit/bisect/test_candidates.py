@@ -17,6 +17,8 @@ from tests.paths import ROOT
 class Index:
     """An index whose newest release of everything that goes with a stack is 2.1."""
 
+    as_of = ""
+
     def published(self, package: str) -> tuple[str, ...]:
         return (package.partition("==")[2] or "2.1",)
 

@@ -107,6 +107,65 @@ def test_a_release_that_a_working_index_does_not_have_fails_to_install(tmp_path:
     assert failure.signature == "no solution: there is no version of mine==3.0 and you require mine==3.0"
 
 
+# --- as of a day ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dated(wheels: Path, tmp_path: Path) -> Iterator[Installer]:
+    """The installer of a user who knows what their indexes had on 2025-02-20. One on their disk has no upload
+    times, nor has a folder of theirs."""
+    for version in ("1.1", "1.2", "2.1rc1"):
+        tiny_packages.wheel(wheels, "mine", version)
+    tiny_packages.wheel(wheels, "later", "1.0")
+    own, undated = tmp_path / "own", tmp_path / "undated" / "mine"
+    for folder in (own, undated):
+        folder.mkdir(parents=True)
+    tiny_packages.wheel(own, "my_own", "3.0")
+    tiny_packages.wheel(undated, "mine", "4.0")
+    links = [f'<a href="{file.name}">{file.name}</a>' for file in undated.iterdir()]
+    (undated / "index.html").write_text("".join(links))
+    late = ("mine-1.0", "mine-1.2", "mine-2.1rc1", "later-1.0")
+    days = {"mine-1.1": "2025-02-20", "mine-2.0": "2025-01-01"} | dict.fromkeys(late, "2025-02-21")
+    with http_indexes.served(wheels, days) as index:
+        environment = user_of(index.url, tmp_path).environment
+        environment |= {"PIP_FIND_LINKS": str(own), "PIP_EXTRA_INDEX_URL": undated.parent.as_uri()}
+        yield Installer(environment=environment, as_of="2025-02-20")
+
+
+def test_as_of_a_day_an_index_lists_what_was_uploaded_until_its_end(dated: Installer) -> None:
+    assert dated.published("mine") == ("2.0", "1.1")
+    assert dated.published("my-own") == ("3.0",)
+    assert (dated.published("mine==1.1"), dated.published("mine==1.2")) == (("1.1",), ())
+
+
+def test_as_of_a_day_an_index_that_does_not_say_when_it_got_a_release_is_no_help(
+    tmp_path: Path, index: HttpIndex
+) -> None:
+    installer = Installer(environment=user_of(index.url, tmp_path).environment, as_of="2025-02-20")
+    with pytest.raises(UsageError) as refused:
+        installer.published("mine")
+    assert str(refused.value) == (
+        "--as-of: a package index does not say when its releases of mine were uploaded; "
+        "use one that does, as pypi.org (see pip config list)"
+    )
+
+
+def test_as_of_a_day_before_all_releases_of_a_package_it_does_not_exist(dated: Installer) -> None:
+    with pytest.raises(UsageError, match="no configured index has a package 'later'"):
+        dated.published("later")
+
+
+@pytest.mark.parametrize(("required", "pinned"), [("mine", "mine==2.0"), ("mine<2", "mine==1.1")])
+def test_as_of_a_day_nothing_that_came_later_is_resolved(
+    dated: Installer, tmp_path: Path, required: str, pinned: str
+) -> None:
+    source, output = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text(f"{required}\n")
+    output.write_text("mine==1.2\n")
+    assert dated.compile(source, output, PYTHON) is None
+    assert output.read_text().split() == [pinned]
+
+
 # --- builds for the CPU -----------------------------------------------------------------------------------------------
 
 LOCK = ("torch==9.9.0", "torchvision==9.9.1", "mine==1.0")

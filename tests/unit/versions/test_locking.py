@@ -270,3 +270,15 @@ def test_the_debug_log_says_why_a_stack_is_not_locked(tmp_path: Path, caplog: py
     assert [re.sub(r"\d+\.\d s", "TIME", record.getMessage()) for record in caplog.records] == [
         "py3.11-mine1.0: not resolved, TIME: no such release"
     ]
+
+
+def test_a_lock_as_of_a_day_has_nothing_of_those_that_are_committed(tmp_path: Path) -> None:
+    committed, resolver = configured()[0], Resolver(["then==1.0\n"])
+    assert locking.known_lock(committed, cache=tmp_path) is not None
+    assert locking.known_lock(committed, cache=tmp_path, as_of="2025-02-20") is None
+    locked = locking.lock_stack(committed, cache=tmp_path, compile=resolver, as_of="2025-02-20")
+    assert isinstance(locked, LockedStack)
+    assert locked.requirements == ("then==1.0",)
+    assert [preferences for _, preferences, _ in resolver.asked] == [""]
+    assert locking.known_lock(committed, cache=tmp_path, as_of="2025-02-20") == locked
+    assert locking.known_lock(committed, cache=tmp_path, as_of="2025-02-21") is None

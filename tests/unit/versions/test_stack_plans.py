@@ -50,6 +50,40 @@ def test_a_baseline_that_was_not_named_is_said_to_be_added() -> None:
     assert planned({"transformers": "4.49.*,4.56.0"}).added == planned().added == ""
 
 
+#: What an index had on a day.
+THEN = {"torch": ("2.5.1", "2.6.0"), "transformers": ("4.49.0",), "deepspeed": ("0.15.0", "0.16.3", "0.16.4")}
+
+
+def planned_then(overrides: dict[str, str] | None = None, **more: object) -> StackPlan:
+    configured = ConfiguredStacks(
+        table=TABLE, baseline=str(more.pop("baseline", "0.15.0")), python="3.11", named=NAMED, as_of="2025-02-21"
+    )
+    return plan_stacks(configured, overrides=overrides, published=THEN.__getitem__, **more)  # type: ignore[arg-type]
+
+
+def test_as_of_a_day_the_configured_releases_that_came_later_give_way_to_the_newest_then() -> None:
+    result = planned_then()
+    assert column(result, "deepspeed") == ["0.15.0", "0.16.4"]
+    assert set(column(result, "torch")) == {"2.6.0"}
+    assert set(column(result, "transformers")) == {"4.49.0"}
+    assert column(planned_then(name="report"), "torch") == ["2.5.1", "2.5.1"]
+    assert column(planned_then(baseline="0.16.8"), "deepspeed") == ["0.16.4", "0.15.0"]
+
+
+def test_as_of_a_day_latest_and_ranges_are_of_that_day() -> None:
+    assert column(planned_then({"deepspeed": "latest"}), "deepspeed") == ["0.15.0", "0.16.4"]
+    assert column(planned_then({"deepspeed": ">=0.16"}), "deepspeed") == ["0.15.0", "0.16.3", "0.16.4"]
+    assert column(planned_then({"torch": "2.5.1,latest"}), "torch") == ["2.5.1", "2.6.0"]
+
+
+def test_as_of_a_day_a_release_that_came_later_is_unknown() -> None:
+    with pytest.raises(UsageError) as refused:
+        planned_then({"deepspeed": "0.16.8"})
+    assert str(refused.value) == (
+        "deepspeed: unknown release 0.16.8; nearest are 0.16.3, 0.16.4; the index had nothing else on 2025-02-21 (--as-of)"
+    )
+
+
 def test_another_axis_stands_on_the_newest_configured_release() -> None:
     result = planned({"transformers": "4.49.*,4.56.0"})
     assert column(result, "transformers") == ["4.49.0", "4.56.0"]

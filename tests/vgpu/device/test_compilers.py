@@ -6,8 +6,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch._dynamo import eval_frame  # noqa: E402
+
 from vgpu.device.books import Books  # noqa: E402
-from vgpu.device.compilers import NOT_APPLIED  # noqa: E402
+from vgpu.device.compilers import NOT_APPLIED, SET_CALLBACK, eager  # noqa: E402
+from vgpu.replacing import MissingTarget  # noqa: E402
 
 
 @torch.compile(fullgraph=True)
@@ -45,3 +48,19 @@ def test_what_torch_would_not_compile_is_not_noted(books: Books, monkeypatch: py
     monkeypatch.setenv("TORCH_COMPILE_DISABLE", "1")
     assert torch.compile(model) is model
     assert books.notes == []
+
+
+@pytest.mark.parametrize("lacking", SET_CALLBACK)
+def test_a_release_may_set_the_callback_by_one_of_two_functions(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch 2.5 and 2.6 have the second alone."""
+    monkeypatch.setattr(eval_frame, SET_CALLBACK[0], getattr(eval_frame, SET_CALLBACK[1]), raising=False)
+    monkeypatch.delattr(eval_frame, lacking)
+    with eager(lambda note: None):
+        assert not hasattr(eval_frame, lacking)
+
+
+def test_a_release_that_sets_the_callback_by_neither_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SET_CALLBACK:
+        monkeypatch.delattr(eval_frame, name, raising=False)
+    with pytest.raises(MissingTarget, match="has no 'set_eval_frame'"), eager(lambda note: None):
+        pass

@@ -163,6 +163,30 @@ class Driver:
         raise AssertionError("libcuda.so cannot found!")
 
 
+def installed(monkeypatch: pytest.MonkeyPatch, modules: dict[str, dict[str, Any]]) -> Driver:
+    """A small package with Triton's driver, which is returned, and these modules."""
+    driver = Driver()
+    for name, attributes in {"triton": {}, "triton.runtime": {"driver": driver}, **modules}.items():
+        module = types.ModuleType(name)
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
+        vars(module).update(attributes)
+        monkeypatch.setitem(sys.modules, name, module)
+    return driver
+
+
+def test_an_installed_triton_defines_kernels_on_cpu_ranks_without_a_driver_of_cuda(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Triton 3.2 asks the driver for its benchmarker, and torch 2.6 requires that Triton."""
+    from vgpu import attaching
+    from vgpu.meters.meter import TorchMeter
+
+    driver = installed(monkeypatch, {})
+    with TorchMeter("cpu") as meter, attaching.attached("cpu", meter):
+        assert callable(driver.active.get_benchmarker())
+    assert driver.active is None
+
+
 def test_installed_kernels_are_launched_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a small package with Triton's classes, in a simulation."""
     from vgpu import attaching
@@ -179,17 +203,13 @@ def test_installed_kernels_are_launched_alike(monkeypatch: pytest.MonkeyPatch) -
     class Autotuner(JITFunction):
         pass
 
-    driver = Driver()
-    for name, attributes in {
-        "triton": {},
-        "triton.runtime": {"driver": driver},
-        "triton.runtime.jit": {"JITFunction": JITFunction},
-        "triton.runtime.autotuner": {"Autotuner": Autotuner, "Heuristics": type("Heuristics", (JITFunction,), {})},
-    }.items():
-        module = types.ModuleType(name)
-        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
-        vars(module).update(attributes)
-        monkeypatch.setitem(sys.modules, name, module)
+    driver = installed(
+        monkeypatch,
+        {
+            "triton.runtime.jit": {"JITFunction": JITFunction},
+            "triton.runtime.autotuner": {"Autotuner": Autotuner, "Heuristics": type("Heuristics", (JITFunction,), {})},
+        },
+    )
 
     def kernel(out_ptr: Any, x_ptr: Any) -> None:
         tl.store(out_ptr, tl.load(x_ptr))  # type: ignore[name-defined]  # noqa: F821

@@ -38,7 +38,7 @@ from vgpu.trees import remove_tree
 
 
 def preload(device: str) -> None:
-    """Import the modules that every cell needs."""
+    """Import the modules that every cell needs. Raise ImportError if transformers refuses this torch."""
     os.environ["DS_ACCELERATOR"] = {"cpu": "cpu", "sim": "cpu", "cuda": "cuda"}[device]
     import torch
 
@@ -50,6 +50,8 @@ def preload(device: str) -> None:
     frameworks.import_deepspeed()
     import torch._dynamo  # which some stacks import lazily, and which does not survive that under zero.Init
     import transformers.integrations.deepspeed  # noqa: F401
+
+    _assert_torch_is_used()
     from transformers.models.llama import modeling_llama  # noqa: F401  (transformers loads lazily: pay once, here)
     from transformers.models.qwen2 import modeling_qwen2  # noqa: F401
 
@@ -59,6 +61,16 @@ def preload(device: str) -> None:
         from dsregress.probe.gpu import cuda
 
         cuda.assert_untouched()
+
+
+def _assert_torch_is_used() -> None:
+    """Raise ImportError where transformers goes on without torch, which is too old for it: later failures do not say so."""
+    import torch
+    import transformers
+
+    if not transformers.utils.is_torch_available():
+        release = torch.__version__.partition("+")[0]
+        raise ImportError(f"transformers {transformers.__version__} refuses torch {release}: it requires a newer one")
 
 
 def world_size(parameters: Mapping[str, Any], device: str) -> int:
@@ -107,6 +119,13 @@ def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
 
         with on_processors.joined_ranks(parameters, device):
             yield TorchMeter(device=device)
+
+
+@contextlib.contextmanager
+def canary_surroundings(device: str) -> Iterator[str]:
+    """Enter what a rank that is alone replaces, and yield the name of its device."""
+    with surroundings({"world_size": 1}, device):
+        yield "meta" if device == "sim" else "cpu"
 
 
 @contextlib.contextmanager

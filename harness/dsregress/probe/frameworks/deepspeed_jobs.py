@@ -13,13 +13,13 @@ from typing import Any
 
 from dsregress.probe.border.wire import Numerics
 from dsregress.probe.frameworks import deepspeed as one_engine
-from dsregress.probe.frameworks.deepspeed import PACKAGE, stopwatch, surroundings, world_size
+from dsregress.probe.frameworks.deepspeed import PACKAGE, canary_surroundings, stopwatch, surroundings, world_size
 from dsregress.probe.frameworks.deepspeed_config import Sharding, of_frozen
 from dsregress.probe.frameworks.deepspeed_config import deepspeed_config as one_config
 from dsregress.probe.frameworks.deepspeed_engine import mean_loss, whole_parameters
 from dsregress.probe.workloads.flatten import flatten
 
-__all__ = ["PACKAGE", "judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
+__all__ = ["PACKAGE", "canary_surroundings", "judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
 
 
 def preload(device: str) -> None:

@@ -20,7 +20,7 @@ from dsregress.probe.frameworks import deepspeed as raw
 from dsregress.probe.frameworks import deepspeed_config, deepspeed_engine, on_processors
 from dsregress.probe.frameworks.deepspeed import stopwatch, world_size
 
-__all__ = ["ideal", "judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
+__all__ = ["canary_surroundings", "ideal", "judge", "preload", "start", "stopwatch", "surroundings", "world_size"]
 
 #: More steps than any run takes. Trainer needs to know its end when it begins.
 _STEPS = 1_000_000
@@ -47,6 +47,13 @@ def surroundings(parameters: Mapping[str, object], device: str) -> Iterator[Mete
         on_processors.accelerated() if device == "cpu" else contextlib.nullcontext(),
     ):
         yield meter
+
+
+@contextlib.contextmanager
+def canary_surroundings(device: str) -> Iterator[str]:
+    """Enter what a rank that is alone replaces, and yield the name of its device."""
+    with raw.canary_surroundings(device) as name, on_processors.accelerated():
+        yield name
 
 
 def config(parameters: Mapping[str, object], hidden_size: int) -> dict[str, Any]:

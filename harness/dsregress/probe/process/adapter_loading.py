@@ -14,6 +14,7 @@ from dsregress.probe.border.wire import CellRequest, Detail, RankRecord
 from dsregress.probe.framework import (
     Adapter,
     ComputesIdeal,
+    HasCanary,
     JobAdapter,
     KeepsTime,
     ListsHolders,
@@ -52,7 +53,9 @@ class ProgramAdapter(Adapter, Protocol):
 
 
 #: All that a module may be or have.
-_PROTOCOLS = (JobAdapter, ProgramAdapter, ComputesIdeal, KeepsTime, NamesModules, ListsHolders, NamesPackage)
+_PROTOCOLS = (
+    *(JobAdapter, ProgramAdapter, ComputesIdeal, HasCanary, KeepsTime, NamesModules, ListsHolders, NamesPackage),
+)
 
 #: How alike a name and a protocol's are if one is a misspelling of the other: one letter of five differs.
 _ALIKE = 0.8

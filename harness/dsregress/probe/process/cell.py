@@ -29,6 +29,7 @@ from dsregress.probe.border.wire import CellRequest, Detail, RankRecord, RunReco
 from dsregress.probe.framework import Adapter
 from dsregress.probe.process import meeting
 from dsregress.probe.process.adapter_loading import ProgramAdapter, load_adapter
+from dsregress.probe.process.canary import assert_canary_lives
 from dsregress.probe.process.lazy_imports import import_all
 from dsregress.probe.process.rank import measure_rank
 from dsregress.probe.process.rank_file import Unreadable, rank_file, read_record
@@ -78,6 +79,7 @@ def execute_cell(request: CellRequest, folder: Path, benchmark: Any, gate: Gate)
     rounds: list[TimedRound] = []
     try:
         shape = _shape(request)
+        assert_canary_lives(adapter, request)
         while True:
             if isinstance(adapter, ProgramAdapter):
                 adapter.prepare_run(request, folder)

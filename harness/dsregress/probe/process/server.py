@@ -29,7 +29,7 @@ from dsregress.probe.border import faults, logs, machine, processes
 from dsregress.probe.border.encoding import encode
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 from dsregress.probe.border.wire import CellRequest, RunRecord
-from dsregress.probe.process import jit, scheduling
+from dsregress.probe.process import canary, jit, scheduling
 from dsregress.probe.process.adapter_loading import load_adapter
 from dsregress.probe.process.channel import Channel, Closed, Message, pair
 from dsregress.probe.process.lazy_imports import import_all
@@ -74,6 +74,7 @@ def _preload_framework(framework: str, device: str) -> float:
 
     importlib.import_module("dsregress.probe.process.cell")
     load_adapter(framework).preload(device)
+    canary.installed_digest()
     # What is imported stays: collections in the forks need not walk it, nor unshare its pages. Its ten thousand objects
     # of garbage stay, too: to collect them takes a tenth of an import.
     gc.freeze()

@@ -138,6 +138,22 @@ def _surrounded(
 
 
 @contextlib.contextmanager
+def canary_surroundings(parameters: Mapping[str, object], *, contents: bool) -> Iterator[None]:
+    """Enter what a program in the working folder has around it and what watches it, without a program."""
+    folder = Path.cwd()
+    start = launchers.Start(program="train.py", is_module=False, arguments=(), variables={})
+    with _surrounded(parameters, folder, start, project=folder, contents=contents), StepWatch(_Deaf()):
+        yield
+
+
+class _Deaf:
+    """A listener of no event."""
+
+    def __getattr__(self, event: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+@contextlib.contextmanager
 def _exits_explained(
     last_line: Callable[[], str], program: str, others: started_processes.StartedProcesses
 ) -> Iterator[None]:
