@@ -59,7 +59,12 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     arising: tuple[Arising, ...] = ()
     instead: Mapping[str, str] = {}  #: package -> the nearest release without those against it; empty if none is known
     depends: tuple[Matched, ...] = ()  #: faults and changes that concern it, or not, by what was not stated
-    unknown: tuple[Matched, ...] = ()  #: of which a release or a value was not run
+    unknown: tuple[
+        Matched, ...
+    ] = ()  #: faults of which a release or a value was not run, and that no other fact decides
+    not_run: tuple[
+        Matched, ...
+    ] = ()  #: these, and those that facts decide that were not stated: the verdict rests on none
     gained: tuple[Matched, ...] = ()  #: concern the old job alone, or may
     kept: tuple[Matched, ...] = ()  #: faults of both, which no remedy ends
     changes: tuple[Matched, ...] = ()
@@ -134,6 +139,7 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job, matched: Iterabl
         arising=tuple(_arising(advisories, new, conditions)),
         depends=tuple(one for one in open_ones if _is_question(one)),
         unknown=tuple(unknown),
+        not_run=tuple(one for one in after if decides(one.advisory) and _is_newly_unknown(one, before)),
         gained=tuple(_gained(before, after)),
         kept=tuple(kept),
         changes=tuple(one for one in others if not is_cost(one.advisory)),
@@ -173,6 +179,12 @@ def _is_new(one: Matched, before: Mapping[str, Matched]) -> bool:
     if one.match is Match.CONCERNED:
         return earlier.match is not Match.CONCERNED
     return earlier.match in (Match.FREE, Match.UNKNOWN) if one.match is Match.DEPENDS else earlier.match is Match.FREE
+
+
+def _is_newly_unknown(one: Matched, before: Mapping[str, Matched]) -> bool:
+    """Return True if it is not known of the new job, and not for the reasons for which it is not known of the old one."""
+    earlier = before[one.advisory.id]
+    return one.match is Match.UNKNOWN and earlier.match is not Match.CONCERNED and earlier.not_run != one.not_run
 
 
 def _is_question(one: Matched) -> bool:

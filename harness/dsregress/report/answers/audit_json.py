@@ -12,7 +12,8 @@ from dsregress.advisories.auditing import Audit, StatedJob, asked
 from dsregress.advisories.job_facts import OneOf
 from dsregress.advisories.matching import Matched, condition_text
 from dsregress.advisories.upgrading import UpgradeAnswer
-from dsregress.report.answers.audit_answer import audit_headline, upgrade_headline
+from dsregress.report.answers.audit_answer import audit_headline
+from dsregress.report.verdict_words import upgrade_headline
 
 #: 1: the first.
 SCHEMA = 1
@@ -55,6 +56,7 @@ def upgrade_json(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
                 for one in answer.skipped
             ],
             "depends": _questions(answer.depends),
+            "not_run": _matched(answer.not_run),
             "unknown": _matched(answer.unknown),
             "measure": command,
             "target": _audit(audit),
