@@ -143,7 +143,7 @@ def _kept_line(one: Matched) -> str:
 
 
 def _change_line(one: Matched) -> str:
-    settings = [each.text for each in one.advisory.remedies if each.fact and not is_another_job(each)]
+    settings = [remedy_request(each) for each in one.advisory.remedies if each.fact and not is_another_job(each)]
     return f"{_if_open(one)}; to keep it as it was: {either(settings[:2])}" if settings else _if_open(one)
 
 
