@@ -6,14 +6,14 @@ Most are the factors of the probe (`dsregress.probe.factors`), which conditions 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from dsregress.advisories.advisory import FURTHER_FACTS
 from dsregress.errors import UsageError, no_such
-from dsregress.probe.factor import Factor, switch
+from dsregress.probe.factor import Factor, among, switch
 from dsregress.probe.factors import BY_NAME
 
 _SCHEDULERS = ("none", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest")
@@ -110,29 +110,33 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _positive(stand_in: Any) -> Callable[[Any], Any]:
-    """Return the function that replaces each number above zero by the one with which jobs were run."""
-    return lambda value: stand_in if _is_number(value) and value > 0 else value
+class StandIn(msgspec.Struct, frozen=True, kw_only=True):
+    """The value with which jobs were run in place of a job's."""
+
+    positive: Any  #: of every other number above zero
+    absent: tuple[int, ...] = ()  #: numbers that stand for no value
 
 
-#: Fact -> function of a job's value that returns the value with which jobs were run in its place.
-_STAND_INS: Mapping[str, Callable[[Any], Any]] = {
-    "gradient_clipping": _positive(1.0),
-    "lora_rank": _positive(8),
-    "loss_scale": lambda value: None if _is_number(value) and value == 0 else _positive(256)(value),
-    "hpz_partition_size": lambda value: None if value in (0, 1) else _positive(2)(value),
+STAND_INS: Mapping[str, StandIn] = {
+    "gradient_clipping": StandIn(positive=1.0),
+    "lora_rank": StandIn(positive=8),
+    "loss_scale": StandIn(positive=256, absent=(0,)),
+    "hpz_partition_size": StandIn(positive=2, absent=(0, 1)),
 }
 
 
 def stand_in(name: str, value: Any) -> Any:
     """Return the value that was run in place of a job's: rank 8 for a LoRA of any rank, Trainer for TRL's subclasses."""
-    return _STAND_INS[name](value) if name in _STAND_INS else value
+    found = STAND_INS.get(name)
+    if found is None or not _is_number(value):
+        return value
+    return None if value in found.absent else found.positive if value > 0 else value
 
 
 _NOT_TWO_BACKWARDS = OneOf(tuple(one for one in BY_NAME["objective"].values if one != "two_backwards"))
 
 #: The value of the fact that others follow from.
-_SAME: Any = object()
+SAME = "the same value"
 
 _OF_TRAINER = {  # and of TRL's and LLaMA-Factory's, which are subclasses: one backward per micro-batch, by the engine
     "integration": "transformers",
@@ -145,32 +149,45 @@ _OF_TRAINER = {  # and of TRL's and LLaMA-Factory's, which are subclasses: one b
 _WITHOUT_LORA = {"lora_modules_to_save": "", "lora_autocast": False, "autocast_adapter_dtype": False}
 _ONLY_IN_STAGE_3 = {"zero_init": False, "offload_param": False, "hpz_partition_size": None}
 
-#: A fact, the values from which others follow, and these.
-_CONSEQUENCES: Sequence[tuple[str, Callable[[Any], bool], Mapping[str, Any]]] = (
-    ("lora", lambda value: value is True, {"lora_rank": 8}),
-    ("lora", lambda value: value is False, {"lora_rank": 0}),
-    ("lora_rank", lambda value: value > 0, {"lora": True}),
-    ("lora_rank", lambda value: value == 0, {"lora": False, **_WITHOUT_LORA}),
-    ("autocast_adapter_dtype", lambda value: True, {"lora_autocast": _SAME}),
-    ("lora_autocast", lambda value: True, {"autocast_adapter_dtype": _SAME}),
-    ("evaluate", lambda value: value is False, {"evaluate_within": False}),
-    ("resume", lambda value: value is True, {"checkpoint": True}),
-    ("checkpoint", lambda value: value is False, {"resume": False, "universal": False, "load_universal": False}),
-    ("scheduler", lambda value: value in ("none", "WarmupLR"), {"schedule": None}),
-    ("scheduler", lambda value: value == "WarmupLR", {"warmup": True}),
-    ("scheduler", lambda value: value != "WarmupLR", {"warmup": False}),
-    ("scheduler", lambda value: value not in ("none", "WarmupLR"), {"schedule": _SAME}),
-    ("schedule", lambda value: value is not None, {"scheduler": _SAME, "warmup": False}),
-    ("task", lambda value: value in ("sft", "pretrain"), {"objective": "next_token"}),
-    ("trainer", lambda value: value is True, _OF_TRAINER),
-    ("integration", lambda value: value == "accelerate", {"accelerate_launch": True, "backward_on": "engine"}),
-    ("integration", lambda value: value == "none", {"accelerate_launch": False, "trainer": False}),
-    ("integration", lambda value: value != "transformers", {"trainer": False}),
-    ("zero_stage", lambda value: value != 3, _ONLY_IN_STAGE_3),
-    ("zero_stage", lambda value: value == 0, {"offload_optimizer": False}),
-    ("dtype", lambda value: value != "fp16", {"loss_scale": None}),
-    ("model_name", lambda value: bool(value), {"transformers_model": True}),  # of its hub, or a folder of its form
-    ("card", lambda value: bool(value), {"device": "cuda"}),
+
+class Consequence(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts that follow from another one."""
+
+    fact: str
+    of: tuple[Any, ...] | None = None  #: from these values of it; None: from all
+    but: tuple[Any, ...] = ()  #: from all values save these
+    then: Mapping[str, Any]
+
+    def holds(self, value: Any) -> bool:
+        """Return True if the facts follow from this value."""
+        return among(value, self.of) if self.of is not None else not among(value, self.but)
+
+
+CONSEQUENCES: Sequence[Consequence] = (
+    Consequence(fact="lora", of=(True,), then={"lora_rank": 8}),
+    Consequence(fact="lora", of=(False,), then={"lora_rank": 0}),
+    Consequence(fact="lora_rank", but=(0,), then={"lora": True}),
+    Consequence(fact="lora_rank", of=(0,), then={"lora": False, **_WITHOUT_LORA}),
+    Consequence(fact="autocast_adapter_dtype", then={"lora_autocast": SAME}),
+    Consequence(fact="lora_autocast", then={"autocast_adapter_dtype": SAME}),
+    Consequence(fact="evaluate", of=(False,), then={"evaluate_within": False}),
+    Consequence(fact="resume", of=(True,), then={"checkpoint": True}),
+    Consequence(fact="checkpoint", of=(False,), then={"resume": False, "universal": False, "load_universal": False}),
+    Consequence(fact="scheduler", of=("none", "WarmupLR"), then={"schedule": None}),
+    Consequence(fact="scheduler", of=("WarmupLR",), then={"warmup": True}),
+    Consequence(fact="scheduler", but=("WarmupLR",), then={"warmup": False}),
+    Consequence(fact="scheduler", but=("none", "WarmupLR"), then={"schedule": SAME}),
+    Consequence(fact="schedule", but=(None,), then={"scheduler": SAME, "warmup": False}),
+    Consequence(fact="task", of=("sft", "pretrain"), then={"objective": "next_token"}),
+    Consequence(fact="trainer", of=(True,), then=_OF_TRAINER),
+    Consequence(fact="integration", of=("accelerate",), then={"accelerate_launch": True, "backward_on": "engine"}),
+    Consequence(fact="integration", of=("none",), then={"accelerate_launch": False, "trainer": False}),
+    Consequence(fact="integration", but=("transformers",), then={"trainer": False}),
+    Consequence(fact="zero_stage", but=(3,), then=_ONLY_IN_STAGE_3),
+    Consequence(fact="zero_stage", of=(0,), then={"offload_optimizer": False}),
+    Consequence(fact="dtype", but=("fp16",), then={"loss_scale": None}),
+    Consequence(fact="model_name", but=("",), then={"transformers_model": True}),  # of its hub, or a folder of its form
+    Consequence(fact="card", but=("",), then={"device": "cuda"}),
 )
 
 
@@ -178,13 +195,13 @@ def _with_consequences(known: Mapping[str, Fact], unsettled: Iterable[str]) -> d
     """Return the facts with all that follow from them and that no place states."""
     found = dict(known)
     closed = {*known, *unsettled}
-    for name, holds, then in _CONSEQUENCES:
-        fact = found.get(name)
-        if fact is None or isinstance(fact.value, OneOf) or not holds(fact.value):
+    for one in CONSEQUENCES:
+        fact = found.get(one.fact)
+        if fact is None or isinstance(fact.value, OneOf) or not one.holds(fact.value):
             continue
-        for other, value in then.items():
+        for other, value in one.then.items():
             if other not in closed:
-                own = fact.value if value is _SAME else value
+                own = fact.value if value == SAME else value
                 found[other] = Fact(name=other, value=own, source=fact.source)
                 closed.add(other)
     return found

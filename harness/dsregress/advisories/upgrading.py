@@ -78,6 +78,11 @@ def is_cost(advisory: Advisory) -> bool:
     return advisory.kind in _COSTS
 
 
+def ends_the_job(advisory: Advisory) -> bool:
+    """Return True if a job that has it does not train."""
+    return advisory.kind in _ENDS_THE_JOB
+
+
 def judge_upgrade(advisories: Sequence[Advisory], old: Job, new: Job) -> UpgradeAnswer:
     """Return the verdict on going from a job to the same one with other releases."""
     answer = _judged(advisories, old, new, match_advisories(advisories, old))
@@ -110,7 +115,7 @@ def _judged(advisories: Sequence[Advisory], old: Job, new: Job, matched: Iterabl
         is_new = before[one.advisory.id].match is not Match.CONCERNED
         remedies = tuple(each for each in ending_remedies(one, new, old) if not is_another_job(each))
         is_leak = one.advisory.kind is AdvisoryKind.LEAKS
-        if (remedies and (is_new or one.advisory.kind in _ENDS_THE_JOB)) or (is_leak and is_new):
+        if (remedies and (is_new or ends_the_job(one.advisory))) or (is_leak and is_new):
             conditions.append(SetBefore(matched=one, remedies=remedies))
         elif is_new and one.advisory.kind is not AdvisoryKind.DEFAULT_CHANGED:
             against.append(one)
@@ -169,7 +174,7 @@ def decides(advisory: Advisory) -> bool:
     """Return True for a fault that is no cost, for a default that changed, and for a change that ends the job."""
     if is_cost(advisory):
         return False
-    ends_or_resets = advisory.kind in _ENDS_THE_JOB or advisory.kind is AdvisoryKind.DEFAULT_CHANGED
+    ends_or_resets = ends_the_job(advisory) or advisory.kind is AdvisoryKind.DEFAULT_CHANGED
     return advisory.ruling is Ruling.FAULT or (advisory.ruling is Ruling.CHANGE and ends_or_resets)
 
 
