@@ -27,7 +27,7 @@ from dsregress.report.html.problem import ProblemPage, problem_page
 from dsregress.report.html.rendering import Renderer
 from dsregress.report.html.site_files import SiteFiles
 from dsregress.report.html.workload_facts import MatrixCell, WorkloadSummary, matrix_cell, workload_facts
-from dsregress.report.html.workload_pages import WITHOUT_FINDING, soundness_by_pin, trend_page, workload_page
+from dsregress.report.html.workload_pages import soundness_by_pin, trend_page, workload_page
 from dsregress.report.problem_facts import problem_facts
 from dsregress.report.report_view import report_view
 from dsregress.report.rows import Row, all_rows, section_of
@@ -185,7 +185,7 @@ class _SiteBuilder:
         yield urls.SEARCH_DATA, partial(_write_search, paged=paged, lines=lines)
         for stack in context.comparison.stacks:
             yield urls.stack_data(stack.id), partial(_write_stack, stack=stack.id, summaries=summaries)
-        for standing in badges.standings(context, self._sound[WITHOUT_FINDING]):
+        for standing in badges.standings(context):
             svg, endpoint = f"{badges.path(standing)}.svg", f"{badges.path(standing)}.json"
             yield svg, partial(SiteFiles.page, path=svg, page=badges.picture(standing))
             yield endpoint, partial(SiteFiles.file, path=endpoint, content=badges.endpoint(standing))
