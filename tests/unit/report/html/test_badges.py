@@ -14,7 +14,7 @@ from dsregress.report import known_problems
 from dsregress.report.context import report_context
 from dsregress.report.html.badges import Standing, endpoint, standings
 from tests.builders.comparisons import comparison
-from tests.unit.report.test_known_problems import QUARTER, compared, ran
+from tests.builders.known_runs import QUARTER, compared, ran
 
 
 def by_release(compared_: Comparison) -> dict[str, Standing]:
