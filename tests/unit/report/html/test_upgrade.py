@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dsregress.advisories.advisory import Advisory
+from dsregress.advisories.advisory import Advisory, FactCondition
 from dsregress.advisories.job_facts import said_fact, said_text
 from dsregress.advisories.matching import Match
 from dsregress.advisories.shipped import read_advisories
@@ -111,6 +111,7 @@ def test_the_script_answers_every_question_as_audit_does() -> None:
     ("affected", "unaffected", "to"),
     [
         (["0.17.0rc1"], ["0.16.0", "0.17.0"], "0.17.0rc1"),
+        (["0.17.0a2", "0.17.0b1"], ["0.16.0", "0.17.0"], "0.17.0a9"),
         (["0.17.0.post1"], ["0.17.0", "0.18.0"], "0.17.0.post1"),
         (["0.9.0"], ["0.10.0", "0.16.0"], "0.16.0"),
         (["0.17.0.dev1"], ["0.16.0", "0.17.0a1"], "0.17.0.dev1"),
@@ -128,6 +129,17 @@ def test_the_script_orders_releases_as_packaging_does(affected: list[str], unaff
 def test_the_script_takes_a_number_for_the_one_that_was_run(fact: str, needs: Any) -> None:
     own = [advisory(needs=needs)]
     question = Question(name="", job={"deepspeed": "0.16.0"}, facts=(fact,), to={"deepspeed": "0.18.0"})
+    assert by_script(own, [question]) == [by_audit(own, question)]
+
+
+@pytest.mark.skipif(NODE is None, reason="no node here")
+@pytest.mark.parametrize("steps", [0, 1, 7])
+def test_the_script_takes_every_number_above_another(steps: int) -> None:
+    above = FactCondition(fact="warmup_steps", shown=(2,), above=0)
+    own = [msgspec.structs.replace(advisory(), conditions=(above,))]
+    question = Question(
+        name="", job={"deepspeed": "0.16.0"}, facts=(f"warmup_steps={steps}",), to={"deepspeed": "0.18.0"}
+    )
     assert by_script(own, [question]) == [by_audit(own, question)]
 
 
