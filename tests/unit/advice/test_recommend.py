@@ -361,4 +361,6 @@ def test_a_scenario_has_the_answer_of_the_job_that_it_is() -> None:
         "pin deepspeed 0.19.8, if you use torch 2.9.1, put a `scheduler` into the DeepSpeed configuration or use "
         "transformers 5.2.0"
     )
+    assert "\nnot stated:\n" in said.stdout  # the questions that the first line counts
+    assert "\nnot known, as it was not run:\n" in said.stdout
     assert "  0.19.2  DSR-2026-0043 The first step of fp32 adapters" in said.stdout

@@ -63,6 +63,11 @@ def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
     return _joined(sections)
 
 
+def open_lines(answer: UpgradeAnswer, releases: Sequence[str]) -> list[str]:
+    """Return what the verdict leaves open: what is not stated, and what was not run with the ``releases``."""
+    return [*_question_lines(open_questions(answer)), *_unknown_lines(answer.not_run, releases)]
+
+
 def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
     """Return what stands below the verdict: its reasons, what the upgrade brings and ends, and what is open. There is no old
     job if a release is judged alone."""

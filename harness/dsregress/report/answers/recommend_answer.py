@@ -11,8 +11,9 @@ from dsregress.advice.capacity import FitVerdict
 from dsregress.advice.release_advice import Advice, ReleaseAdvice, Workaround
 from dsregress.messages import AND, COMMA, SEMICOLON, Text, joined, message, name_list, plural_message
 from dsregress.report.advisory_words import remedy_request
+from dsregress.report.answers.audit_answer import open_lines
 from dsregress.report.finding_fields import finding_fields
-from dsregress.report.plain_text import plain
+from dsregress.report.plain_text import indented_plain, plain
 from dsregress.report.verdict_words import basis_text, provisos_text
 from dsregress.wording.language import Say
 from dsregress.wording.names import stage_words
@@ -29,6 +30,8 @@ def advice_text(advice: Advice, commands: Sequence[str], say: Say = str) -> str:
         return plain(say(text))
 
     lines = [spoken(_question_words(advice)), "", *map(spoken, _recommended(advice))]
+    if advice.pick is not None and advice.pick.advised is not None:
+        lines += map(indented_plain, open_lines(advice.pick.advised, [f"{advice.package} {advice.pick.version}"]))
     newer = message("newer, not recommended:") if advice.pick else message("why not:")
     for title, releases in ((newer, advice.newer), (message("older:"), advice.older)):
         if releases:
