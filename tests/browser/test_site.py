@@ -13,12 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.advice import upgrade_judgement
+from dsregress.advisories.job_facts import said_fact
+from dsregress.advisories.shipped import read_advisories
+from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.compare import Comparison, Thresholds, compare
 from dsregress.config.settings import read_settings
 from dsregress.model import Failed
 from dsregress.report.context import report_context
+from dsregress.report.html.audit_data import fact_json
 from dsregress.report.html.site import build_site
+from dsregress.report.verdict_words import upgrade_headline
 from dsregress.run.pipeline import compare_stored
 from dsregress.store import Store
 from tests.builders.comparisons import comparison
@@ -26,6 +30,7 @@ from tests.builders.explanations import explained_as_measured
 from tests.builders.synthetic import noisy_record, result
 from tests.offline.waiting import until
 from tests.paths import ROOT
+from tests.unit.advisories.questions import QUESTIONS, stated
 
 selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 
@@ -195,10 +200,10 @@ class Published:
     def store(self, bundle: str) -> Store:
         return Store(str(sorted((ROOT / "results").glob(bundle))[-1]))
 
-    def comparison(self, bundle: str, baseline: str = "0.15.0") -> Comparison:
+    def comparison(self, bundle: str) -> Comparison:
         store = self.store(bundle)
         stacks = store.stack_ids()
-        base = next(stack for stack in stacks if stack.endswith(f"deepspeed{baseline}"))
+        base = next(stack for stack in stacks if stack.endswith("deepspeed0.15.0"))
         return compare_stored([store], base, self.settings, lambda problem: None, stacks)
 
     def site(self, bundle: str) -> Path:
@@ -211,35 +216,33 @@ class Published:
 DEFAULT_SET, SWEEP = "????-??-??.jsonl.gz", "*-sweep.jsonl.gz"
 
 
-def test_the_first_page_says_whether_to_upgrade_as_the_command_does(
-    browser: selenium.Chrome, published: Published
-) -> None:
+def test_the_first_page_says_whether_to_upgrade_as_audit_does(browser: selenium.Chrome, published: Published) -> None:
     browser.get((published.site(DEFAULT_SET) / "index.html").as_uri())
-    until(lambda: browser.find_element("css selector", "[data-answer]").text, _SCRIPT_S)
-    releases = [stack.versions["deepspeed"] for stack in published.comparison(DEFAULT_SET).stacks]
-    for at, installed in enumerate(releases[:-1]):
-        comparison = published.comparison(DEFAULT_SET, installed)
-        for to, stack in enumerate(comparison.stacks[at + 1 :], at + 1):
-            choice = {"from": at, "to": to, "card": "", "factors": {}}
-            answer = browser.execute_script("return window.dsregressAnswer(arguments[0])", choice)
-            judged = upgrade_judgement.judge_upgrade(comparison, "deepspeed", stack.id)
-            assert answer["verdict"].replace("if", "if set") == judged.verdict.value, (installed, releases[to])
-            assert answer["settings"] == [key.partition(".")[2] for key in judged.judgement.settings]
+    until(lambda: browser.execute_script("return Boolean(window.dsregressAnswer)"), _SCRIPT_S)
+    for question in QUESTIONS:
+        if not question.to:
+            continue
+        facts = {one.name: fact_json(one.value) for one in map(said_fact, question.facts)}
+        job = {"versions": dict(question.job), "facts": facts, "to": dict(question.to)}
+        said = browser.execute_script("return dsregressAnswer(JSON.parse(arguments[0])).headline", json.dumps(job))
+        old = stated(question)
+        new = old.going_to(question.to)
+        assert said == upgrade_headline(judge_upgrade(read_advisories(), old.job, new.job), old, new)
 
 
-def test_the_answer_is_about_the_readers_training_and_card(browser: selenium.Chrome, published: Published) -> None:
+def test_the_answer_is_about_the_readers_job(browser: selenium.Chrome, published: Published) -> None:
     browser.get("about:blank")
-    browser.get((published.site(DEFAULT_SET) / "index.html").as_uri() + "#from=0.15.4&to=0.16.4&Model=llama-3-70b")
-    until(lambda: browser.find_element("css selector", "[data-answer]").text, _SCRIPT_S)
+    stated_job = "#from=0.15.4&to=0.16.4&zero_stage=3&gradient_checkpointing=%22non_reentrant%22&world_size=2"
+    browser.get((published.site(DEFAULT_SET) / "index.html").as_uri() + stated_job)
     answer = browser.find_element("css selector", "[data-answer]")
-    assert "No, stay at 0.15.4 or go to 0.16.8." in answer.text
-    assert "1 of 1 workloads compared" in answer.text
-    assert "dsregress compare 0.15.4 0.16.4" in answer.text
-    browser.execute_script(CHOOSE, '[data-choice="to"]', "5")
-    until(lambda: "Yes." in answer.text, _SCRIPT_S)
-    browser.execute_script(CHOOSE, '[data-choice="card"]', "A100-40G")
+    until(lambda: "no: Gathered parameters stay after backward" in answer.text, _SCRIPT_S)
+    assert "go to deepspeed 0.16.8" in answer.text
+    assert "dsregress audit -r requirements.txt --to deepspeed==0.16.4 --set zero_stage=3" in answer.text
+    browser.execute_script(CHOOSE, '[data-choice="to"]', "0.16.8")
+    until(lambda: "0.15.4 -> 0.16.8: no known problem" in answer.text, _SCRIPT_S)
+    browser.execute_script(CHOOSE, '[data-choice="lora_rank"]', "0")
     assert "to=0.16.8" in browser.current_url
-    assert "card=A100-40G" in browser.current_url
+    assert "lora_rank=0" in browser.current_url
 
 
 def test_a_search_finds_what_stands_on_other_pages(browser: selenium.Chrome, published: Published) -> None:

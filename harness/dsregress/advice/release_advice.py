@@ -8,7 +8,7 @@ verdict is never recommended.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -16,14 +16,27 @@ from dsregress.advice.capacity import OVERHEAD_BYTES, FitVerdict
 from dsregress.advice.card_rooms import CardRooms, room
 from dsregress.advice.gpus import Card
 from dsregress.advice.soundness import Soundness
+from dsregress.advisories.upgrading import UpgradeAnswer, Verdict
 from dsregress.compare import FAIL_ON, Comparison, ProblemKind, ResultSummary
 from dsregress.compare.exits import fails
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import DEVICE_PEAK, RESERVED_PEAK, SMALLEST_CARD
-from dsregress.model import Cell, Finding, Stack, differing_parameters
+from dsregress.model import Cell, Finding, Passed, Stack, differing_parameters
 from dsregress.probe.scenario import BASE_VARIANT, Scenario
+from dsregress.wording.names import outcome_text
 
 _DEVICE_PEAKS = (DEVICE_PEAK.name, RESERVED_PEAK.name, SMALLEST_CARD.name)
+
+
+class Rulings(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdicts of the advisories, which count before what was measured. By default no advisory knows anything."""
+
+    of_release: Callable[[Stack], UpgradeAnswer | None] = lambda stack: None
+    knows_finding: Callable[[Finding], bool] = lambda found: False
+    knows_end: Callable[[Cell, str], bool] = lambda cell, error: False
+
+
+NO_RULINGS = Rulings()
 
 
 class RecommendQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,10 +69,13 @@ class ReleaseAdvice(msgspec.Struct, frozen=True, kw_only=True):
     room: FitVerdict | None  #: None if nothing was simulated, or no card is given
     unknown: str  #: why it has no verdict; empty if it has one
     ways: tuple[Workaround, ...]  #: what to set if it must be this one
+    advised: UpgradeAnswer | None = None  #: the verdict of the advisories; None if none is about the package
 
     @property
     def is_clean(self) -> bool:
         """Return True if the release has a verdict and nothing rules it out."""
+        if self.advised is not None and self.advised.verdict is Verdict.NO:
+            return False
         return not (self.findings or self.unknown or (self.room is not None and not self.room.fits))
 
 
@@ -82,10 +98,12 @@ def advise(
     package: str,
     candidates: Sequence[str],
     missing: Sequence[str] = (),
+    rulings: Rulings = NO_RULINGS,
 ) -> Advice:
-    """Recommend one of ``candidates``, ids of stacks. Raise ScenarioError if the question's variant is invalid."""
+    """Recommend one of ``candidates``, ids of stacks. What the advisories know counts by their ``rulings``. Raise
+    ScenarioError if the question's variant is invalid."""
     same = _Same(scenario, question.variant)
-    evidence = _ReleaseEvidence(question, scenario, comparison, package)
+    evidence = _ReleaseEvidence(question, scenario, comparison, package, rulings)
     wanted = set(candidates)
     releases = [evidence.release(stack, same) for stack in reversed(comparison.stacks) if stack.id in wanted]
     at = next((at for at, release in enumerate(releases) if release.is_clean), None)
@@ -121,15 +139,20 @@ class _Same:
 class _ReleaseEvidence:
     """A comparison, looked up by stack and workload."""
 
-    def __init__(self, question: RecommendQuery, scenario: Scenario, comparison: Comparison, package: str) -> None:
+    def __init__(
+        self, question: RecommendQuery, scenario: Scenario, comparison: Comparison, package: str, rulings: Rulings
+    ) -> None:
         self._question = question
+        self._rulings = rulings
         self._package = package
         self._scenario = scenario
         self._comparison = comparison
         self._soundness = Soundness(
             comparison,
             CardRooms(comparison),
-            lambda found: fails(found, question.fail_on) and not self._has_room_for(found),
+            lambda found: (
+                fails(found, question.fail_on) and not self._has_room_for(found) and not rulings.knows_finding(found)
+            ),
         )
         self._cells: dict[str, dict[str, ResultSummary]] = defaultdict(dict)  #: stack -> workload -> its cell
         for cell in comparison.cells:
@@ -141,12 +164,10 @@ class _ReleaseEvidence:
         """Return the advice on one stack for the workload."""
         cells = {w: cell for w, cell in self._cells[stack.id].items() if cell.result.cell in same}
         findings = [found for w in cells for found in self._soundness.findings(stack.id, w)]
-        judged = [w for w in cells if not self._soundness.unknown(cells[w])]
+        judged = [w for w in cells if not self._unknown(cells[w])]
         rooms = [room for w in judged if (room := self._room(cells[w])) is not None]
         unknown = (
-            ""
-            if judged
-            else next((self._soundness.unknown(cell) for cell in cells.values()), "not measured on this workload")
+            "" if judged else next((self._unknown(cell) for cell in cells.values()), "not measured on this workload")
         )
         tightest = min(rooms, key=lambda one: one.headroom_bytes, default=None)
         version = stack.versions.get(self._package, "")
@@ -160,8 +181,15 @@ class _ReleaseEvidence:
             room=tightest,
             unknown="" if findings else unknown,
             ways=(),
+            advised=self._rulings.of_release(stack),
         )
         return release if release.is_clean else msgspec.structs.replace(release, ways=self._ways(stack.id, set(cells)))
+
+    def _unknown(self, cell: ResultSummary) -> str:
+        """Return why a cell has no verdict; empty if it has one, or ended in a way that an advisory knows."""
+        own = cell.result
+        is_known = not isinstance(own.outcome, Passed) and self._rulings.knows_end(own.cell, outcome_text(own.outcome))
+        return "" if is_known else self._soundness.unknown(cell)
 
     def _ways(self, stack: str, without: set[str]) -> tuple[Workaround, ...]:
         """Return the variants that, on all device modes that they were measured on, cost at most time."""

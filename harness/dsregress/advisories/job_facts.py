@@ -6,7 +6,7 @@ states, and what follows from what.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ class OneOf(msgspec.Struct, frozen=True):
     values: tuple[Any, ...]
 
 
-class _Consequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Consequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The facts that follow from some values of another."""
 
     fact: str
@@ -39,11 +39,16 @@ class _Consequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Return the facts that follow from a value of the fact."""
         if not among(value, self.of) if self.of is not None else among(value, self.but):
             return {}
+        return {**self.settled, **dict.fromkeys(self.same, value)}
+
+    @property
+    def settled(self) -> dict[str, object]:
+        """The facts that follow with a value of their own."""
         others = {
             name: OneOf(tuple(one for one in BY_NAME[name].values if one != excluded))
             for name, excluded in self.never.items()
         }
-        return {**self.then, **dict.fromkeys(self.same, value), **others}
+        return {**self.then, **others}
 
 
 class _FactTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,7 +56,7 @@ class _FactTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     switches: dict[str, str]  #: facts that are only on or off, with their words
     facts: dict[str, dict[str, object]]  #: entries of `dsregress.probe.factor_files`
-    consequences: tuple[_Consequence, ...]
+    consequences: tuple[Consequence, ...]
 
 
 _TABLE = msgspec.json.decode(Path(__file__).with_suffix(".json").read_bytes(), type=_FactTables)
@@ -64,6 +69,8 @@ FURTHER_FACTS: Mapping[str, Factor] = {
 
 #: Every fact by its name.
 FACTS: Mapping[str, Factor] = {**BY_NAME, **FURTHER_FACTS}
+
+CONSEQUENCES: Sequence[Consequence] = _TABLE.consequences
 
 #: What people say for a fact.
 _ALIASES = {"resumes": "resume", "evaluates": "evaluate", "accelerator": "device", "gpu": "card", "model": "model_name"}
@@ -117,30 +124,34 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _positive(stand_in: Any) -> Callable[[Any], Any]:
-    """Return the function that replaces each number above zero by the one with which jobs were run."""
-    return lambda value: stand_in if _is_number(value) and value > 0 else value
+class StandIn(msgspec.Struct, frozen=True, kw_only=True):
+    """The value with which jobs were run in place of a job's."""
+
+    positive: Any  #: of every other number above zero
+    absent: tuple[int, ...] = ()  #: numbers that stand for no value
 
 
-#: Fact -> function of a job's value that returns the value with which jobs were run in its place.
-_STAND_INS: Mapping[str, Callable[[Any], Any]] = {
-    "gradient_clipping": _positive(1.0),
-    "lora_rank": _positive(8),
-    "loss_scale": lambda value: None if _is_number(value) and value == 0 else _positive(256)(value),
-    "hpz_partition_size": lambda value: None if value in (0, 1) else _positive(2)(value),
+STAND_INS: Mapping[str, StandIn] = {
+    "gradient_clipping": StandIn(positive=1.0),
+    "lora_rank": StandIn(positive=8),
+    "loss_scale": StandIn(positive=256, absent=(0,)),
+    "hpz_partition_size": StandIn(positive=2, absent=(0, 1)),
 }
 
 
 def stand_in(name: str, value: Any) -> Any:
     """Return the value that was run in place of a job's: rank 8 for a LoRA of any rank, Trainer for TRL's subclasses."""
-    return _STAND_INS[name](value) if name in _STAND_INS else value
+    found = STAND_INS.get(name)
+    if found is None or not _is_number(value):
+        return value
+    return None if value in found.absent else found.positive if value > 0 else value
 
 
 def _with_consequences(known: Mapping[str, Fact], unsettled: Iterable[str]) -> dict[str, Fact]:
     """Return the facts with all that follow from them and that no place states."""
     found = dict(known)
     closed = {*known, *unsettled}
-    for consequence in _TABLE.consequences:
+    for consequence in CONSEQUENCES:
         fact = found.get(consequence.fact)
         if fact is None or isinstance(fact.value, OneOf):
             continue

@@ -67,7 +67,12 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     arising: tuple[Arising, ...] = ()
     instead: Mapping[str, str] = {}  #: package -> the nearest release without those against it; empty if none is known
     depends: tuple[Matched, ...] = ()  #: faults and changes that concern it, or not, by what was not stated
-    unknown: tuple[Matched, ...] = ()  #: of which a release or a value was not run
+    unknown: tuple[
+        Matched, ...
+    ] = ()  #: faults of which a release or a value was not run, and that no other fact decides
+    not_run: tuple[
+        Matched, ...
+    ] = ()  #: these, and those that facts decide that were not stated: the verdict rests on none
     gained: tuple[Matched, ...] = ()  #: concern the old job alone, or may
     kept: tuple[Matched, ...] = ()  #: faults of both, which no remedy ends
     changes: tuple[Matched, ...] = ()
@@ -79,6 +84,11 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def is_cost(advisory: Advisory) -> bool:
     """Return True if an advisory is only of time or work."""
     return advisory.kind in _COSTS
+
+
+def ends_the_job(advisory: Advisory) -> bool:
+    """Return True if a job that has it does not train."""
+    return advisory.kind in _ENDS_THE_JOB
 
 
 def judge_upgrade(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> UpgradeAnswer:
@@ -113,7 +123,7 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
         is_new = before[one.advisory.id].match is not Match.CONCERNED
         remedies = tuple(each for each in ending_remedies(one, new, old) if not is_another_job(each))
         is_leak = one.advisory.kind is AdvisoryKind.LEAKS
-        if (remedies and (is_new or one.advisory.kind in _ENDS_THE_JOB)) or (is_leak and is_new):
+        if (remedies and (is_new or ends_the_job(one.advisory))) or (is_leak and is_new):
             conditions.append(SetBefore(matched=one, remedies=remedies))
         elif is_new and one.advisory.kind is not AdvisoryKind.DEFAULT_CHANGED:
             against.append(one)
@@ -142,6 +152,7 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
         arising=tuple(_arising(advisories, new, conditions)),
         depends=tuple(one for one in open_ones if _is_question(one)),
         unknown=tuple(unknown),
+        not_run=tuple(one for one in after if decides(one.advisory) and _is_newly_unknown(one, before)),
         gained=tuple(_gained(before, after)),
         kept=tuple(kept),
         changes=tuple(one for one in others if not is_cost(one.advisory)),
@@ -171,7 +182,7 @@ def decides(advisory: Advisory) -> bool:
     """Return True for a fault that is no cost, for a default that changed, and for a change that ends the job."""
     if is_cost(advisory):
         return False
-    ends_or_resets = advisory.kind in _ENDS_THE_JOB or advisory.kind is AdvisoryKind.DEFAULT_CHANGED
+    ends_or_resets = ends_the_job(advisory) or advisory.kind is AdvisoryKind.DEFAULT_CHANGED
     return advisory.ruling is Ruling.FAULT or (advisory.ruling is Ruling.CHANGE and ends_or_resets)
 
 
@@ -181,6 +192,12 @@ def _is_new(one: Matched, before: Mapping[str, Matched]) -> bool:
     if one.match is Match.CONCERNED:
         return earlier.match is not Match.CONCERNED
     return earlier.match in (Match.FREE, Match.UNKNOWN) if one.match is Match.DEPENDS else earlier.match is Match.FREE
+
+
+def _is_newly_unknown(one: Matched, before: Mapping[str, Matched]) -> bool:
+    """Return True if it is not known of the new job, and not for the reasons for which it is not known of the old one."""
+    earlier = before[one.advisory.id]
+    return one.match is Match.UNKNOWN and earlier.match is not Match.CONCERNED and earlier.not_run != one.not_run
 
 
 def _is_question(one: Matched) -> bool:

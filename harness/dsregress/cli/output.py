@@ -24,7 +24,7 @@ from dsregress.report.comparison.terminal import show_comparison
 from dsregress.report.context import ReportContext, report_context
 from dsregress.report.known_answers import NOTHING_KNOWN, known_answers
 from dsregress.report.report_view import not_measured_text
-from dsregress.store import Store, explained_in
+from dsregress.store import explained_in
 from dsregress.store.bulk import map_families
 from dsregress.system.files import write_requested
 from dsregress.wording.names import outcome_text
@@ -107,14 +107,12 @@ def _write_json(context: ReportContext, file: str) -> None:
 def _write_site(context: ReportContext, folder: str, stored: Sequence[str]) -> None:
     # Its libraries take a third of a second to import, which other reports need not wait for.
     from dsregress.report.html import site
-    from dsregress.run.pipeline import details_of
 
     built = site.build_site(
         context,
         Path(folder),
         spread=functools.partial(map_families, batch=_WORKLOADS),
         explained=explained_in(stored),
-        detail_of=details_of([Store(folder) for folder in stored]),
     )
     done = f"{built.written:,} of {built.pages:,} files written, {built.removed:,} removed"
     print_note(f"site: {Path(folder) / 'index.html'} ({done})")

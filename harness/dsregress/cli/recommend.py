@@ -8,22 +8,27 @@ import click
 import msgspec
 
 from dsregress.advice import release_advice
-from dsregress.advice.release_advice import Advice
+from dsregress.advice.release_advice import Advice, Rulings
+from dsregress.advisories.matching import KnownJob, known_packages
 from dsregress.advisories.pinning import choose_release
 from dsregress.advisories.shipped import read_advisories
-from dsregress.advisories.upgrading import known_versions
+from dsregress.advisories.upgrading import judge_release, known_versions
 from dsregress.cli import options
 from dsregress.cli.named_cells import declared_card, declared_scenario
 from dsregress.cli.options import JobOptions
 from dsregress.cli.output import note_problems, write_answer
 from dsregress.cli.stated_jobs import installed_packages, stated_job
 from dsregress.cli.stored_results import most_common, series, stack_id
+from dsregress.compare import Comparison
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import Stack
 from dsregress.probe.scenario import Scenario, ScenarioError
 from dsregress.report.answers import pin_answer
 from dsregress.report.answers import recommend_answer as recommend_report
+from dsregress.report.context import report_context
+from dsregress.report.known_problems import KnownProblems
+from dsregress.report.measured_jobs import job_facts
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.store import Store
 from dsregress.versions import stack_plans
@@ -169,7 +174,26 @@ def _advised(
         what = f"no result of {scenario} can be read for the baseline"
         raise NothingMeasured(what, where=settings.results, hint=baseline_hint)
     missing = [stack.versions[package] for stack in requested if stack.id not in known]
-    return release_advice.advise(question, declared, comparison, package, compared, missing)
+    rulings = rulings_of_advisories(question, declared, comparison, package)
+    return release_advice.advise(question, declared, comparison, package, compared, missing, rulings)
+
+
+def rulings_of_advisories(
+    question: release_advice.RecommendQuery, declared: Scenario, comparison: Comparison, package: str
+) -> Rulings:
+    """Return what the advisories say of the scenario's job: as it is simulated if it is, since that is its real size."""
+    advisories = read_advisories()
+    if package not in known_packages(advisories):
+        return Rulings()
+    device = "sim" if "sim" in declared.devices else next(iter(declared.devices))
+    workload = f"{question.scenario}/{question.variant}/{device}"
+    facts = job_facts(workload, declared.resolve(question.variant, device))
+    knowledge = KnownProblems(report_context(comparison))
+    return Rulings(
+        of_release=lambda stack: judge_release(advisories, KnownJob(versions=stack.versions, facts=facts), package),
+        knows_finding=lambda found: bool(knowledge.of_finding(found)),
+        knows_end=lambda cell, error: bool(knowledge.of_outcome(cell, error)),
+    )
 
 
 def exit_code_of_advice(advice: Advice) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dsregress.advisories.advisory import Advisory, PartnerCondition, ReleaseRange, Remedy
+from dsregress.advisories.job_facts import FACTS
 from dsregress.advisories.osv import event_ranges
 from dsregress.advisories.upgrading import is_another_job
 
@@ -30,7 +31,17 @@ def releases_of_advisory(advisory: Advisory) -> str:
 
 
 def remedy_request(remedy: Remedy) -> str:
-    """Return a remedy as a request: ``use torch 2.9.1``, ``train with ZeRO stage 3``."""
-    if remedy.text.partition(" ")[0] in _VERBS:
-        return remedy.text
-    return f"train with {remedy.text}" if is_another_job(remedy) else f"set {remedy.text}"
+    """Return a remedy as a request: ``use torch 2.9.1``, ``train with ZeRO stage 3``, ``leave hpZ unset``."""
+    text, factor, value = remedy.text, FACTS.get(remedy.fact), remedy.value
+    if text.partition(" ")[0] in _VERBS:
+        return text
+    if text.startswith("no "):
+        return f"train without {text.removeprefix('no ')}"
+    if is_another_job(remedy):
+        return f"train with {text}"
+    if factor is not None and value is None and text == f"{factor.noun} not configured":
+        return f"leave {factor.noun} unset"
+    if factor is not None and value not in factor.words:
+        switched = f"turn {factor.title} {'on' if value else 'off'}"
+        return switched if isinstance(value, bool) else f"set {factor.title} to {value}"
+    return f"use {text}"

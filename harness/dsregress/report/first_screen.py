@@ -10,6 +10,8 @@ import msgspec
 
 from dsregress.advice.assessment import Assessment, assess
 from dsregress.advice.card_rooms import CardRooms
+from dsregress.advisories.matching import known_packages
+from dsregress.advisories.shipped import read_advisories
 from dsregress.compare import ProblemKind
 from dsregress.compare.comparison import EVERYTHING
 from dsregress.compare.result_pairs import LIMIT
@@ -19,6 +21,7 @@ from dsregress.report.context import ReportContext
 from dsregress.report.plain_text import plain
 from dsregress.report.problem_lines import ProblemLine, ProblemSection, counts_text, problem_sections
 from dsregress.report.run_figures import program_figures
+from dsregress.versions.releases import parsed_version
 from dsregress.wording import commands, workload_words
 from dsregress.wording.names import common_text, stored_name, varied_axes, version_of
 from dsregress.wording.quantities import shortened
@@ -107,7 +110,9 @@ class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
     basis_text: Text
     overview: Overview
     sections: tuple[ProblemSection, ...]
-    upgrade: str  #: the command that compares a release of the user's with the newest; empty if several packages vary
+    upgrade: (
+        str  #: the command that judges an upgrade of the user's to the newest release; empty if several packages vary
+    )
     figures: tuple[Text, ...] = ()  #: of programs, if there is no problem
 
     @property
@@ -236,10 +241,13 @@ def _program(scenario: str, line: str, ranks: int) -> Text:
 
 
 def _upgrade(context: ReportContext) -> str:
-    stacks = context.comparison.stacks
-    if not context.only_axis or len(stacks) < 2:
+    stacks, package = context.comparison.stacks, context.only_axis
+    if not package or len(stacks) < 2:
         return ""
-    return commands.compare(YOURS, stored_name(stacks[-1], context.only_axis))
+    release = stacks[-1].versions[package]
+    if package in known_packages(read_advisories()) and parsed_version(release) is not None:
+        return commands.audit_upgrade(package, release)
+    return commands.compare(YOURS, stored_name(stacks[-1], package))
 
 
 def _overview(context: ReportContext, assessed: Sequence[Assessment]) -> Overview:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dsregress.advisories.advisory import Advisory, MeasuredSymptom
+from dsregress.advisories.advisory import Advisory, MeasuredSymptom, Ruling
 from dsregress.advisories.matching import KnownJob, Match, match_advisory
 from dsregress.advisories.shipped import read_advisories
+from dsregress.advisories.upgrading import decides
 from dsregress.compare import Problem
 from dsregress.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, OUTCOME
 from dsregress.model import Cell, Finding
@@ -34,6 +35,11 @@ class KnownProblems:
         """Return the advisories that know a finding."""
         error = found.message if found.metric == OUTCOME.name else ""
         return self._known(found.stack, found.workload, found.metric, found.phase, error)
+
+    def speaks_against(self, found: Finding) -> bool:
+        """Return True for a finding that an advisory knows as a fault, and for one that no advisory knows."""
+        known = self.of_finding(found)
+        return not known or any(decides(one) and one.ruling is Ruling.FAULT for one in known)
 
     def of_outcome(self, cell: Cell, error: str) -> tuple[Advisory, ...]:
         """Return the advisories that know the error by which a cell ended."""

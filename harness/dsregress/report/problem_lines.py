@@ -8,7 +8,7 @@ import msgspec
 
 from dsregress.advice.assessment import Assessment
 from dsregress.advice.other_packages import other_packages
-from dsregress.advisories.advisory import Advisory
+from dsregress.advisories.advisory import Advisory, Ruling
 from dsregress.compare import Problem, ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import WEIGHT_PRECISION
@@ -28,6 +28,8 @@ from dsregress.messages import (
     plural_message,
 )
 from dsregress.model import AXES, Finding, split_workload
+from dsregress.probe.factor import either
+from dsregress.report.advisory_words import remedy_request
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext
 from dsregress.report.known_problems import KnownProblems
@@ -61,6 +63,9 @@ _FLOATING = ("float64", "float32", "float16", "bfloat16")
 #: If more defaults changed, it is another interface, and no single default explains anything.
 _MOST_MOVED = 4
 
+#: Remedies of an advisory that are named with a problem.
+_MOST_REMEDIES = 2
+
 
 class ProblemEnd(msgspec.Struct, frozen=True):
     """The first or the last release with a problem."""
@@ -82,14 +87,21 @@ class ProblemWords(msgspec.Struct, frozen=True, kw_only=True):
     symptom: Symptom | None  #: None if the setting is all there is to say
     setting: Text  #: the changed default that explains it; empty if none does
     consequences: tuple[Text, ...]  #: the effect on the named card, and what to do
-    known: Text = ""  #: the advisories that know it
+    ruled: Text = ""  #: by the advisories that know it: that it is no fault, or what ends it
+    advisories: tuple[str, ...] = ()  #: their ids
     since: ProblemEnd
     until: ProblemEnd
 
     @property
+    def outcome(self) -> Text:
+        """The consequences, and the ruling, behind the sentence."""
+        return joined(SENTENCE, (*self.consequences, self.ruled))
+
+    @property
     def end(self) -> Text:
-        """The consequences, and the advisories, behind the sentence."""
-        return joined(SENTENCE, (*self.consequences, self.known))
+        """The same, with the advisories."""
+        see = message("See {advisories}.", advisories=joined(AND, self.advisories)) if self.advisories else ""
+        return joined(SENTENCE, (*self.consequences, self.ruled, see))
 
     @property
     def text(self) -> Text:
@@ -269,11 +281,26 @@ def _problem_words(
         who="" if is_setting_alone or assessed.kind is ProblemKind.UNTESTABLE else affected,
         symptom=None if is_setting_alone else symptom_of(context, problem),
         setting=changed,
-        consequences=tuple(_consequences(context, assessed)),
-        known=message("See {advisories}.", advisories=joined(AND, [one.id for one in known])) if known else "",
+        consequences=tuple(_consequences(context, assessed, is_ruled=bool(known))),
+        ruled=_ruling_text(assessed, known) if known else "",
+        advisories=tuple(one.id for one in known),
         since=since,
         until=until,
     )
+
+
+def _ruling_text(assessed: Assessment, known: Sequence[Advisory]) -> Text:
+    """Return what the advisories that know a problem say and the measured releases cannot: that another training is no
+    fault; what ends a problem that no release is without."""
+    if assessed.release or assessed.problem.setting is not None:
+        return ""
+    if assessed.kind.has_no_right_side and all(one.ruling is not Ruling.FAULT for one in known):
+        return message("No fault.")
+    remedies = [remedy_request(one).partition(";")[0] for one in known[0].remedies[:_MOST_REMEDIES]]
+    if assessed.kind.is_cost or not remedies:
+        return ""
+    remedy = either(remedies)
+    return message("{sentence}.", sentence=f"{remedy[:1].upper()}{remedy[1:]}")
 
 
 def _short_key(setting: str) -> str:
@@ -328,7 +355,7 @@ def _releases(context: ReportContext, problem: Problem) -> Text:
     )
 
 
-def _consequences(context: ReportContext, assessed: Assessment) -> Iterator[Text]:
+def _consequences(context: ReportContext, assessed: Assessment, *, is_ruled: bool) -> Iterator[Text]:
     problem = assessed.problem
     if problem.setting is not None:
         yield message("Set it; {value} keeps the old behaviour.", value=problem.setting.baseline)
@@ -343,7 +370,7 @@ def _consequences(context: ReportContext, assessed: Assessment) -> Iterator[Text
     if (asked := _precision_to_ask_for(context, problem)) is not None:
         yield asked
         return
-    if assessed.kind.has_no_right_side:
+    if assessed.kind.has_no_right_side and not is_ruled:
         yield message("This comparison cannot tell which release is right.")
     if assessed.kind is not ProblemKind.CRASH and 1 <= len(problem.moved) <= _MOST_MOVED:
         is_newer = context.order[problem.until] > context.order[context.comparison.baseline]

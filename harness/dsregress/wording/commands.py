@@ -85,6 +85,12 @@ def compare(baseline: str, other: str) -> str:
     return _command_line("compare", baseline, other)
 
 
+def audit_upgrade(package: str, release: str) -> str:
+    """Return the command that puts an upgrade of the user's packages to the advisories."""
+    target = release if package == "deepspeed" else f"{package}=={release}"
+    return _command_line("audit", "-r", "requirements.txt", "--to", target)
+
+
 def bisect(package: str, good: Stack, bad: Stack, finding: Finding, question: str, *, fixed: bool = False) -> str:
     """Return the command that finds the version of ``package`` that brought a finding, or ended it (``fixed``). The stacks
     differ only in that package."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,9 @@ from click.testing import CliRunner
 
 from dsregress import compare
 from dsregress.advice import gpus, release_advice
+from dsregress.advisories.advisory import Remedy
+from dsregress.advisories.matching import Match, Matched
+from dsregress.advisories.upgrading import SetBefore, UpgradeAnswer, Verdict
 from dsregress.cli import cli
 from dsregress.cli.recommend import exit_code_of_advice
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
@@ -19,8 +23,10 @@ from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack
 from dsregress.probe.border.wire import RankRecord, RunRecord
 from dsregress.probe.scenario import Scenario
 from dsregress.report.answers import recommend_answer as recommend_report
+from tests.builders.advisories import advisory
 from tests.builders.cells import result_of
 from tests.golden_files import Golden
+from tests.paths import ROOT
 from vgpu.figures import PhaseReading
 
 GIB = 1 << 30
@@ -271,3 +277,90 @@ def test_without_results_it_says_what_measures_them(tmp_path: Path) -> None:
         f"{tmp_path}: no results of llama3_70b_zero3; `dsregress regress --scenario llama3_70b_zero3 "
         "--variant base --device sim` measures some"
     )
+
+
+def ruled(verdict: Verdict, **rulings: Any) -> release_advice.Advice:
+    """Return the advice of releases of which the second is ruled by the advisories."""
+    against = (matched(),) if verdict is Verdict.NO else ()
+    conditions = (SetBefore(matched=matched(), remedies=(TO_SET,)),) if verdict is Verdict.IF_SET else ()
+    newer = UpgradeAnswer(verdict=verdict, against=against, conditions=conditions)
+    own = release_advice.Rulings(
+        of_release=lambda stack: (
+            newer if stack.versions["deepspeed"] == "0.16.4" else UpgradeAnswer(verdict=Verdict.YES)
+        ),
+        **rulings,
+    )
+    results = [result("0.15.0", 40), result("0.16.4", 160 if rulings else 40)]
+    comparison = compare.compare(results, "py3.11-deepspeed0.15.0", compare.Thresholds(), lambda _: None)
+    question = release_advice.RecommendQuery(scenario="llama", variant="base")
+    stacks = [stack.id for stack in comparison.stacks]
+    return release_advice.advise(question, SCENARIO, comparison, "deepspeed", stacks, rulings=own)
+
+
+TO_SET = Remedy(text="turn overlap_comm off", fact="overlap_comm", value=False)
+
+
+def matched() -> Matched:
+    return Matched(advisory=advisory(7, "a leak"), match=Match.CONCERNED)
+
+
+def text_of(found: release_advice.Advice) -> list[str]:
+    return recommend_report.advice_text(found, []).splitlines()[2:]
+
+
+def test_a_release_that_an_advisory_rules_out_is_not_recommended_whatever_was_measured() -> None:
+    assert text_of(ruled(Verdict.NO)) == [
+        "pin deepspeed 0.15.0",
+        "the newest of 2 releases with results here that nothing rules out (measured in sim)",
+        "",
+        "newer, not recommended:",
+        "  0.16.4  DSR-2026-0007 a leak",
+        "          to use it anyway: no variant that helps was measured",
+    ]
+
+
+def test_what_an_advisory_ends_by_a_setting_is_recommended_with_it() -> None:
+    assert text_of(ruled(Verdict.IF_SET))[0] == "pin deepspeed 0.16.4, if you turn overlap_comm off"
+
+
+def test_a_finding_that_an_advisory_knows_counts_by_its_verdict_alone() -> None:
+    measured = ruled(Verdict.YES, knows_finding=lambda found: False)
+    assert (measured.pick and measured.pick.version) == "0.15.0"
+    known = ruled(Verdict.YES, knows_finding=lambda found: True)
+    assert (known.pick and known.pick.version) == "0.16.4"
+
+
+def test_an_end_that_an_advisory_knows_leaves_no_release_without_a_verdict() -> None:
+    results = [result("0.15.0", 0), result("0.16.4", 0)]
+    comparison = compare.compare(results, "py3.11-deepspeed0.15.0", compare.Thresholds(), lambda _: None)
+    question = release_advice.RecommendQuery(scenario="llama", variant="base")
+    stacks = [stack.id for stack in comparison.stacks]
+
+    def picked(*, is_known: bool) -> str:
+        own = release_advice.Rulings(
+            of_release=lambda stack: UpgradeAnswer(verdict=Verdict.YES),
+            knows_end=lambda cell, error: is_known and "no torch.six" in error,
+        )
+        found = release_advice.advise(question, SCENARIO, comparison, "deepspeed", stacks, rulings=own)
+        return found.pick.version if found.pick else ""
+
+    assert (picked(is_known=False), picked(is_known=True)) == ("", "0.16.4")
+
+
+@pytest.mark.slow
+def test_a_scenario_has_the_answer_of_the_job_that_it_is() -> None:
+    """The crash of the scenario itself, in all releases, is one to set."""
+    said = CliRunner().invoke(
+        cli,
+        ["recommend", "trainer_lora", "--results", str(ROOT / "results" / "2026-11-24-trainer-lora.jsonl.gz")],
+        standalone_mode=False,
+        catch_exceptions=False,
+    )
+    assert said.return_value == EXIT_OK
+    assert said.stdout.splitlines()[2].startswith(
+        "pin deepspeed 0.19.8, if you use torch 2.9.1, put a `scheduler` into the DeepSpeed configuration or use "
+        "transformers 5.2.0"
+    )
+    assert "\nnot stated:\n" in said.stdout  # the questions that the first line counts
+    assert "\nnot known, as it was not run:\n" in said.stdout
+    assert "  0.19.2  DSR-2026-0043 The first step of fp32 adapters" in said.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,11 @@ from dsregress.advisories.matching import Match
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.cli import cli
-from dsregress.report.answers.audit_answer import upgrade_headline
+from dsregress.report.verdict_words import upgrade_headline
 from tests.unit.advisories.questions import QUESTIONS, Question, ids, stated
+
+#: A number that grows with the advisories.
+_COUNT = re.compile(r"\d+ advisor(y was|ies were)")
 
 
 def test_there_are_questions_of_every_verdict() -> None:
@@ -38,7 +42,9 @@ def test_an_upgrade(question: Question) -> None:
     assert found.instead == question.instead
     assert ids(one for one in found.gained if one.match is Match.CONCERNED) == question.gained
     assert {release for one in found.skipped for release in one.releases} == set(question.skip)
-    assert question.says in ("", upgrade_headline(found, old, new))
+    said = upgrade_headline(found, old, new)
+    assert question.says in ("", _COUNT.sub("N advisories were", said))
+    assert found.not_run == () or not said.partition(": ")[2].startswith("yes") or "not run with" in said
 
 
 @pytest.mark.slow

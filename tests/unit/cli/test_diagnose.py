@@ -59,7 +59,7 @@ known:
   it may be DSR-2026-0020: Gathered parameters stay after backward, with non-reentrant checkpointing under ZeRO-3
     in deepspeed 0.16.0 until 0.16.8
     if: ZeRO stage 3, several ranks, non-reentrant checkpointing
-    remedy: use deepspeed 0.16.8; or use deepspeed 0.15.4; or train with no gradient checkpointing
+    remedy: use deepspeed 0.16.8; or use deepspeed 0.15.4; or train without gradient checkpointing
 
 next:
   dsregress regress --program 'YOUR LAUNCH LINE' --deepspeed 0.16.8,0.16.4

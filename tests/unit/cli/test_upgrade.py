@@ -93,11 +93,15 @@ def test_a_card_with_the_room_has_the_leak_but_is_not_full() -> None:
     assert "llama-3-70b on 32 ranks fits B200" in lines[at + 2]
 
 
-def test_a_release_with_nothing_new_is_yes() -> None:
+def test_a_release_with_nothing_new_is_no_known_problem() -> None:
     said = say("deepspeed==0.16.8\n", "--to", "0.16.9", "--scenario", "llama3_70b_zero3", "--set", "scheduler=none")
     assert said.return_value == 0
-    assert said.stdout.splitlines() == [
-        "deepspeed 0.16.8 -> 0.16.9: yes",
+    first, title, not_run, *measured = said.stdout.splitlines()
+    assert re.sub(r"\d+ adv", "N adv", first) == (
+        "deepspeed 0.16.8 -> 0.16.9: no known problem; N advisories were not run with deepspeed 0.16.9"
+    )
+    assert (title, not_run.partition(": ")[0]) == ("  not known, as it was not run:", "    deepspeed 0.16.9")
+    assert measured == [
         "  measured here: yes",
         "    1 of 1 workload compared, with torch 2.13.0, transformers 4.57.6, accelerate 1.15.0, peft 0.21.2",
     ]

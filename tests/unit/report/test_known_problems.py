@@ -6,46 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
 from dsregress.advice.assessment import assess
-from dsregress.compare import Comparison, Thresholds, compare
-from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack
-from dsregress.probe import scenario
-from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
-from dsregress.report.comparison import exports
+from dsregress.advisories.advisory import MeasuredSymptom, Ruling
+from dsregress.advisories.shipped import read_advisories
+from dsregress.model import Result
+from dsregress.report import known_problems
+from dsregress.report.comparison import exports, terminal
 from dsregress.report.context import report_context
 from dsregress.report.known_problems import KnownProblems, advisories_of_symptom
 from dsregress.report.measured_jobs import job_facts
 from dsregress.report.problem_lines import problem_lines
-from tests.builders.cells import result_of
-from tests.paths import ROOT
-from vgpu.figures import PhaseReading
-
-NAME = "llama_zero3_backward"
-LLAMA = scenario.load(ROOT / "scenarios" / f"{NAME}.py")
-QUARTER = "gradient_accumulation_steps=4,zero_stage=2"
-
-
-def ran(version: str, variant: str, *, error: float = 0.2, crash: str = "") -> Result:
-    """One whose gradient is so many tolerances from the truth."""
-    cell = Cell(
-        stack=Stack(python="3.11", versions={"torch": "2.13.0", "transformers": "4.57.6", "deepspeed": version}),
-        scenario=NAME, scenario_version=1, variant=variant, device="cpu", framework=LLAMA.framework,
-        parameters=LLAMA.resolve(variant, "cpu"),
-    )  # fmt: skip
-    numerics = Numerics(losses=[1.0], true_losses=[1.0], gradient_norm_error=error, loss_error=0.1, parameter_error=0.1)
-    record = RunRecord(
-        outcome="passed",
-        world_size=1,
-        ranks=[RankRecord(rank=0, phases={"backward": PhaseReading()}, numerics=numerics)],
-    )
-    outcome: Outcome = Failed("step", crash) if crash else Passed()
-    return result_of(cell, None if crash else record, outcome)
-
-
-def compared(*results: Result) -> Comparison:
-    return compare(results, results[0].cell.stack.id, Thresholds(), lambda _: None)
+from dsregress.report.report_view import report_view
+from tests.builders.known_runs import QUARTER, compared, ran
 
 
 def known(*results: Result) -> list[tuple[str, ...]]:
@@ -107,6 +82,46 @@ def test_a_problem_line_names_the_advisory_that_knows_it() -> None:
     assert line.advisories == ("DSR-2026-0001",)
     assert line.sentences.endswith(" See DSR-2026-0001.")
     assert "DSR" not in line.consequence
+
+
+def sentences(*results: Result) -> str:
+    context = report_context(compared(*results))
+    (line,) = problem_lines(context, assess(context.comparison, context.rooms))
+    return line.sentences
+
+
+def test_a_fault_that_no_measured_release_is_without_has_the_remedies_of_its_advisory() -> None:
+    said = sentences(*(ran(version, QUARTER, error=30) for version in ("0.18.3", "0.18.4")))
+    assert said.endswith(" Use deepspeed 0.19.6 or use deepspeed 0.18.2. See DSR-2026-0001.")
+
+
+def test_the_first_screen_has_the_id_below_the_releases() -> None:
+    context = report_context(compared(ran("0.18.2", QUARTER), ran("0.18.3", QUARTER, error=30)))
+    lines = [str(line) for line in terminal.first_lines(report_view(context).screen, 80)]
+    at = next(at for at, line in enumerate(lines) if line.startswith(" 1 0.18.3 "))
+    assert lines[at + 1].startswith("   DSR-2026-0001  ")
+    assert "Your upgrade: dsregress audit -r requirements.txt --to 0.18.3" in lines
+
+
+def rated(version: str, rate: float) -> Result:
+    """One whose first step has this learning rate."""
+    made = ran(version, QUARTER)
+    assert made.record is not None
+    numerics = made.record.ranks[0].numerics
+    assert numerics is not None
+    numerics.learning_rates = [[rate]]
+    return made
+
+
+def test_another_training_that_an_advisory_rules_no_fault_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [rated("0.18.2", 0.1), rated("0.18.3", 0.2)]
+    assert "This comparison cannot tell which release is right." in sentences(*runs)
+    (fault,) = [one for one in read_advisories() if one.id == "DSR-2026-0001"]
+    shown = (MeasuredSymptom(metrics=("training_difference",)),)
+    change = msgspec.structs.replace(fault, ruling=Ruling.CHANGE, shown_by=shown)
+    monkeypatch.setattr(known_problems, "read_advisories", lambda: (change,))
+    assert sentences(*runs).endswith(" No fault. See DSR-2026-0001.")
+    assert "cannot tell" not in sentences(*runs)
 
 
 def test_a_stack_of_no_version_is_known_by_nothing() -> None:

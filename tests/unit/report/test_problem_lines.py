@@ -15,7 +15,7 @@ from dsregress.report.first_screen import FirstScreen
 from dsregress.report.report_view import report_view
 from dsregress.wording.workload_words import shared_conditions
 from tests.builders import synthetic
-from tests.builders.synthetic import MIB, result
+from tests.builders.synthetic import MIB, result, stack
 
 SIM = {"model": "llama-3-70b", "world_size": 32, "gpu": "A800-80G", "dtype": "bf16"}
 
@@ -308,7 +308,14 @@ def test_conditions_are_what_all_variants_name() -> None:
 def test_nothing_worse_is_the_headline_without_problems() -> None:
     seen = screen(result("0.15.0"), result("0.16.0"))
     assert (seen.headline, seen.sections) == ("Nothing is worse than the baseline", ())
-    assert seen.upgrade == "dsregress compare YOURS 0.16.0"
+    assert seen.upgrade == "dsregress audit -r requirements.txt --to 0.16.0"
+
+
+def test_of_a_package_that_no_advisory_is_about_the_stored_results_are_compared() -> None:
+    cells = [result("0.16.0").cell for _ in range(2)]
+    stacks = [stack("0.16.0", peft=version) for version in ("0.20.0", "0.21.2")]
+    made = [msgspec.structs.replace(one, stack=own) for one, own in zip(cells, stacks, strict=True)]
+    assert screen(*(result("0.16.0", cell=one) for one in made)).upgrade == "dsregress compare YOURS 0.21.2"
 
 
 def on(stage: int, version: str, scenario: str = "a", **changes: Any) -> Result:

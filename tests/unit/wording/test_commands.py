@@ -77,6 +77,8 @@ SHOWN = {
     "explain": commands.explain("0.16.4/fit/base/sim", "0.15.0"),
     "explain: drawn": commands.explain("0.16.4/fit/base/sim", "0.15.0/fit/base/sim", svg="step.svg"),
     "compare": commands.compare("0.15.0", "0.16.4"),
+    "audit_upgrade": commands.audit_upgrade("deepspeed", "0.19.8"),
+    "audit_upgrade: another package": commands.audit_upgrade("torch", "2.9.1"),
     "bisect": commands.bisect("deepspeed", OLD, NEW, finding(), "step.host_calls"),
     "bisect: another package": commands.bisect("torch", *NAMED, finding(), "outcome", fixed=True),
     "remedies": commands.remedies(NAMED[1], finding(), card="A800-80G"),

@@ -17,16 +17,15 @@ from dsregress.advisories.matching import (
     value_text,
 )
 from dsregress.advisories.upgrading import Skipped, UpgradeAnswer, Verdict, decides, ending_remedies, is_another_job
-from dsregress.model import AXES
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
+from dsregress.report.verdict_words import changed_releases, open_questions, question_words, upgrade_headline
 from dsregress.wording.quantities import enumeration, listing, plural
 
 _MOST_QUESTIONS = 5
 _FEW_QUESTIONS = 2
 _MOST_FACTS = 6
 _MOST_IDS = 4
-_MOST_CHANGES = 5
 
 
 def audit_text(audit: Audit, job: StatedJob) -> str:
@@ -59,103 +58,34 @@ def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
         [upgrade_headline(answer, old, new)],
         *upgrade_sections(answer, old, new),
         [f"measure it: {command}"] if answer.verdict is Verdict.UNKNOWN else [],
-        [*_closing(audit, new, len(answer.unknown))],
+        [*_closing(audit, new, len(answer.not_run))],
     ]
     return _joined(sections)
+
+
+def open_lines(answer: UpgradeAnswer, releases: Sequence[str]) -> list[str]:
+    """Return what the verdict leaves open: what is not stated, and what was not run with the ``releases``."""
+    return [*_question_lines(open_questions(answer)), *_unknown_lines(answer.not_run, releases)]
 
 
 def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
     """Return what stands below the verdict: its reasons, what the upgrade brings and ends, and what is open. There is no old
     job if a release is judged alone."""
     reasons = [*answer.against, *(one.matched for one in answer.conditions)]
+    releases = changed_releases(old, new) if old is not None else []
+    changing = [one for one in answer.depends if not decides(one.advisory)]
     return [
         *(list(_advisory_lines(one, new, old)) for one in reasons),
         [*_arising_lines(answer)],
-        [*_titled("changes", [*answer.changes, *_changing(answer)], _change_line)],
+        [*_titled("changes", [*answer.changes, *changing], _change_line)],
         [*_gain_lines(answer.gained)],
         [*_titled("in both, and not ended by it", answer.kept, _kept_line)],
         [*_titled("costs", answer.costs, _title)],
         [*_skip_lines(answer.skipped)],
-        [*_question_lines(_asked(answer))],
-        [*_unknown_lines(answer.unknown)],
+        [*_question_lines(open_questions(answer))],
+        [*_unknown_lines(answer.not_run, releases)],
         [f"no advisory is about {listing(answer.uncovered)}"] if answer.uncovered else [],
     ]
-
-
-def upgrade_headline(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
-    """Return the verdict as one line."""
-    return f"{change_text(old, new)}: {_verdict_text(answer, old, new)}"
-
-
-def change_text(old: StatedJob, new: StatedJob) -> str:
-    """Return ``deepspeed 0.16.8 -> 0.19.8``."""
-    changes = [
-        f"{name} {old.versions[name]} -> {version}" if name in old.versions else f"{name} {version}"
-        for name, version in sorted(new.versions.items(), key=lambda one: one[0] not in AXES)
-        if old.versions.get(name) != version
-    ]
-    return listing(changes, _MOST_CHANGES) if changes else "the same releases"
-
-
-def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
-    if answer.verdict is Verdict.NO:
-        more = f" and {len(answer.against) - 1} more" if len(answer.against) > 1 else ""
-        return f"no: {answer.against[0].advisory.title}{more}; {_instead(answer, old)}"
-    if answer.verdict is Verdict.UNKNOWN:
-        reasons = dict.fromkeys(reason for one in answer.unknown for reason in one.not_run)
-        releases = [one for one in reasons if one in {f"{name} {version}" for name, version in new.versions.items()}]
-        if not reasons:
-            return f"not known: no advisory is about {listing(answer.uncovered)}"
-        return f"not known: {listing(releases or list(reasons), 2)} was not run"
-    return f"yes{provisos_text(answer)}{_not_ended(answer)}"
-
-
-def provisos_text(answer: UpgradeAnswer) -> str:
-    """Return what a yes depends on: ``, if you use torch 2.9.1, except with resumption``; empty if it depends on nothing."""
-    settings = list(dict.fromkeys(_any_remedy(one.remedies) for one in answer.conditions if one.remedies))
-    if leaks := [one for one in answer.conditions if not one.remedies]:
-        settings.append(f"have the memory for {plural(len(leaks), 'leak')} (below)")
-    verdict = f", if you {' and '.join(settings)}" if settings else ""
-    questions = _asked(answer)
-    if not questions:
-        return verdict
-    common = [_question_words(one) for one in questions if one.is_common]
-    if not common:
-        return f"{verdict}, as far as the job is stated ({plural(len(questions), 'question')} below)"
-    rest = len(questions) - len(common[:_FEW_QUESTIONS])
-    more = f" ({plural(rest, 'more question')} below)" if rest else ""
-    return f"{verdict}, except with {' or '.join(common[:_FEW_QUESTIONS])}{more}"
-
-
-def _not_ended(answer: UpgradeAnswer) -> str:
-    if not answer.kept:
-        return ""
-    title = answer.kept[0].advisory.title
-    more = f" and {len(answer.kept) - 1} more" if len(answer.kept) > 1 else ""
-    return f"; it does not end what the job has: {title}{more}"
-
-
-def _asked(answer: UpgradeAnswer) -> tuple[Question, ...]:
-    return asked(one for one in answer.depends if decides(one.advisory))
-
-
-def _changing(answer: UpgradeAnswer) -> list[Matched]:
-    return [one for one in answer.depends if not decides(one.advisory)]
-
-
-def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
-    """Return where to go; another job, such as another ZeRO stage, only if there is no release."""
-    if answer.instead:
-        return f"go to {listing([f'{name} {version}' for name, version in answer.instead.items()])}"
-    packages = {each.package for one in answer.against for each in one.advisory.ranges}
-    stay = listing([f"{name} {version}" for name, version in old.versions.items() if name in packages])
-    others = [each for one in answer.against for each in one.advisory.remedies if each.fact and is_another_job(each)]
-    setting = f", or {remedy_request(others[0])}" if others and len(answer.against) == 1 else ""
-    return f"no release to go to is known, stay at {stay}{setting}"
-
-
-def _any_remedy(remedies: Sequence[Remedy]) -> str:
-    return either([remedy_request(one).partition(";")[0] for one in remedies[:3]])
 
 
 def _advisory_lines(one: Matched, job: StatedJob, old: StatedJob | None = None) -> Iterator[str]:
@@ -218,7 +148,7 @@ def _kept_line(one: Matched) -> str:
 
 
 def _change_line(one: Matched) -> str:
-    settings = [each.text for each in one.advisory.remedies if each.fact and not is_another_job(each)]
+    settings = [remedy_request(each) for each in one.advisory.remedies if each.fact and not is_another_job(each)]
     return f"{_if_open(one)}; to keep it as it was: {either(settings[:2])}" if settings else _if_open(one)
 
 
@@ -269,12 +199,12 @@ def _question_lines(questions: Sequence[Question]) -> Iterator[str]:
     shown = [one for one in questions if one.is_common and len(one.conditions) == 1][:_MOST_QUESTIONS]
     for one in shown:
         ids = listing([each.advisory.id for each in one.matched], _MOST_IDS)
-        yield f"  {len(one.matched)} more with {_question_words(one)} (--set {_how_to_say(one)}): {ids}"
+        yield f"  {len(one.matched)} more with {question_words(one)} (--set {_how_to_say(one)}): {ids}"
     rest = [one for one in questions if one not in shown]
     if len(rest) <= _FEW_QUESTIONS:
         for one in rest:
             ids = listing([each.advisory.id for each in one.matched], _MOST_IDS)
-            yield f"  {len(one.matched)} more with {_question_words(one)}: {ids}"
+            yield f"  {len(one.matched)} more with {question_words(one)}: {ids}"
     else:
         counts = Counter(
             name
@@ -287,23 +217,20 @@ def _question_lines(questions: Sequence[Question]) -> Iterator[str]:
         yield f"  {sum(len(one.matched) for one in rest)} more by {', '.join(facts)}{more}; `audit --json` has them"
 
 
-def _question_words(question: Question) -> str:
-    parts = [*map(condition_text, question.conditions), *(f"some releases of {name}" for name in question.packages)]
-    return enumeration(parts)
-
-
 def _how_to_say(question: Question) -> str:
     """Return what a reader can state: ``resume=yes|no``."""
     fact = question.conditions[0].fact
     return f"{fact}={choices(FACTS[fact])}"
 
 
-def _unknown_lines(unknown: Sequence[Matched]) -> Iterator[str]:
+def _unknown_lines(unknown: Sequence[Matched], releases: Sequence[str]) -> Iterator[str]:
+    """Yield what was not run; of an advisory with several reasons, the ``releases`` that the job goes to if they are among
+    them."""
     if not unknown:
         return
     reasons: dict[tuple[str, ...], list[Matched]] = {}
     for one in unknown:
-        reasons.setdefault(one.not_run, []).append(one)
+        reasons.setdefault(tuple(each for each in one.not_run if each in releases) or one.not_run, []).append(one)
     yield "not known, as it was not run:"
     for what, found in reasons.items():
         named = _title(found[0]) if len(found) == 1 else listing([one.advisory.id for one in found], _MOST_IDS)

@@ -12,7 +12,9 @@ from dsregress.advisories.auditing import Audit, StatedJob, asked
 from dsregress.advisories.job_facts import OneOf
 from dsregress.advisories.matching import Matched, condition_text
 from dsregress.advisories.upgrading import UpgradeAnswer
-from dsregress.report.answers.audit_answer import audit_headline, upgrade_headline
+from dsregress.report.advisory_words import remedy_request
+from dsregress.report.answers.audit_answer import audit_headline
+from dsregress.report.verdict_words import upgrade_headline
 
 #: 1: the first.
 SCHEMA = 1
@@ -44,7 +46,9 @@ def upgrade_json(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
                 {"advisory": one.matched.advisory.id, "remedies": msgspec.to_builtins(one.remedies)}
                 for one in answer.conditions
             ],
-            "arising": [{"remedy": one.remedy.text, "advisory": one.matched.advisory.id} for one in answer.arising],
+            "arising": [
+                {"remedy": remedy_request(one.remedy), "advisory": one.matched.advisory.id} for one in answer.arising
+            ],
             "instead": dict(answer.instead),
             "gained": _matched(answer.gained),
             "kept": _matched(answer.kept),
@@ -55,6 +59,7 @@ def upgrade_json(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
                 for one in answer.skipped
             ],
             "depends": _questions(answer.depends),
+            "not_run": _matched(answer.not_run),
             "unknown": _matched(answer.unknown),
             "measure": command,
             "target": _audit(audit),
@@ -117,7 +122,7 @@ def _matched(found: Sequence[Matched]) -> list[dict[str, Any]]:
             "kind": one.advisory.kind.value,
             "ruling": one.advisory.ruling.value,
             "sees": one.advisory.sees,
-            "remedies": [remedy.text for remedy in one.advisory.remedies],
+            "remedies": [remedy_request(remedy) for remedy in one.advisory.remedies],
             **({"not_run": list(one.not_run)} if one.not_run else {}),
         }
         for one in found

@@ -11,7 +11,8 @@ from dsregress.advisories.matching import Matched
 from dsregress.advisories.pinning import PinAnswer
 from dsregress.advisories.upgrading import UpgradeAnswer
 from dsregress.report.advisory_words import remedy_request
-from dsregress.report.answers.audit_answer import provisos_text, upgrade_sections
+from dsregress.report.answers.audit_answer import upgrade_sections
+from dsregress.report.verdict_words import basis_text, provisos_text
 
 #: Of ``--json``. History: 1 first.
 SCHEMA = 1
@@ -32,7 +33,8 @@ def pin_headline(pin: PinAnswer) -> str:
     """Return the first line: the release, and what it depends on."""
     if pin.answer is None:
         return f"no release of {pin.package} is free of faults for this job"
-    return f"pin {pin.package} {pin.release}{provisos_text(pin.answer)}"
+    release = f"{pin.package} {pin.release}"
+    return f"pin {release}{provisos_text(pin.answer)}{basis_text(pin.answer, [release])}"
 
 
 def pin_json(pin: PinAnswer) -> bytes:

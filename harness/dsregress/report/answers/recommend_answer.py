@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -10,11 +10,14 @@ import msgspec
 from dsregress.advice.capacity import FitVerdict
 from dsregress.advice.release_advice import Advice, ReleaseAdvice, Workaround
 from dsregress.messages import AND, COMMA, SEMICOLON, Text, joined, message, name_list, plural_message
+from dsregress.report.advisory_words import remedy_request
+from dsregress.report.answers.audit_answer import open_lines
 from dsregress.report.finding_fields import finding_fields
-from dsregress.report.plain_text import plain
+from dsregress.report.plain_text import indented_plain, plain
+from dsregress.report.verdict_words import basis_text, provisos_text
 from dsregress.wording.language import Say
 from dsregress.wording.names import stage_words
-from dsregress.wording.quantities import quantity
+from dsregress.wording.quantities import listing, quantity
 
 #: Of ``--json``. History: 1 first.
 SCHEMA = 1
@@ -26,7 +29,9 @@ def advice_text(advice: Advice, commands: Sequence[str], say: Say = str) -> str:
     def spoken(text: Text) -> str:
         return plain(say(text))
 
-    lines = [spoken(_question_words(advice)), "", spoken(_recommended(advice))]
+    lines = [spoken(_question_words(advice)), "", *map(spoken, _recommended(advice))]
+    if advice.pick is not None and advice.pick.advised is not None:
+        lines += map(indented_plain, open_lines(advice.pick.advised, [f"{advice.package} {advice.pick.version}"]))
     newer = message("newer, not recommended:") if advice.pick else message("why not:")
     for title, releases in ((newer, advice.newer), (message("older:"), advice.older)):
         if releases:
@@ -68,7 +73,8 @@ def advice_json(advice: Advice, commands: Sequence[str]) -> bytes:
 
 
 def _release_json(release: ReleaseAdvice) -> dict[str, object]:
-    fields: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(release, findings=(), ways=()))
+    plain_release = msgspec.structs.replace(release, findings=(), ways=(), advised=None)
+    fields: dict[str, Any] = {**msgspec.to_builtins(plain_release), "advised": _advised_json(release)}
     fields["findings"] = [finding_fields(found) for found in release.findings]
     fields["ways"] = [
         {
@@ -80,6 +86,19 @@ def _release_json(release: ReleaseAdvice) -> dict[str, object]:
     return {**fields, "is_clean": release.is_clean}
 
 
+def _advised_json(release: ReleaseAdvice) -> dict[str, object] | None:
+    if (found := release.advised) is None:
+        return None
+    return {
+        "verdict": found.verdict.value,
+        "against": [one.advisory.id for one in found.against],
+        "conditions": [
+            {"id": one.matched.advisory.id, "remedies": [remedy_request(each) for each in one.remedies]}
+            for one in found.conditions
+        ],
+    }
+
+
 def _question_words(advice: Advice) -> Text:
     question = advice.question
     variant = "" if question.variant == "base" else question.variant
@@ -89,21 +108,33 @@ def _question_words(advice: Advice) -> Text:
     return message("{workload}: which release of {package} to pin?", workload=workload, package=advice.package)
 
 
-def _recommended(advice: Advice) -> Text:
+def _recommended(advice: Advice) -> Iterator[Text]:
     measured = len(advice.newer) + len(advice.older) + (advice.pick is not None)
     if advice.pick is None:
-        return plural_message(
+        yield plural_message(
             "none of the {count:,} release with results here can be recommended",
             "none of the {count:,} releases with results here can be recommended",
             measured,
         )
-    return plural_message(
+        return
+    standing = _standing(advice.pick.devices, advice.pick.room)
+    if (advised := advice.pick.advised) is not None:
+        release = f"{advice.package} {advice.pick.version}"
+        yield f"pin {release}{provisos_text(advised)}{basis_text(advised, [release])}"
+        yield plural_message(
+            "the newest of {count:,} release with results here that nothing rules out ({standing})",
+            "the newest of {count:,} releases with results here that nothing rules out ({standing})",
+            measured,
+            standing=standing,
+        )
+        return
+    yield plural_message(
         "pin {package} {release}: the newest of {count:,} release with results here without a known problem ({standing})",
         "pin {package} {release}: the newest of {count:,} releases with results here without a known problem ({standing})",
         measured,
         package=advice.package,
         release=advice.pick.name,
-        standing=_standing(advice.pick.devices, advice.pick.room),
+        standing=standing,
     )
 
 
@@ -122,9 +153,14 @@ def _room_words(room: FitVerdict) -> Text:
 
 def _reasons(release: ReleaseAdvice) -> list[Text]:
     """Return the reasons not to recommend a release, one line each; for a clean one, a line that says so."""
+    if release.is_clean and release.advised is not None and release.advised.conditions:
+        names = listing([one.matched.advisory.id for one in release.advised.conditions])
+        return [f"if set: {names}"]
     if release.is_clean:
         return [message("no known problem ({standing})", standing=_standing(release.devices, release.room))]
-    lines = list(dict.fromkeys(found.text for found in release.findings))  # one workload may have several names
+    against = () if release.advised is None else release.advised.against
+    lines: list[Text] = [f"{one.advisory.id} {one.advisory.title}" for one in against]
+    lines += dict.fromkeys(found.text for found in release.findings)  # one workload may have several names
     if release.room is not None and release.room.fails_in:
         lines.append(_room_words(release.room))
     if release.unknown:

@@ -11,11 +11,12 @@ from dsregress.advisories.auditing import StatedJob
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict
 from dsregress.compare import ProblemKind
 from dsregress.model import AXES
-from dsregress.report.answers.audit_answer import upgrade_headline, upgrade_sections
+from dsregress.report.answers.audit_answer import upgrade_sections
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext, report_context
 from dsregress.report.plain_text import indented_plain, plain
 from dsregress.report.problem_lines import TITLES, ProblemLine, counts_text, problem_sections
+from dsregress.report.verdict_words import upgrade_headline
 from dsregress.wording.quantities import listing, plural
 
 

@@ -70,7 +70,8 @@ def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
     upgrade = [Text(say(asked), overflow="ignore")] if screen.upgrade else []
     rows = sum(-(-line.cell_len // width) for line in upgrade)
     releases = [say(line.words.releases) for line in screen.problems]
-    column = min(_MOST_RELEASES, max(map(cell_len, releases), default=0))
+    beside = [*releases, *(one for line in screen.problems for one in line.words.advisories)]
+    column = min(_MOST_RELEASES, max(map(cell_len, beside), default=0))
     room = MOST_LINES - len(lines) - rows - len(_wrapped(say(_see_more(len(releases))), width)) - 1  # empty above
     for most in (_MOST_BLOCK, _CUT_BLOCK):
         blocks = {line.number: list(_problem_block(line, column, width, most, say)) for line in screen.problems}
@@ -125,7 +126,8 @@ def _line_count(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]]) -> in
 def _problem_block(line: ProblemLine, column: int, width: int, most: int, say: Say) -> Iterator[Text]:
     """Yield the lines of a problem, at most ``most``: ``2 0.16.0 to 0.16.7  backward holds ...``."""
     number = f"{line.number:>2} "
-    names = _cut_lines(say(line.words.releases), "", column, _CUT_BLOCK) or [""]
+    releases = _cut_lines(say(line.words.releases), "", column, _CUT_BLOCK) or [""]
+    names = [*releases, *line.words.advisories][: max(_CUT_BLOCK, len(releases))]
     words = _sentences(line, max(20, width - len(number) - column - 2), most, say) or [""]
     for at in range(max(len(names), len(words))):
         left = f"{number if at == 0 else ' ' * len(number)}{_padded(names[at] if at < len(names) else '', column)}"
@@ -136,7 +138,7 @@ def _sentences(line: ProblemLine, width: int, most: int, say: Say) -> list[str]:
     """Return at most ``most`` lines, without what the section's title says. If the text is too long, the affected workloads
     are cut before the symptom; an error is cut at its own end, which is least informative."""
     words = line.words
-    end, who = say(words.end), say(words.who)
+    end, who = say(words.outcome), say(words.who)
     text = say(words.sentence(words.who, below_its_title=line.kind.has_no_right_side))
     if line.kind not in _ERRORS and who:
         while (shorter := _shorter(who)) and len(_lines(f"{text}{_apart(text, end)}", width)) > most:

@@ -9,11 +9,13 @@ import msgspec
 
 from dsregress.advice.soundness import Soundness
 from dsregress.compare.metrics import BY_NAME
-from dsregress.model import split_workload
+from dsregress.model import Finding, split_workload
 from dsregress.report import urls
 from dsregress.report.context import ReportContext
 from dsregress.report.html.page import Page
+from dsregress.report.known_problems import KnownProblems
 from dsregress.report.plain_text import plain
+from dsregress.report.rows import is_worse
 from dsregress.wording.quantities import plural
 
 _COLOURS = {"red": "#c0362c", "yellow": "#8a6100", "brightgreen": "#1a7f37", "lightgrey": "#6a737d"}
@@ -40,15 +42,17 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     colour: str  #: a name that shields.io knows
 
 
-def standings(context: ReportContext, sound: Soundness) -> Iterator[Standing]:
-    """Yield the standing of every stack on every scenario that it was measured on. ``sound`` is the rule that a release
-    without any finding is sound."""
+def standings(context: ReportContext) -> Iterator[Standing]:
+    """Yield the standing of every stack on every scenario that it was measured on. A release has against it what an advisory
+    knows as a fault, what is worse and no advisory knows, and a card that it no longer fits."""
+    known = KnownProblems(context)
+    sound = Soundness(context.comparison, context.rooms, lambda found: is_worse(found) and known.speaks_against(found))
     measured: dict[tuple[str, str], list[str]] = {}
     for workload in context.comparison.cells.workloads:
         for stack in context.comparison.cells.stacks_of(workload):
             measured.setdefault((split_workload(workload).scenario, stack), []).append(workload)
     for (scenario, stack), workloads in measured.items():
-        words = {BY_NAME[found.metric].fails or "worse" for w in workloads for found in sound.findings(stack, w)}
+        words = {word for w in workloads for found in sound.findings(stack, w) for word in _reasons(found, known)}
         words |= {"memory" for workload in workloads if not sound.has_room(stack, workload)}
         count, ok = len(workloads), sum(sound.is_sound(stack, workload) for workload in workloads)
         if words:
@@ -62,6 +66,10 @@ def standings(context: ReportContext, sound: Soundness) -> Iterator[Standing]:
             colour, message = "brightgreen", f"ok on {plural(count, 'workload')}"
         label = f"{plain(scenario)} on {plain(context.name_of(stack))}"
         yield Standing(scenario=scenario, stack=stack, label=label, message=message, colour=colour)
+
+
+def _reasons(found: Finding, known: KnownProblems) -> tuple[str, ...]:
+    return tuple(one.id for one in known.of_finding(found)) or (BY_NAME[found.metric].fails or "worse",)
 
 
 def endpoint(standing: Standing) -> bytes:

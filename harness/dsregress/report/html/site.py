@@ -13,9 +13,8 @@ from typing import ClassVar, Protocol, TypeVar
 import msgspec
 
 from dsregress.compare import Group
-from dsregress.compare.comparison import EVERYTHING, DetailOf
+from dsregress.compare.comparison import EVERYTHING
 from dsregress.errors import ResultsError
-from dsregress.model import Result
 from dsregress.report import urls
 from dsregress.report.comparison.json import comparison_json_chunks
 from dsregress.report.context import ReportContext
@@ -28,7 +27,7 @@ from dsregress.report.html.problem import ProblemPage, problem_page
 from dsregress.report.html.rendering import Renderer
 from dsregress.report.html.site_files import SiteFiles
 from dsregress.report.html.workload_facts import MatrixCell, WorkloadSummary, matrix_cell, workload_facts
-from dsregress.report.html.workload_pages import WITHOUT_FINDING, soundness_by_pin, trend_page, workload_page
+from dsregress.report.html.workload_pages import soundness_by_pin, trend_page, workload_page
 from dsregress.report.problem_facts import problem_facts
 from dsregress.report.report_view import report_view
 from dsregress.report.rows import Row, all_rows, section_of
@@ -48,10 +47,6 @@ _MOST_IN_JSON = 5_000
 
 #: The largest changes of one workload, for the pages about all workloads.
 _MOST_CHANGES = 40
-
-
-def no_detail(result: Result) -> None:
-    """Return None, for results without stored details."""
 
 
 class Built(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,13 +69,11 @@ def build_site(
     *,
     spread: Spread = one_after_another,
     explained: ExplanationOf = nothing_explained,
-    detail_of: DetailOf = no_detail,
 ) -> Built:
-    """Write the site into ``folder``. Other files in it stay. ``detail_of`` reads the details of programs. Raise
-    ResultsError if the site cannot be written."""
+    """Write the site into ``folder``. Other files in it stay. Raise ResultsError if the site cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return _SiteBuilder(context, folder, explained, detail_of).run(spread)
+        return _SiteBuilder(context, folder, explained).run(spread)
     except OSError as error:
         raise ResultsError(
             f"cannot be written: {error.strerror}",
@@ -92,7 +85,7 @@ def build_site(
 class _SiteBuilder:
     """One build: first every workload's own pages, then the pages about all of them."""
 
-    def __init__(self, context: ReportContext, folder: Path, explained: ExplanationOf, detail_of: DetailOf) -> None:
+    def __init__(self, context: ReportContext, folder: Path, explained: ExplanationOf) -> None:
         self._context = context
         self._explained = explained
         comparison, report = context.comparison, report_view(context)
@@ -100,7 +93,6 @@ class _SiteBuilder:
         self._lines = report.screen.problems
         self._problems = {key: line for line in self._lines for key in line.keys}
         self._facts = problem_facts(context)
-        self._kinds = upgrade_form.kinds_of_training(context, detail_of)
         by_key = {problem.worst.key: problem for problem in comparison.problems}
         self._numbered = {line.number: by_key[line.worst.key] for line in self._lines}
         self._problem_pages = {
@@ -176,10 +168,9 @@ class _SiteBuilder:
         context, frame, conclusions, rows = self._context, self._frame, self._conclusions, self._rows
         paged = overview.matrix_rows(frame, summaries)
         lines = [FindingLine.of(row) for row in rows]
+        form = upgrade_form.upgrade_form(context)
         for path, page in (
-            *overview.matrix_pages(
-                paged, conclusions, lines, self._problem_pages, upgrade_form.upgrade_form(context, self._kinds)
-            ),
+            *overview.matrix_pages(paged, conclusions, lines, self._problem_pages, form),
             *overview.findings_pages(conclusions, lines),
             *self._pages_of_problems(lines),
             *advisory_pages.advisory_pages(),
@@ -189,11 +180,12 @@ class _SiteBuilder:
             ("method.html", overview.method_page(conclusions)),
         ):
             yield path, partial(SiteFiles.page, path=path, page=page)
-        yield urls.UPGRADE_DATA, self._write_upgrade
+        if form.data:
+            yield form.data, _write_upgrade
         yield urls.SEARCH_DATA, partial(_write_search, paged=paged, lines=lines)
         for stack in context.comparison.stacks:
             yield urls.stack_data(stack.id), partial(_write_stack, stack=stack.id, summaries=summaries)
-        for standing in badges.standings(context, self._sound[WITHOUT_FINDING]):
+        for standing in badges.standings(context):
             svg, endpoint = f"{badges.path(standing)}.svg", f"{badges.path(standing)}.json"
             yield svg, partial(SiteFiles.page, path=svg, page=badges.picture(standing))
             yield endpoint, partial(SiteFiles.file, path=endpoint, content=badges.endpoint(standing))
@@ -209,10 +201,6 @@ class _SiteBuilder:
             own = [lines[place] for place in sorted({places[key] for key in line.keys if key in places})]
             problem, facts = self._numbered[line.number], self._facts[line.worst.key]
             yield self._problem_pages[line.number], problem_page(self._context, problem, line, facts, own)
-
-    def _write_upgrade(self, files: SiteFiles) -> None:
-        data = upgrade_form.upgrade_data(self._context, self._kinds, self._lines, self._problem_pages)
-        files.file(urls.UPGRADE_DATA, data)
 
     def _matrix_cells(self, workload: str) -> dict[str, MatrixCell]:
         """Return the matrix cells of a workload, by stack."""
@@ -233,6 +221,10 @@ class _SiteBuilder:
         """Return all workloads: those with findings first, the worst first."""
         relevant = [group.headline for group in self._context.comparison.groups if group.headline.relevant]
         return list(dict.fromkeys([*(found.workload for found in relevant), *self._context.comparison.cells.workloads]))
+
+
+def _write_upgrade(files: SiteFiles) -> None:
+    files.file(urls.UPGRADE_DATA, upgrade_form.upgrade_data())
 
 
 def _write_stack(files: SiteFiles, stack: str, summaries: Sequence[WorkloadSummary]) -> None:

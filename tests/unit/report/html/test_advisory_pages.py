@@ -31,8 +31,8 @@ def test_a_page_has_releases_conditions_remedies_and_what_was_run() -> None:
     assert page.conditions == ("a model built under zero.Init", "hpZ", "no offload of the parameters")
     assert page.remedies == (
         "use deepspeed 0.18.3",
-        "set a model that is whole before `initialize`",
-        "set hpZ not configured",
+        "use a model that is whole before `initialize`",
+        "leave hpZ unset",
     )
     assert page.runs[0] == ("0.17.5", "loss 1053.2828, plain PyTorch 1060.6050, ratio 0.993")
     assert page.links == (

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 
+import msgspec
+import pytest
+
+from dsregress.advisories.advisory import Ruling
+from dsregress.advisories.shipped import read_advisories
+from dsregress.compare import Comparison
+from dsregress.report import known_problems
 from dsregress.report.context import report_context
-from dsregress.report.html.badges import endpoint, standings
-from dsregress.report.html.workload_pages import WITHOUT_FINDING, soundness_by_pin
+from dsregress.report.html.badges import Standing, endpoint, standings
 from tests.builders.comparisons import comparison
+from tests.builders.known_runs import QUARTER, compared, ran
+
+
+def by_release(compared_: Comparison) -> dict[str, Standing]:
+    return {one.stack.rpartition("deepspeed")[2]: one for one in standings(report_context(compared_))}
 
 
 def test_badges_are_one_for_each_scenario_and_stack() -> None:
-    seen = comparison()
-    context = report_context(seen)
-    sound = soundness_by_pin(context)[WITHOUT_FINDING]
-    told = {standing.stack.rpartition("deepspeed")[2]: standing for standing in standings(context, sound)}
+    told = by_release(comparison())
     assert told["0.15.4"].message == "ok on 1 workload"
     assert told["0.15.4"].colour == "brightgreen"
     assert told["0.16.0"].message == "worse: memory"
@@ -24,3 +32,18 @@ def test_badges_are_one_for_each_scenario_and_stack() -> None:
     badge = json.loads(endpoint(told["0.16.0"]))
     assert badge["schemaVersion"] == 1
     assert badge["color"] == "red"
+
+
+def test_a_badge_names_the_advisory_that_knows_a_fault() -> None:
+    told = by_release(compared(ran("0.18.2", QUARTER), ran("0.18.3", QUARTER, error=30)))
+    assert (told["0.18.3"].message, told["0.18.3"].colour) == ("worse: DSR-2026-0001", "red")
+    unknown = by_release(compared(ran("0.18.2", QUARTER), ran("0.19.7", QUARTER, error=30)))
+    assert (unknown["0.19.7"].message, unknown["0.19.7"].colour) == ("worse: numerics", "red")
+
+
+def test_what_an_advisory_knows_and_calls_no_fault_is_not_against_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    (fault,) = [one for one in read_advisories() if one.id == "DSR-2026-0001"]
+    change = msgspec.structs.replace(fault, ruling=Ruling.CHANGE)
+    monkeypatch.setattr(known_problems, "read_advisories", lambda: (change,))
+    told = by_release(compared(ran("0.18.2", QUARTER), ran("0.18.3", QUARTER, error=30)))
+    assert (told["0.18.3"].message, told["0.18.3"].colour) == ("ok on 1 workload", "brightgreen")

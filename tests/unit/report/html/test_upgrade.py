@@ -1,95 +1,173 @@
-"""What the first page answers from. That its script answers as the command does is tested in tests/browser."""
+"""The question on the first page: its form, and its script, which answers as `audit` does."""
 
 from __future__ import annotations
 
-import json
+import shutil
+import subprocess
 from typing import Any
 
 import msgspec
+import pytest
 
-from dsregress.compare import Comparison, Thresholds, compare
-from dsregress.compare.comparison import DetailOf
+from dsregress.advisories.advisory import Advisory, FactCondition
+from dsregress.advisories.job_facts import said_fact, said_text
+from dsregress.advisories.matching import Match
+from dsregress.advisories.shipped import read_advisories
+from dsregress.advisories.upgrading import UpgradeAnswer, judge_upgrade
+from dsregress.compare import Thresholds, compare
 from dsregress.model import Result
-from dsregress.probe.border.wire import Detail
+from dsregress.report.advisory_words import remedy_request
 from dsregress.report.context import report_context
-from dsregress.report.html import upgrade_form
-from dsregress.report.html.site import no_detail
-from dsregress.report.report_view import report_view
-from tests.builders import comparisons
+from dsregress.report.html.audit_data import audit_data, fact_json
+from dsregress.report.html.upgrade_form import FormField, UpgradeForm, upgrade_data, upgrade_form
+from dsregress.report.verdict_words import upgrade_headline
+from tests.builders.advisories import advisory
 from tests.builders.synthetic import result
+from tests.paths import ROOT
+from tests.unit.advisories.questions import QUESTIONS, Question, ids, stated
+
+ENGINE = ROOT / "harness" / "dsregress" / "report" / "html" / "static" / "audit.js"
+NODE = shutil.which("node")
+UPGRADES = [one for one in QUESTIONS if one.to]
+
+PRINT = """
+const [data, asked] = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const ids = (found) => found.map((one) => one.advisory.id);
+console.log(JSON.stringify(asked.map((one) => {
+  const found = dsregressAudit.upgrade(data, one, one.to);
+  return {
+    said: found.headline, verdict: found.verdict, against: ids(found.against), instead: found.instead,
+    remedies: found.conditions.flatMap((each) => each.remedies.map((remedy) => remedy.request)),
+    gained: ids(found.gained.filter((each) => each.match === "concerned")), kept: ids(found.kept),
+    changes: ids(found.changes), not_run: found.notRun.map((each) => [each.advisory.id, each.notRun]),
+    skipped: found.skipped.map((each) => [each.package, each.releases, each.advisory.id]),
+  };
+})));
+"""
 
 
-def data(comparison: Comparison) -> dict[str, Any]:
-    context = report_context(comparison)
-    lines = report_view(context).screen.problems
-    kinds = upgrade_form.kinds_of_training(context, no_detail)
-    pages = {line.number: f"problem/{line.number}.html" for line in lines}
-    script = upgrade_form.upgrade_data(context, kinds, lines, pages)
-    content: dict[str, Any] = json.loads(script.removeprefix(b"dsregressUpgrade(").removesuffix(b")\n"))
-    return content
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of one engine or the other."""
+
+    said: str
+    verdict: str
+    against: tuple[str, ...]
+    instead: dict[str, str]
+    remedies: tuple[str, ...]
+    gained: tuple[str, ...]
+    kept: tuple[str, ...]
+    changes: tuple[str, ...]
+    not_run: list[tuple[str, tuple[str, ...]]]
+    skipped: list[tuple[str, tuple[str, ...], str]]
 
 
-def test_each_run_has_a_letter_for_how_it_stands() -> None:
-    found = data(comparisons.comparison())
-    assert [release["name"] for release in found["releases"]][5] == "0.17.0"
-    assert [own["ran"] for own in found["workloads"]] == ["cccccfcfc"]  # two crash
-
-
-def test_each_problem_has_the_releases_that_have_it_by_workload() -> None:
-    problems = data(comparisons.comparison())["problems"]
-    assert [(one["kind"], one["on"], one["page"]) for one in problems][:3] == [
-        ("WRONG", {"0": [6]}, "problem/1.html"),
-        ("CRASH", {"0": [5]}, "problem/2.html"),
-        ("LEAK", {"0": [2, 3]}, "problem/3.html"),
+def by_script(advisories: list[Advisory], questions: list[Question]) -> list[Said]:
+    asked = [
+        {
+            "versions": one.job,
+            "facts": {fact.name: fact_json(fact.value) for fact in map(said_fact, one.facts)},
+            "to": one.to,
+        }
+        for one in questions
     ]
-
-
-def trained(version: str, **parameters: Any) -> Result:
-    """A run whose workload has these parameters."""
-    named = ",".join(f"{name}={value}" for name, value in parameters.items())
-    one = result(version, variant=named)
-    return msgspec.structs.replace(one, cell=msgspec.structs.replace(one.cell, parameters=parameters))
-
-
-def asked(results: list[Result], detail_of: DetailOf = no_detail) -> upgrade_form.UpgradeForm:
-    context = report_context(compare(results, results[0].cell.stack.id, Thresholds(), no_detail))
-    return upgrade_form.upgrade_form(context, upgrade_form.kinds_of_training(context, detail_of))
-
-
-def test_the_form_asks_for_what_workloads_differ_in() -> None:
-    kinds = [
-        {"model": "llama-tiny", "zero_stage": 3, "lora_rank": 0, "offload_optimizer": False},
-        {"model": "llama-tiny", "zero_stage": 1, "lora_rank": 8, "offload_optimizer": True},
-        {"model": "llama-tiny"},
-    ]
-    results = [trained(version, **kind) for kind in kinds for version in ("0.15.0", "0.16.0")]
-    form = asked(results)
-    assert form.factors == (
-        upgrade_form.FormField("ZeRO stage", ("1", "3")),
-        upgrade_form.FormField("Offload", ("no", "optimizer")),
-        upgrade_form.FormField("LoRA", ("no", "yes")),
+    assert NODE is not None
+    ran = subprocess.run(
+        [NODE, "-e", ENGINE.read_text(encoding="utf-8") + PRINT],
+        input=msgspec.json.encode([audit_data(advisories), asked]),
+        capture_output=True,
+        check=True,
+        timeout=60,
     )
+    return msgspec.json.decode(ran.stdout, type=list[Said])
+
+
+def by_audit(advisories: list[Advisory], question: Question) -> Said:
+    old = stated(question)
+    new = old.going_to(question.to)
+    found: UpgradeAnswer = judge_upgrade(advisories, old.job, new.job)
+    return Said(
+        said=upgrade_headline(found, old, new),
+        verdict=found.verdict.value,
+        against=ids(found.against),
+        instead=dict(found.instead),
+        remedies=tuple(remedy_request(remedy) for one in found.conditions for remedy in one.remedies),
+        gained=ids(one for one in found.gained if one.match is Match.CONCERNED),
+        kept=ids(found.kept),
+        changes=ids(found.changes),
+        not_run=[(one.advisory.id, one.not_run) for one in found.not_run],
+        skipped=[(one.package, one.releases, one.matched.advisory.id) for one in found.skipped],
+    )
+
+
+@pytest.mark.skipif(NODE is None, reason="no node here")
+def test_the_script_answers_every_question_as_audit_does() -> None:
+    advisories = list(read_advisories())
+    for question, said in zip(UPGRADES, by_script(advisories, UPGRADES), strict=True):
+        assert said == by_audit(advisories, question), question.name
+
+
+@pytest.mark.skipif(NODE is None, reason="no node here")
+@pytest.mark.parametrize(
+    ("affected", "unaffected", "to"),
+    [
+        (["0.17.0rc1"], ["0.16.0", "0.17.0"], "0.17.0rc1"),
+        (["0.17.0a2", "0.17.0b1"], ["0.16.0", "0.17.0"], "0.17.0a9"),
+        (["0.17.0.post1"], ["0.17.0", "0.18.0"], "0.17.0.post1"),
+        (["0.9.0"], ["0.10.0", "0.16.0"], "0.16.0"),
+        (["0.17.0.dev1"], ["0.16.0", "0.17.0a1"], "0.17.0.dev1"),
+    ],
+)
+def test_the_script_orders_releases_as_packaging_does(affected: list[str], unaffected: list[str], to: str) -> None:
+    own = [advisory(affected=affected, unaffected=unaffected)]
+    question = Question(name="", job={"deepspeed": unaffected[0]}, facts=(), to={"deepspeed": to})
+    assert by_script(own, [question]) == [by_audit(own, question)]
+
+
+@pytest.mark.skipif(NODE is None, reason="no node here")
+@pytest.mark.parametrize("fact", ["lora=yes", "lora_rank=64", "gradient_clipping=0.3", "hpz_partition_size=1"])
+@pytest.mark.parametrize("needs", [{"lora_rank": ([8], [0])}, {"gradient_clipping": ([1.0], [0.0])}])
+def test_the_script_takes_a_number_for_the_one_that_was_run(fact: str, needs: Any) -> None:
+    own = [advisory(needs=needs)]
+    question = Question(name="", job={"deepspeed": "0.16.0"}, facts=(fact,), to={"deepspeed": "0.18.0"})
+    assert by_script(own, [question]) == [by_audit(own, question)]
+
+
+@pytest.mark.skipif(NODE is None, reason="no node here")
+@pytest.mark.parametrize("steps", [0, 1, 7])
+def test_the_script_takes_every_number_above_another(steps: int) -> None:
+    above = FactCondition(fact="warmup_steps", shown=(2,), above=0)
+    own = [msgspec.structs.replace(advisory(), conditions=(above,))]
+    question = Question(
+        name="", job={"deepspeed": "0.16.0"}, facts=(f"warmup_steps={steps}",), to={"deepspeed": "0.18.0"}
+    )
+    assert by_script(own, [question]) == [by_audit(own, question)]
+
+
+def form_of(*results: Result) -> UpgradeForm:
+    return upgrade_form(report_context(compare(results, results[0].cell.stack.id, Thresholds(), lambda _: None)))
+
+
+def test_the_form_first_asks_about_the_way_to_the_newest_release() -> None:
+    form = form_of(result("0.16.0"), result("0.16.4"))
+    assert (form.package, form.old, form.new) == ("deepspeed", "0.16.0", "0.16.4")
+    assert form.answer.startswith("deepspeed 0.16.0 -> 0.16.4: ")
+    assert {"0.15.4", "0.19.8"} <= set(form.releases)
+    assert form.fields[0] == FormField(
+        "zero_stage", "ZeRO stage", tuple((str(stage), f"ZeRO stage {stage}") for stage in range(4))
+    )
+
+
+def test_every_choice_of_the_form_is_a_fact_that_can_be_said() -> None:
+    for field in form_of(result("0.16.0"), result("0.16.4")).fields:
+        for value, _ in field.values:
+            own = msgspec.json.decode(value)
+            assert said_fact(f"{field.fact}={said_text(own)}").value == own
 
 
 def test_of_one_release_alone_nothing_is_asked() -> None:
-    alone = result()
-    assert asked([alone]) == upgrade_form.UpgradeForm()
+    assert form_of(result()) == UpgradeForm()
 
 
-def test_of_programs_the_form_asks_for_what_their_engines_were_configured_with() -> None:
-    def configured(stage: int, device: str | None) -> Detail:
-        offload = {} if device is None else {"actor.deepspeed.zero_config.offload_optimizer.device": device}
-        settings = {"actor.deepspeed.zero_optimization_stage": stage, "deepspeed.gradient_accumulation_steps": 1}
-        return Detail(configuration={**settings, **offload})
-
-    kinds = {"a": configured(2, None), "b": configured(3, "cpu"), "c": Detail()}
-    results = [
-        trained(version, program="train.py", stage=name) for name in (*kinds, "d") for version in ("0.15.0", "0.16.0")
-    ]
-    several = {**configured(2, None).configuration, "critic.deepspeed.zero_optimization_stage": 3}  # they disagree
-    details = {**kinds, "d": Detail(configuration=several)}
-    form = asked(results, lambda one: details[one.cell.parameters["stage"]])
-    assert form.factors == (
-        upgrade_form.FormField("ZeRO stage", ("2", "3")),
-        upgrade_form.FormField("Offload", ("no", "optimizer")),
-    )
+def test_the_data_is_a_script() -> None:
+    content = msgspec.json.decode(upgrade_data().removeprefix(b"dsregressUpgrade(").removesuffix(b")\n"))
+    assert len(content["advisories"]) == len([one for one in read_advisories() if not one.withdrawn])

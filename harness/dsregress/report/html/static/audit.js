@@ -1,0 +1,331 @@
+// Puts a job to the advisories, as `dsregress audit` does: by the rules of dsregress.advisories and the words of
+// dsregress.report.verdict_words, on the data that dsregress.report.html.audit_data writes.
+"use strict";
+globalThis.dsregressAudit = (() => {
+  // Versions
+
+  const parsed = (() => {
+    const known = new Map();
+    return (text) => {
+      if (!known.has(text)) {
+        const [, numbers, rest] = /^v?(\d+(?:\.\d+)*)(.*)$/.exec(text) || [null, "0", ""];
+        const pre = /^[._-]?(a|b|rc)(\d*)/.exec(rest);
+        const post = /[._-]?post(\d*)/.exec(rest);
+        const dev = /[._-]?dev(\d*)/.exec(rest);
+        const stage = pre ? ["a", "b", "rc"].indexOf(pre[1]) : dev && !post ? -1 : 3;
+        known.set(text, [numbers.split(".").map(Number), [stage, Number(pre?.[2] || 0), post ? Number(post[1] || 0) : -1, dev ? Number(dev[1] || 0) : Infinity]]);
+      }
+      return known.get(text);
+    };
+  })();
+  const compared = (one, other) => {
+    const [[a, aRest], [b, bRest]] = [parsed(one), parsed(other)];
+    for (let at = 0; at < Math.max(a.length, b.length); at++) if ((a[at] || 0) !== (b[at] || 0)) return (a[at] || 0) - (b[at] || 0);
+    for (let at = 0; at < aRest.length; at++) if (aRest[at] !== bRest[at]) return aRest[at] < bRest[at] ? -1 : 1;
+    return 0;
+  };
+  const beside = (version, affected, unaffected) => {
+    const ran = new Map([...affected.map((one) => [one, true]), ...unaffected.map((one) => [one, false])]);
+    let [older, newer] = [null, null];
+    for (const one of ran.keys()) {
+      if (compared(one, version) <= 0 && (older === null || compared(one, older) > 0)) older = one;
+      if (compared(one, version) >= 0 && (newer === null || compared(one, newer) < 0)) newer = one;
+    }
+    return [older === null ? null : ran.get(older), newer === null ? null : ran.get(newer)];
+  };
+  const isAffected = (version, affected, unaffected) => {
+    const [older, newer] = beside(version, affected, unaffected);
+    return older === newer ? older : null;
+  };
+
+  // Facts: a value, or {one_of: values}
+
+  const isNumber = (value) => typeof value === "number";
+  const valuesOf = (value) => (value !== null && typeof value === "object" ? value.one_of : [value]);
+  const standIn = (data, fact, value) => {
+    const found = data.stand_ins[fact];
+    if (!found || !isNumber(value)) return value;
+    return (found.absent || []).includes(value) ? null : value > 0 ? found.positive : value;
+  };
+  const withConsequences = (data, facts) => {
+    const found = { ...facts };
+    for (const { fact, of, but, then, same } of data.consequences) {
+      if (!(fact in found) || valuesOf(found[fact]).length !== 1) continue;
+      const [value] = valuesOf(found[fact]);
+      if (of ? !of.includes(value) : (but || []).includes(value)) continue;
+      const follows = { ...then, ...Object.fromEntries(same.map((other) => [other, value])) };
+      for (const [other, own] of Object.entries(follows)) if (!(other in found)) found[other] = own;
+    }
+    return found;
+  };
+  const nearest = (condition, value) => {
+    const ran = new Map([...condition.shown.map((one) => [one, true]), ...condition.hidden.map((one) => [one, false])]);
+    const numbers = [...ran.keys()].filter(isNumber);
+    const fewer = Math.max(...numbers.filter((one) => one < value));
+    const more = Math.min(...numbers.filter((one) => one > value));
+    if (fewer === -Infinity || (more !== Infinity && ran.get(fewer) !== ran.get(more))) return null;
+    return ran.get(fewer);
+  };
+  const shows = (data, condition, value) => {
+    for (const tried of [value, standIn(data, condition.fact, value)]) {
+      if (condition.shown.includes(tried)) return true;
+      if (condition.hidden.includes(tried)) return false;
+      if (condition.unknown.includes(tried)) return null;
+    }
+    if (condition.others) return true;
+    if (condition.above !== null && isNumber(value)) return value > condition.above;
+    return isNumber(value) && data.facts[condition.fact]?.counted ? nearest(condition, value) : null;
+  };
+
+  // Words
+
+  const listing = (names, most = 6) => names.slice(0, most).join(", ") + (names.length > most ? ` and ${names.length - most} more` : "");
+  const joined = (names, word) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} ${word} ${names.at(-1)}`);
+  const plural = (count, one, many) => `${count} ${count === 1 ? one : many || `${one}s`}`;
+  const unique = (values) => [...new Set(values)];
+  const valueText = (data, fact, values) => {
+    const { title, noun, words } = data.facts[fact] || { title: fact, noun: fact, words: [] };
+    const word = new Map(words);
+    const named = values.filter((one) => word.has(one)).map((one) => word.get(one));
+    const unset = values.includes(null) && !word.has(null) ? [`${noun} not configured`] : [];
+    const others = values.filter((one) => !word.has(one) && one !== null).map((one) => (one === true ? "on" : one === false ? "off" : String(one)));
+    return joined([...named, ...unset, ...(others.length ? [`${title} ${joined(others, "or")}`] : [])], "or");
+  };
+
+  // One advisory
+
+  const part = () => ({ free: false, open: [], packages: [], notRun: [], isRemote: false });
+  const add = (whole, other) => {
+    whole.free ||= other.free;
+    whole.open.push(...other.open);
+    whole.packages.push(...other.packages);
+    whole.notRun.push(...other.notRun);
+    whole.isRemote ||= other.isRemote;
+    return whole;
+  };
+  const matchOf = (own) => (own.free ? "free" : own.notRun.length ? "unknown" : own.open.length || own.packages.length ? "depends" : "concerned");
+  const factPart = (data, condition, job) => {
+    const own = part();
+    if (!(condition.fact in job.facts)) return { ...own, open: [condition] };
+    const answers = valuesOf(job.facts[condition.fact]).map((value) => [value, shows(data, condition, value)]);
+    if (!answers.some(([, answer]) => answer === true)) {
+      const notRun = answers.filter(([, answer]) => answer === null).map(([value]) => value);
+      own.isRemote = notRun.length > 0;
+      own.free = !own.isRemote;
+      if (own.isRemote) own.notRun.push(valueText(data, condition.fact, notRun));
+    } else if (answers.some(([, answer]) => answer !== true)) own.open.push(condition);
+    return own;
+  };
+  const releasePart = ({ package: name, affected, unaffected }, job) => {
+    const own = part();
+    const version = job.versions[name];
+    if (version === undefined) return { ...own, packages: [name] };
+    const answer = isAffected(version, affected, unaffected);
+    if (answer === null) {
+      own.notRun.push(`${name} ${version}`);
+      own.isRemote = !beside(version, affected, unaffected).includes(true);
+    }
+    own.free = answer === false;
+    return own;
+  };
+  const anyOf = (parts) => {
+    for (const match of ["concerned", "depends", "unknown"]) {
+      const found = parts.filter((one) => matchOf(one) === match);
+      if (found.length) return match === "concerned" ? found[0] : found.reduce(add, part());
+    }
+    return { ...part(), free: true };
+  };
+  const matched = (data, advisory, job) => {
+    const whole = part();
+    for (const condition of advisory.conditions) add(whole, factPart(data, condition, job));
+    if (!whole.free) {
+      add(whole, anyOf(advisory.ranges.map((one) => releasePart(one, job))));
+      for (const partner of advisory.partners) add(whole, releasePart(partner, job));
+    }
+    const match = matchOf(whole);
+    if (whole.free) return { advisory, match, open: [], packages: [], notRun: [], besideAffected: false };
+    return { advisory, match, open: whole.open, packages: unique(whole.packages), notRun: unique(whole.notRun), besideAffected: match === "unknown" && !whole.isRemote };
+  };
+  const matchAll = (data, job) => data.advisories.map((one) => matched(data, one, job));
+  const changed = (data, job, versions, facts = {}) => ({ versions: { ...job.versions, ...versions }, facts: { ...job.facts, ...facts } });
+
+  // An upgrade
+
+  const isNew = (one, before) => {
+    const earlier = before.get(one.advisory.id).match;
+    if (one.match === "concerned") return earlier !== "concerned";
+    return one.match === "depends" ? ["free", "unknown"].includes(earlier) : earlier === "free";
+  };
+  const isNewlyUnknown = (one, before) => {
+    const earlier = before.get(one.advisory.id);
+    return one.match === "unknown" && earlier.match !== "concerned" && earlier.notRun.join() !== one.notRun.join();
+  };
+  const endingRemedies = (data, one, job, old) => one.advisory.remedies.filter((remedy) => {
+    let tried = null;
+    if (remedy.package) {
+      const version = job.versions[remedy.package];
+      if (version === undefined || !remedy.version || old.versions[remedy.package] !== version) return false;
+      tried = changed(data, job, { [remedy.package]: remedy.version });
+    } else if (remedy.fact) tried = changed(data, job, {}, { [remedy.fact]: remedy.value });
+    return tried !== null && matched(data, one.advisory, tried).match === "free";
+  });
+  const knownVersions = (advisories, name) => {
+    const ranges = advisories.flatMap((one) => one.ranges).filter((one) => one.package === name);
+    return unique(ranges.flatMap((one) => [...one.affected, ...one.unaffected])).sort(compared);
+  };
+  const isBeyond = (data, old, now) => Object.entries(now.versions).some(([name, version]) => {
+    const known = knownVersions(data.advisories, name);
+    return old.versions[name] !== version && known.length > 0 && compared(version, known.at(-1)) > 0;
+  });
+  const judged = (data, old, now, earlier) => {
+    const before = new Map(earlier.map((one) => [one.advisory.id, one]));
+    const after = matchAll(data, now);
+    const concerned = after.filter((one) => one.match === "concerned");
+    const [against, conditions, kept] = [[], [], []];
+    for (const one of concerned.filter(({ advisory }) => advisory.decides)) {
+      const isNewHere = before.get(one.advisory.id).match !== "concerned";
+      const remedies = endingRemedies(data, one, now, old).filter((remedy) => !remedy.is_another_job);
+      if ((remedies.length && (isNewHere || one.advisory.ends_the_job)) || (one.advisory.is_leak && isNewHere)) conditions.push({ matched: one, remedies });
+      else if (isNewHere && !one.advisory.is_default) against.push(one);
+      else if (one.advisory.is_fault) kept.push(one);
+    }
+    const named = new Set([...against, ...kept, ...conditions.map((one) => one.matched)].map((one) => one.advisory.id));
+    const others = concerned.filter((one) => !named.has(one.advisory.id) && isNew(one, before));
+    const open = after.filter((one) => ["depends", "unknown"].includes(one.match) && isNew(one, before));
+    const moved = Object.keys(now.versions).filter((name) => old.versions[name] !== now.versions[name]);
+    const uncovered = moved.filter((name) => !data.packages.includes(name));
+    const beyond = isBeyond(data, old, now);
+    const unknown = open.filter((one) => one.match === "unknown" && one.advisory.decides && (beyond || !(one.open.length || one.packages.length)));
+    const isKnown = !unknown.some((one) => beyond || one.besideAffected) && (!moved.length || uncovered.length !== moved.length);
+    return {
+      verdict: against.length ? "no" : !isKnown ? "unknown" : conditions.length ? "if set" : "yes",
+      against,
+      conditions,
+      kept,
+      unknown,
+      uncovered,
+      notRun: after.filter((one) => one.advisory.decides && isNewlyUnknown(one, before)),
+      depends: open.filter((one) => one.match === "depends" && !one.advisory.is_cost),
+      changes: others.filter((one) => !one.advisory.is_cost),
+      gained: after.flatMap((one) => {
+        const was = before.get(one.advisory.id);
+        if (one.match === "concerned" && was.match === "free" && one.advisory.is_improvement) return [one];
+        return one.match === "free" && ["concerned", "depends"].includes(was.match) && one.advisory.is_fault ? [was] : [];
+      }),
+    };
+  };
+  const insteadOf = (data, old, now, answer, before) => {
+    const about = new Set(answer.against.flatMap((one) => one.advisory.ranges.map((range) => range.package)));
+    for (const name of Object.keys(now.versions).filter((one) => about.has(one) && old.versions[one] !== now.versions[one])) {
+      const [target, start] = [now.versions[name], old.versions[name] ?? now.versions[name]];
+      const known = knownVersions(data.advisories, name);
+      const newer = known.filter((one) => compared(one, target) > 0);
+      const between = known.filter((one) => compared(start, one) < 0 && compared(one, target) < 0).reverse();
+      for (const version of [...newer, ...between]) {
+        if (["yes", "if set"].includes(judged(data, old, changed(data, now, { [name]: version }), before).verdict)) return { [name]: version };
+      }
+    }
+    return {};
+  };
+  const skippedBetween = (data, old, now) => {
+    const atEnds = new Set([old, now].flatMap((job) => matchAll(data, job)).filter((one) => one.match !== "free").map((one) => one.advisory.id));
+    const others = data.advisories.filter((one) => !atEnds.has(one.id) && one.decides);
+    const found = [];
+    for (const [name, target] of Object.entries(now.versions)) {
+      const start = old.versions[name] ?? target;
+      const hit = new Map();
+      for (const version of knownVersions(others, name).filter((one) => compared(start, one) < 0 && compared(one, target) < 0)) {
+        const tried = changed(data, now, { [name]: version });
+        for (const one of others) {
+          const isRanged = one.ranges.some((range) => range.package === name && isAffected(version, range.affected, range.unaffected));
+          if (isRanged && matched(data, one, tried).match === "concerned") hit.set(one, [...(hit.get(one) || []), version]);
+        }
+      }
+      for (const [advisory, releases] of hit) found.push({ package: name, releases, advisory });
+    }
+    return found;
+  };
+
+  // Questions and the first line
+
+  const asked = (data, depending) => {
+    const groups = new Map();
+    for (const one of depending) {
+      const key = JSON.stringify([one.open.map((each) => each.text).sort(), [...one.packages].sort()]);
+      groups.set(key, [...(groups.get(key) || []), one]);
+    }
+    const questions = [...groups.values()].map((found) => {
+      const places = found[0].open.map((each) => data.common.indexOf(each.fact));
+      const isCommon = !found[0].packages.length && !places.includes(-1);
+      const text = joined([...found[0].open.map((each) => each.text), ...found[0].packages.map((name) => `some releases of ${name}`)], "and");
+      const first = Math.min(data.common.length, ...places.filter((at) => at >= 0));
+      return { text, isCommon, matched: found, order: [isCommon ? 0 : 1, found[0].open.length + found[0].packages.length, -found.length, first] };
+    });
+    return questions.sort((a, b) => a.order.map((one, at) => one - b.order[at]).find((one) => one !== 0) || 0);
+  };
+  const changeText = (data, old, now) => {
+    const names = Object.keys(now.versions).filter((name) => old.versions[name] !== now.versions[name]);
+    const order = [...names.filter((name) => data.axes.includes(name)), ...names.filter((name) => !data.axes.includes(name))];
+    const texts = order.map((name) => (name in old.versions ? `${name} ${old.versions[name]} -> ${now.versions[name]}` : `${name} ${now.versions[name]}`));
+    return texts.length ? listing(texts, 5) : "the same releases";
+  };
+  const provisos = (answer) => {
+    const settings = unique(answer.conditions.filter((one) => one.remedies.length).map((one) => joined(one.remedies.slice(0, 3).map((each) => each.request.split(";")[0]), "or")));
+    const leaks = answer.conditions.filter((one) => !one.remedies.length).length;
+    if (leaks) settings.push(`have the memory for ${plural(leaks, "leak")} (below)`);
+    const verdict = settings.length ? `, if you ${settings.join(" and ")}` : "";
+    const common = answer.questions.filter((one) => one.isCommon).map((one) => one.text);
+    if (!answer.questions.length) return verdict;
+    if (!common.length) return `${verdict}, as far as the job is stated (${plural(answer.questions.length, "question")} below)`;
+    const rest = answer.questions.length - Math.min(2, common.length);
+    return `${verdict}, except with ${common.slice(0, 2).join(" or ")}${rest ? ` (${plural(rest, "more question")} below)` : ""}`;
+  };
+  const basis = (answer, releases) => {
+    const parts = [];
+    if (answer.notRun.length) {
+      const named = releases.filter((one) => answer.notRun.some(({ notRun }) => notRun.includes(one)));
+      const isOfReleases = answer.notRun.every(({ notRun }) => notRun.some((one) => named.includes(one)));
+      parts.push(`${plural(answer.notRun.length, "advisory was", "advisories were")} not run with ${isOfReleases ? joined(named, "or") : "these releases and settings"}`);
+    }
+    if (answer.uncovered.length) parts.push(`no advisory is about ${listing(answer.uncovered, 3)}`);
+    return parts.map((one) => `; ${one}`).join("");
+  };
+  const firstTitle = (found) => found[0].advisory.title + (found.length > 1 ? ` and ${found.length - 1} more` : "");
+  const verdictText = (answer, old, now) => {
+    const named = Object.entries(now.versions).map(([name, version]) => `${name} ${version}`);
+    if (answer.verdict === "no") {
+      const instead = Object.entries(answer.instead).map(([name, version]) => `${name} ${version}`);
+      if (instead.length) return `no: ${firstTitle(answer.against)}; go to ${listing(instead)}`;
+      const about = new Set(answer.against.flatMap((one) => one.advisory.ranges.map((range) => range.package)));
+      const stay = listing(Object.entries(old.versions).filter(([name]) => about.has(name)).map(([name, version]) => `${name} ${version}`));
+      const others = answer.against.flatMap((one) => one.advisory.remedies).filter((one) => one.fact && one.is_another_job);
+      const setting = others.length && answer.against.length === 1 ? `, or ${others[0].request}` : "";
+      return `no: ${firstTitle(answer.against)}; no release to go to is known, stay at ${stay}${setting}`;
+    }
+    if (answer.verdict === "unknown") {
+      const reasons = unique(answer.unknown.flatMap((one) => one.notRun));
+      if (!reasons.length) return `not known: no advisory is about ${listing(answer.uncovered)}`;
+      const releases = reasons.filter((one) => named.includes(one));
+      return `not known: ${listing(releases.length ? releases : reasons, 2)} was not run`;
+    }
+    const rests = basis(answer, answer.releases);
+    const assent = !rests || answer.verdict === "if set" ? "yes" : answer.kept.length ? "no known new problem" : "no known problem";
+    const kept = answer.kept.length ? `; it does not end what the job has: ${firstTitle(answer.kept)}` : "";
+    return `${assent}${provisos(answer)}${kept}${rests}`;
+  };
+
+  // The answer for a job, {versions, facts}, that goes to other `versions`.
+  const upgrade = (data, stated, versions) => {
+    const old = { versions: stated.versions, facts: withConsequences(data, stated.facts) };
+    const now = changed(data, old, versions);
+    const before = matchAll(data, old);
+    const answer = judged(data, old, now, before);
+    answer.instead = answer.verdict === "no" ? insteadOf(data, old, now, answer, before) : {};
+    answer.skipped = skippedBetween(data, old, now);
+    answer.questions = asked(data, answer.depends.filter((one) => one.advisory.decides));
+    answer.releases = Object.entries(now.versions).filter(([name, version]) => old.versions[name] !== version).map(([name, version]) => `${name} ${version}`);
+    answer.headline = `${changeText(data, old, now)}: ${verdictText(answer, old, now)}`;
+    return answer;
+  };
+  return { upgrade };
+})();

@@ -1,0 +1,70 @@
+"""The first line of an answer says no more than was run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dsregress.advisories.advisory import Advisory, Remedy
+from dsregress.advisories.auditing import StatedJob
+from dsregress.advisories.job_facts import Fact
+from dsregress.advisories.upgrading import judge_upgrade
+from dsregress.report.verdict_words import upgrade_headline
+from tests.builders.advisories import advisory
+
+FREE = advisory(9, unaffected=["0.16.0", "0.19.0", "0.20.0"])
+OFF = Remedy(text="turn overlap_comm off", fact="overlap_comm", value=False)
+OVERLAP = {"overlap_comm": ([True], [False])}
+
+
+def said(*advisories: Advisory, old: str = "0.16.0", new: str = "0.20.0", torch: str = "", **facts: Any) -> str:
+    """Return the verdict, without the releases before it."""
+    stated = {name: Fact(name=name, value=value, source="") for name, value in facts.items()}
+    job = StatedJob(versions={"deepspeed": old, **({"torch": "2.9.1"} if torch else {})}, facts=stated)
+    goal = job.going_to({"deepspeed": new, **({"torch": torch} if torch else {})})
+    return upgrade_headline(judge_upgrade(advisories, job.job, goal.job), job, goal).partition(": ")[2]
+
+
+def test_a_yes_alone_if_all_was_run() -> None:
+    assert said(FREE) == "yes"
+
+
+@pytest.mark.parametrize("needs", [{}, {"resume": ([True], [False])}])
+def test_a_release_that_was_not_run_is_no_known_problem(needs: dict[str, Any]) -> None:
+    """And a fact that was not stated does not hide it."""
+    assert said(FREE, advisory(needs=needs)) == "no known problem; 1 advisory was not run with deepspeed 0.20.0"
+    two = said(FREE, advisory(needs=needs), advisory(2))
+    assert two == "no known problem; 2 advisories were not run with deepspeed 0.20.0"
+
+
+def test_each_release_that_was_not_run_is_named() -> None:
+    other = advisory(2, package="torch", affected=["2.8.0"], unaffected=["2.9.1"])
+    far = advisory(3, package="torch", affected=["2.12.0"], unaffected=["2.11.0", "2.13.0"])
+    both = said(FREE, advisory(), other, far, torch="2.10.0")
+    assert both == "no known problem; 3 advisories were not run with deepspeed 0.20.0 or torch 2.10.0"
+
+
+def test_a_value_that_was_not_run_is_a_setting() -> None:
+    found = said(advisory(needs={"device": (["cpu"], [])}), new="0.18.0", device="cuda")
+    assert found == "no known problem; 1 advisory was not run with these releases and settings"
+
+
+def test_what_is_not_known_of_both_for_the_same_reason_is_no_matter_of_the_upgrade() -> None:
+    same = advisory(package="torch", affected=["2.8.0"], unaffected=["2.9.0"])
+    assert said(FREE, same, torch="2.9.1") == "yes"
+    always = advisory(affected=["0.16.0", "0.20.0"], unaffected=["0.15.0"], needs={"device": (["cpu"], [])})
+    assert said(FREE, always, device="cuda") == "yes"
+
+
+def test_a_setting_or_a_fault_of_both_stands_before_what_was_not_run() -> None:
+    tail = "; 1 advisory was not run with deepspeed 0.18.0"
+    other = advisory(2, affected=["0.15.0"], unaffected=["0.16.0"])
+    to_set = advisory(needs=OVERLAP, remedies=[OFF])
+    assert said(to_set, other, new="0.18.0", overlap_comm=True) == f"yes, if you turn overlap_comm off{tail}"
+    both = said(advisory(), other, old="0.17.0", new="0.18.0")
+    assert both == f"no known new problem; it does not end what the job has: a problem{tail}"
+
+
+def test_a_package_that_no_advisory_is_about_is_named() -> None:
+    assert said(FREE, torch="2.10.0") == "no known problem; no advisory is about torch"
