@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from scenarios.models import SHAPES
 from tests.functional.releases import (
     AFTER,
     BEFORE,
@@ -52,7 +53,11 @@ def test_the_healthy_releases_hold_no_more_than_the_baseline(checkpointing: dict
 @pytest.mark.parametrize("variant", [NONE, REENTRANT])
 def test_other_ways_of_checkpointing_do_not_show_it(checkpointing: dict[str, Any], variant: str) -> None:
     held = held_after_backward(checkpointing)
-    assert held[FAULTY, variant] <= held[BEFORE, variant]
+    shape: dict[str, Any] = SHAPES["llama-tiny"]
+    norms = (
+        2 * shape["hidden_size"] * shape["num_hidden_layers"]
+    )  # one of each layer stays if reentrant, with transformers 5
+    assert held[FAULTY, variant] - held[BEFORE, variant] <= norms
 
 
 def test_it_is_the_one_memory_regression_of_the_report(checkpointing: dict[str, Any]) -> None:
@@ -118,7 +123,7 @@ def test_every_variant_trains_as_plain_pytorch_does_but_for_the_faults_of_this_r
     told = {
         cell["variant"]: cell["signature"].partition(":")[0]
         if cell["outcome"] == "failed"
-        else sorted(name for name in ERRORS if cell["metrics"].get(name, 0) > 1)
+        else sorted(name for name in ERRORS if float(cell["metrics"].get(name, 0)) > 1)  # JSON has "inf" for infinity
         for cell in variants["cells"]
     }
     assert len(told) >= 40
