@@ -14,7 +14,7 @@ Harness = Callable[..., subprocess.CompletedProcess[str]]
 
 WORKLOAD = (
     *("--scenario", "llama_zero3_backward", "--device", "sim"),
-    *("--variant", "gradient_checkpointing=non_reentrant,model=llama-tiny"),
+    *("--variant", "gradient_checkpointing=non_reentrant,model=qwen2.5-0.5b"),
 )
 
 

@@ -68,9 +68,6 @@ def on_cpu(
     """Return the output of the kernel that the CPU would run; ``cpu`` mode is compared with it to the byte."""
     if not _fused(query, key, value):
         return _scores(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-    if enable_gqa and key.shape[1] != query.shape[1]:
-        repeats = query.shape[1] // key.shape[1]
-        key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         attn_mask = _bias(attn_mask, query, key)
     return aten._scaled_dot_product_flash_attention_for_cpu(
