@@ -165,7 +165,7 @@ def test_an_environment_to_build_and_no_index_to_take_it_from(project: Project, 
     said = project.run("regress", **unreachable(project, nobody_listens))
     assert (said.code, said.out) == (3, "")
     announced, error = said.err.splitlines()
-    assert announced == "1 environment to build: about 5.32 GiB of disk, and 5.26 GiB in uv's cache"
+    assert announced == "1 environment to build: about 5.33 GiB of disk, and 5.26 GiB in uv's cache"
     assert error.startswith("dsregress: error: installing into ")
     assert error.endswith("; check the network and pip's own configuration (pip config list)")
     assert "no package index can be reached" in error

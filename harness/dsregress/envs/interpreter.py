@@ -74,7 +74,7 @@ def _wheel_record(inside: ModuleType, dist: Distribution) -> dict[str, str]:
     info = getattr(dist, "_path", None)
     if info is None or not str(info).endswith(".dist-info"):
         return {}
-    record: dict[str, str] = inside._record(Path(str(info)))
+    record: dict[str, str] = inside._installed_files(Path(str(info)))
     return {file: recorded for file, recorded in record.items() if not file.startswith(_EDITABLE)}
 
 
