@@ -1,6 +1,7 @@
-"""Fine-tuning by transformers' Trainer over FSDP2 (`fully_shard`), as accelerate's YAML sets it up.
+"""Fine-tuning by transformers' Trainer over FSDP2 (`fully_shard`), as accelerate's launcher sets it up.
 
-The same script as `scenarios/trainer_lora.py`, so that what differs is what shards.
+The same script as `scenarios/trainer_lora.py`, so that what differs is what shards. All of it is said by the launch line: a
+file beside the script would be one more source of that scenario's program, and age its results.
 """
 
 import os
@@ -12,7 +13,9 @@ SCENARIO = program(
     version=1,
     summary="Qwen2.5 by transformers' Trainer over FSDP2 by accelerate, all parameters or LoRA, evaluation and checkpoints",
     folder=os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "trainer_lora"),
-    line="accelerate launch --config_file fsdp2.yaml --num_processes 8 train.py --model {base_model} "
+    line="accelerate launch --use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP "
+    "--fsdp_reshard_after_forward true --fsdp_state_dict_type FULL_STATE_DICT --fsdp_cpu_ram_efficient_loading false "
+    "--mixed_precision bf16 --num_processes 8 train.py --model {base_model} "
     "--lora_rank {lora_rank} --bf16 --output_dir out --learning_rate 2e-5 --lr_scheduler_type cosine --warmup_steps 2 "
     "--max_steps 100 --per_device_train_batch_size 2 --gradient_accumulation_steps {accumulation} --logging_steps 1 "
     "--gradient_checkpointing {gradient_checkpointing} --eval_strategy {evaluate} --eval_steps 1 "

@@ -1,9 +1,9 @@
-"""Trains a language model by a trainer of TRL's, on rows of its own.
+"""Trains a language model by a trainer of TRL's.
 
 accelerate launch --config_file zero3.yaml --num_processes 2 train.py --trainer sft --output_dir out
 
 All options of the trainer's configuration (``SFTConfig``, ``GRPOConfig``) are options. GRPO generates in the trainer, as many
-completions of a prompt as a device has rows.
+completions of a prompt as a device has rows, and reads the prompts alone.
 """
 
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ def main() -> None:
     common = {
         "model": own.model,
         "args": training,
-        "train_dataset": load_dataset("json", data_files=f"{own.trainer}.jsonl", split="train"),
+        "train_dataset": load_dataset("json", data_files="rows.jsonl", split="train"),
         "processing_class": AutoTokenizer.from_pretrained(own.model),
         "peft_config": LoraConfig(task_type="CAUSAL_LM", r=own.lora_rank) if own.lora_rank else None,
     }

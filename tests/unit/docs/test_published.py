@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from dsregress.cli import cli
+from dsregress.cli.named_cells import declared_scenario
+from dsregress.config.settings import read_settings
 from dsregress.model import Result
 from dsregress.store import Store
 from dsregress.store.bundle_file import SUFFIX, Bundle
@@ -100,3 +102,11 @@ def test_a_bundle_of_the_folder_it_becomes_is_the_bundle(name: str, tmp_path: Pa
     again = tmp_path / f"again{SUFFIX}"
     assert publish(str(tmp_path / name), str(again)).problems == ()
     assert without_checksums(again) == without_checksums(RESULTS / f"{name}{SUFFIX}")
+
+
+@pytest.mark.parametrize(("name", "scenario"), [("2026-11-24-trainer-lora", "trainer_lora")])
+def test_published_results_are_of_the_program_as_it_is(name: str, scenario: str) -> None:
+    """Else no question about the scenario finds them: a file beside its script is one more source of it."""
+    declared = declared_scenario(read_settings(start=ROOT), scenario)
+    results = Store(str(RESULTS / f"{name}{SUFFIX}")).load().results
+    assert {result.cell.parameters["sources_sha256"] for result in results} == {declared.parameters["sources_sha256"]}
