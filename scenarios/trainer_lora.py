@@ -4,11 +4,11 @@ The script in ``programs/trainer_lora`` is the whole job; nothing of it is arran
 schedule, evaluates and saves after every step, so all three lie inside the measured one. Each parameter is an option
 of its command line.
 
-With transformers 4, under ZeRO-3 and ZeRO-2 alike, Trainer's group of parameters without weight decay is empty when only
-LoRA's matrices train. DeepSpeed leaves the empty group out, and from torch 2.10 on a schedule of torch's stops there: ``zip()
-argument 2 is longer than argument 1`` (transformers#43692, OpenRLHF#1225, LlamaFactory#10144). So the base case fails
-on stacks with such a torch, as its users' do. With a ``scheduler`` in the DeepSpeed configuration the same job
-trains. With transformers 5.24 both train.
+With transformers 4, under ZeRO-3 and ZeRO-2 alike, Trainer's group of parameters without weight decay is empty when
+only LoRA's matrices train. DeepSpeed leaves the empty group out, and from torch 2.10 on a schedule of torch's stops
+there: ``zip() argument 2 is longer than argument 1`` (transformers#43692, OpenRLHF#1225, LlamaFactory#10144). So the
+base case fails on stacks with such a torch, as its users' do. With a ``scheduler`` in the DeepSpeed configuration the
+same job trains. With transformers 5.24 both train.
 """
 
 import os
