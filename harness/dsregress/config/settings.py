@@ -45,6 +45,9 @@ DEFAULT_STACK: dict[str, str | tuple[str, ...]] = {
     "deepspeed": ("0.15.0", "0.16.4", "0.16.8", "latest"),
 }
 
+#: The stacks that go with it, by the names of ``--stack``: the newest releases that go together with transformers 4.
+DEFAULT_STACKS: dict[str, dict[str, str]] = {"transformers-4": {"transformers": "4.57.6"}}
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that the user can configure. Folders are absolute paths."""
@@ -68,7 +71,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     as_of: str = ""  #: ``2025-02-20``: know no release that was uploaded after that day
     #: package -> spec, or list of specs for the varied one
     stack: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=DEFAULT_STACK.copy)
-    stacks: dict[str, dict[str, str]] = {}  #: name -> what differs from ``stack``
+    #: name -> what differs from ``stack``
+    stacks: dict[str, dict[str, str]] = msgspec.field(default_factory=DEFAULT_STACKS.copy)
     thresholds: Thresholds = Thresholds()
     audit: AuditSettings = AuditSettings()
     docker: Containers = Containers()
@@ -91,8 +95,11 @@ def read_settings(
     root, file, table = _project(_working_folder() if start is None else start)
     defaults = Settings()
     values = {name: _convert(file, name, value, defaults) for name, value in table.items()}
-    if "stack" in values and values["stack"].keys() <= DEFAULT_STACK.keys():  # else it is another framework's
-        values["stack"] = {**DEFAULT_STACK, **values["stack"]}
+    if values.get("stack", {}).keys() <= DEFAULT_STACK.keys():  # else it is another framework's
+        values["stack"] = {**DEFAULT_STACK, **values.get("stack", {})}
+        values["stacks"] = {**DEFAULT_STACKS, **values.get("stacks", {})}
+    else:
+        values.setdefault("stacks", {})
     for name in ("environments", "results"):
         if variable := variables.get(f"DSREGRESS_{name.upper()}"):
             values[name] = variable

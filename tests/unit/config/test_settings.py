@@ -75,6 +75,21 @@ def test_a_table_with_a_package_of_another_framework_is_the_whole_stack(tmp_path
     assert read_settings(start=tmp_path, environ={}).stack == {"tinyframe": ("1.0.0", "1.1.0")}
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", {"transformers-4"}),
+        ('[tool.dsregress.stacks.mine]\ntorch = "2.5.1"', {"transformers-4", "mine"}),
+        ('[tool.dsregress.stack]\ntinyframe = ["1.0.0"]', set()),
+    ],
+)
+def test_the_stack_of_transformers_4_goes_with_the_default_one_in_any_project(
+    tmp_path: Path, text: str, names: set[str]
+) -> None:
+    project(tmp_path, text)
+    assert read_settings(start=tmp_path, environ={}).stacks.keys() == names
+
+
 def test_malformed_toml_names_file_and_line(tmp_path: Path) -> None:
     assert message(tmp_path, "[tool.dsregress\n").startswith("DIR/pyproject.toml: not valid TOML: ")
     assert "line 1" in message(tmp_path, "[tool.dsregress\n")
