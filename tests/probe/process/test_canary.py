@@ -117,6 +117,16 @@ def test_every_adapter_fits_the_installed_releases(framework: str, device: str, 
 
 
 @pytest.mark.usefixtures("preloaded")
+@pytest.mark.parametrize("framework", adapters.ADAPTERS)
+def test_in_sim_every_adapter_tries_the_virtual_card(
+    framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vgpu.canary.train_a_little", lambda device: (tmp_path / "device").write_text(device))
+    assert_canary_lives(load_adapter(framework), request(tmp_path / "truths", framework, "sim"))
+    assert (tmp_path / "device").read_text() == "cuda"
+
+
+@pytest.mark.usefixtures("preloaded")
 def test_a_group_that_refuses_what_torch_gives_it_is_found_before_a_cell_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

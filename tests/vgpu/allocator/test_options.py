@@ -45,4 +45,4 @@ def test_commas_within_brackets_separate_no_options() -> None:
 )  # fmt: skip
 def test_settings_are_spelled_as_they_are_read(settings: AllocatorSettings, spelled: str) -> None:
     assert options.spelled_options(settings) == spelled
-    assert options.read({"PYTORCH_CUDA_ALLOC_CONF": spelled}) == (settings, [])
+    assert options.read_options({"PYTORCH_CUDA_ALLOC_CONF": spelled}) == (settings, [])

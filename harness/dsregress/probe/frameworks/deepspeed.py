@@ -125,7 +125,7 @@ def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
 def canary_surroundings(device: str) -> Iterator[str]:
     """Enter what a rank that is alone replaces, and yield the name of its device."""
     with surroundings({"world_size": 1}, device):
-        yield "meta" if device == "sim" else "cpu"
+        yield accelerator(device)
 
 
 @contextlib.contextmanager
