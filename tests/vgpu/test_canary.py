@@ -42,7 +42,7 @@ def test_a_replacement_takes_what_the_original_requires(replacement: Callable[..
             with pytest.raises(BrokenPart) as caught:
                 canary.assert_fits()
             assert str(caught.value) == f"what replaces framework.reduce does not fit this release: {refusal}"
-    assert IN_PLACE == before
+    assert before == IN_PLACE
     canary.assert_fits()
 
 

@@ -57,11 +57,13 @@ def stored_stacks(
     all of them."""
     if published is None or not published.is_bundle:
         return tuple(stacks)
-    own = published.largest_series(package)
-    known = {stack.id for stack in own}
-    found = published.answerable(
-        stacks if known.intersection(stack.id for stack in stacks) else own or stacks, cells_of
-    )
+    known = published.stacks()
+    if known and not any(stack.id in known for stack in stacks):
+        own = [known[name] for name in series(most_common([*known], package), package, [*known])]
+        own.sort(key=lambda stack: Version(stack.versions.get(package, "0")))
+        found = published.answerable(own, cells_of)
+    else:
+        found = published.answerable(stacks, cells_of)
     if found != tuple(stacks):
         names = ", ".join(stack.versions.get(package, stack.id) for stack in found)
         others = sorted({one for stack in found for one in _other_pins(stack, stacks, package)})

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import msgspec
-from packaging.version import Version
 
 from dsregress.advice.provenance import MeasureCells, source
 from dsregress.config.settings import Settings
@@ -71,14 +70,10 @@ class Published:
         counts = [sum(bool(self._by_source(cell)) for cell in cells_of(stack)) for stack in stacks]
         return tuple(stack for stack, count in zip(stacks, counts, strict=True) if count == max(counts))
 
-    def largest_series(self, package: str) -> tuple[Stack, ...]:
-        """Return the stored stacks that differ in ``package`` alone, oldest first; of several such series, the longest."""
-        series: dict[tuple[tuple[str, str], ...], dict[str, Stack]] = {}
-        for result in (one for results in self._results.values() for one in results):
-            others = sorted((name, version) for name, version in result.cell.stack.versions.items() if name != package)
-            series.setdefault(tuple(others), {})[result.cell.stack.id] = result.cell.stack
-        longest = max(series.values(), key=len, default={})
-        return tuple(sorted(longest.values(), key=lambda stack: Version(stack.versions.get(package, "0"))))
+    def stacks(self) -> dict[str, Stack]:
+        """Return the stacks of the results, by their ids."""
+        cells = (result.cell for results in self._results.values() for result in results)
+        return {cell.stack.id: cell.stack for cell in cells}
 
     def _by_source(self, cell: Cell) -> dict[tuple[str, str], Result]:
         """Return source -> the result of the cell that counts."""
