@@ -1,55 +1,10 @@
-"""Checkpoints and exported weights."""
+"""Exported weights."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dsregress.probe.factor import Configured, Factor, Fragment, need, switch
-
-_SAVED_AND_LOADED = """
-{% set made_universal %}
-from deepspeed.checkpoint import ds_to_universal
-
-folders = {"input_folder": "checkpoint/saved", "output_folder": "checkpoint/universal"}
-workers = {"num_extract_workers": 1, "num_merge_workers": 1, "keep_temp_folder": False}
-ds_to_universal.main(argparse.Namespace(**folders, **workers, strict=True, inject_missing_state=True))
-{% endset %}
-{% set trained_for_nothing %}
-engine.backward({{ loss("engine", 50) }})
-engine.step()
-{% endset %}
-if step == 0:
-    engine.save_checkpoint("checkpoint"{{ ', tag="saved"' if universal }})
-{% if universal %}
-    torch.distributed.barrier()
-    {{ made_universal | within(on_the_first_rank) | indent }}
-    torch.distributed.barrier()
-{% endif %}
-{% if has_truth and not resume %}
-    # which loading undoes:
-    {{ trained_for_nothing | within(of_each_micro_batch) | indent }}
-{% endif %}
-{% if resume %}
-{% if universal %}
-    CONFIG["checkpoint"] = {"load_universal": True}  # of the job that goes on
-{% endif %}
-    {{ model_as("model") | indent }}
-    {{ freeze("model.named_parameters()") | indent }}
-    {{ engine_as("engine", "model") | indent }}
-{% endif %}
-    engine.load_checkpoint("checkpoint"{{ ', tag="universal"' if universal }})
-"""
-
-CHECKPOINT = switch(
-    "checkpoint",
-    "a checkpoint that is saved and loaded",
-    group="files",
-    place=490,
-    named_at=340,
-    in_truth=False,
-    needs=(need("infinite_gradient_step", None),),
-    script=Fragment(at={"end_of_step": _SAVED_AND_LOADED}),
-)
+from dsregress.probe.factor import Configured, Factor, Fragment, need
 
 
 def _gathered(value: str, job: Configured) -> Mapping[str, object]:

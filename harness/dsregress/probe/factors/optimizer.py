@@ -1,11 +1,11 @@
-"""The optimizer, its groups, and what becomes of gradients before it."""
+"""The optimizer, and what becomes of gradients before it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from dsregress.probe.factor import IN_EVERY_SCRIPT, Configured, Factor, Fragment, Hooks, need, switch
+from dsregress.probe.factor import IN_EVERY_SCRIPT, Configured, Factor, Fragment, Hooks, need
 
 
 def _configured_optimizer(value: str, job: Configured) -> Mapping[str, object]:
@@ -26,28 +26,6 @@ OPTIMIZER = Factor(
     configure=_configured_optimizer,
     script=IN_EVERY_SCRIPT,
 )
-
-_GROUPS = """
-def groups_of(model):
-{% set grouped = "named" if grouped_frozen else "trained" %}
-    {{ grouped }} = [(name, p) for name, p in model.named_parameters(){{ " if p.requires_grad" if not grouped_frozen }}]
-    weights = [p for name, p in {{ grouped }} if name.endswith("weight")]
-    others = [p for name, p in {{ grouped }} if not name.endswith("weight")]
-{% set own_rate = ', "lr": %s' % (rate / 10) if group_learning_rates else "" %}
-    groups = [{"params": weights, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0{{ own_rate }}}]
-    return {% if empty_groups %}groups{% else %}[group for group in groups if group["params"]]{% endif %}
-"""
-
-DECAY_GROUPS = switch(
-    "decay_groups",
-    "two parameter groups",
-    group="the optimizer",
-    place=170,
-    named_at=190,
-    off="one parameter group",
-    script=Fragment(at={"functions": _GROUPS}),
-)
-
 
 _HALVED = """
 {% set trained = "filter(lambda p: p.requires_grad, model.parameters())" %}
