@@ -13,30 +13,7 @@ from typing import Any
 
 import msgspec
 
-from dsregress.compare.metrics import (
-    COLLECTIVE_COUNT,
-    DEVICE_EXCESS,
-    DEVICE_PEAK,
-    FLOPS,
-    HOST_CALLS,
-    OUTCOME,
-    PARAMETER_ERROR,
-    SAVED_DIFFERENCE,
-    STEP_TIME,
-)
-
-#: By a metric's family: the word that the table has for it. Of the outcomes, a default explains only a lack of memory.
-_REACHED = {
-    PARAMETER_ERROR.family: "training",
-    DEVICE_PEAK.family: "memory",
-    DEVICE_EXCESS.family: "memory",
-    OUTCOME.family: "memory",
-    HOST_CALLS.family: "work",
-    FLOPS.family: "work",
-    COLLECTIVE_COUNT.family: "work",
-    STEP_TIME.family: "work",
-    SAVED_DIFFERENCE.family: "saved",
-}
+from dsregress.compare.metrics import METRICS
 
 #: Values of a setting that is off, lower case. Releases spell it differently.
 _OFF = frozenset(("none", "null", "false", "no", "off", "0", "0.0", "", "[]", "{}"))
@@ -50,6 +27,19 @@ class _SettingEffect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on: str = ""  #: the key of the switch without which they have no effect
 
 
+class _Effects(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table."""
+
+    families: Mapping[str, tuple[str, ...]]  #: a word of ``reaches`` -> the families of metrics that it stands for
+    setting: tuple[_SettingEffect, ...]
+
+    def __post_init__(self) -> None:
+        unknown = {one for named in self.families.values() for one in named} - {metric.family for metric in METRICS}
+        unknown |= {word for one in self.setting for word in one.reaches} - self.families.keys()
+        if unknown:
+            raise ValueError(f"neither a family of metrics nor a word for some: {', '.join(sorted(unknown))}")
+
+
 def reached_families(key: str, value: Any, baseline: Any, configuration: Mapping[str, Any]) -> frozenset[str]:
     """Return the families of metrics that the change of a setting can move; none if it is off on both sides or not in use,
     or if a release has no value of it: that is an option that was removed, or renamed.
@@ -59,10 +49,10 @@ def reached_families(key: str, value: Any, baseline: Any, configuration: Mapping
     if value is None or baseline is None or (_is_off(value) and _is_off(baseline)):
         return frozenset()
     model, separator, own = key.rpartition(": ")
-    effect = next((one for one in _effects() if any(fnmatchcase(own, pattern) for pattern in one.keys)), None)
+    effect = next((one for one in _effects().setting if any(fnmatchcase(own, pattern) for pattern in one.keys)), None)
     if effect is None or (effect.on and _is_off(configuration.get(f"{model}{separator}{effect.on}"))):
         return frozenset()
-    return frozenset(family for family, word in _REACHED.items() if word in effect.reaches)
+    return frozenset(family for word in effect.reaches for family in _effects().families[word])
 
 
 def _is_off(value: Any) -> bool:
@@ -70,6 +60,10 @@ def _is_off(value: Any) -> bool:
 
 
 @functools.cache
-def _effects() -> tuple[_SettingEffect, ...]:
-    content = Path(__file__).with_name("setting_effects.toml").read_bytes()
-    return msgspec.toml.decode(content, type=dict[str, tuple[_SettingEffect, ...]])["setting"]
+def _effects() -> _Effects:
+    return read_effects(Path(__file__).with_suffix(".toml").read_bytes())
+
+
+def read_effects(content: bytes) -> _Effects:
+    """Return the table. Raise ValueError if it names a family of metrics, or a word for some, that there is not."""
+    return msgspec.toml.decode(content, type=_Effects)

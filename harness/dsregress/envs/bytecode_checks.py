@@ -24,23 +24,8 @@ from dsregress.system.files import write_atomically
 
 _DIGESTS = ".digests"
 
-#: Prints the place of each file before it is read, and once more where it is no bytecode: some ends an interpreter. That of
-#: another Python is none of this one's, which compiles it anew by itself.
-_READ_ALL = """
-import json, marshal, sys
-from importlib.util import MAGIC_NUMBER
-for place, file in enumerate(json.load(sys.stdin)):
-    print("reads", place, flush=True)
-    with open(file, "rb") as stream:
-        data = stream.read()
-    try:
-        code = MAGIC_NUMBER == data[:4] and marshal.loads(data[16:])
-        is_whole = code is False or hasattr(code, "co_code")
-    except Exception:  # whatever the bytes lead to
-        is_whole = False
-    if not is_whole:
-        print("damaged", place, flush=True)
-"""
+#: The script that an interpreter reads files with.
+_READER = Path(__file__).with_name("bytecode_reader.py")
 _READING_S = 120.0
 
 _decoder = msgspec.json.Decoder(dict[str, str])
@@ -104,7 +89,7 @@ def _unreadable(files: Sequence[Path], python: Path) -> list[int]:
     first = 0
     while first < len(files):
         done = subprocess.run(
-            [str(python), "-I", "-S", "-c", _READ_ALL],
+            [str(python), "-I", "-S", str(_READER)],
             input=json.dumps([str(file) for file in files[first:]]),
             capture_output=True,
             text=True,

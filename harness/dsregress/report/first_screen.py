@@ -19,6 +19,7 @@ from dsregress.messages import COMMA, SENTENCE, Message, Text, joined, message, 
 from dsregress.model import Passed, Skipped, is_measurement, split_workload
 from dsregress.report.context import ReportContext
 from dsregress.report.plain_text import plain
+from dsregress.report.problem_kinds import KINDS
 from dsregress.report.problem_lines import ProblemLine, ProblemSection, counts_text, problem_sections
 from dsregress.report.run_figures import program_figures
 from dsregress.versions.releases import parsed_version
@@ -26,39 +27,14 @@ from dsregress.wording import commands, workload_words
 from dsregress.wording.names import common_text, stored_name, varied_axes, version_of
 from dsregress.wording.quantities import shortened
 
-#: The word that a problem gives a run.
-_WORDS = {
-    ProblemKind.WRONG: "WRONG",
-    ProblemKind.DIFFERENT: "DIFFERS",
-    ProblemKind.CRASH: "CRASH",
-    ProblemKind.OUT_OF_MEMORY: "OOM",
-    ProblemKind.LEAK: "LEAK",
-    ProblemKind.SAVES: "SAVES",
-    ProblemKind.LARGER_CARD: "larger",
-    ProblemKind.SLOWER: "slower",
-    ProblemKind.MORE: "more",
-    ProblemKind.UNTESTABLE: "untested",
-}
 SAME, FITS, NO_FIT, PASSES, NO_VERDICT, NOT_RUN = "same", "fits", "no fit", "passes", "?", "-"
 
-#: The words, as other languages have them too.
+#: All words, as other languages have them too.
 WORDS: Mapping[str, Message] = {
     one.id: one
     for one in (
-        message("WRONG"),
-        message("DIFFERS"),
-        message("CRASH"),
-        message("OOM"),
-        message("LEAK"),
-        message("SAVES"),
-        message("larger"),
-        message("slower"),
-        message("more"),
-        message("untested"),
-        message("same"),
-        message("fits"),
-        message("no fit"),
-        message("passes"),
+        *(kind.run_word for kind in KINDS.values()),
+        *(message("same"), message("fits"), message("no fit"), message("passes")),
     )
 }
 
@@ -254,7 +230,7 @@ def _overview(context: ReportContext, assessed: Sequence[Assessment]) -> Overvie
     """Return the overview, with equal columns and equal rows merged."""
     comparison, words = context.comparison, _words(context, assessed)
     newest_first = [stack.id for stack in reversed(comparison.stacks)]
-    gravity = {word: at for at, word in enumerate(dict.fromkeys(_WORDS.values()))}
+    gravity = {word: at for at, word in enumerate(dict.fromkeys(kind.word for kind in KINDS.values()))}
     alike: dict[tuple[str, ...], list[str]] = {}
     for workload in comparison.cells.workloads:
         alike.setdefault(tuple(words.get((s, workload), NOT_RUN) for s in newest_first), []).append(workload)
@@ -326,7 +302,7 @@ def _words(context: ReportContext, assessed: Sequence[Assessment]) -> Mapping[tu
                 if is_other and (fits := _fit_word(rooms, stack, workload)):
                     words[stack, workload] = fits
                 else:
-                    words[stack, workload] = _WORDS[kind]
+                    words[stack, workload] = KINDS[kind].word
     unjudged = {(one.stack, one.workload) for one in comparison.not_compared if one.what == EVERYTHING}
     for workload in comparison.cells.workloads:
         for stack in comparison.cells.stacks_of(workload):
@@ -372,7 +348,7 @@ def _fit_word(rooms: CardRooms, stack: str, workload: str) -> str:
     if room.own.fits:
         return FITS
     is_the_release = room.is_too_large and room.baseline is not None
-    return _WORDS[ProblemKind.OUT_OF_MEMORY] if is_the_release else NO_FIT
+    return KINDS[ProblemKind.OUT_OF_MEMORY].word if is_the_release else NO_FIT
 
 
 def _labels(context: ReportContext, rows: Sequence[Sequence[str]]) -> list[Text]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from dsregress.advisories.job_facts import Fact, merged_facts
 from dsregress.model import split_workload
@@ -17,18 +20,9 @@ _OF_TRAINER_LORA = {"settings", "gradient_checkpointing", "schedule_warmup", "lo
 _OF_TRAINER_RESUME = {"settings", "lora_rank", "interrupt_after"}
 
 #: Facts of programs that have one job, by the beginning of their scenario's name.
-_PROGRAMS: Mapping[str, Mapping[str, Any]] = {
-    "train-14f9b6": {"trainer": True, "zero_stage": 3, "gradient_accumulation_steps": 4, "lora_rank": 0},
-    "gkd-": {"trainer": True, "zero_stage": 3, "task": "gkd", "generates": True},
-    "sft-dc2296": {"trainer": True, "fsdp": True, "lora_rank": 16, "task": "sft"},
-    "train-de96b2": {
-        "trainer": True,
-        "quantized": True,
-        "lora_rank": 64,
-        "task": "sft",
-        "gradient_checkpointing": "none",
-    },
-}
+_PROGRAMS = msgspec.toml.decode(
+    Path(__file__).with_name("measured_programs.toml").read_bytes(), type=dict[str, dict[str, str | int | bool]]
+)
 
 #: Of ZeRO-3, in elements of a parameter: the default.
 _PERSISTENT = 100_000

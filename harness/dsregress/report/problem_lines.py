@@ -34,25 +34,11 @@ from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext
 from dsregress.report.known_problems import KnownProblems
 from dsregress.report.plain_text import plain
+from dsregress.report.problem_kinds import KINDS
 from dsregress.report.symptoms import Symptom, first_finding, symptom_of
 from dsregress.wording import workload_words
 from dsregress.wording.names import varied_axes, version_of
 from dsregress.wording.workload_words import DistinguishingParameters, conditions_text
-
-#: The title of each kind's section. Kinds may share a section.
-SECTIONS = {
-    ProblemKind.WRONG: message("TRAINS WRONG"),
-    ProblemKind.DIFFERENT: message("TRAINS DIFFERENTLY"),
-    ProblemKind.CRASH: message("CRASHES"),
-    ProblemKind.OUT_OF_MEMORY: message("OUT OF MEMORY"),
-    ProblemKind.LEAK: message("HOLDS MORE MEMORY"),
-    ProblemKind.SAVES: message("SAVES DIFFERENTLY"),
-    ProblemKind.LARGER_CARD: message("NEEDS A LARGER CARD"),
-    ProblemKind.SLOWER: message("COSTS MORE"),
-    ProblemKind.MORE: message("COSTS MORE"),
-    ProblemKind.UNTESTABLE: message("CANNOT BE TESTED HERE"),
-}
-TITLES = {kind: str(title) for kind, title in SECTIONS.items()}
 
 #: Workloads that are listed if nothing distinguishes them from the others.
 _MOST_WORKLOADS = 2
@@ -180,9 +166,9 @@ class ProblemSection(msgspec.Struct, frozen=True):
 def problem_sections(context: ReportContext, assessed: Sequence[Assessment]) -> tuple[ProblemSection, ...]:
     """Return all problems by title, the gravest first, numbered throughout."""
     lines = problem_lines(context, assessed)
-    headings = dict.fromkeys(SECTIONS[line.kind] for line in lines)
+    titles = dict.fromkeys(KINDS[line.kind].title for line in lines)
     return tuple(
-        ProblemSection(heading, tuple(line for line in lines if SECTIONS[line.kind] == heading)) for heading in headings
+        ProblemSection(title, tuple(line for line in lines if KINDS[line.kind].title == title)) for title in titles
     )
 
 

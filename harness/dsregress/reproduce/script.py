@@ -8,26 +8,14 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from dsregress.bisect.questions import Question
-from dsregress.compare.metrics import (
-    COLLECTIVE_BYTES,
-    COLLECTIVE_COUNT,
-    CONFIGURATION,
-    DEVICE_EXCESS,
-    DEVICE_PEAK,
-    DEVICE_RETAINED,
-    FLOPS,
-    GRADIENT_NORM_ERROR,
-    HOST_CALLS,
-    LOSS_ERROR,
-    OP_LAUNCHES,
-    OUTCOME,
-    PARAMETER_ERROR,
-)
+from dsregress.compare.metrics import BY_NAME as METRICS_BY_NAME
+from dsregress.compare.metrics import CONFIGURATION, HOST_CALLS, OUTCOME
 from dsregress.compare.outcomes import HUNG
 from dsregress.probe.adapters import DEEPSPEED
 from dsregress.probe.border.wire import REGULAR_PHASES
@@ -64,37 +52,33 @@ _STEPS = 2
 _SAMPLES = {LAYERS: 8, TRANSFORMERS: 2}
 
 
-class _Figure(msgspec.Struct, frozen=True):
+class _Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The quantity that a script counts in a phase."""
 
-    template: str  #: under ``counting/``; empty: a profiler of Python's or torch's own counts it
     name: str  #: its name in the fragments
+    template: str = ""  #: under ``counting/``; empty: a profiler of Python's or torch's own counts it
 
 
-class _Ending(msgspec.Struct, frozen=True):
+class _Ending(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last part of a script."""
 
-    kind: str  #: its template
-    says: str  #: text of its line of output, and of no line of a framework's log
+    kind: str  #: its template, under ``verdict/``
+    says: str = ""  #: text of its line of output, and of no line of a framework's log
     figure: _Figure | None = None  #: the quantity it counts
     has_truth: bool = False  #: it trains in plain PyTorch as well
 
 
-_ENDINGS = {
-    GRADIENT_NORM_ERROR.name: _Ending("gradient_norm", "plain PyTorch", has_truth=True),
-    LOSS_ERROR.name: _Ending("loss", "plain PyTorch", has_truth=True),
-    PARAMETER_ERROR.name: _Ending("parameters", "plain PyTorch", has_truth=True),
-    DEVICE_RETAINED.name: _Ending("counted", "bytes held after", _Figure("storages", "live_bytes")),
-    DEVICE_EXCESS.name: _Ending("counted", "bytes held after", _Figure("storages", "live_bytes")),
-    DEVICE_PEAK.name: _Ending("counted", "bytes at the peak of", _Figure("storages", "peak_bytes")),
-    COLLECTIVE_COUNT.name: _Ending("counted", "collectives in", _Figure("", "collectives")),
-    COLLECTIVE_BYTES.name: _Ending("counted", "bytes in collectives in", _Figure("operators", "moved_bytes")),
-    OP_LAUNCHES.name: _Ending("counted", "operations in", _Figure("operators", "launches")),
-    FLOPS.name: _Ending("counted", "floating-point operations in", _Figure("flops", "flops")),
-    HOST_CALLS.name: _Ending("counted", "Python and C calls in", _Figure("", "calls")),
-    CONFIGURATION.name: _Ending("configuration", ""),
-    OUTCOME.name: _Ending("crash", "trains "),
-}
+def read_endings(content: bytes) -> dict[str, _Ending]:
+    """Return the endings of scripts by metric. Raise ValueError if an entry is none of a metric."""
+    endings = msgspec.toml.decode(content, type=dict[str, _Ending])
+    unknown = sorted(endings.keys() - METRICS_BY_NAME.keys())
+    if unknown:
+        raise ValueError(f"no such metric: {', '.join(unknown)}")
+    return endings
+
+
+_ENDINGS = read_endings(Path(__file__).with_name("endings.toml").read_bytes())
+
 #: The ending for the gradient norm if a gradient is infinite: it has no finite truth.
 _INFINITE = _Ending("infinite", "an infinite gradient: ")
 

@@ -1,13 +1,13 @@
 """Undeclared needs of releases: they break the import, and no resolver can know them.
 
 The newest release of every package that a stack does not pin is right for a new stack. An old one, with NumPy 1 or an old
-`datasets`, would get packages that came years later and whose metadata do not exclude it. Each bound but the first was seen
-to fail on import beyond it; the first is pytorch#107302, and "Numpy is not available" in torch 2.2.2.
+`datasets`, would get packages that came years later and whose metadata do not exclude it. ``undeclared.toml`` has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
@@ -15,7 +15,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 
-class UndeclaredBound(msgspec.Struct, frozen=True):
+class UndeclaredBound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """If ``package`` is one of ``releases``, ``other`` must be one of ``versions``."""
 
     package: str
@@ -24,12 +24,15 @@ class UndeclaredBound(msgspec.Struct, frozen=True):
     versions: str
 
 
-BOUNDS = (
-    UndeclaredBound("torch", "<2.3", "numpy", "<2"),  # "compiled using NumPy 1.x cannot be run in NumPy 2"
-    UndeclaredBound("deepspeed", "<0.14.4", "numpy", "<2"),  # "cannot import name 'BUFSIZE' from 'numpy'"
-    UndeclaredBound("numpy", "<2", "pyarrow", "<26"),  # "pyarrow requires NumPy 2.0 or newer, found 1.26.4"
-    UndeclaredBound("datasets", "<2.14.7", "pyarrow", "<21"),  # "module 'pyarrow' has no attribute 'PyExtensionType'"
-)
+def read_bounds(content: bytes) -> tuple[UndeclaredBound, ...]:
+    """Return the bounds of a table. Raise ValueError if an entry is none."""
+    bounds = msgspec.toml.decode(content, type=dict[str, tuple[UndeclaredBound, ...]])["bound"]
+    for bound in bounds:
+        SpecifierSet(bound.releases), SpecifierSet(bound.versions)  # raises ValueError
+    return bounds
+
+
+BOUNDS = read_bounds(Path(__file__).with_suffix(".toml").read_bytes())
 
 
 def broken(pins: Sequence[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsregress.compare.metrics import BY_NAME
-from dsregress.compare.setting_effects import reached_families
+from dsregress.compare.setting_effects import reached_families, read_effects
 
 MEMORY, TRAINING, SAVED = (
     BY_NAME[name].family for name in ("device_peak_bytes", "training_difference", "saved_difference")
@@ -53,3 +53,13 @@ def test_a_setting_in_use_moves_what_the_table_says(
     key: str, value: Any, baseline: Any, family: str, switches: dict[str, Any]
 ) -> None:
     assert family in reached_families(key, value, baseline, {key: value, **switches})
+
+
+def test_a_table_that_names_an_unknown_family_or_word_is_refused() -> None:
+    table = '[families]\n{family}\n[[setting]]\nkeys = ["a"]\nreaches = ["{word}"]\n'
+    refusal = "neither a family of metrics nor a word for some: {}$"
+    assert read_effects(table.format(family='saved = ["checkpoint"]', word="saved").encode()).setting
+    with pytest.raises(ValueError, match=refusal.format("weather")):
+        read_effects(table.format(family='saved = ["weather"]', word="saved").encode())
+    with pytest.raises(ValueError, match=refusal.format("sky")):
+        read_effects(table.format(family='saved = ["checkpoint"]', word="sky").encode())

@@ -21,7 +21,8 @@ from dsregress.model import Verdict
 from dsregress.report.context import report_context
 from dsregress.report.plain_text import markdown, markdown_table
 from dsregress.report.problem_facts import ProblemFacts, problem_facts
-from dsregress.report.problem_lines import TITLES, ProblemLine
+from dsregress.report.problem_kinds import KINDS
+from dsregress.report.problem_lines import ProblemLine
 from dsregress.report.report_view import View, report_view
 from dsregress.report.upstream_changes import UpstreamChange, is_of
 from dsregress.run import pipeline, targets
@@ -58,8 +59,8 @@ class PublishedProblem:
         self._facts = facts
         is_intended = facts.title is not None and facts.title.is_intended
         kind = ProblemKind.DIFFERENT if is_intended else line.kind
-        self.section = TITLES[kind].capitalize()
-        self.rank = min(one for one, title in TITLES.items() if title == TITLES[kind])  # of the section
+        self.section = KINDS[kind].section.capitalize()
+        self.rank = min(one for one, words in KINDS.items() if words.section == KINDS[kind].section)  # of the section
         self.is_cost = line.kind.is_cost
         self.is_untestable = line.kind is ProblemKind.UNTESTABLE
         since, until = _with_neighbor(line.since), _with_neighbor(line.until)

@@ -14,7 +14,7 @@ import pytest
 from dsregress.bisect.questions import parse_question
 from dsregress.probe import scenario
 from dsregress.reproduce.factors import SIMPLEST
-from dsregress.reproduce.script import LAYERS, TRANSFORMERS, NoFragment, Script, Subject, compose
+from dsregress.reproduce.script import LAYERS, TRANSFORMERS, NoFragment, Script, Subject, compose, read_endings
 from dsregress.reproduce.text import literal
 from tests.paths import ROOT
 
@@ -500,3 +500,11 @@ def test_an_expert_gets_no_token_of_the_last_rank_where_ranks_hang() -> None:
     assert unknown(found.text) == set()
     assert "if RANK == 1 else logits" in composed(HUNG).text
     assert "logits" not in composed("outcome:RuntimeError").text
+
+
+def test_an_ending_of_an_unknown_metric_or_with_an_unknown_field_is_refused() -> None:
+    assert list(read_endings(b'[flops]\nkind = "counted"')) == ["flops"]
+    with pytest.raises(ValueError, match="no such metric: flop$"):
+        read_endings(b'[flop]\nkind = "counted"')
+    with pytest.raises(ValueError, match="unknown field `text`"):
+        read_endings(b'[flops]\nkind = "counted"\ntext = "x"')

@@ -14,6 +14,8 @@ from dsregress.compare.metrics import BY_NAME, DEVICE_RETAINED
 from dsregress.compare.metrics import FILE as METRICS_FILE
 from dsregress.messages import COMMA, SENTENCE, Message, joined, message, plural_message
 from dsregress.model import Failed
+from dsregress.report.problem_kinds import FILE as KINDS_FILE
+from dsregress.report.problem_kinds import KINDS
 from dsregress.wording import language
 from dsregress.wording.language import ENGLISH, LANGUAGES, catalogue_entries, saying
 from dsregress.wording.names import outcome_words
@@ -40,6 +42,9 @@ def ids() -> Iterator[tuple[str, tuple[str, ...]]]:
         for text in (metric.phrase.more, metric.phrase.less, metric.wrong, metric.symptom):
             if isinstance(text, Message):
                 yield f"{METRICS_FILE.relative_to(SOURCE)}: {name}", (text.id,)
+    for kind in KINDS.values():
+        for text in (kind.title, kind.run_word):
+            yield f"{KINDS_FILE.relative_to(SOURCE)}: {kind.section}", (text.id,)
 
 
 def catalogue(name: str) -> dict[str, str]:

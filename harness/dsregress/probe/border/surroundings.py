@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vgpu.json_tables import decoded_text, table_beside
+
 #: The folder of checkpoints that stand for those of known models (see `dsregress.programs.substitutes.local_weights`).
 SKELETONS = "DSREGRESS_SKELETONS"
 
@@ -12,15 +14,4 @@ TRUTHS = "DSREGRESS_TRUTHS"
 
 #: Set for every measured process: one thread (ranks share the cores, and sums must not depend on how many there are),
 #: fixed hashing, no network.
-ENVIRONMENT: Mapping[str, str] = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "PYTHONHASHSEED": "0",
-    "HF_HUB_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "GLOO_SOCKET_IFNAME": "lo",
-    "MASTER_ADDR": "127.0.0.1",
-    "MASTER_PORT": "29500",
-}
+ENVIRONMENT: Mapping[str, str] = {name: decoded_text(value) for name, value in table_beside(__file__).items()}

@@ -15,7 +15,8 @@ from dsregress.report.answers.audit_answer import upgrade_sections
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext, report_context
 from dsregress.report.plain_text import indented_plain, plain
-from dsregress.report.problem_lines import TITLES, ProblemLine, counts_text, problem_sections
+from dsregress.report.problem_kinds import KINDS
+from dsregress.report.problem_lines import ProblemLine, counts_text, problem_sections
 from dsregress.report.verdict_words import upgrade_headline
 from dsregress.wording.quantities import listing, plural
 
@@ -116,8 +117,8 @@ def _problem_blocks(context: ReportContext, stack: str, judgement: UpgradeJudgem
         texts[section.title] = [text for line in section.problems for text in (line.sentences, f"  {_when(line)}")]
     lost = [str(room_text(context, stack, room)) for room in judgement.lost]
     if lost:
-        texts.setdefault(TITLES[ProblemKind.OUT_OF_MEMORY], []).extend(lost)
-    for title in dict.fromkeys(TITLES.values()):
+        texts.setdefault(KINDS[ProblemKind.OUT_OF_MEMORY].section, []).extend(lost)
+    for title in dict.fromkeys(kind.section for kind in KINDS.values()):
         if title in texts:
             yield f"  {title}"
             yield from (f"    {text}" for text in texts[title])

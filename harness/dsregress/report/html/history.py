@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from dsregress.compare import ProblemKind
 from dsregress.model import Finding
+from dsregress.report.problem_kinds import KINDS
 from dsregress.report.problem_lines import ProblemLine
 from dsregress.wording.quantities import listing
 
@@ -77,20 +77,9 @@ def _advice(found: Finding, problem: ProblemLine | None, names: Mapping[str, str
         )
     if problem.setting:
         return problem.sentences
-    if problem.kind in _WHY and problem.release_to_use:
-        return f"{_WHY[problem.kind]} Use {names[problem.release_to_use]}."
-    if problem.kind in _WHY:
-        return f"{_WHY[problem.kind]} No measured release is known to be sound here: measure others."
+    meaning = KINDS[problem.kind].meaning
+    if meaning and problem.release_to_use:
+        return f"{meaning} Use {names[problem.release_to_use]}."
+    if meaning:
+        return f"{meaning} No measured release is known to be sound here: measure others."
     return "It costs memory, work or time, and breaks nothing."
-
-
-_WHY = {
-    ProblemKind.WRONG: "Do not train with these releases: what they compute is wrong.",
-    ProblemKind.DIFFERENT: "These releases train differently: find out which is right before you change the release.",
-    ProblemKind.CRASH: "These releases do not complete this workload.",
-    ProblemKind.OUT_OF_MEMORY: "It ends a job out of memory; more nodes or a smaller batch may not help.",
-    ProblemKind.LEAK: "It can end a job out of memory, and more nodes or a smaller batch may not help.",
-    ProblemKind.SAVES: "These releases save other tensors: find out which are right before you change the release.",
-    ProblemKind.LARGER_CARD: "It needs a larger card than the baseline.",
-    ProblemKind.UNTESTABLE: "These releases cannot be tested here, which says nothing of their training.",
-}

@@ -16,7 +16,8 @@ from dsregress.report import urls
 from dsregress.report.context import ReportContext
 from dsregress.report.html.page import FindingLine, Page
 from dsregress.report.problem_facts import ProblemFacts
-from dsregress.report.problem_lines import TITLES, ProblemLine
+from dsregress.report.problem_kinds import KINDS
+from dsregress.report.problem_lines import ProblemLine
 from dsregress.report.upstream_changes import UpstreamChange
 from dsregress.reproduce.upstream import UpstreamProblem
 from dsregress.wording import addresses, commands
@@ -81,7 +82,7 @@ def problem_page(
         title=f"{line.releases}: {heading}",
         line=line,
         heading=heading,
-        kind=TITLES[line.kind].capitalize(),
+        kind=KINDS[line.kind].section.capitalize(),
         what=facts.title.what if facts.title is not None else "",
         conditions=facts.conditions(),
         workloads=tuple((workload, urls.workload_page(workload)) for workload in line.workloads[:_MOST]),
