@@ -16,7 +16,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -36,17 +36,15 @@ _FOLDERS = ("scenarios", "results", "reproducers", "environments")
 
 FailOn = Literal["memory", "time", "numerics", "crash"]
 
-#: The packages of a stack unless a pyproject configures others; these stacks' locks ship with the harness.
-DEFAULT_STACK: dict[str, str | tuple[str, ...]] = {
-    "torch": "2.13.0",
-    "transformers": "5.24.0",
-    "accelerate": "1.15.0",
-    "peft": "0.21.2",
-    "deepspeed": ("0.15.0", "0.16.4", "0.16.8", "latest"),
-}
 
-#: The stacks that go with it, by the names of ``--stack``: the newest releases that go together with transformers 4.
-DEFAULT_STACKS: dict[str, dict[str, str]] = {"transformers-4": {"transformers": "4.57.6"}}
+class _DefaultStacks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The stacks of a project that configures none."""
+
+    stack: dict[str, str | tuple[str, ...]]
+    stacks: dict[str, dict[str, str]]
+
+
+_DEFAULT = msgspec.toml.decode(Path(__file__).with_name("default_stacks.toml").read_bytes(), type=_DefaultStacks)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,9 +68,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     offline: bool = False  #: use no package index
     as_of: str = ""  #: ``2025-02-20``: know no release that was uploaded after that day
     #: package -> spec, or list of specs for the varied one
-    stack: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=DEFAULT_STACK.copy)
+    stack: dict[str, str | tuple[str, ...]] = msgspec.field(default_factory=_DEFAULT.stack.copy)
     #: name -> what differs from ``stack``
-    stacks: dict[str, dict[str, str]] = msgspec.field(default_factory=DEFAULT_STACKS.copy)
+    stacks: dict[str, dict[str, str]] = msgspec.field(default_factory=_DEFAULT.stacks.copy)
     thresholds: Thresholds = Thresholds()
     audit: AuditSettings = AuditSettings()
     docker: Containers = Containers()
@@ -95,9 +93,9 @@ def read_settings(
     root, file, table = _project(_working_folder() if start is None else start)
     defaults = Settings()
     values = {name: _convert(file, name, value, defaults) for name, value in table.items()}
-    if values.get("stack", {}).keys() <= DEFAULT_STACK.keys():  # else it is another framework's
-        values["stack"] = {**DEFAULT_STACK, **values.get("stack", {})}
-        values["stacks"] = {**DEFAULT_STACKS, **values.get("stacks", {})}
+    if values.get("stack", {}).keys() <= _DEFAULT.stack.keys():  # else it is another framework's
+        values["stack"] = {**_DEFAULT.stack, **values.get("stack", {})}
+        values["stacks"] = {**_DEFAULT.stacks, **values.get("stacks", {})}
     else:
         values.setdefault("stacks", {})
     for name in ("environments", "results"):
@@ -211,10 +209,11 @@ def _validation_text(error: msgspec.ValidationError) -> str:
 
 def _check_settings(settings: Settings, file: str, given: Collection[str]) -> None:
     """Check the values beyond their types. ``given`` are the names of flags. Raise UsageError."""
-    for name, (is_in, words, hint) in _RANGES.items():
-        if not is_in(getattr(settings, name)):
+    for name, allowed in _RANGES.items():
+        value = getattr(settings, name)
+        if value is not None and not allowed.holds(value):
             where = "command line" if name in given else file
-            raise UsageError(f"{name} is not {words}", where=where, hint=hint)
+            raise UsageError(f"{name} is not {allowed.words}", where=where, hint=allowed.hint)
     if settings.as_of and not _is_day(settings.as_of):
         where = "command line" if "as_of" in given else file
         raise UsageError(f"as_of is no day: {settings.as_of!r}", where=where, hint="write it like 2025-02-20")
@@ -231,23 +230,22 @@ def _is_day(text: str) -> bool:
         return False
 
 
-#: Name -> a test of the range (no comparison holds for a NaN), the range in words, and advice. The upper ends are far beyond
-#: use: a larger number is a mistake, and would end in an overflow later.
-_RANGES: dict[str, tuple[Callable[[Any], bool], str, str]] = {
-    "budget_s": (
-        lambda value: 0 < value <= MOST_TIMEOUT_S,
-        f"above 0, and at most {MOST_TIMEOUT_S:,} (30 days)",
-        "give seconds, e.g. 180",
-    ),
-    "rounds": (
-        lambda value: value is None or 0 <= value <= MOST_ROUNDS,
-        f"from 0 to {MOST_ROUNDS:,}",
-        "give rounds, e.g. 9",
-    ),
-    "warmup_rounds": (lambda value: 0 <= value <= MOST_ROUNDS, f"from 0 to {MOST_ROUNDS:,}", "give rounds, e.g. 2"),
-    "timeout_s": (
-        lambda value: 0 < value <= MOST_TIMEOUT_S,
-        f"above 0, and at most {MOST_TIMEOUT_S:,} (30 days)",
-        "give seconds, e.g. 180",
-    ),
-}
+class _Range(NamedTuple):
+    """The values that a setting of numbers may have."""
+
+    holds: Callable[[float], bool]  #: no comparison holds for a NaN
+    words: str
+    hint: str
+
+
+#: The upper ends are far beyond use: a larger number is a mistake, and would end in an overflow later.
+_SECONDS = _Range(
+    lambda value: 0 < value <= MOST_TIMEOUT_S,
+    f"above 0, and at most {MOST_TIMEOUT_S:,} (30 days)",
+    "give seconds, e.g. 180",
+)
+_ROUNDS = _Range(lambda value: 0 <= value <= MOST_ROUNDS, f"from 0 to {MOST_ROUNDS:,}", "give rounds, e.g. 9")
+
+_WARMUP_ROUNDS = _ROUNDS._replace(hint="give rounds, e.g. 2")
+
+_RANGES = {"budget_s": _SECONDS, "rounds": _ROUNDS, "warmup_rounds": _WARMUP_ROUNDS, "timeout_s": _SECONDS}

@@ -6,36 +6,27 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-#: Variables that limit or choose the instructions that torch and its libraries compute with. They change results in their
-#: last digits, so they count as part of the processor (`dsregress.envs.hardware`).
-INSTRUCTION_SETS = (
-    "ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA",
-)  # fmt: skip
+import msgspec
 
-#: Variables of the caller's environment that a measured process may see. Others would be unnoticed variance. Its home is a
-#: folder of its own, and it does not use the network: the address of a proxy may hold a password.
-MEASURED_VARIABLES = frozenset((
-    *("PATH", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM"),
-    *("TMPDIR", "TEMP", "TMP"),
-    *("LD_LIBRARY_PATH", "CC", "CXX", "CUDA_HOME", "CUDA_PATH"),
-    *INSTRUCTION_SETS,
-    *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"),
-))  # fmt: skip
 
-#: Prefixes of the variables by which people change training: of DeepSpeed, torch, NCCL and accelerate.
-STACK_PREFIXES = ("ACCELERATE_", "DEEPSPEED_", "DS_", "NCCL_", "PYTORCH_", "TORCH_")
+class _Variables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Names of environment variables: ``variables.toml`` says what each list is for."""
+
+    instruction_sets: tuple[str, ...]
+    measured: frozenset[str]
+    stack_prefixes: tuple[str, ...]
+    installer: frozenset[str]
+    installer_prefixes: tuple[str, ...]
+
+
+_NAMES = msgspec.toml.decode(Path(__file__).with_suffix(".toml").read_bytes(), type=_Variables)
+
+INSTRUCTION_SETS = _NAMES.instruction_sets
+MEASURED_VARIABLES = _NAMES.measured | frozenset(INSTRUCTION_SETS)
+STACK_PREFIXES = _NAMES.stack_prefixes
 
 #: Least and most of a terminal's size: the tables of a report need 40 columns.
 _SIZES = {"COLUMNS": (40, 4_000), "LINES": (2, 4_000)}
-
-#: Further variables that an installer may see: its own settings, caches and credentials.
-INSTALLER_PREFIXES = ("UV_", "PIP_")
-INSTALLER_VARIABLES = frozenset((
-    *("HOME", "NETRC", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_DATA_HOME"),
-    *("http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
-    *("SSH_AUTH_SOCK", "CFLAGS", "CXXFLAGS", "LDFLAGS"),
-))  # fmt: skip
 
 
 def child_environment(
@@ -99,6 +90,6 @@ def installer_environment(
     own = {
         name: value
         for name, value in variables.items()
-        if name in INSTALLER_VARIABLES or name.startswith(INSTALLER_PREFIXES)
+        if name in _NAMES.installer or name.startswith(_NAMES.installer_prefixes)
     }
     return {**child_environment(environ=variables), **own, **(extra or {})}

@@ -4,25 +4,11 @@ from __future__ import annotations
 
 from dsregress.model import Finding
 
-_FIELDS = (
-    "stack",
-    "scenario",
-    "variant",
-    "device",
-    "metric",
-    "phase",
-    "kind",
-    "value",
-    "baseline_value",
-    "ratio",
-    "unit",
-    "significant",
-    "relevant",
-    "message",
-    "rank",
-    "interval",
-    "evidence",
-    "intermittent",
+#: Fields that a reader does not need beside the ``message``, which is made of them, and stands for the first.
+_IN_MESSAGE = ("sentence", "claim", "model", "outcome")
+
+_FIELDS = tuple(
+    "message" if name == _IN_MESSAGE[0] else name for name in Finding.__struct_fields__ if name not in _IN_MESSAGE[1:]
 )
 
 

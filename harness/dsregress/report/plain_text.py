@@ -24,16 +24,7 @@ _MARKDOWN = {
     "&": "&amp;",
     "<": "&lt;",
     ">": "&gt;",
-    "|": "&#124;",
-    "`": "&#96;",
-    "*": "&#42;",
-    "[": "&#91;",
-    "]": "&#93;",
-    "~": "&#126;",
-    "\\": "&#92;",
-    "#": "&#35;",
-    "$": "&#36;",
-    "!": "&#33;",
+    **{mark: f"&#{ord(mark)};" for mark in r"|`*[]~\#$!"},
     "@": "@\u200b",  # a mention would still be one after an entity is resolved
 }
 _TO_MARKDOWN = str.maketrans(_MARKDOWN)

@@ -7,23 +7,25 @@ An element has a class and no color. On a page of the site, the stylesheet sets 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
-#: Colors of the lines, in their order, on light and on dark ground, and their dashes, for readers who do not see colors.
-#: Each color has a contrast of 4.5 or more with its ground.
-_LINES = (
-    ("#0b5cad", "#78b4f4", ""),
-    ("#b3400d", "#ff9c66", "8 4"),
-    ("#1b7a3d", "#7fd598", "2 4"),
-    ("#7a3fa8", "#d0a2f5", "10 4 2 4"),
-    ("#8a6100", "#e6c35c", "14 4"),
-    ("#006d84", "#6fd3ea", "1 3"),
-    ("#a8326b", "#f59ac2", "6 2 2 2 2 2"),
-    ("#444c56", "#b5bdc7", "12 2"),
-)
+
+class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a line is drawn."""
+
+    light: str  #: its color on light ground
+    dark: str  #: and on dark ground
+    dashes: str = ""  #: for readers who do not see colors
+
+
+#: The lines in their order.
+_LINES = msgspec.toml.decode(
+    Path(__file__).with_name("svg_lines.toml").read_bytes(), type=dict[str, tuple[_Line, ...]]
+)["line"]
 
 MOST_LINES = len(_LINES)
 
@@ -35,7 +37,7 @@ RULES = (
     ".picture .mark { fill: none; stroke: var(--mark); stroke-width: 1.5; stroke-dasharray: 4 3; }",
     *(
         f".s{number} {{ stroke: var(--s{number}); {f'stroke-dasharray: {dashes}; ' if dashes else ''}}}"
-        for number, (_, _, dashes) in enumerate(_LINES, 1)
+        for number, dashes in enumerate((line.dashes for line in _LINES), 1)
     ),
 )
 
@@ -51,9 +53,9 @@ def _colours(ground: str, soft: str, grid: str, mark: str, lines: Iterable[str])
 _STYLE = "".join(
     (
         ".picture{font-family:system-ui,sans-serif}",
-        _colours("#fff", "#4a535c", "#e3e6e9", "#a4231a", (light for light, _, _ in _LINES)),
+        _colours("#fff", "#4a535c", "#e3e6e9", "#a4231a", (line.light for line in _LINES)),
         f"@media (prefers-color-scheme:dark){{"
-        f"{_colours('#12161b', '#b3bcc6', '#2b323a', '#ff9a90', (dark for _, dark, _ in _LINES))}}}",
+        f"{_colours('#12161b', '#b3bcc6', '#2b323a', '#ff9a90', (line.dark for line in _LINES))}}}",
         *RULES,
     )
 )

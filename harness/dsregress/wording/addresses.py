@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import quote
+
+import msgspec
 
 _PYPI = "https://pypi.org/project"
 
-#: Repository, and the folder in it that holds the package. Each tags its releases ``v1.2.3``.
-_SOURCES = {
-    "accelerate": ("https://github.com/huggingface/accelerate", "src/"),
-    "deepspeed": ("https://github.com/deepspeedai/DeepSpeed", ""),
-    "peft": ("https://github.com/huggingface/peft", "src/"),
-    "torch": ("https://github.com/pytorch/pytorch", ""),
-    "transformers": ("https://github.com/huggingface/transformers", "src/"),
-    "trl": ("https://github.com/huggingface/trl", ""),
-}
+
+class _Repository(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The sources of a package. Each tags its releases ``v1.2.3``."""
+
+    url: str
+    folder: str = ""  #: in it, which holds the package
+
+
+_REPOSITORIES = msgspec.toml.decode(
+    Path(__file__).with_name("repositories.toml").read_bytes(), type=dict[str, _Repository]
+)
 
 #: ``deepspeed/runtime/zero/stage3.py:1234 in step``: a place in the code, as results have it.
 _PLACE = re.compile(r"(?P<file>(?P<package>\w+)/(?:[\w-]+/)*[\w-]+\.py):(?P<line>\d+)\b")
@@ -34,33 +39,33 @@ def release_url(package: str, version: str) -> str:
 
 def tag_url(package: str, version: str) -> str:
     """Return the page of a release's sources; empty if its repository is not known."""
-    if package not in _SOURCES:
+    if package not in _REPOSITORIES:
         return ""
-    return f"{_SOURCES[package][0]}/tree/v{quote(_released(version))}"
+    return f"{_REPOSITORIES[package].url}/tree/v{quote(_released(version))}"
 
 
 def compare_url(package: str, before: str, after: str) -> str:
     """Return the page of the changes between two releases; empty if the package's repository is not known."""
-    if package not in _SOURCES:
+    if package not in _REPOSITORIES:
         return ""
-    return f"{_SOURCES[package][0]}/compare/v{quote(_released(before))}...v{quote(_released(after))}"
+    return f"{_REPOSITORIES[package].url}/compare/v{quote(_released(before))}...v{quote(_released(after))}"
 
 
 def pull_url(package: str, subject: str) -> str:
     """Return the page of the pull request that a commit's subject names, ``... (#7665)``; empty if it names none, or the
     package's repository is not known."""
     found = _PULL.search(subject)
-    return f"{_SOURCES[package][0]}/pull/{found['number']}" if found and package in _SOURCES else ""
+    return f"{_REPOSITORIES[package].url}/pull/{found['number']}" if found and package in _REPOSITORIES else ""
 
 
 def place_url(place: str, versions: Mapping[str, str]) -> str:
     """Return the page of a line of a package's file, as released; empty if the package, or its version, is not known."""
     found = _PLACE.match(place)
-    if found is None or found["package"] not in _SOURCES or found["package"] not in versions:
+    if found is None or found["package"] not in _REPOSITORIES or found["package"] not in versions:
         return ""
-    repository, folder = _SOURCES[found["package"]]
+    repository = _REPOSITORIES[found["package"]]
     tag = f"v{quote(_released(versions[found['package']]))}"
-    return f"{repository}/blob/{tag}/{folder}{found['file']}#L{found['line']}"
+    return f"{repository.url}/blob/{tag}/{repository.folder}{found['file']}#L{found['line']}"
 
 
 def thread_name(address: str) -> str:

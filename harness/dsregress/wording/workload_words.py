@@ -5,39 +5,35 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from string import Formatter
 
 import msgspec
 
-from dsregress.messages import COMMA, OR, Message, Text, joined, message, name_list
+from dsregress.messages import COMMA, OR, Message, Text, joined, name_list
 from dsregress.model import split_workload, variant_values
 from dsregress.probe.launch_line import INSTALLED, LaunchLineError, parse
 from dsregress.wording.quantities import shortened
 
-#: Parameters whose values read badly: name -> words of each value; ``_ANY`` takes any other value.
+FILE = Path(__file__).with_suffix(".toml")
+
+#: The key of the words for all other values of a parameter.
 _ANY = "{value}"
-_WORDS: Mapping[str, Mapping[str, Message]] = {
-    "zero_stage": {_ANY: message("ZeRO-{value}")},
-    "gradient_checkpointing": {
-        "none": message("no checkpointing"),
-        "false": message("no checkpointing"),
-        "true": message("checkpointing"),
-        "reentrant": message("reentrant checkpointing"),
-        "non_reentrant": message("non-reentrant checkpointing"),
-        _ANY: message("{value} checkpointing"),
-    },
-    "gradient_clipping": {"none": message("clipping not set"), _ANY: message("clipping {value}")},
-    "gradient_accumulation_steps": {_ANY: message("accumulation {value}")},
-    "gradient_accumulation_dtype": {
-        "none": message("accumulation dtype not set"),
-        _ANY: message("accumulated in {value}"),
-    },
-    "offload_optimizer": {"true": message("optimizer offloaded"), "false": message("optimizer not offloaded")},
-    "offload_param": {"true": message("parameters offloaded"), "false": message("parameters not offloaded")},
-    "world_size": {_ANY: message("{value} ranks")},
-    "lora_rank": {"0": message("no LoRA"), _ANY: message("LoRA")},
-    "dtype": {_ANY: message("{value}")},
-    "model": {_ANY: message("{value}")},
-}
+
+
+def read_words(content: bytes) -> dict[str, dict[str, Message]]:
+    """Return the words of a table by parameter and value. Raise ValueError if they have a place for something unknown."""
+    table = msgspec.toml.decode(content, type=dict[str, dict[str, str]])
+    for name, words in table.items():
+        for value, text in words.items():
+            places = {place for _, place, _, _ in Formatter().parse(text) if place is not None}
+            if not places <= ({"value"} if value == _ANY else set()):
+                raise ValueError(f"{name}: the words for {value} have a place for something unknown: {text}")
+    return {name: {value: Message(text) for value, text in words.items()} for name, words in table.items()}
+
+
+#: Parameters whose values read badly: name -> words of each value.
+WORDS = read_words(FILE.read_bytes())
 
 #: Values of one parameter that are named.
 _MOST_VALUES = 3
@@ -101,7 +97,7 @@ class DistinguishingParameters:
         known = self._common(affected)
         left = set(others)
         apart = {name: left - self._with(name, values) for name, values in known.items()}
-        order = {name: at for at, name in enumerate(dict.fromkeys((*_WORDS, *known)))}
+        order = {name: at for at, name in enumerate(dict.fromkeys((*WORDS, *known)))}
         named: list[str] = []
         while left:
             # Those that tell most apart, with the fewest values.
@@ -192,7 +188,7 @@ def _value_in_a_name(value: object) -> str:
 
 def _condition(name: str, values: Sequence[str]) -> SharedValues:
     """Return the condition that a parameter has one of these values."""
-    words = _WORDS.get(name, {})
+    words = WORDS.get(name, {})
     spelled = tuple(dict.fromkeys(_spelled(name, value, words) for value in values))
     return SharedValues(spelled, has_own_name=any(value not in words for value in values) and _ANY not in words)
 

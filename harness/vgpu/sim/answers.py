@@ -42,14 +42,7 @@ _BOOKKEEPERS = (
 _FAULT_WORDS = ("overflow", "inf", "nan")
 
 #: Comparisons of one value with a number, which are answered as if the value were `HEALTHY`.
-COMPARISONS = {
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "lt": operator.lt,
-    "le": operator.le,
-    "eq": operator.eq,
-    "ne": operator.ne,
-}
+COMPARISONS = {name: getattr(operator, name) for name in ("gt", "ge", "lt", "le", "eq", "ne")}
 
 #: Tests for faults -> their answer for every element of a healthy tensor.
 FAULTS = {"isnan": False, "isinf": False, "isposinf": False, "isneginf": False, "isfinite": True}

@@ -55,7 +55,7 @@ class Stream(StandIn):
         """Make later work of this stream wait for ``stream``. None is the stream that `torch.nn.parallel` finds to copy on
         for a device not called ``cuda``, as in a simulation."""
         if stream is not None:
-            _order().wait(self.stream_id, _order().mark(stream.stream_id))
+            _device_streams().wait(self.stream_id, _device_streams().mark(stream.stream_id))
 
     def record_event(self, event: Any = None) -> object:
         """Record ``event``, or a new one, on this stream and return it."""
@@ -65,7 +65,7 @@ class Stream(StandIn):
 
     def query(self) -> bool:
         """Return True if all work of this stream is done. A second query in a row waits for it (`DeviceStreams.is_done`)."""
-        return _order().is_stream_done(self.stream_id)
+        return _device_streams().is_stream_done(self.stream_id)
 
     def is_capturing(self) -> bool:
         """Return False: no graph is ever captured."""
@@ -73,7 +73,7 @@ class Stream(StandIn):
 
     def synchronize(self) -> None:
         """Record that the host waited for all work of this stream."""
-        _order().finish_stream(self.stream_id)
+        _device_streams().finish_stream(self.stream_id)
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
@@ -104,17 +104,17 @@ class Event(StandIn):
 
     def record(self, stream: Any = None) -> None:
         """Mark the work so far of ``stream``, or of the current one."""
-        self._mark = _order().mark((stream or _card().current).stream_id)
+        self._mark = _device_streams().mark((stream or _card().current).stream_id)
 
     def wait(self, stream: Any = None) -> None:
         """Make later work of ``stream``, or of the current one, wait for the recorded work."""
         if self._mark is not None:
-            _order().wait((stream or _card().current).stream_id, self._mark)
+            _device_streams().wait((stream or _card().current).stream_id, self._mark)
 
     def query(self) -> bool:
         """Return True if nothing was recorded or the recorded work is done. A second query in a row waits for it
         (`DeviceStreams.is_done`)."""
-        return self._mark is None or _order().is_done(self._mark)
+        return self._mark is None or _device_streams().is_done(self._mark)
 
     def ipc_handle(self) -> Any:
         """Raise SimulationError: the handle is for another process, which has no part in a virtual card."""
@@ -132,7 +132,7 @@ class Event(StandIn):
     def synchronize(self) -> None:
         """Record that the host waited for the recorded work."""
         if self._mark is not None:
-            _order().finish(self._mark)
+            _device_streams().finish(self._mark)
 
 
 class StreamContext:
@@ -196,7 +196,7 @@ def _card() -> _Card:
     return _cards[-1]
 
 
-def _order() -> DeviceStreams:
+def _device_streams() -> DeviceStreams:
     return _card().order
 
 
@@ -224,7 +224,7 @@ def followed(ledger: StorageLedger) -> Iterator[None]:
 
 def synchronize(device: object = None) -> None:
     """Record that the host waited for all streams, as ``torch.cuda.synchronize``."""
-    _order().finish_all()
+    _device_streams().finish_all()
 
 
 def current_stream(device: object = None) -> object:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from vgpu.json_tables import decoded_texts, table_beside
 from vgpu.no_stand_in import NoStandInError
 from vgpu.stand_ins.liger_ops import (
     LigerFusedLinearCrossEntropyFunction,
@@ -24,14 +25,9 @@ from vgpu.stand_ins.liger_ops import (
 )
 
 _MODELLED = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+
 #: Families that the package has kernels for (``MODEL_TYPE_TO_APPLY_LIGER_FN``), and these stand-ins do not.
-_OTHERS = {
-    "exaone4", "falcon_h1", "gemma", "gemma2", "gemma3", "gemma3_text", "glm4", "glm4v", "glm4v_moe",
-    "gpt_oss", "granite", "hunyuan_v1_dense", "hunyuan_v1_moe", "internvl", "llama4", "llama4_text", "llava",
-    "ministral", "mixtral", "mllama", "mllama_text_model", "nemotron", "olmo2", "olmo3", "paligemma", "phi3",
-    "pixtral", "qwen2_5_vl", "qwen2_5_vl_text", "qwen2_vl", "qwen2_vl_text", "qwen3_5", "qwen3_moe",
-    "qwen3_next", "qwen3_vl", "qwen3_vl_moe", "smollm3", "smolvlm",
-}  # fmt: skip
+_OTHERS = decoded_texts(table_beside(__file__)["others"])
 
 
 class LigerRMSNorm(torch.nn.Module):

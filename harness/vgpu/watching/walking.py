@@ -32,7 +32,7 @@ class PhaseWalk:
         self.enter("init")
 
     @property
-    def seconds(self) -> float:
+    def elapsed_s(self) -> float:
         """Return the seconds since `begin`."""
         return time.perf_counter() - self._began
 

@@ -57,7 +57,7 @@ class Mute(Driver):
     ],
 )
 def test_what_slows_a_card_down_has_a_name(bits: int, names: list[str]) -> None:
-    assert boards.reasons(bits) == names
+    assert boards.slowdowns(bits) == names
 
 
 @pytest.mark.parametrize(

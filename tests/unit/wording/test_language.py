@@ -16,7 +16,7 @@ from dsregress.messages import COMMA, SENTENCE, Message, joined, message, plural
 from dsregress.model import Failed
 from dsregress.report.problem_kinds import FILE as KINDS_FILE
 from dsregress.report.problem_kinds import KINDS
-from dsregress.wording import language
+from dsregress.wording import language, workload_words
 from dsregress.wording.language import ENGLISH, LANGUAGES, catalogue_entries, saying
 from dsregress.wording.names import outcome_words
 from tests.builders.sources import parsed
@@ -45,6 +45,9 @@ def ids() -> Iterator[tuple[str, tuple[str, ...]]]:
     for kind in KINDS.values():
         for text in (kind.title, kind.run_word):
             yield f"{KINDS_FILE.relative_to(SOURCE)}: {kind.section}", (text.id,)
+    for name, words in workload_words.WORDS.items():
+        for text in words.values():
+            yield f"{workload_words.FILE.relative_to(SOURCE)}: {name}", (text.id,)
 
 
 def catalogue(name: str) -> dict[str, str]:

@@ -16,18 +16,12 @@ from typing import Any
 
 from dsregress.probe.border.wire import Clocks
 
-#: Reasons for clocks below their maximum.
-REASONS = {
-    0x1: "idle",
-    0x2: "application_clocks",
-    0x4: "power_cap",
-    0x8: "hardware_slowdown",
-    0x10: "sync_boost",
-    0x20: "software_thermal",
-    0x40: "hardware_thermal",
-    0x80: "power_brake",
-    0x100: "display_clocks",
-}
+#: Reasons for clocks below their maximum, by their bits from the lowest.
+_NAMES = (
+    *("idle", "application_clocks", "power_cap", "hardware_slowdown", "sync_boost", "software_thermal"),
+    *("hardware_thermal", "power_brake", "display_clocks"),
+)
+REASONS = {1 << bit: name for bit, name in enumerate(_NAMES)}
 
 #: The reasons that make a round worthless: the card was too hot, or its power supply failed to keep up. The power cap is
 #: not one: under full load a data-centre card is always at it, in every round of every release.
@@ -70,7 +64,7 @@ def visible(setting: str | None, count: int) -> list[str]:
     return left if count else []
 
 
-def reasons(bits: int) -> list[str]:
+def slowdowns(bits: int) -> list[str]:
     """Return the names of what slows a card down; unnamed bits stay numbers."""
     known = [name for bit, name in REASONS.items() if bits & bit]
     unknown = bits & ~sum(REASONS)
@@ -93,7 +87,7 @@ class Board:
         query = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
         query = query or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
         try:
-            why = reasons(int(query(self._handle)))
+            why = slowdowns(int(query(self._handle)))
             return Clocks(
                 sm_mhz=int(nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM)),
                 memory_mhz=int(nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_MEM)),

@@ -157,7 +157,7 @@ class Inference:
 
     def _leave_init(self) -> None:
         if self._walk.name == "init":
-            self.record.init_s = self._walk.seconds
+            self.record.init_s = self._walk.elapsed_s
             self._walk.leave()
 
     def _keep_retained(self, last: PhaseReading) -> None:

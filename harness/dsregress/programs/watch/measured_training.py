@@ -139,7 +139,7 @@ class Measuring:
         if self._walk.name == "forward":
             return  # since the last step
         if self._walk.name == "init":
-            self.record.init_s = self._walk.seconds
+            self.record.init_s = self._walk.elapsed_s
             self._walk.leave()
             self._show(model)
         self._enter("forward")

@@ -118,7 +118,7 @@ class _SiteBuilder:
         """Write all files, and remove those that only an earlier build had."""
         self._files.begin()
         with _Inherited(self) as inherited:
-            parts = spread(partial(_workloads, inherited), [[workload] for workload in self._order()])
+            parts = spread(partial(_workloads, inherited), [[workload] for workload in self._workloads_in_order()])
             summaries = [summary for part in parts for summary in part]
             for summary in summaries:
                 self._files.add(summary.pages, summary.written)
@@ -217,7 +217,7 @@ class _SiteBuilder:
             )
         return found
 
-    def _order(self) -> list[str]:
+    def _workloads_in_order(self) -> list[str]:
         """Return all workloads: those with findings first, the worst first."""
         relevant = [group.headline for group in self._context.comparison.groups if group.headline.relevant]
         return list(dict.fromkeys([*(found.workload for found in relevant), *self._context.comparison.cells.workloads]))
