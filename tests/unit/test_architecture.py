@@ -168,3 +168,22 @@ def test_tests_of_programs_lie_where_their_modules_do() -> None:
     for test in tests.rglob("test_*.py"):
         module = test.stem.removeprefix("test_")
         assert folders.get(module, test.parent.relative_to(tests)) == test.parent.relative_to(tests), test
+
+
+def test_each_broad_except_gives_its_reason_in_its_line() -> None:
+    """Four words or more, after ``except Exception:`` as after ``contextlib.suppress(Exception)``."""
+    without = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        for node in ast.walk(parsed(file)):
+            if isinstance(node, ast.ExceptHandler):
+                caught = [node.type] if node.type is not None else []
+                is_broad = node.type is None
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress"):
+                caught, is_broad = node.args, False
+            else:
+                continue
+            is_broad |= any(ast.unparse(one) in ("Exception", "BaseException") for one in caught)
+            if is_broad and len(lines[node.lineno - 1].partition("  # ")[2].split()) < 4:
+                without.append(f"{file.relative_to(SOURCE)}:{node.lineno}")
+    assert without == []

@@ -212,7 +212,7 @@ def merged(lanes: Sequence[Generator[T, None, None]]) -> Iterator[T]:
                     if stopped.is_set():
                         return
                     yielded.put((item,))
-        except BaseException as error:  # of a thread: whoever reads raises it
+        except BaseException as error:  # of a lane's thread: the thread that reads raises it
             yielded.put(error)
         finally:
             yielded.put(None)

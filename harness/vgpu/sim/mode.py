@@ -65,8 +65,9 @@ class Card(Protocol):
         """Record that an optimizer decides by unknown values."""
 
 
-class Nameless:
-    """The `Card` until one is attached (`vgpu.attaching.attached`): all tensors on meta are its own."""
+class NoCard:
+    """The `Card` until one is attached (`vgpu.attaching.attached`): operators run as they are, and what is on meta is on the
+    device."""
 
     allocator = AllocatorSettings()
 
@@ -91,7 +92,7 @@ class SimulationMode(TorchMeter):
     def __init__(self) -> None:
         super().__init__("meta", trace=True)
         assert self.ledger.trace is not None
-        self.card: Card = Nameless()
+        self.card: Card = NoCard()
         self.reserving = Reserving(self.ledger.trace, self.card.allocator)
         self._launched_before = 0  #: operators launched before this phase
         self.ledger.streams.launches = lambda: self._launched_before + self.op_launches

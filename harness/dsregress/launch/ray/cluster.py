@@ -67,7 +67,7 @@ def ray_errors(address: str = "") -> Iterator[None]:
     """Turn errors of Ray within the block, except those about single nodes, into EnvironmentUnavailable."""
     try:
         yield
-    except Exception as error:  # Ray raises all kinds, and plain ones too
+    except Exception as error:  # Ray raises errors of all kinds, plain ones too, and each becomes one line
         raise ray_fault(error, address) from None
 
 

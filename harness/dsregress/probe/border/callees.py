@@ -100,7 +100,7 @@ def _value_in_frame(expression: ast.expr, frame: types.FrameType) -> object:
         owner = _value_in_frame(expression.value, frame)
         try:
             return None if owner is None else getattr(owner, expression.attr, None)
-        except Exception:  # a property of others
+        except Exception:  # a property of a framework's object may raise anything
             return None
     return None
 

@@ -213,7 +213,7 @@ class SteppedTrainer:
     def _loop(self) -> None:
         try:
             self.trainer.train()
-        except BaseException as error:  # of a thread: whoever steps raises it
+        except BaseException as error:  # of the trainer's thread: the thread that steps raises it
             self._requests.put(("", error))
         else:
             self._requests.put(("", RuntimeError("the trainer ended by itself")))

@@ -81,12 +81,12 @@ def _tried(adapter: HasCanary, device: str) -> str:
         with adapter.canary_surroundings(device) as name:
             canary.assert_fits()
             canary.train_a_little(name)
-    except BaseException as error:  # whatever a release leads to
+    except BaseException as error:  # whatever a release leads to, an exit included, is the canary's answer
         signature = faults.signature_of(error)
     else:
         return ""
     try:
         canary.train_a_little("cpu")
-    except Exception:  # the release's own
+    except Exception:  # training fails without what is replaced as well, so the fault is the release's own
         return ""
     return signature

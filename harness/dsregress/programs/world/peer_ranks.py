@@ -140,5 +140,8 @@ def _run_besides(
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    with contextlib.suppress(BaseException), FileMessages(folder, rank, start) as messages:
+    with (
+        contextlib.suppress(BaseException),  # a rank besides is measured by nobody, and its fork ends here in any case
+        FileMessages(folder, rank, start) as messages,
+    ):
         run(rank, messages)
