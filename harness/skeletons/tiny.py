@@ -229,7 +229,7 @@ def _first_size(config: object, names: tuple[str, ...]) -> int | None:
     return next((getattr(config, name) for name in names if _has_field(config, name)), None)
 
 
-def _set_all(config: Any, names: tuple[str, ...], new: Any) -> None:
+def _set_all(config: object, names: tuple[str, ...], new: Any) -> None:
     """Set new values. All are read before one is set: of a name and its alias (``n_embd`` is ``hidden_size``) each is set
     once."""
     for name, old in [(name, getattr(config, name)) for name in names if _has_field(config, name)]:

@@ -9,7 +9,6 @@ import functools
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -40,7 +39,7 @@ class _Effects(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"neither a family of metrics nor a word for some: {', '.join(sorted(unknown))}")
 
 
-def reached_families(key: str, value: Any, baseline: Any, configuration: Mapping[str, Any]) -> frozenset[str]:
+def reached_families(key: str, value: object, baseline: object, configuration: Mapping[str, object]) -> frozenset[str]:
     """Return the families of metrics that the change of a setting can move; none if it is off on both sides or not in use,
     or if a release has no value of it: that is an option that was removed, or renamed.
 
@@ -55,7 +54,7 @@ def reached_families(key: str, value: Any, baseline: Any, configuration: Mapping
     return frozenset(family for word in effect.reaches for family in _effects().families[word])
 
 
-def _is_off(value: Any) -> bool:
+def _is_off(value: object) -> bool:
     return str(value).lower() in _OFF
 
 

@@ -208,7 +208,7 @@ class Factor:
         """Return the value that a cell has; the simplest one if the cell names none."""
         return parameters.get(self.name, self.simplest)
 
-    def limit(self, shown: Sequence[Any], hidden: Collection[Any]) -> object:
+    def limit(self, shown: Sequence[object], hidden: Collection[Any]) -> object:
         """Return the value above which all values show a finding, if several do; None if they do not differ from the others
         in that way."""
         if self.counted and hidden and len(shown) > 1 and all(value > max(hidden) for value in shown):

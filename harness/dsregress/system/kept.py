@@ -77,7 +77,7 @@ class Kept:
         environment: Mapping[str, str],
         stdin: int,
         stdout: int,
-        stderr: Any,
+        stderr: object,
     ) -> None:
         """Start the command in ``folder``, with this environment alone. ``stdin``, ``stdout`` and ``stderr`` are those of
         `subprocess.Popen`. Raise OSError, or TimeoutError if the machine is too busy to start it."""

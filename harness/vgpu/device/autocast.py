@@ -82,7 +82,7 @@ class Policy:
         """Run ``op`` with its eligible tensors cast to fp32."""
         return self._all(op, args, kwargs, torch.float32)
 
-    def fp32_by_dtype(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def fp32_by_dtype(self, op: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """Run ``op`` with ``dtype=torch.float32`` unless the program gave a dtype or the first tensor is not eligible."""
         if not self.eligible(args[0]):
             return op(*args, **kwargs)
@@ -92,7 +92,7 @@ class Policy:
             given["dtype"] = torch.float32
         return _call(op, given)
 
-    def fp32_appended(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def fp32_appended(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
         """Run the overload of ``norm`` that takes a dtype, with fp32 if the first tensor is eligible, else with its own
         dtype."""
         dtype = torch.float32 if self.eligible(args[0]) else args[0].dtype
@@ -107,11 +107,11 @@ class Policy:
         widest = any(tensor.dtype == torch.float32 for tensor in tensors)
         return self._all(op, args, kwargs, torch.float32 if widest else autocast_state.dtype("cuda"))
 
-    def _all(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> object:
+    def _all(self, op: Any, args: tuple[object, ...], kwargs: dict[str, object], dtype: torch.dtype) -> object:
         return op(*self.cast(args, dtype), **{name: self.cast(value, dtype) for name, value in kwargs.items()})
 
 
-def _call(op: Any, given: dict[str, Any]) -> object:
+def _call(op: Any, given: dict[str, object]) -> object:
     """Call ``op`` with positional arguments, except those that are keyword-only."""
     positional, keyword = [], {}
     for argument in op._schema.arguments:
@@ -206,7 +206,7 @@ def _meta_means_cuda(patches: Patches) -> None:
     autocast: Any = torch.amp.autocast_mode.autocast
     init = autocast.__init__
 
-    def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+    def __init__(self: object, device_type: str, *args: object, **kwargs: object) -> None:
         init(self, "cuda" if device_type == "meta" else device_type, *args, **kwargs)
 
     patches.replace(autocast, "__init__", __init__)
@@ -215,7 +215,7 @@ def _meta_means_cuda(patches: Patches) -> None:
 
 
 def _as_on_cuda(function: Any) -> object:
-    def on_cuda(device_type: Any = "cuda") -> object:
+    def on_cuda(device_type: object = "cuda") -> object:
         return function("cuda" if device_type == "meta" else device_type)
 
     return on_cuda
@@ -242,7 +242,9 @@ def _scaler(patches: Patches) -> None:
     """Make gradient scalers step: a healthy job's gradients are finite, and its steps are too few for the scale to grow."""
     scaler: Any = getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler)  # torch 2.2 has only the latter
 
-    def _maybe_opt_step(self: Any, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> object:
+    def _maybe_opt_step(
+        self: object, optimizer: Any, optimizer_state: object, *args: object, **kwargs: object
+    ) -> object:
         return optimizer.step(*args, **kwargs)
 
     def get_scale(self: Any) -> float:

@@ -77,7 +77,7 @@ class _SelectedDevice:
 
     _ordinals: Ordinals
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: object) -> None:
         self.idx = self._ordinals.index(device)
         self.prev_idx = self._ordinals.current
 
@@ -91,7 +91,7 @@ class _SelectedDevice:
 class _DeviceOfTensor(_SelectedDevice):
     """Selects the card of a tensor within a block, which is the rank's own."""
 
-    def __init__(self, obj: Any) -> None:
+    def __init__(self, obj: object) -> None:
         super().__init__(None)
 
 
@@ -168,7 +168,7 @@ def _of_the_card(card: VirtualCard, books: Books, ordinals: Ordinals) -> dict[st
             ordinals.current = index
         return before
 
-    def properties(device: Any = None) -> DeviceProperties:
+    def properties(device: object = None) -> DeviceProperties:
         return DeviceProperties(card)
 
     return {
@@ -222,13 +222,13 @@ def _of_the_books(books: Books) -> dict[str, object]:
     def read(figure: Any) -> Any:
         """Return a function of ``torch.cuda`` that returns ``figure()`` and records the call as a reading of memory."""
 
-        def answer(device: Any = None) -> object:
+        def answer(device: object = None) -> object:
             books.readings.called()
             return figure()
 
         return answer
 
-    def summary(device: Any = None, abbreviated: bool = False) -> str:
+    def summary(device: object = None, abbreviated: bool = False) -> str:
         return "\n".join(f"{name}: {value}" for name, value in books.stats().items())
 
     return {
@@ -322,11 +322,11 @@ def _of_the_streams() -> dict[str, object]:
     }
 
 
-def _real_gpu_calls(cuda: Any) -> dict[str, Any]:
+def _real_gpu_calls(cuda: object) -> dict[str, Any]:
     """Return what needs a real GPU, by name: functions and classes that are refused when they are called."""
 
     def refuse(name: str) -> Any:
-        def __new__(*_: Any, **__: Any) -> Any:
+        def __new__(*_: object, **__: object) -> Any:
             raise SimulationError(f"torch.cuda.{name} needs a GPU: run this program on cuda. At {location(caller())}")
 
         own = getattr(cuda, name, None)
@@ -346,7 +346,7 @@ def _not_answered(error: BaseException) -> str:
     return f"torch._C.{name}" if is_of_torch and name.startswith("_cuda") else ""
 
 
-def _memory_module(patches: Patches, answers: dict[str, Any]) -> None:
+def _memory_module(patches: Patches, answers: dict[str, object]) -> None:
     """Replace what has the same names in ``torch.cuda.graphs``, ``.memory``, ``.random`` and ``.streams``."""
     for module in (torch.cuda.graphs, torch.cuda.memory, torch.cuda.random, torch.cuda.streams):
         for name in vars(module).keys() & answers.keys():
@@ -437,5 +437,5 @@ def _no_stats() -> dict[str, Any]:
     return {}
 
 
-def _nothing(*_: Any, **__: Any) -> None:
+def _nothing(*_: object, **__: object) -> None:
     """Do nothing."""

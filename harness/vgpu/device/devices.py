@@ -191,7 +191,7 @@ def _plan(func: Any) -> Plan:
     return _SPECIAL.get(func) or _SPECIAL.get(inspect.unwrap(func), _any)
 
 
-def _any(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+def _any(mode: DeviceMapping, func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     if not kwargs:
         return func(*args)
     if kwargs.get("pin_memory"):  # torch calls its allocator, which a machine without a GPU lacks
@@ -203,7 +203,7 @@ def _any(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str
     return _on_device(mode, func, args, kwargs, device)
 
 
-def _on_device(mode: DeviceMapping, func: Any, args: Any, kwargs: dict[str, Any], device: Any) -> object:
+def _on_device(mode: DeviceMapping, func: Any, args: Any, kwargs: dict[str, object], device: object) -> object:
     kwargs = {**kwargs, "device": mode.mapped(device)}
     generator = kwargs.get("generator")
     if generator is not None and mode.target.type == "meta":
@@ -212,7 +212,7 @@ def _on_device(mode: DeviceMapping, func: Any, args: Any, kwargs: dict[str, Any]
         return func(*args, **kwargs)
 
 
-def _to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+def _to(mode: DeviceMapping, func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     device = kwargs.get("device")
     if device is not None:
         kwargs = {**kwargs, "device": mode.mapped(device)}
@@ -248,7 +248,7 @@ def _moved(mode: DeviceMapping, tensor: torch.Tensor, device: object, move: Call
         return moved
 
 
-def _from_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+def _from_data(mode: DeviceMapping, func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """Run ``torch.tensor(data, device="cuda")`` and its like: create on the host and then copy, as torch does for CUDA."""
     device = kwargs.get("device")
     if device is None or mode.target.type != "meta" or not (mode.names_cuda(device) or _is_ordinal(device)):
@@ -264,7 +264,7 @@ def _from_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: di
     return made.requires_grad_() if kwargs.get("requires_grad") else made
 
 
-def _cuda(mode: DeviceMapping, func: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+def _cuda(mode: DeviceMapping, func: object, args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
     """Run ``tensor.cuda(device=None, non_blocking=False, memory_format=...)``."""
     device = kwargs.pop("device", args[1] if len(args) > 1 else None)
     mode.ordinals.place(device)
@@ -272,19 +272,19 @@ def _cuda(mode: DeviceMapping, func: object, args: tuple[Any, ...], kwargs: dict
     return _moved(mode, args[0], "cuda", lambda: args[0].to(mode.target, non_blocking=non_blocking, **kwargs))
 
 
-def _ctc_loss(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+def _ctc_loss(mode: DeviceMapping, func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """Pass the lengths as numbers: on a GPU torch reads them on the host before it calls its kernel."""
     if mode.target.type != "meta":
         return func(*args, **kwargs)
 
-    def number(name: Any, value: Any) -> Any:
+    def number(name: object, value: object) -> Any:
         is_length = name in (2, 3, "input_lengths", "target_lengths")
         return value.tolist() if is_length and isinstance(value, torch.Tensor) else value
 
     return func(*map(number, range(len(args)), args), **{name: number(name, value) for name, value in kwargs.items()})
 
 
-def _type(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+def _type(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
     """Run ``tensor.type("torch.cuda.FloatTensor")``; without an argument, return the name of the tensor's type."""
     wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
     if isinstance(wanted, str) and wanted.startswith("torch.cuda."):
@@ -297,7 +297,7 @@ def _type(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[st
     return func(*args, **kwargs)
 
 
-def _parse_to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _parse_to(mode: DeviceMapping, func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """Parse the arguments of ``module.to``, which also takes an index, by position or as ``device``."""
     if args and _is_ordinal(args[0]):
         args = (torch.device("cuda", args[0]), *args[1:])
@@ -306,7 +306,7 @@ def _parse_to(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dic
     return func(*args, **kwargs)
 
 
-def _device_made(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+def _device_made(mode: DeviceMapping, func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     """Run ``torch.device(0)``, for which torch asks in C++ which accelerator exists. In cpu mode return ``cpu``, as tensors
     say."""
     number = args[0] if len(args) == 1 else kwargs.get("type")
@@ -340,7 +340,7 @@ def _is_pinned(mode: DeviceMapping, func: object, args: tuple[object, ...], kwar
     return mode.is_pinned(args[0])
 
 
-def _set_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _set_data(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, object]) -> None:
     """Run ``tensor.data = other``. torch takes meta for another kind of tensor, while host and card are of one kind, so a
     change between them is made beneath the object. As in torch, its gradient accumulator goes (`VariableHooks::set_data`),
     and a graph that was made before still gives its gradient to the object."""
@@ -375,12 +375,12 @@ def _gradient(tensor: torch.Tensor) -> torch.Tensor | None:
     return getattr(tensor, _LEFT_BEHIND, tensor.grad)
 
 
-def _get_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
+def _get_gradient(mode: DeviceMapping, func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
     left = vars(args[0]).get(_LEFT_BEHIND) if hasattr(args[0], "__dict__") else None
     return func(*args) if left is None else left
 
 
-def _set_gradient(mode: DeviceMapping, func: Any, args: tuple[Any, ...], kwargs: dict[str, object]) -> None:
+def _set_gradient(mode: DeviceMapping, func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     vars(args[0]).pop(_LEFT_BEHIND, None)
     func(*args)
 
@@ -482,7 +482,7 @@ class InDispatch:
         """Note that an optimizer decides by unknown values."""
         self._books.note(f"the optimizer decides by values, which sim does not have, and was told true. At {place}")
 
-    def run(self, plan: Any, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(self, plan: Any, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Run one operator by ``plan``, with the device that torch sees."""
         kwargs = self.mapped(kwargs)
         with torch._C.DisableTorchFunction():
@@ -552,7 +552,7 @@ def _contexts(patches: Patches, mapping: DeviceMapping) -> None:
     context: Any = contexts.DeviceContext
     constructors = contexts._device_constructors
 
-    def __torch_function__(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> object:
+    def __torch_function__(self: Any, func: Any, types: object, args: Any = (), kwargs: Any = None) -> object:
         kwargs = kwargs or {}
         if func in constructors() and kwargs.get("device") is None:
             if torch._C._len_torch_function_stack():  # ours is below this one, and maps

@@ -50,7 +50,7 @@ def in_simulation() -> Iterator[None]:
         yield
 
 
-def _local(tensor: Any) -> torch.Tensor:
+def _local(tensor: object) -> torch.Tensor:
     """Return the tensor inside a DTensor, or the tensor itself."""
     inner: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
     return inner

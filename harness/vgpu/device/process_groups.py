@@ -64,7 +64,7 @@ def joined_groups(target: str, rank: int, world_size: int) -> Iterator[None]:
                 join_fake_group(dist.init_process_group, rank, world_size)
 
 
-def _everywhere(patches: Patches, c10d: Any, name: str, value: Any) -> None:
+def _everywhere(patches: Patches, c10d: object, name: str, value: Any) -> None:
     """Replace a function in the module that defines it and in those that imported it from there: ``torch.distributed`` and
     its device mesh, DeepSpeed, accelerate."""
     patches.everywhere(getattr(c10d, name), value, name)
@@ -75,7 +75,7 @@ def _groups(patches: Patches, c10d: Any, backend: str, rank: int, world_size: in
     get_default = c10d._get_default_group
     of_threads: list[Any] = []  #: a second default group, of all threads but the main one
 
-    def init_process_group(backend_named: Any = None, *args: Any, **kwargs: Any) -> None:
+    def init_process_group(backend_named: object = None, *args: object, **kwargs: object) -> None:
         wanted = kwargs.pop("backend", backend_named)
         kwargs.pop("device_id", None)  # it makes NCCL connect at once
         if backend == "fake":
@@ -93,7 +93,7 @@ def _groups(patches: Patches, c10d: Any, backend: str, rank: int, world_size: in
         named[id(dist.group.WORLD)] = _shown(wanted)
 
     def new_group(
-        ranks: Any = None, timeout: Any = None, backend_named: Any = None, *args: Any, **kwargs: Any
+        ranks: object = None, timeout: object = None, backend_named: object = None, *args: object, **kwargs: Any
     ) -> object:
         wanted = kwargs.pop("backend", backend_named)
         kwargs.pop("device_id", None)
@@ -129,7 +129,7 @@ def _own_groups(patches: Patches, c10d: Any, backend: str, named: dict[int, str]
     make = c10d._new_process_group_helper
 
     def _new_process_group_helper(
-        size: int, rank: int, ranks: Any, wanted: object, *args: Any, **kwargs: Any
+        size: int, rank: int, ranks: object, wanted: object, *args: object, **kwargs: object
     ) -> object:
         if str(wanted) in _HERE[backend]:
             return make(size, rank, ranks, wanted, *args, **kwargs)
@@ -162,7 +162,7 @@ def _meshes(patches: Patches, target: str) -> None:
         return
     make = meshes.DeviceMesh.__init__
 
-    def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+    def __init__(self: object, device_type: str, *args: object, **kwargs: object) -> None:
         make(self, target if device_type == "cuda" else device_type, *args, **kwargs)
 
     patches.replace(meshes.DeviceMesh, "__init__", __init__)
@@ -206,7 +206,7 @@ def _averages(patches: Patches, c10d: Any) -> None:
     reduce, total, average = c10d.all_reduce, dist.ReduceOp.SUM, dist.ReduceOp.AVG
 
     @functools.wraps(reduce)
-    def all_reduce(tensor: Any, op: Any = total, group: Any = None, async_op: bool = False) -> Any:
+    def all_reduce(tensor: Any, op: object = total, group: object = None, async_op: bool = False) -> Any:
         if op != average or tensor.is_floating_point() or tensor.is_complex():
             return reduce(tensor, op, group, async_op)
         work = reduce(tensor, total, group, async_op=True)
@@ -236,7 +236,12 @@ def _wrappers(patches: Patches, target: str) -> None:
 
     @functools.wraps(make)
     def __init__(
-        self: Any, module: torch.nn.Module, device_ids: Any = None, output_device: Any = None, *args: Any, **kwargs: Any
+        self: object,
+        module: torch.nn.Module,
+        device_ids: object = None,
+        output_device: object = None,
+        *args: object,
+        **kwargs: object,
     ) -> None:
         make(self, module, None, None, *args, **kwargs)
 
@@ -262,14 +267,14 @@ def _parts(wanted: object) -> dict[str, str]:
 def _objects(patches: Patches, c10d: object, world_size: int) -> None:
     """Replace collectives on Python objects: every rank has this rank's objects."""
 
-    def size(group: Any) -> int:
+    def size(group: object) -> int:
         return int(dist.get_world_size(group))
 
-    def all_gather_object(object_list: list[object], obj: Any, group: Any = None) -> None:
+    def all_gather_object(object_list: list[object], obj: object, group: object = None) -> None:
         object_list[:] = [obj] * len(object_list)
 
     def gather_object(
-        obj: Any, object_gather_list: Any = None, dst: Any = None, group: Any = None, group_dst: Any = None
+        obj: object, object_gather_list: Any = None, dst: object = None, group: object = None, group_dst: object = None
     ) -> None:
         if object_gather_list is not None:
             object_gather_list[:] = [obj] * size(group)

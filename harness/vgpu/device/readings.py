@@ -67,7 +67,7 @@ class Readings:
         garbage collection, before it resets the peaks."""
 
         @functools.wraps(original)
-        def see_memory_usage(message: Any, force: bool = False, *args: Any, **kwargs: Any) -> Any:
+        def see_memory_usage(message: object, force: bool = False, *args: object, **kwargs: object) -> Any:
             if force:
                 gc.collect()
                 self._take(str(message))

@@ -117,7 +117,11 @@ class TorchMeter(TorchDispatchMode):
         return DEVICE if kind == self.device_type else NOWHERE if kind == "meta" else HOST
 
     def __torch_dispatch__(
-        self, func: torch._ops.OpOverload, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: torch._ops.OpOverload,
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
     ) -> object:
         if types and made_of_others(types):
             return NotImplemented  # its own class calls operators on those
@@ -138,7 +142,7 @@ class TorchMeter(TorchDispatchMode):
             _wait_for(getattr(torch.ops, func.namespace).wait_tensor, out)
         return out
 
-    def decomposed(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def decomposed(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """Run an operator that is made of others, each of which is dispatched to this mode."""
         _python_dispatch._push_mode(self)
         try:
@@ -199,7 +203,7 @@ class TorchMeter(TorchDispatchMode):
             self.ledger.observer.communicated(operators.tensors_in(args))
 
     def _collective(
-        self, func: torch._ops.OpOverload, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, func: torch._ops.OpOverload, what: operators.Traits, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> object:
         self.count_collective(what, args)
         if what.point_to_point:

@@ -96,7 +96,7 @@ def remember_decision(name: str, flags: torch.Tensor, truth: torch.Tensor) -> No
         truth._dsregress_decision = True  # type: ignore[attr-defined]
 
 
-def outcome(name: str, args: tuple[Any, ...], out: torch.Tensor, other: Any) -> Outcome | None:
+def outcome(name: str, args: tuple[Any, ...], out: torch.Tensor, other: object) -> Outcome | None:
     """Return the assumed value of ``out``, the truth values of an operator on unknown numbers; None if nothing can be said.
     ``other`` is the number that ``args[0]`` is compared with."""
     if name in FAULTS:

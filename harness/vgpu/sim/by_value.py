@@ -62,14 +62,14 @@ class ByValue:
         self._mode.questions.assumed_floats += tensor.is_floating_point()
         return answers.scalar(tensor, self._mode.decided)
 
-    def value(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def value(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, object]) -> Any:
         """Run an operator whose result is a value: ``torch.equal``."""
         self._mode.waits_for_device()
         self._mode.questions.ask(self._mode.flops)
         contents = self._known.inputs(args)
         return answers.equal() if contents is UNKNOWN else func(*contents, **kwargs)
 
-    def shape(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def shape(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, object]) -> Any:
         """Run an operator whose result has a shape that depends on values, as ``nonzero``. Raise SimulationError if they are
         unknown and the program gives no ``output_size``."""
         tensors = [*operators.tensors_in(args), *operators.tensors_in(tuple(kwargs.values()))]
@@ -89,7 +89,9 @@ class ByValue:
         self._mode.op_launches += operators.traits(func).launches
         return each_tensor(value, self.on_device)
 
-    def ctc_loss_backward(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def ctc_loss_backward(
+        self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, object]
+    ) -> object:
         """Run the backward of CTC loss, which has no meta kernel."""
         log_probabilities = args[1]
         if not log_probabilities.is_meta:
@@ -105,7 +107,7 @@ class ByValue:
         self._known.learn(out, value)
         return out
 
-    def index(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def index(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, object]) -> Any:
         """Index with masks replaced by the positions of their true elements. Raise SimulationError for a mask of unknown
         values."""
         indices: list[Any] = []
@@ -127,7 +129,7 @@ class ByValue:
         self._mode.following.computed(func, args, kwargs, out)
         return out
 
-    def masked_select(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def masked_select(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
         """Run ``masked_select``: a known mask gives the size even if the source is unknown."""
         source, mask = args[:2]
         known = self._known.contents(mask)
@@ -139,7 +141,7 @@ class ByValue:
         self._mode.count(operators.traits(func), args, kwargs, out)
         return out
 
-    def choice(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def choice(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
         """Run an operator that returns the largest of several, or a drawn one."""
         out = self._mode.compute_again(func, args, kwargs)
         source = args[0]
@@ -158,7 +160,7 @@ class ByValue:
         )
         return out
 
-    def truth(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def truth(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, object]) -> Any:
         """Run an operator whose result may be read as a truth value."""
         out = self._mode.compute_again(func, args, kwargs)
         if (
@@ -182,7 +184,7 @@ class ByValue:
                 self._mode.following.filled(out, outcome.value)
         return out
 
-    def how_many(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def how_many(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
         """Run a sum of all elements; of truth values it counts the true ones."""
         out = self._mode.compute_known(func, args, kwargs)
         if args[0].dtype == torch.bool:

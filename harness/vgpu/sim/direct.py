@@ -37,19 +37,19 @@ def answered(mode: Any) -> Iterator[None]:
     plain = torch.Tensor
     narrow, view, copy_ = plain.narrow, plain.view, plain.copy_
 
-    def direct_narrow(self: Any, dim: object, start: object, length: object) -> object:
+    def direct_narrow(self: object, dim: object, start: object, length: object) -> object:
         if type(self) is plain and type(start) is int and _modes() == 1:
             with _past_modes():
                 return narrow(self, dim, start, length)
         return narrow(self, dim, start, length)
 
-    def direct_view(self: Any, *shape: object, **named: object) -> object:
+    def direct_view(self: object, *shape: object, **named: object) -> object:
         if type(self) is plain and _modes() == 1:
             with _past_modes():
                 return view(self, *shape, **named)
         return view(self, *shape, **named)
 
-    def direct_copy_(self: Any, src: Any, non_blocking: bool = False) -> object:
+    def direct_copy_(self: Any, src: object, non_blocking: bool = False) -> object:
         if (
             type(self) is plain
             and type(src) is plain

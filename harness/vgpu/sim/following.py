@@ -163,7 +163,7 @@ class Following:
         if _fits(out):
             self.known.learn(out, aten.full(list(out.shape), value, dtype=out.dtype, device=_CPU))
 
-    def _compute(self, func: torch._ops.OpOverload, args: Any, kwargs: dict[str, Any], writes: bool = False) -> Any:
+    def _compute(self, func: torch._ops.OpOverload, args: Any, kwargs: dict[str, object], writes: bool = False) -> Any:
         """Return the operator's result on contents; None if the CPU cannot compute it or its value is unknown."""
         if func.namespace not in ("aten", "prims"):
             return None

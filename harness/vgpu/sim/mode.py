@@ -71,10 +71,10 @@ class NoCard:
 
     allocator = AllocatorSettings()
 
-    def run(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(self, plan: Plan, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         return plan(func, args, kwargs)
 
-    def mapped(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def mapped(self, kwargs: dict[str, object]) -> dict[str, Any]:
         return kwargs
 
     def memory(self) -> int:
@@ -179,7 +179,7 @@ class SimulationMode(TorchMeter):
         self,
         func: torch._ops.OpOverload,
         types: object,
-        args: tuple[Any, ...] = (),
+        args: tuple[object, ...] = (),
         kwargs: dict[str, object] | None = None,
     ) -> object:
         if types and made_of_others(types):
@@ -245,13 +245,13 @@ class SimulationMode(TorchMeter):
             return self._make if any(argument.name == "device" for argument in arguments) else self._view
         return self.compute_known if geometry.is_pure(func) else self._compute_and_write
 
-    def _view(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def _view(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
         """Run an operator that touches no element."""
         if args and type(args[0]) is torch.nn.Parameter and args[0].is_meta:
             self.known.forget(args[0])  # a weight is unknown, and so is each view of it
         return func._op(*args, **kwargs) if kwargs else func._op(*args)  # what calling ``func`` does, a frame less
 
-    def _write(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def _write(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
         """Run an in-place operator."""
         target = args[0]
         self.op_launches += 1
@@ -264,7 +264,7 @@ class SimulationMode(TorchMeter):
             return target
         return func(*args, **kwargs)
 
-    def _make(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _make(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator that makes a new tensor from no other, or from the shape of one."""
         device = kwargs.get("device")
         what = operators.traits(func)
@@ -282,7 +282,7 @@ class SimulationMode(TorchMeter):
         self.op_launches += what.launches
         return self._as_ghost(shape)
 
-    def _compute(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _compute(self, func: torch._ops.OpOverload, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         """Run any other operator."""
         first = args[0] if args else None
         what = operators.traits(func)
@@ -342,7 +342,7 @@ class SimulationMode(TorchMeter):
         func: torch._ops.OpOverload,
         what: operators.Traits,
         tensors: list[torch.Tensor],
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         kwargs: dict[str, Any],
     ) -> object:
         device = kwargs.get("device")
@@ -414,7 +414,7 @@ class SimulationMode(TorchMeter):
             self.moved_bytes += operators.nbytes_of(source) + operators.nbytes_of(target)
         return True
 
-    def _copy_(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def _copy_(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
         target, source = args[0], args[1]
         if self.copied_unknown(target, source):
             return target
@@ -425,7 +425,7 @@ class SimulationMode(TorchMeter):
         self.count_moved((source, target))
         return target
 
-    def _copy_between(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _copy_between(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, object]) -> None:
         """Run a copy of known values, and of the host's."""
         target, source = args[0], args[1]
         non_blocking = kwargs.get("non_blocking", args[2] if len(args) > 2 else False)
@@ -440,7 +440,7 @@ class SimulationMode(TorchMeter):
             return
         self._become_ghost(target)
 
-    def _set_(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def _set_(self, func: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
         """Give a tensor another storage, or another part of it. Contents are those of the storage. A storage on meta that no
         operator made is the program's own, as of a checkpoint that is loaded lazily: it has no bytes on a GPU either."""
         target = args[0]

@@ -30,7 +30,7 @@ def adapted(known: KnownValues, following: Following, is_ghost: Callable[[Any], 
     contents of a host storage are unknown."""
     with Patches("known values are read without memory") as patches:
 
-        def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
+        def wrap(owner: object, name: str, wrapper: Callable[[Any], Any]) -> None:
             set_builtin(patches, owner, name, wrapper(getattr(owner, name)))
 
         wrap(torch, "tensor", lambda original: _from_data(original, known))
@@ -53,7 +53,7 @@ def adapted(known: KnownValues, following: Following, is_ghost: Callable[[Any], 
 
 
 def _from_data(original: Any, known: KnownValues) -> object:
-    def tensor(data: Any, *args: Any, **kwargs: Any) -> Any:
+    def tensor(data: object, *args: object, **kwargs: object) -> Any:
         out = original(_asked(data) if isinstance(data, (list, tuple)) else data, *args, **kwargs)
         if isinstance(out, torch.Tensor) and out.is_meta and not isinstance(data, torch.Tensor):
             _learn(out, data, known, original)
@@ -74,7 +74,7 @@ def _asked(data: object) -> object:
 
 
 def _new_tensor(original: Any, known: KnownValues) -> object:
-    def new_tensor(self: Any, data: Any, *args: Any, **kwargs: Any) -> object:
+    def new_tensor(self: object, data: object, *args: object, **kwargs: object) -> object:
         out = original(self, data, *args, **kwargs)
         if out.is_meta and not isinstance(data, torch.Tensor):
             _learn(out, data, known, torch.tensor)
@@ -83,7 +83,7 @@ def _new_tensor(original: Any, known: KnownValues) -> object:
     return new_tensor
 
 
-def _learn(out: torch.Tensor, data: Any, known: KnownValues, make: Any) -> None:
+def _learn(out: torch.Tensor, data: object, known: KnownValues, make: Any) -> None:
     if [*operators.tensors_in(data)]:
         return  # the value of each is read: the answers are not contents
     with _unseen():
@@ -98,7 +98,7 @@ def _unseen() -> Iterator[None]:
 
 
 def _reads(original: Any, known: KnownValues) -> object:
-    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def read(self: Any, *args: object, **kwargs: object) -> Any:
         if hasattr(type(self), "__tensor_flatten__"):  # made of others, which answer
             return original(self, *args, **kwargs)
         with _unseen():
@@ -123,7 +123,7 @@ def _format(original: Any) -> object:
 
 
 def _resize(original: Any, known: KnownValues) -> object:
-    def resize_(storage: Any, *args: Any) -> object:
+    def resize_(storage: object, *args: object) -> object:
         known.forget_storage(storage)
         return original(storage, *args)
 
@@ -150,7 +150,7 @@ def _share(original: Any, is_ghost: Callable[[Any], bool]) -> object:
     of a data loader are forked, and may share their batches."""
     simulating = os.getpid()
 
-    def share(storage: Any, *args: Any, **kwargs: Any) -> Any:
+    def share(storage: Any, *args: object, **kwargs: object) -> Any:
         if os.getpid() == simulating and storage.nbytes() >= host.MAPPED_BYTES and is_ghost(storage):
             raise SimulationError(
                 "host memory shared with another process, which sim does not follow: run the cell on cpu or cuda. At "
@@ -162,7 +162,7 @@ def _share(original: Any, is_ghost: Callable[[Any], bool]) -> object:
 
 
 def _reduce(original: Any, following: Following) -> object:
-    def reduce(self: Any, *args: Any, **kwargs: Any) -> object:
+    def reduce(self: object, *args: object, **kwargs: object) -> object:
         following.reduction = dist.ReduceOp.SUM  # the default of every method
         for value in (*args, *kwargs.values()):
             if isinstance(value, (dist.ReduceOp, type(dist.ReduceOp.SUM))):

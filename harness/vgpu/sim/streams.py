@@ -34,7 +34,7 @@ _STREAMS_PER_POOL = 32
 class Stream(StandIn):
     """``torch.cuda.Stream``."""
 
-    def __init__(self, device: Any = None, priority: int = 0, **kwargs: Any) -> None:
+    def __init__(self, device: object = None, priority: int = 0, **kwargs: Any) -> None:
         super().__init__("torch.cuda.Stream()")
         self.priority = priority
         self.device_index = 0
@@ -94,7 +94,7 @@ class Event(StandIn):
     """``torch.cuda.Event``."""
 
     def __init__(
-        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: object
     ) -> None:
         super().__init__("torch.cuda.Event()")
         self.enable_timing = enable_timing
@@ -121,11 +121,11 @@ class Event(StandIn):
         raise SimulationError(f"an event's ipc_handle() needs a GPU: run this program on cuda. At {location(caller())}")
 
     @classmethod
-    def from_ipc_handle(cls, device: Any, handle: Any) -> Event:
+    def from_ipc_handle(cls, device: object, handle: Any) -> Event:
         """Raise SimulationError as `ipc_handle`."""
         return cls().ipc_handle()  # type: ignore[no-any-return]
 
-    def elapsed_time(self, end_event: Any) -> float:
+    def elapsed_time(self, end_event: object) -> float:
         """Return `ELAPSED_MS`, a short time in milliseconds."""
         return ELAPSED_MS
 
@@ -138,7 +138,7 @@ class Event(StandIn):
 class StreamContext:
     """``torch.cuda.stream(stream)``; ``stream`` may be None."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: object) -> None:
         self.stream = stream
 
     def __enter__(self) -> None:

@@ -52,7 +52,7 @@ class TrainingListener(Protocol):
 class TrainingWatch:
     """Reports events to a listener within the block, while the program runs; see the module."""
 
-    def __init__(self, listener: TrainingListener, engines: Iterable[Any] | None = None) -> None:
+    def __init__(self, listener: TrainingListener, engines: Iterable[object] | None = None) -> None:
         self._listener = listener
         self._engines = engines  #: classes, instead of DeepSpeed's
         self.backwards = 0  #: calls of backward, except for those within another
@@ -108,7 +108,7 @@ class TrainingWatch:
     # -- engines -----------------------------------------------------------------------------------------------------
 
     def _backward_of_engine(self, original: Any) -> object:
-        def backward(engine: Any, *args: Any, **kwargs: Any) -> Any:
+        def backward(engine: Any, *args: object, **kwargs: object) -> Any:
             loss = args[0] if args else kwargs.get("loss")
             with self._call(lambda: self._backward_begins(loss, engine)):
                 return original(engine, *args, **kwargs)
@@ -119,14 +119,14 @@ class TrainingWatch:
         """Return a constructor within which steps are not reported: an optimizer that DeepSpeed makes may step once to
         create its states."""
 
-        def construct(engine: Any, *args: Any, **kwargs: Any) -> None:
+        def construct(engine: object, *args: object, **kwargs: object) -> None:
             with self._call(self.look):
                 original(engine, *args, **kwargs)
 
         return construct
 
     def _step_of_engine(self, original: Any) -> object:
-        def step(engine: Any, *args: Any, **kwargs: Any) -> Any:
+        def step(engine: Any, *args: object, **kwargs: object) -> Any:
             outermost = not self._inside
             before = engine.global_steps
             with self._call(lambda: self._listener.step_begins(engine)):
@@ -143,7 +143,7 @@ class TrainingWatch:
     # -- plain PyTorch -----------------------------------------------------------------------------------------------
 
     def _backward_of_autograd(self, original: Any) -> object:
-        def backward(*args: Any, **kwargs: Any) -> Any:
+        def backward(*args: Any, **kwargs: object) -> Any:
             loss = args[0] if args else kwargs.get("tensors")
             outermost = not self._inside
             if outermost:
@@ -159,7 +159,7 @@ class TrainingWatch:
 
         return backward
 
-    def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+    def _optimizer_begins(self, optimizer: object, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
         """Report that a step begins or, of ``step(closure)``, return arguments whose closure reports it at its end."""
         if self._inside:
             return None
@@ -183,7 +183,7 @@ class TrainingWatch:
         elif self._stepped_inside is None:
             self._stepped_inside = optimizer
 
-    def _module_called(self, module: torch.nn.Module, inputs: Any) -> None:
+    def _module_called(self, module: torch.nn.Module, inputs: object) -> None:
         if self._inside:
             return
         if not torch.is_grad_enabled():
@@ -210,11 +210,11 @@ class _WatchedClosure:
     """The closure of ``optimizer.step(closure)``: its forward and backward are phases of their own, and the step begins when
     it has returned. Each call but the first, as LBFGS makes them, interrupts the step."""
 
-    def __init__(self, closure: Callable[..., Any], optimizer: Any, listener: TrainingListener) -> None:
+    def __init__(self, closure: Callable[..., Any], optimizer: object, listener: TrainingListener) -> None:
         self._closure, self._optimizer, self._listener = closure, optimizer, listener
         self.is_called = False
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if self.is_called:
             self._listener.accumulated()
         out = self._closure(*args, **kwargs)
@@ -226,7 +226,7 @@ class _WatchedClosure:
         return getattr(self._closure, name)
 
 
-def wrap(patches: Patches, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
+def wrap(patches: Patches, owner: object, name: str, make: Callable[[Any], Any]) -> None:
     original = getattr(owner, name)
     patches.replace(owner, name, functools.wraps(original)(make(original)))
 

@@ -445,7 +445,7 @@ class RayWorker:
                 break
         return [_reply_value(reply) for reply in replies]
 
-    def _interrupt(self, actors: Sequence[Any], replies: list[Any]) -> None:
+    def _interrupt(self, actors: Sequence[Any], replies: list[object]) -> None:
         """End the parts of a cell that wait for those that have ended. Raise Lost if one does not end even then."""
         import ray
 

@@ -86,7 +86,7 @@ class _Values:
             return self._dictionary(content, inside) if isinstance(content, dict) else self._list(content, inside)
         return self._text(content)
 
-    def _dictionary(self, content: dict[Any, object], inside: tuple[int, ...]) -> dict[str, object]:
+    def _dictionary(self, content: dict[object, object], inside: tuple[int, ...]) -> dict[str, object]:
         found: dict[str, Any] = {}
         for key, member in list(dict.items(content)):
             if not self._takes_one():

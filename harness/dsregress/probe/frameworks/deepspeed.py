@@ -104,7 +104,7 @@ def _one_of_many(parameters: Mapping[str, Any], device: str) -> bool:
 
 
 @contextlib.contextmanager
-def surroundings(parameters: Mapping[str, Any], device: str) -> Iterator[Meter]:
+def surroundings(parameters: Mapping[str, object], device: str) -> Iterator[Meter]:
     """Enter what training on the device needs, and yield the meter."""
     if device == "sim":
         from dsregress.probe.frameworks.simulated_card import on_virtual_card
@@ -323,7 +323,7 @@ class DeepSpeedTraining:
         model_config: Any,
         device: str,
         alone: bool,
-        hooks: Mapping[str, Sequence[tuple[LoopCall, Any]]],
+        hooks: Mapping[str, Sequence[tuple[LoopCall, object]]],
     ) -> None:
         from dsregress.probe.workloads import objectives
 
@@ -463,7 +463,7 @@ class DeepSpeedTraining:
         self._without_gradients(self._engine, self._data[0])
         self._engine.train()
 
-    def _without_gradients(self, model: Any, data: Any) -> None:
+    def _without_gradients(self, model: object, data: Any) -> None:
         import torch
 
         with torch.no_grad(), self._autocast():
@@ -521,7 +521,7 @@ def judge(
 
 
 def ideal(
-    parameters: Mapping[str, Any], device: str, shape: Mapping[str, Any], meter: Meter
+    parameters: Mapping[str, object], device: str, shape: Mapping[str, Any], meter: Meter
 ) -> dict[str, dict[str, int]]:
     """Return what the ranks of this job must hold under ZeRO; see `dsregress.probe.oracles.ideal`. Without activations on
     a real GPU: next to the engine there is no room to train the model once more. Raise NotCoveredError for several

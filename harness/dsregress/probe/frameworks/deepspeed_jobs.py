@@ -29,7 +29,7 @@ def preload(device: str) -> None:
 
 
 def start(
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     device: str,
     shape: Mapping[str, Any],
     measured: Callable[[], AbstractContextManager[None]],
@@ -175,11 +175,11 @@ class JobTraining:
 
 
 def judge(
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     device: str,
     shape: Mapping[str, Any],
     steps: int,
-    trained: Mapping[str, Any],
+    trained: Mapping[str, object],
     numerics: Numerics,
 ) -> None:
     """Judge the trained parameters by plain PyTorch's; see `dsregress.probe.framework`."""

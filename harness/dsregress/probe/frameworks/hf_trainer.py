@@ -164,7 +164,7 @@ class SteppedTrainer:
         trainer = self.trainer
         log = trainer.log
 
-        def logging(logs: dict[str, Any], *arguments: Any, **keywords: Any) -> None:
+        def logging(logs: dict[str, Any], *arguments: object, **keywords: object) -> None:
             self.logged.update(logs)
             log(logs, *arguments, **keywords)
 
@@ -223,7 +223,7 @@ class TrainerTraining:
     """Implements `dsregress.probe.framework.Training`. Trainer's loop decides when the engine steps: after a micro-batch
     without a step of the loop, `step` does nothing."""
 
-    def __init__(self, work: Any, stepped: SteppedTrainer, model_config: Any) -> None:
+    def __init__(self, work: Any, stepped: SteppedTrainer, model_config: object) -> None:
         self.micro_batches = work.gradient_accumulation_steps
         self._stepped, self._model_config = stepped, model_config
 

@@ -44,6 +44,6 @@ def on_virtual_card(parameters: Mapping[str, Any]) -> Iterator[Meter]:
         yield SynchronizingMeter(simulation.mode)
 
 
-def card_of(parameters: Mapping[str, Any]) -> VirtualCard:
+def card_of(parameters: Mapping[str, object]) -> VirtualCard:
     """Return the scenario's card."""
     return VirtualCard.of(card_catalogue.named_card(str(parameters.get("gpu") or DEFAULTS["gpu"])))

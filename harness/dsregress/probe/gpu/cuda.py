@@ -102,7 +102,9 @@ class CudaMeter(TorchMeter):
             ledger, framework, package, snapshot=torch.cuda.memory._snapshot, device=torch.cuda.current_device()
         )
 
-    def _collective(self, func: Any, what: operators.Traits, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    def _collective(
+        self, func: Any, what: operators.Traits, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> object:
         self.count_collective(what, args)
         return func(*args, **kwargs)
 
@@ -130,7 +132,7 @@ class CudaStopwatch:
         self._clocks = self._board.clocks() if self._board else None  # while the GPU still has work of this round
         torch.cuda.synchronize()
 
-    def seconds(self, begin: Any, end: Any) -> float:
+    def seconds(self, begin: Any, end: object) -> float:
         """Return the seconds between two marks."""
         return float(begin.elapsed_time(end)) / 1000
 

@@ -79,7 +79,7 @@ class CudaSiteRecorder(sites.SiteRecorder):
     def __init__(
         self,
         ledger: StorageLedger,
-        framework: Any,
+        framework: object,
         package: str,
         *,
         snapshot: Callable[[], Mapping[str, Any]],

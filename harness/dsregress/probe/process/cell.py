@@ -142,7 +142,7 @@ def _kept_apart(paths: Sequence[str]) -> str:
 def _measure_ranks(
     request: CellRequest,
     here: Sequence[int],
-    shape: Mapping[str, Any],
+    shape: Mapping[str, object],
     folder: Path,
     rounds: list[TimedRound],
     benchmark: Any,
@@ -222,7 +222,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("cell", cells, ids=[f"{name}-{variant}" for name, variant, *_ in cells])
 
 
-def test_scenario(cell: Any, benchmark: Any) -> None:
+def test_scenario(cell: Any, benchmark: object) -> None:
     """Check that a cell passes and trains like plain PyTorch, and show its step time and its memory."""
     name, variant, declared, program = cell
     parameters = declared.resolve(variant, "cpu")

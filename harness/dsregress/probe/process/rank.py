@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from dsregress.probe.border.encoding import encode, free_value
 from dsregress.probe.border.faults import HARNESS
@@ -55,7 +54,7 @@ TRUTH_STEPS = WARMUP_STEPS + 2
 Announce = Callable[[str], None]
 
 
-def measure_rank(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: Mapping[str, Any]) -> None:
+def measure_rank(request: CellRequest, rank: int, folder: Path, channel: Channel, shape: Mapping[str, object]) -> None:
     """Measure, send ``{"at": "measured"}`` to the cell's process, then run a round for each ``{"do": "round"}``.
 
     Leaves ``rank-N.json``. Exceptions of the framework pass through.
@@ -108,7 +107,7 @@ class RankMeasurement:
         adapter: JobAdapter,
         request: CellRequest,
         rank: int,
-        shape: Mapping[str, Any],
+        shape: Mapping[str, object],
         meter: Meter,
         announce: Announce,
     ) -> None:
@@ -191,7 +190,7 @@ class RankMeasurement:
         self._announce("measure")  # what follows is the framework's again
         self.record.numerics = representable(self._numerics) if self.record.rank == 0 else None
 
-    def _judge_numerics(self, parameters: Mapping[str, Any] | None) -> None:
+    def _judge_numerics(self, parameters: Mapping[str, object] | None) -> None:
         if parameters is None:
             raise NotCoveredError(NO_VALUES if self._simulated else "the adapter hands out no trained values")
         request = self._request
@@ -233,7 +232,12 @@ def _timed_rounds(training: Training, channel: Channel, stopwatch: Stopwatch) ->
 
 
 def _explain_rank(
-    adapter: JobAdapter, request: CellRequest, rank: int, folder: Path, shape: Mapping[str, Any], heartbeat: Heartbeat
+    adapter: JobAdapter,
+    request: CellRequest,
+    rank: int,
+    folder: Path,
+    shape: Mapping[str, object],
+    heartbeat: Heartbeat,
 ) -> None:
     """Run the same init and steps as in `RankMeasurement`, observed: leave ``explanation-N.json`` next to the record."""
     with adapter.surroundings(request.parameters, request.device) as meter:

@@ -41,7 +41,7 @@ class Workload(ModelParameters, AdapterParameters, BatchParameters, SampleParame
         return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[self.dtype]
 
 
-def pick(kind: Any, parameters: Mapping[str, Any]) -> Any:
+def pick(kind: Any, parameters: Mapping[str, object]) -> Any:
     """Return an instance of a dataclass with the fields that a scenario's parameters have."""
     return kind(**{f.name: parameters[f.name] for f in dataclasses.fields(kind) if f.name in parameters})
 
@@ -109,7 +109,7 @@ def parameter_groups(work: UpdateParameters, model: torch.nn.Module) -> list[dic
     return [group for group in groups if group["params"] or work.empty_groups]
 
 
-def plain_optimizer(work: UpdateParameters, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+def plain_optimizer(work: UpdateParameters, groups: list[dict[str, object]]) -> torch.optim.Optimizer:
     """Return torch's own AdamW, one tensor at a time: the fused and batched forms allocate differently from release to
     release of torch, which is not what is compared."""
     return torch.optim.AdamW(groups, **adam(work), foreach=False)

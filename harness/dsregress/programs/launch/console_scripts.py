@@ -33,7 +33,7 @@ class HandedOver(BaseException):
     """Carries out of a command what it launches: a line, or the parsed options of ``accelerate launch``. A
     BaseException, so that the command cannot catch it."""
 
-    def __init__(self, what: LaunchLine | Any) -> None:
+    def __init__(self, what: LaunchLine | object) -> None:
         super().__init__()
         self.what = what
 
@@ -74,7 +74,7 @@ def handing_over(others: StartedProcesses) -> Iterator[None]:
             changed = {name: value for name, value in (environment or {}).items() if os.environ.get(name) != value}
             raise HandedOver(dataclasses.replace(line, variables=(*line.variables, *changed.items())))
 
-    def accelerate_launch(options: Any) -> NoReturn:
+    def accelerate_launch(options: object) -> NoReturn:
         raise HandedOver(options)
 
     def torch_run(options: Any) -> NoReturn:

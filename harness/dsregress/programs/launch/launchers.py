@@ -104,7 +104,7 @@ def _accelerate(line: LaunchLine, local_rank: int) -> Start:
     return accelerate_start(arguments)
 
 
-def accelerate_start(arguments: Any) -> Start:
+def accelerate_start(arguments: object) -> Start:
     """Return the start for the parsed options of ``accelerate launch``. Its own code reads the configuration file,
     chooses a launcher, and sets the ranks' environment. Raise LaunchLineError if it refuses them or starts the
     program in an unknown way."""

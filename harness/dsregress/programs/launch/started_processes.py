@@ -109,13 +109,13 @@ def _spawn(fn: object, args: object = (), nprocs: int = 1, join: bool = True, *_
     return _start_processes(fn, args, nprocs, join)
 
 
-def _start_processes(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: Any, **__: Any) -> object:
+def _start_processes(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, *_: object, **__: object) -> object:
     """Run in this process the process that this rank is. Raise StartedError if a node has another number of ranks."""
     fn(_local_rank(nprocs, "mp.spawn"), *args)
     return None if join else _EndedProcesses()
 
 
-def _elastic_launch(launch: Any, *args: Any) -> object:
+def _elastic_launch(launch: Any, *args: object) -> object:
     """Run this rank's process as `_start_processes` does. torchrun's agent would listen at a port, and here each rank
     would be an agent."""
     entry = launch._entrypoint

@@ -115,7 +115,7 @@ def _pass_errors_on(patches: Patches) -> None:
     original = vars(kind)["get_config_dict"].__func__
 
     @functools.wraps(original)
-    def get_config_dict(cls: Any, *args: Any, **options: Any) -> Any:
+    def get_config_dict(cls: object, *args: Any, **options: Any) -> Any:
         try:
             return original(cls, *args, **options)
         except OSError as error:
@@ -142,7 +142,7 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
     )
     weights.cached = load
 
-    def ours(repo_id: Any, repo_type: Any) -> bool:
+    def ours(repo_id: Any, repo_type: object) -> bool:
         return repo_type in (None, "model") and not os.path.isdir(repo_id)
 
     def hf_hub_download(repo_id: str, filename: str, **options: Any) -> str:
@@ -160,7 +160,7 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
             raise _not_found(f"{repo_id} has no {name}")
         return str(_linked(folder, [name], options.get("local_dir")) / name)
 
-    def try_to_load_from_cache(repo_id: str, filename: str, *args: object, **options: Any) -> Any:
+    def try_to_load_from_cache(repo_id: str, filename: str, *args: object, **options: object) -> Any:
         names = ("cache_dir", "revision", "repo_type")
         options = {**dict(zip(names, args)), **options}
         folder = None
@@ -170,7 +170,7 @@ def _answer_hub(patches: Patches, weights: LocalWeights) -> None:
             return load(repo_id, filename, **options)
         return str(folder / filename) if (folder / filename).is_file() else missing
 
-    def snapshot_download(repo_id: str, **options: Any) -> str:
+    def snapshot_download(repo_id: str, **options: object) -> str:
         folder = None
         if ours(repo_id, options.get("repo_type")):
             folder = weights.folder(repo_id, options.get("cache_dir"))
@@ -190,7 +190,7 @@ def _descriptions(hf_api: Any, weights: LocalWeights, ours: Any) -> dict[str, An
 
     def answered(answer: Any) -> object:
         def of(original: Any) -> Any:
-            def method(self: Any, repo_id: str, *args: Any, **options: Any) -> Any:
+            def method(self: object, repo_id: str, *args: object, **options: object) -> Any:
                 is_ours = ours(repo_id, options.get("repo_type"))
                 folder = weights.known(repo_id, options.get("cache_dir")) if is_ours else None
                 return (

@@ -77,7 +77,7 @@ def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
                 schema, f"{title}/{name}" if name else title, split, files, options.get("streaming", False)
             )
 
-    def load_from_disk(dataset_path: Any, *args: object, **options: Any) -> object:
+    def load_from_disk(dataset_path: Any, *args: object, **options: object) -> object:
         try:
             return from_disk(dataset_path, *args, **options)
         except FileNotFoundError as error:
@@ -190,7 +190,7 @@ def _capped_map(datasets: Any) -> Iterator[None]:
 
     def capped(original: Any) -> object:
         @functools.wraps(original)
-        def with_fewer(self: Any, *args: Any, **options: Any) -> object:
+        def with_fewer(self: object, *args: object, **options: Any) -> object:
             if isinstance(options.get("num_proc"), int):
                 options["num_proc"] = min(options["num_proc"], processor_count())
             return original(self, *args, **options)
@@ -208,7 +208,7 @@ def _long_enough(datasets: Any, made: MadeUp) -> Iterator[None]:
     """Make ``select(range(100_000))`` of a synthetic data set repeat its rows within the block."""
     original = datasets.Dataset.select
 
-    def select(self: Any, indices: Any, *args: Any, **options: Any) -> object:
+    def select(self: Any, indices: object, *args: object, **options: object) -> object:
         if made.names and isinstance(indices, range) and len(self) and indices and max(indices) >= len(self):
             indices = [index % len(self) for index in indices]
         return original(self, indices, *args, **options)

@@ -117,7 +117,7 @@ def _begun(original: Callable[..., None], datasets: object, wanted: bool) -> Cal
     signature = inspect.signature(original)
 
     @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **options: Any) -> None:
+    def __init__(self: object, *args: object, **options: object) -> None:
         try:
             original(self, *args, **options)
         except Exception as error:  # releases report absent data by errors of many kinds; all others are raised again
@@ -232,7 +232,7 @@ def _counted(original: Callable[..., int]) -> Callable[..., int]:
 
 def _first_weights(original: Callable[..., Any], models: Any) -> Callable[..., object]:
     @functools.wraps(original)
-    def get_state_dict(self: Any, *args: Any, **options: Any) -> object:
+    def get_state_dict(self: object, *args: object, **options: object) -> object:
         try:
             return original(self, *args, **options)
         except OSError as error:

@@ -49,7 +49,7 @@ def shrunk_models(substitute: Callable[[Any], Any], seen: set[str]) -> Iterator[
     configuration = base_configuration(configuration_utils)
     model, auto = modeling_utils.PreTrainedModel, auto_factory._BaseAutoModelClass
 
-    def small(value: Any) -> Any:
+    def small(value: object) -> Any:
         if isinstance(value, configuration):
             tiny.shrink_config(value)
             seen.add(type(value).__name__)
@@ -59,7 +59,7 @@ def shrunk_models(substitute: Callable[[Any], Any], seen: set[str]) -> Iterator[
         """Return the function with shrunk configurations among its arguments and a substituted folder to load from."""
 
         @functools.wraps(original)
-        def wrapped(first: Any, *args: Any, **options: Any) -> Any:
+        def wrapped(first: object, *args: object, **options: object) -> Any:
             name = "pretrained_model_name_or_path"
             if name in options:
                 options[name] = substitute(options[name])
@@ -73,7 +73,7 @@ def shrunk_models(substitute: Callable[[Any], Any], seen: set[str]) -> Iterator[
 
     def small_result(original: Any) -> Any:
         @functools.wraps(original)
-        def wrapped(*args: Any, **options: Any) -> Any:
+        def wrapped(*args: object, **options: object) -> Any:
             result = original(*args, **options)
             small(result[0] if isinstance(result, tuple) else result)
             return result

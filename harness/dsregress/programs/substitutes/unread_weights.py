@@ -26,7 +26,7 @@ def unread_weights() -> Iterator[None]:
     original = safetensors.safe_open
 
     class UnreadFile:
-        def __init__(self, *args: Any, **options: Any) -> None:
+        def __init__(self, *args: Any, **options: object) -> None:
             self._file = original(*args, **options)
 
         def __enter__(self) -> UnreadFile:

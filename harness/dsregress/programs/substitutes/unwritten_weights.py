@@ -74,7 +74,7 @@ def _leave_out_of_safetensors(patches: Patches) -> None:
     original = files.save_file
 
     @functools.wraps(original)
-    def save_file(tensors: Mapping[str, Any], filename: Any, metadata: Any = None) -> None:
+    def save_file(tensors: Mapping[str, Any], filename: Any, metadata: object = None) -> None:
         mode = running_simulation()
         unknown = {name for name, tensor in tensors.items() if mode is not None and mode.is_ghost(tensor)}
         dtypes = {name: _DTYPES.get(str(tensor.dtype).removeprefix("torch.")) for name, tensor in tensors.items()}
@@ -82,7 +82,7 @@ def _leave_out_of_safetensors(patches: Patches) -> None:
             original(tensors, filename, metadata)
             return
 
-        def write(*_: Any, **__: Any) -> None:
+        def write(*_: object, **__: object) -> None:
             """Replace the function that writes, which is called once the tensors are validated."""
             entries = [StoredTensor(name, str(dtypes[name]), tuple(tensor.shape)) for name, tensor in tensors.items()]
             write_file(

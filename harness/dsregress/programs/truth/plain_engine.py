@@ -69,7 +69,7 @@ class PlainEngine(torch.nn.Module):
     def __init__(
         self,
         model: torch.nn.Module,
-        config: Any,
+        config: object,
         given: GivenToInitialize = _NOTHING_GIVEN,
         start: EngineStart = _AS_BUILT,
     ) -> None:

@@ -259,7 +259,7 @@ class _Beginning(_Repeated):
 
         construct, forward = DeepSpeedEngine.__init__, DeepSpeedEngine.forward
 
-        def constructed(engine: Any, *args: object, **kwargs: object) -> None:
+        def constructed(engine: object, *args: object, **kwargs: object) -> None:
             self._engines.append(engine)
             construct(engine, *args, **kwargs)
 

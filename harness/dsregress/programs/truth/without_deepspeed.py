@@ -106,7 +106,7 @@ def _hide_zero(patches: Patches) -> None:
             zero["stage"] = 0
         read(config)
 
-    def post_init(plugin: Any, *args: Any) -> None:
+    def post_init(plugin: Any, *args: object) -> None:
         original(plugin, *args)
         plugin.zero_stage = 0
         plugin.zero3_init_flag = False

@@ -48,7 +48,7 @@ class ClippingWatch:
 
     def _function(self, original: Any) -> Any:
         @functools.wraps(original)
-        def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+        def clip(parameters: Any, *args: object, **kwargs: object) -> Any:
             listed = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)  # may be a generator
             norm = original(listed, *args, **kwargs)
             self._clipped(listed, norm)
@@ -58,7 +58,7 @@ class ClippingWatch:
 
     def _method(self, original: Any) -> object:
         @functools.wraps(original)
-        def clip(module: Any, *args: Any, **kwargs: Any) -> Any:
+        def clip(module: Any, *args: object, **kwargs: object) -> Any:
             norm = original(module, *args, **kwargs)
             self._clipped(list(module.parameters()), norm)
             return norm

@@ -32,7 +32,7 @@ class FedBatches:
         self.batches: list[FedBatch] = []
         self._drawn: list[int] = []  #: since the last one
 
-    def draw(self, indices: Any) -> None:
+    def draw(self, indices: object) -> None:
         """Keep the indices that a data loader drew; a stream has none."""
         if isinstance(indices, (list, tuple)):
             room = _MOST_INDICES - len(self._drawn)
@@ -43,7 +43,7 @@ class FedBatches:
         if len(self.batches) >= _MOST_BATCHES or isinstance(model, torch.jit.ScriptModule):
             return
 
-        def called(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> None:
+        def called(module: object, args: Sequence[object], kwargs: Mapping[str, object], out: object) -> None:
             hook.remove()
             with _disable_current_modes():
                 if (batch := _batch(step, args, kwargs, contents=self._contents)) is not None:
@@ -53,7 +53,7 @@ class FedBatches:
         hook = model.register_forward_hook(called, with_kwargs=True)
 
 
-def _batch(step: int, args: Sequence[Any], kwargs: Mapping[str, Any], *, contents: bool) -> FedBatch | None:
+def _batch(step: int, args: Sequence[object], kwargs: Mapping[str, object], *, contents: bool) -> FedBatch | None:
     """Return a micro-batch; None if no argument is a tensor of rows."""
     named = dict(_named_tensors(args, kwargs))
     ids = named.get("input_ids")
@@ -71,7 +71,7 @@ def _batch(step: int, args: Sequence[Any], kwargs: Mapping[str, Any], *, content
     return FedBatch(step=step, rows=rows, length=length, is_masked=bool(mask), first_rows=first_rows)
 
 
-def _named_tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+def _named_tensors(args: Sequence[object], kwargs: Mapping[str, object]) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors of a call: named ones by their names, also those of a mapping, others by their positions."""
     for position, value in enumerate(args):
         if isinstance(value, Mapping):

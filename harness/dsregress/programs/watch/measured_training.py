@@ -130,7 +130,7 @@ class Measuring:
 
     # -- events ------------------------------------------------------------------------------------------------------
 
-    def forward_begins(self, model: Any) -> None:
+    def forward_begins(self, model: object) -> None:
         self.watch.ignore_forward()
         if self._is_before_the_counted_step:
             self._fed.expect(model, self._steps + 1)
@@ -147,14 +147,14 @@ class Measuring:
         if self._engine is None and stepper_facts.is_engine(model):
             self._engine = model
 
-    def clipped(self, parameters: Sequence[Any], norm: Any) -> None:
+    def clipped(self, parameters: Sequence[object], norm: object) -> None:
         if self._records_numerics:
             self._models.clipped(parameters, stepper_facts.whole_norm(norm))
 
-    def resumed(self, engine: Any) -> None:
+    def resumed(self, engine: object) -> None:
         self._models.resumed(engine)
 
-    def evaluates(self, model: Any) -> None:
+    def evaluates(self, model: object) -> None:
         if self._walk.name == "forward" and self._models.train(model):
             self._enter("evaluate")
 
@@ -169,21 +169,21 @@ class Measuring:
             (phase, engine), self._interrupted = self._interrupted, None
             self._enter(phase, engine, announced=not failed)  # else a program that ends by it would seem to end here
 
-    def saves(self, what: Any) -> None:
+    def saves(self, what: object) -> None:
         if self._timed is None:
             self._saved.add(what)
 
-    def draws(self, indices: Any) -> None:
+    def draws(self, indices: object) -> None:
         if self._is_before_the_counted_step and self._walk.name not in OCCASIONS:
             self._fed.draw(indices)
 
-    def backward_begins(self, loss: Any, engine: Any) -> None:
+    def backward_begins(self, loss: object, engine: object) -> None:
         if self._records_numerics:
             self._models.lost(stepper_facts.loss_values(loss), engine)
         self._enter("backward", engine)
         self.watch.await_forward()
 
-    def step_begins(self, stepper: Any) -> None:
+    def step_begins(self, stepper: object) -> None:
         self.watch.ignore_forward()
         self._rates = stepper_facts.learning_rates(stepper)  # a schedule may take its step within
         self._enter("step", stepper if stepper_facts.is_engine(stepper) else None)
@@ -191,7 +191,7 @@ class Measuring:
     def accumulated(self) -> None:
         self._enter("forward")
 
-    def step_ended(self, stepper: Any) -> None:
+    def step_ended(self, stepper: object) -> None:
         self._walk.leave()
         model = self._models.stepped(stepper, self._rates, recorded=self._records_numerics)
         if stepper_facts.is_engine(stepper):
@@ -201,7 +201,7 @@ class Measuring:
         self._enter("forward")
         self.watch.await_forward()
 
-    def _show(self, model: Any) -> None:
+    def _show(self, model: object) -> None:
         """Give the observer an engine, or the model that is called first."""
         if self._observer is not None and not any(model is known for known in self._built):
             self._built.append(model)
@@ -312,7 +312,7 @@ class Measuring:
 
     # -- phases ------------------------------------------------------------------------------------------------------
 
-    def _enter(self, phase: str, engine: Any = None, *, announced: bool = True) -> None:
+    def _enter(self, phase: str, engine: object = None, *, announced: bool = True) -> None:
         self._walk.leave()
         self._engine = engine
         self._walk.enter(phase, announced=announced)

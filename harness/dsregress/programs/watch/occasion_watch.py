@@ -132,7 +132,7 @@ class OccasionWatch:
 
             @functools.wraps(original)
             @contextlib.contextmanager
-            def entered(*args: Any, **kwargs: Any) -> Iterator[object]:
+            def entered(*args: object, **kwargs: object) -> Iterator[object]:
                 with self._occasion(phase), original(*args, **kwargs) as held:
                     yield held
                     del held
@@ -140,7 +140,7 @@ class OccasionWatch:
             return entered
 
         @functools.wraps(original)
-        def within_phase(*args: Any, **kwargs: Any) -> Any:
+        def within_phase(*args: object, **kwargs: object) -> Any:
             if _is_in_memory(args, kwargs):
                 return original(*args, **kwargs)
             with self._occasion(phase):

@@ -7,7 +7,6 @@ again. The last tensor saved under a name counts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -61,7 +60,7 @@ def _saved_tensors(saved: object) -> Iterator[tuple[str, torch.Tensor]]:
                 yield f"{outer}.{name}", tensor
 
 
-def _of_state_dict(state: Mapping[Any, object]) -> list[tuple[str, torch.Tensor]]:
+def _of_state_dict(state: Mapping[object, object]) -> list[tuple[str, torch.Tensor]]:
     tensors = [(name, one) for name, one in state.items() if isinstance(name, str) and isinstance(one, torch.Tensor)]
     return tensors if any(one.dtype.is_floating_point for _, one in tensors) else []
 

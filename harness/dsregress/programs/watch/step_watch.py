@@ -75,7 +75,7 @@ class StepWatch(TrainingWatch):
         self._clipping.look()
 
     def _loading_of_engine(self, original: Any) -> object:
-        def load_checkpoint(engine: Any, *args: Any, **kwargs: Any) -> Any:
+        def load_checkpoint(engine: object, *args: object, **kwargs: object) -> Any:
             out = original(engine, *args, **kwargs)
             self._resumed(engine)
             return out
@@ -83,7 +83,7 @@ class StepWatch(TrainingWatch):
         return load_checkpoint
 
     def _drawing(self, original: Any) -> Any:
-        def next_index(iterator: Any) -> Any:
+        def next_index(iterator: object) -> Any:
             indices = original(iterator)
             self._draws(indices)
             return indices
@@ -113,13 +113,13 @@ class CallWatch(StepWatch):
         super().__init__(listener, engines)
         self._call_listener = listener
 
-    def _module_called(self, module: Any, inputs: Any) -> None:
+    def _module_called(self, module: Any, inputs: object) -> None:
         if self._inside or next(module.parameters(), None) is None:
             return
         self.look()
         self.ignore_forward()
 
-        def ended(*call: Any) -> None:
+        def ended(*call: object) -> None:
             hook.remove()
             self._call_listener.forward_ended()
             self.await_forward()

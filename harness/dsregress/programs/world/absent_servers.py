@@ -50,11 +50,11 @@ class AbsentServers:
         self._before = self._running()
         self._has_ended = False
 
-    def connected(self, address: Any) -> None:
+    def connected(self, address: object) -> None:
         """Forget the refusals of an address that answers."""
         self._refused.pop(_host_and_port(address), None)
 
-    def refused(self, address: Any) -> None:
+    def refused(self, address: object) -> None:
         """Count a refused connection. Raise WaitsInVain if the program does nothing but wait for that address."""
         if threading.current_thread() is not threading.main_thread():
             return

@@ -41,7 +41,7 @@ def local_sockets_only() -> Iterator[None]:
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
 
     def checked(original: Callable[..., Any]) -> Callable[..., object]:
-        def look_up(host: Any, *args: Any, **options: Any) -> object:
+        def look_up(host: object, *args: object, **options: object) -> object:
             _check_host(host)
             return original(host, *args, **options)
 
