@@ -7,11 +7,13 @@ negative time would surface far from the file that holds it.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable
 from operator import attrgetter
 
 from dsregress.probe.border.wire import RankRecord, RunRecord
+from vgpu.figures import PhaseReading
 
 #: Larger than any count, size in bytes, number of operations or time in seconds.
 MOST = 10**24
@@ -19,10 +21,8 @@ MOST = 10**24
 #: Deepest nesting of free text and free values.
 MOST_LEVELS = 100
 
-_COUNTS = attrgetter(
-    *("device_peak_bytes", "device_retained_bytes", "host_peak_bytes", "host_retained_bytes"),
-    *("host_calls", "op_launches", "flops", "moved_bytes", "copied_bytes", "seconds"),
-)
+#: Every figure of a phase that it has in any case.
+_COUNTS = attrgetter(*(field.name for field in dataclasses.fields(PhaseReading) if field.type in ("int", "float")))
 
 #: A collective and the ranks of its group, as `PhaseReading.groups` has them: what reads it makes a list of the ranks.
 _GROUP = re.compile(r"\w+ (?:\d{1,6}-\d{1,6}(?:/-?[1-9]\d{0,5})?|\d{1,6}(?:,\d{1,6})*)")
