@@ -64,7 +64,7 @@ def _forked(adapter: HasCanary, device: str) -> str:
             os.close(read)
             process_control.die_with_parent(parent)
             with tempfile.TemporaryDirectory() as folder, working_folder(folder):
-                os.write(write, _tried(adapter, device).encode())
+                os.write(write, _canary_signature(adapter, device).encode())
         finally:
             os._exit(0)
     os.close(write)
@@ -74,7 +74,7 @@ def _forked(adapter: HasCanary, device: str) -> str:
     return faults.signal_signature(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else signature
 
 
-def _tried(adapter: HasCanary, device: str) -> str:
+def _canary_signature(adapter: HasCanary, device: str) -> str:
     from vgpu import canary  # imports torch
 
     try:
