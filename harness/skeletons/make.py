@@ -32,14 +32,7 @@ MOST_CONTENT_BYTES = 8 << 30
 #: Files copied from a configuration's folder.
 _COMPANIONS = (".json", ".txt", ".model", ".jinja", ".py", ".tiktoken")
 _MOST_COMPANION_BYTES = 64 << 20
-_TOKENIZERS = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "vocab.json",
-    "vocab.txt",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-)
+_TOKENIZERS = read_names("file_names")["tokenizer"]
 
 _TINY_WORDS = 1024
 

@@ -8,14 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from vgpu.json_tables import decoded_texts, table_beside
+
 #: Kinds of file systems that are the kernel's own, without files of any user.
-_OF_THE_KERNEL = frozenset(
-    (
-        *("autofs", "binfmt_misc", "bpf", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs"),
-        *("fusectl", "hugetlbfs", "mqueue", "nsfs", "pstore", "rpc_pipefs", "securityfs", "selinuxfs", "sysfs"),
-        "tracefs",
-    )
-)
+_OF_THE_KERNEL = frozenset(decoded_texts(table_beside(__file__)["of_the_kernel"]))
 
 #: Entries beyond which a folder is not made entry by entry.
 _MOST_ENTRIES = 5_000

@@ -59,7 +59,7 @@ class SavedState:
         ]
 
 
-def _has_a_tensor(saved: Mapping[Any, object]) -> bool:
+def _has_a_tensor(saved: Mapping[object, object]) -> bool:
     return any(
         isinstance(one, torch.Tensor) or (isinstance(one, Mapping) and _has_a_tensor(one)) for one in saved.values()
     )
