@@ -15,7 +15,7 @@ import msgspec
 
 
 class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a line is drawn."""
+    """The look of a line."""
 
     light: str  #: its color on light ground
     dark: str  #: and on dark ground
