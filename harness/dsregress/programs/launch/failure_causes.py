@@ -11,6 +11,7 @@ from pathlib import Path
 from dsregress.probe import program_imports
 from dsregress.probe.border import faults, machine
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError
+from dsregress.probe.module_packages import packages_by_module
 from dsregress.programs.launch import absent_packages, launchers, missing_imports, project_packages
 from dsregress.programs.launch.absent_files import absent_file
 from dsregress.programs.launch.started_processes import StartedError
@@ -161,8 +162,11 @@ def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -
         first,
         *(name for name in missing_imports.missing_modules(_first_files(start), _own_folders()) if name != first),
     ]
+    known = packages_by_module()
     modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
-    return _line_of_names(f"{program} lacks the {modules} ", names, f": add {packages} with --with PACKAGE")
+    options = " ".join(f"--with {known[name]}" for name in names if name in known)
+    how = f"add {options}" if all(name in known for name in names) else f"add {packages} with --with PACKAGE"
+    return _line_of_names(f"{program} lacks the {modules} ", names, f": {how}")
 
 
 def _own_folders() -> list[str]:
