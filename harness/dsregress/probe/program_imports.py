@@ -7,7 +7,6 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-
 #: Modules of an installed package that import another one.
 _BEHIND = {"torch.utils.tensorboard": "tensorboard"}
 
@@ -84,4 +83,6 @@ def _imported(file: Path) -> Iterator[tuple[str, int]]:
         else:
             continue
         yield from named
-        yield from ((behind, 0) for name, _ in named for of, behind in _BEHIND.items() if f"{name}.".startswith(f"{of}."))
+        yield from (
+            (behind, 0) for name, _ in named for of, behind in _BEHIND.items() if f"{name}.".startswith(f"{of}.")
+        )

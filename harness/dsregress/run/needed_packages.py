@@ -53,7 +53,9 @@ def check_imports(line: LaunchLine, folder: Path, locked: Iterable[str], *, make
     modules = {module for _, lacking in found for module in lacking}
     if not modules:
         return
-    imported = {module for file, _ in found for module in all_imports(file) if lacks(module) and packages[module] in wanted}
+    imported = {
+        module for file, _ in found for module in all_imports(file) if lacks(module) and packages[module] in wanted
+    }
     needed = sorted(modules | {module for module in imported if not own_files(module, folders)})
     options = " ".join(_option(packages[module], wanted.get(packages[module])) for module in needed)
     data = ", and --synthetic-data if its data sets are not here" if "datasets" in needed and not makes_up_data else ""

@@ -20,6 +20,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from dsregress.config.variables import shell_environment
 from dsregress.errors import UsageError
 from dsregress.probe.border.masking import without_secrets
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError, parse_words
@@ -166,7 +167,7 @@ def _recorded(line: str, folder: Path) -> _Record:
             left_out = run / "left_out"
             left_out.touch()
             recorder = Path(__file__).with_name(_RECORDER)
-            environment = {**os.environ, "DSREGRESS_RECORDER": made, "BASH_ENV": str(recorder)}
+            environment = shell_environment({"DSREGRESS_RECORDER": made, "BASH_ENV": str(recorder)})
             complaint = _run_bash(run, bash, line, folder, environment)
             launches = [_launch(file, environment) for file in sorted((run / "calls").iterdir())]
             names = list(dict.fromkeys(left_out.read_text().split("\n")[:-1]))
@@ -209,7 +210,7 @@ def _write_commands(folder: Path, bash: str) -> None:
     folder.mkdir()
     scripts = {name: _RECORD.format(bash=bash, name=name) for name in _COMMANDS["launchers"]}
     scripts |= {name: _RUN.format(bash=bash) for name in _COMMANDS["runners"]}
-    scripts |= {name: f'#!{bash}\nexec {bash} "$@"\n' for name in ("bash", "sh", "dash", "zsh")}
+    scripts |= dict.fromkeys(("bash", "sh", "dash", "zsh"), f'#!{bash}\nexec {bash} "$@"\n')
     scripts |= {"srun": _SLURM.format(bash=bash, start=""), "sbatch": _SLURM.format(bash=bash, start=f"{bash} ")}
     for name, text in _REPEATABLE.items():
         if tool := shutil.which(name):
@@ -238,7 +239,7 @@ def _launch(file: Path, before: dict[str, str]) -> Launch:
 
 
 def _empty_options(words: list[str]) -> tuple[str, ...]:
-    """Return the launcher's options without a value: scripts fill them from a cluster's variables, which are not set here."""
+    """Return the launcher's options without a value: scripts fill them from a cluster's variables."""
     try:
         return tuple(word for word in parse_words(words).options if word.endswith("="))
     except LaunchLineError:

@@ -281,7 +281,9 @@ def test_a_program_that_fails_with_transformers_5_or_in_an_added_package_names_w
         cell = msgspec.structs.replace(failed.cell, stack=stack("0.16.4", **versions))
         return screen(msgspec.structs.replace(failed, cell=cell)).problems[0].consequence
 
-    absent = "ImportError: cannot import name 'HfFolder' from 'huggingface_hub' (huggingface_hub/__init__.py) (utils.py:16)"
+    absent = (
+        "ImportError: cannot import name 'HfFolder' from 'huggingface_hub' (huggingface_hub/__init__.py) (utils.py:16)"
+    )
     assert consequence(absent, transformers="5.24.0") == (
         "Other packages may pass: --stack transformers-4, --with huggingface-hub=RELEASE."
     )

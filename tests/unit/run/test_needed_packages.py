@@ -49,8 +49,8 @@ def refusal(folder: Path, line: str = "torchrun train.py", *more: str) -> str:
 def test_all_that_its_files_import_is_named_with_the_options_to_paste(folder: Path) -> None:
     assert refusal(folder) == (
         "--program: train.py imports 'PIL', 'datasets', 'sklearn', 'tiktoken' and 'trl', which the stack lacks; add "
-        "--with pillow --with datasets --with scikit-learn --with tiktoken --with trl, and --synthetic-data if its data sets are not "
-        "here"
+        "--with pillow --with datasets --with scikit-learn --with tiktoken --with trl, and --synthetic-data if its data "
+        "sets are not here"
     )
 
 
@@ -63,10 +63,14 @@ def test_made_up_data_are_not_proposed_twice_or_without_data_sets(folder: Path) 
 
 def test_what_the_project_requires_and_imports_under_a_condition_is_named_beside_what_is_missing(folder: Path) -> None:
     (folder / "src" / "own" / "part.py").write_text(
-        "import tiktoken\nif tiktoken:\n    import wandb\ndef log():\n    from tensorboard.x import y\n    import sentencepiece\n"
+        "import tiktoken\nif tiktoken:\n    import wandb\ndef log():\n    from tensorboard.x import y\n    import nltk2\n"
     )
     (folder / "requirements.txt").write_text("wandb\ntensorboard\nnltk\n")
-    assert refusal(folder).endswith("'datasets', 'sklearn', 'tensorboard', 'tiktoken', 'trl' and 'wandb', which the stack lacks; add --with pillow --with datasets --with scikit-learn --with tensorboard --with tiktoken --with trl --with wandb, and --synthetic-data if its data sets are not here")
+    assert refusal(folder).endswith(
+        "'datasets', 'sklearn', 'tensorboard', 'tiktoken', 'trl' and 'wandb', which the stack lacks; add --with pillow "
+        "--with datasets --with scikit-learn --with tensorboard --with tiktoken --with trl --with wandb, and "
+        "--synthetic-data if its data sets are not here"
+    )
     (folder / "train.py").write_text("import own.part\n")
     (folder / "src" / "own" / "part.py").write_text("if own:\n    import wandb\n")
     check_imports(launch_line.parse("torchrun train.py"), folder, LOCKED)
