@@ -11,6 +11,7 @@ import msgspec
 from dsregress.compare import Problem
 from dsregress.compare.outcomes import signature_of
 from dsregress.model import AXES, Signature, Stack
+from dsregress.probe.module_packages import packages_by_module
 
 #: Python's words for a failed import. A module without a dot, and a name from a file without a folder, may be the program's
 #: own: only the others say that an installed package is of a release that lacks them.
@@ -43,7 +44,7 @@ def failed_import(signature: Signature | None) -> FailedImport | None:
 
 def other_packages(problem: Problem, stack: Stack, varied: Collection[str]) -> list[str]:
     """Return the packages of which other releases may pass, the likeliest first. A failed import names them; else the
-    package whose code failed comes first, and those that ``varied`` are left out. Empty if a release does not import here
+    package whose code failed comes first, alone unless every stack has it, and those that ``varied`` are left out. Empty if a release does not import here
     for any other reason, if the program's own code is wrong, and for a program that hangs."""
     signature = signature_of(problem.worst.outcome) if problem.worst.outcome is not None else None
     if signature is None:
@@ -54,12 +55,15 @@ def other_packages(problem: Problem, stack: Stack, varied: Collection[str]) -> l
         return []
     if signature.is_of_program and signature.error not in _OF_A_CALL:
         return []
-    named = {package.replace("-", "_"): package for package in stack.versions}
+    provides = {package: module for module, package in packages_by_module().items()}
+    named = {provides.get(package, package.replace("-", "_")): package for package in stack.versions}
     raised = [named[signature.package]] if signature.package in named else []
     if missing is not None and missing.package in named:
         return list(dict.fromkeys((named[missing.package], *raised)))  # either may be the one of another day
     if missing is not None and missing.is_installed:
         return [missing.package.replace("_", "-")]
+    if signature.package and not signature.is_of_program and signature.package not in AXES:
+        return raised
     added = [package for package in stack.versions if package not in AXES]
     usual = (_USUAL[0], *added, *_USUAL[1:]) if len(added) <= _MOST_ADDED else _USUAL
     return [one for one in dict.fromkeys((*raised, *usual)) if one not in varied]

@@ -19,6 +19,7 @@ from dsregress.programs.launch import absent_packages
             ),
             ["sentencepiecework"],
         ),
+        (ImportError("X requires the Fitz library but it was not found in your environment."), ["pymupdf"]),
         (ImportError("It needs scikit. Install it with `pip install -U 'absent-learn>=1'`"), ["absent-learn"]),
         (RuntimeError("Ninny is required (pip install absent_ninny to get it)"), ["absent_ninny"]),
         (ValueError("You need to have Absent_Looked_For installed to convert it."), ["absent_looked_for"]),

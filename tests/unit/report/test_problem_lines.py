@@ -296,8 +296,11 @@ def test_a_program_that_fails_with_transformers_5_or_in_an_added_package_names_w
     )
     inside = "TypeError: 'X' object is not iterable (sentence_transformers/trainer.py:f)"
     assert consequence(inside, **{"sentence-transformers": "5.3.0"}) == (
-        "Other packages may pass: --with sentence-transformers=RELEASE, --transformers, --accelerate, --torch."
+        "Other packages may pass: --with sentence-transformers=RELEASE."
     )
+    inside = "ConfigCompositionException: Could not override 'datasets'. (hydra/_internal/config_loader_impl.py:f)"
+    assert consequence(inside, **{"hydra-core": "1.3"}) == "Other packages may pass: --with hydra-core=RELEASE."
+    assert "may pass" not in consequence(inside)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from dsregress.probe.module_packages import packages_by_module
 from dsregress.programs.launch import missing_imports
 
 #: ``pip install -U 'trl[vllm]>=0.9'``, of which ``trl`` is the match. Options and addresses do not match.
@@ -70,11 +71,17 @@ def _missing_packages(error: BaseException) -> set[str]:
     text = _ADDRESS.sub("", str(error))
     if not isinstance(error, ImportError) and "install" not in text.lower():
         return set()
-    said = {*_PIP_INSTALL.findall(text), *(name.lower() for name in _LIBRARY_NOT_FOUND.findall(text))}
+    said = {*_PIP_INSTALL.findall(text), *(_package(name) for name in _LIBRARY_NOT_FOUND.findall(text))}
     if absent := {name for name in said if not _is_here(name)}:
         return absent
     words = {word.lower() for word in _WORD.findall(text)}
     return {top for top in {name.partition(".")[0] for name in _ABSENT.names} if top in words and not _is_here(top)}
+
+
+def _package(library: str) -> str:
+    """Return the package with a library's name in any case: ``pillow`` for PIL."""
+    packages = {module.lower(): package for module, package in packages_by_module().items()}
+    return packages.get(library.lower(), library.lower())
 
 
 def _is_here(package: str) -> bool:
