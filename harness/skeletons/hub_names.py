@@ -32,8 +32,7 @@ def known_model_name(name: str) -> str | None:
 
 
 def known_model_of_folder(name: str) -> str | None:
-    """Return the known model of which a folder has the name, as after ``git clone``: ``Qwen2.5-3B-Instruct``; None if there is
-    none."""
+    """Return the known model whose name a folder has, as after ``git clone``: ``Qwen2.5-3B-Instruct``; None without one."""
     short = name.lower()
     for pattern in (*known_models(), *fine_tuned()):
         organisation, _, of_model = pattern.lower().partition("/")
