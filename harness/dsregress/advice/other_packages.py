@@ -43,9 +43,9 @@ def failed_import(signature: Signature | None) -> FailedImport | None:
 
 
 def other_packages(problem: Problem, stack: Stack, varied: Collection[str]) -> list[str]:
-    """Return the packages of which other releases may pass, the likeliest first. A failed import names them; else the
-    package whose code failed comes first, alone unless every stack has it, and those that ``varied`` are left out. Empty if a release does not import here
-    for any other reason, if the program's own code is wrong, and for a program that hangs."""
+    """Return the packages of which other releases may pass, the likeliest first. A failed import names them. Else it is the
+    added package whose code failed, or the stack's own, that one first, without those that ``varied``. Empty if a release
+    does not import here for any other reason, if the program's own code is wrong, and for a program that hangs."""
     signature = signature_of(problem.worst.outcome) if problem.worst.outcome is not None else None
     if signature is None:
         return []
@@ -56,7 +56,8 @@ def other_packages(problem: Problem, stack: Stack, varied: Collection[str]) -> l
     if signature.is_of_program and signature.error not in _OF_A_CALL:
         return []
     provides = {package: module for module, package in packages_by_module().items()}
-    named = {provides.get(package, package.replace("-", "_")): package for package in stack.versions}
+    parts = {part: package for package in stack.versions for part in package.split("-")}
+    named = {**parts, **{provides.get(package, package.replace("-", "_")): package for package in stack.versions}}
     raised = [named[signature.package]] if signature.package in named else []
     if missing is not None and missing.package in named:
         return list(dict.fromkeys((named[missing.package], *raised)))  # either may be the one of another day

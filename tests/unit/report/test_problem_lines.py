@@ -290,6 +290,8 @@ def test_a_program_that_fails_with_transformers_5_or_in_an_added_package_names_w
     absent = "ImportError: cannot import name 'x' from 'transformers.models' (transformers/models/x.py) (train.py:3)"
     assert consequence(absent, transformers="5.24.0") == "Other packages may pass: --stack transformers-4."
     assert consequence(absent) == "Other packages may pass: --transformers."
+    absent = "ImportError: cannot import name 'X' from 'fms.modules' (fms/modules/__init__.py) (param_init.py:3)"
+    assert consequence(absent, **{"ibm-fms": "1.13.1"}) == "Other packages may pass: --with ibm-fms=RELEASE."
     unknown = "TypeError: SFTConfig.__init__() got an unexpected keyword argument 'max_seq_length' (train.py:95)"
     assert consequence(unknown, trl="1.16.0") == (
         "Other packages may pass: --transformers, --with trl=RELEASE, --accelerate, --torch."

@@ -95,7 +95,7 @@ def _of_a_missing_module(error: Exception, program: LaunchedProgram) -> Exceptio
 
 
 def _of_the_network(error: Exception, program: LaunchedProgram) -> Exception | None:
-    if isinstance(error, OSError) and (absence := behind(error, NotHere)) is not None:
+    if isinstance(error, OSError | NotHere) and (absence := behind(error, NotHere)) is not None:
         return absence  # transformers replaces it with advice about the hub
     refused = behind(error, NoNetworkError)
     return CannotRun(str(refused)) if refused is not None else None
