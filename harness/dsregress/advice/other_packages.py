@@ -21,6 +21,9 @@ _NO_NAME = re.compile(r"cannot import name '[^']+' from '(?P<package>\w+)[^']*'(
 #: The packages that programs depend on most, if nothing names one.
 _USUAL = ("transformers", "accelerate", "torch")
 
+#: A package's compiled code does not go with this torch.
+_NOT_LOADED = re.compile(r"undefined symbol|[Cc]ould not load this library")
+
 #: So many packages that were added for the program are worth being named too.
 _MOST_ADDED = 3
 
@@ -64,7 +67,7 @@ def other_packages(problem: Problem, stack: Stack, varied: Collection[str]) -> l
     if missing is not None and missing.is_installed:
         return [missing.package.replace("_", "-")]
     if signature.package and not signature.is_of_program and signature.package not in AXES:
-        return raised
+        return [*(("torch",) if _NOT_LOADED.search(signature.message) else ()), *raised]
     added = [package for package in stack.versions if package not in AXES]
     usual = (_USUAL[0], *added, *_USUAL[1:]) if len(added) <= _MOST_ADDED else _USUAL
     return [one for one in dict.fromkeys((*raised, *usual)) if one not in varied]

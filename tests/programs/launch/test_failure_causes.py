@@ -24,10 +24,15 @@ class _Program:
     is_tiny = False
 
 
+def _refuse() -> None:
+    try:
+        raise NoNetworkError("data.example.com")
+    except NoNetworkError as error:
+        raise NotHere("the data set CIFAR10 is not in data", "give --synthetic-data") from error
+
+
 def test_a_data_set_that_a_download_would_have_is_told_by_its_own_remedy() -> None:
     with pytest.raises(NotHere) as raised:
-        try:
-            raise NoNetworkError("data.example.com")
-        except NoNetworkError as error:
-            raise NotHere("the data set CIFAR10 is not in data", "give --synthetic-data") from error
-    assert environment_failure(raised.value, cast(LaunchedProgram, _Program()), 0, 0) is raised.value
+        _refuse()
+    program = cast(LaunchedProgram, _Program())
+    assert environment_failure(raised.value, program, 0, 0) is raised.value

@@ -303,6 +303,8 @@ def test_a_program_that_fails_with_transformers_5_or_in_an_added_package_names_w
     inside = "ConfigCompositionException: Could not override 'datasets'. (hydra/_internal/config_loader_impl.py:f)"
     assert consequence(inside, **{"hydra-core": "1.3"}) == "Other packages may pass: --with hydra-core=RELEASE."
     assert "may pass" not in consequence(inside)
+    unloaded = "OSError: Could not load this library: torchtext/lib/libtorchtext.so (torchtext/_extension.py:f)"
+    assert consequence(unloaded, torchtext="0.18.0") == "Other packages may pass: --torch, --with torchtext=RELEASE."
 
 
 @pytest.mark.parametrize(
