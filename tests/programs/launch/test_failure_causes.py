@@ -22,6 +22,7 @@ class _Program:
     start = _Start()
     run_folder = Path("/nowhere")
     is_tiny = False
+    name = "train.py"
 
 
 def _refuse() -> None:
@@ -36,3 +37,9 @@ def test_a_data_set_that_a_download_would_have_is_told_by_its_own_remedy() -> No
         _refuse()
     program = cast(LaunchedProgram, _Program())
     assert environment_failure(raised.value, program, 0, 0) is raised.value
+
+
+def test_a_program_that_starts_its_own_ranks_is_told_their_number() -> None:
+    asked = ValueError("You requested gpu: [0, 1, 2]\n But your machine only has: [0]")
+    refused = environment_failure(asked, cast(LaunchedProgram, _Program()), 0, 0)
+    assert str(refused) == "train.py starts 3 ranks, on as many GPUs: give --ranks 3"

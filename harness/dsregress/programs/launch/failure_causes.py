@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ _NOT_HERE = (CannotRun, NotHere, NoNetworkError, StartedError, LaunchLineError)
 
 #: Most characters kept of a library's message, so that what to add is not cut off.
 _MOST_SAID = 100
+
+
+#: Lightning's words where it would start a rank on each of these devices, of which there are fewer.
+_ASKED_FOR_DEVICES = re.compile(r"You requested gpu: \[(?P<devices>[\d, ]+)\]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +118,14 @@ def _of_a_shrunk_vocabulary(error: Exception, program: LaunchedProgram) -> Excep
     return CannotRun(f"{program.name}: {beyond}: take ids from the tokenizer, or below model.config.vocab_size")
 
 
+def _of_too_few_ranks(error: Exception, program: LaunchedProgram) -> Exception | None:
+    asked = _ASKED_FOR_DEVICES.search(str(error))
+    if asked is None:
+        return None
+    count = len(asked["devices"].split(","))
+    return CannotRun(f"{program.name} starts {count} ranks, on as many GPUs: give --ranks {count}")
+
+
 #: In this order, as the first one counts.
 _EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], ...] = (
     _of_a_refused_path,
@@ -120,6 +133,7 @@ _EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], .
     _of_a_missing_module,
     _of_the_network,
     _of_a_missing_package,
+    _of_too_few_ranks,
     _of_a_shrunk_vocabulary,
 )
 
