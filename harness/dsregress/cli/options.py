@@ -28,7 +28,7 @@ from dsregress.report.comparison.exports import FORMATS
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
 from dsregress.run.pipeline import Choice
-from dsregress.run.shell_launches import Launch, launch_of_shell, needs_shell
+from dsregress.run.shell_launches import Launch, SeveralLaunches, launch_of_shell, needs_shell
 from dsregress.run.targets import EXECUTORS
 from dsregress.versions import stack_plans
 from dsregress.wording.language import ENGLISH, LANGUAGES, saying
@@ -382,7 +382,12 @@ def _launch(line: str) -> Launch:
     line = with_search_path(line, folder) if line else ""
     if not needs_shell(line):
         return Launch(line, str(folder))
-    launch = launch_of_shell(line, folder)
+    try:
+        launch = launch_of_shell(line, folder)
+    except SeveralLaunches as several:
+        for each in several.lines:
+            print_note(each)
+        raise
     print_note(f"--program starts: {masked_launch_line(launch.line)}")
     if launch.empty:
         print_note(f"left out, as no variable fills it: {' '.join(launch.empty)}; --ranks N sets the number of ranks")

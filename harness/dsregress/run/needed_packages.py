@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -17,6 +17,8 @@ from packaging.utils import canonicalize_name
 
 from dsregress.config.toml_text import parsed_toml
 from dsregress.errors import UsageError
+from dsregress.model import AXES
+from dsregress.probe import oldest_torch
 from dsregress.probe.launch_line import LaunchLine
 from dsregress.probe.module_packages import module_named, packages_by_module
 from dsregress.probe.program_imports import all_imports, imports_of_files, own_files
@@ -35,6 +37,7 @@ def check_imports(line: LaunchLine, folder: Path, locked: Iterable[str], *, make
     """Raise UsageError naming all modules of known packages that the program in ``folder`` imports, and that none of the
     ``locked`` requirements provides, with the options that add them. If there are any, it also names what the project
     requires and its files import under a condition."""
+    locked = list(locked)
     has = {canonicalize_name(Requirement(text).name) for text in locked}
     wanted: dict[str, Requirement] = {canonicalize_name(one.name): one for one in _requirements(folder)}
     known = {**packages_by_module(), **{module_named(name): name for name in wanted}}
@@ -60,9 +63,24 @@ def check_imports(line: LaunchLine, folder: Path, locked: Iterable[str], *, make
     options = " ".join(_option(packages[module], wanted.get(packages[module])) for module in needed)
     data = ", and --synthetic-data if its data sets are not here" if "datasets" in needed and not makes_up_data else ""
     named = enumeration([repr(module) for module in needed])
-    raise UsageError(
-        f"{line.program} imports {named}, which the stack lacks", where="--program", hint=f"add {options}{data}"
-    )
+    hint = f"add {options}{data}{_pinned_otherwise(wanted, locked)}"
+    raise UsageError(f"{line.program} imports {named}, which the stack lacks", where="--program", hint=hint)
+
+
+def _pinned_otherwise(wanted: Mapping[str, Requirement], locked: Iterable[str]) -> str:
+    """Return the options for those packages of every stack that the project pins to other releases than the stack has."""
+    has = {canonicalize_name(each.name): each.specifier for each in map(Requirement, locked)}
+    pins = {name: _pin(wanted[name]) for name in AXES if name in wanted}
+    if pins.get("torch") and oldest_torch.too_old(pins["torch"], "sim"):
+        del pins["torch"]
+    options = [f"--{name} {pin}" for name, pin in pins.items() if pin and name in has and not has[name].contains(pin)]
+    return f"; the project pins {' '.join(options)}" if options else ""
+
+
+def _pin(wanted: Requirement | None) -> str:
+    """Return the one release that a requirement allows; empty if it allows several."""
+    pinned = [each.version for each in wanted.specifier if each.operator == "=="] if wanted is not None else []
+    return pinned[0] if pinned and "*" not in pinned[0] else ""
 
 
 def _packages_of_parts(wanted: Iterable[str], has: Iterable[str]) -> dict[str, str]:
@@ -73,8 +91,8 @@ def _packages_of_parts(wanted: Iterable[str], has: Iterable[str]) -> dict[str, s
 
 def _option(package: str, wanted: Requirement | None) -> str:
     """Return the option that adds a package, as the project's requirements pin it."""
-    pinned = [each.version for each in wanted.specifier if each.operator == "=="] if wanted is not None else []
-    return f"--with {package}={pinned[0]}" if pinned and "*" not in pinned[0] else f"--with {package}"
+    pin = _pin(wanted)
+    return f"--with {package}={pin}" if pin else f"--with {package}"
 
 
 def _folders(line: LaunchLine, folder: Path) -> list[str]:

@@ -104,6 +104,14 @@ class Launch:
     empty: tuple[str, ...] = ()  #: launcher's options that the line leaves out, as they had no value: ``--nnodes=``
 
 
+class SeveralLaunches(UsageError):
+    """A line that comes to several launch ``lines``, without secrets."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        super().__init__(f"starts {len(lines)} programs", where="--program", hint="give one of these lines")
+
+
 @dataclass(frozen=True)
 class _Record:
     """The calls of launchers in their order, the commands that were left out, and bash's last complaint."""
@@ -138,8 +146,7 @@ def launch_of_shell(line: str, folder: Path) -> Launch:
     if len(chosen) == 1:
         return chosen[0]
     if chosen:
-        lines = "".join(f"\n  {without_secrets(launch.line)}" for launch in chosen)
-        raise UsageError(f"starts {len(chosen)} programs", where="--program", hint=f"give the line of one:{lines}")
+        raise SeveralLaunches([without_secrets(launch.line) for launch in chosen])
     why = record.complaint or (f"it calls {', '.join(record.left_out)}" if record.left_out else "")
     raise UsageError(f"starts no program{': ' if why else ''}{why}", where="--program", hint=_HINT)
 

@@ -43,3 +43,14 @@ def test_a_program_that_starts_its_own_ranks_is_told_their_number() -> None:
     asked = ValueError("You requested gpu: [0, 1, 2]\n But your machine only has: [0]")
     refused = environment_failure(asked, cast(LaunchedProgram, _Program()), 0, 0)
     assert str(refused) == "train.py starts 3 ranks, on as many GPUs: give --ranks 3"
+
+
+class LocalTokenNotFoundError(Exception):
+    """As huggingface_hub's."""
+
+
+def test_a_program_that_needs_a_login_is_told_what_to_leave_out() -> None:
+    refused = environment_failure(LocalTokenNotFoundError(), cast(LaunchedProgram, _Program()), 0, 0)
+    assert str(refused) == (
+        "train.py asks the hub who its user is, and a run has no network: leave out the option that does, e.g. --push_to_hub"
+    )

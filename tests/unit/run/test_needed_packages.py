@@ -54,6 +54,13 @@ def test_all_that_its_files_import_is_named_with_the_options_to_paste(folder: Pa
     )
 
 
+def test_the_projects_pins_of_what_every_stack_has_are_offered_if_the_stack_has_others(folder: Path) -> None:
+    (folder / "requirements.txt").write_text("transformers==4.37.2\ntorch==2.0.1\naccelerate>=0.26\npeft==0.10.*\n")
+    locked = ["transformers==5.24.0", "torch==2.13.0", "accelerate==1.15.0", "peft==0.21.2"]
+    with pytest.raises(UsageError, match="are not here; the project pins --transformers 4.37.2$"):
+        check_imports(launch_line.parse("torchrun train.py"), folder, locked)
+
+
 def test_made_up_data_are_not_proposed_twice_or_without_data_sets(folder: Path) -> None:
     parsed = launch_line.parse("torchrun train.py")
     with pytest.raises(UsageError, match="--with trl$"):

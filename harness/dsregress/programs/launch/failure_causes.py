@@ -118,6 +118,13 @@ def _of_a_shrunk_vocabulary(error: Exception, program: LaunchedProgram) -> Excep
     return CannotRun(f"{program.name}: {beyond}: take ids from the tokenizer, or below model.config.vocab_size")
 
 
+def _of_a_login(error: Exception, program: LaunchedProgram) -> Exception | None:
+    if not any(type(one).__name__ == "LocalTokenNotFoundError" for one in behind_one_another(error)):
+        return None
+    what = "asks the hub who its user is, and a run has no network"
+    return CannotRun(f"{program.name} {what}: leave out the option that does, e.g. --push_to_hub")
+
+
 def _of_too_few_ranks(error: Exception, program: LaunchedProgram) -> Exception | None:
     asked = _ASKED_FOR_DEVICES.search(str(error))
     if asked is None:
@@ -133,6 +140,7 @@ _EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], .
     _of_a_missing_module,
     _of_the_network,
     _of_a_missing_package,
+    _of_a_login,
     _of_too_few_ranks,
     _of_a_shrunk_vocabulary,
 )
