@@ -69,7 +69,7 @@ def check_imports(line: LaunchLine, folder: Path, locked: Iterable[str], *, make
 
 def _pinned_otherwise(wanted: Mapping[str, Requirement], locked: Iterable[str]) -> str:
     """Return the options for those packages of every stack that the project pins to other releases than the stack has."""
-    has = {canonicalize_name(each.name): each.specifier for each in map(Requirement, locked)}
+    has = {str(canonicalize_name(each.name)): each.specifier for each in map(Requirement, locked)}
     pins = {name: _pin(wanted[name]) for name in AXES if name in wanted}
     if pins.get("torch") and oldest_torch.too_old(pins["torch"], "sim"):
         del pins["torch"]
