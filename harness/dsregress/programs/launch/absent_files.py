@@ -123,7 +123,7 @@ def _said(path: str, whole: str, advice: str) -> str:
         folder, name = os.path.split(inside)
         model = known_model_of_folder(os.path.basename(folder)) if _OF_A_SKELETON.fullmatch(name) else None
         if model and not advice:
-            return f"there is no {inside}: `dsregress skeleton {model} --out {folder}` makes one"
+            return f"there is no {inside}: `skeleton {model} --out {folder}` makes one"
         return f"there is no {inside} where the program is launched: " + (
             advice or "put it there, or launch it in the folder that has it"
         )
