@@ -167,7 +167,7 @@ def _ignored(ids: Sequence[str], configured: Sequence[IgnoredAdvisory], advisori
 
 
 def measuring_command(old: StatedJob, new: StatedJob, program: Program | None) -> str:
-    """Return the command that measures the upgrade."""
+    """Return the command that measures the upgrade, beside the releases that the job keeps."""
     releases: Mapping[str, list[str]] = {
         name: [old.versions[name], version]
         for name, version in new.versions.items()
@@ -177,5 +177,10 @@ def measuring_command(old: StatedJob, new: StatedJob, program: Program | None) -
     baseline = (
         releases[first][0] if list(releases) == ["deepspeed"] else f"{first}=={releases[first][0]}" if first else ""
     )
+    kept = {
+        name: [new.versions[name]]
+        for name in AXES
+        if name not in releases and new.versions.get(name) in known_releases(name)
+    }
     line = masked_launch_line(program.line) if program is not None else ""
-    return commands.regress(releases=releases, baseline=baseline, program=line)
+    return commands.regress(releases={**releases, **kept}, baseline=baseline, program=line)
