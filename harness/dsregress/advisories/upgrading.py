@@ -166,8 +166,8 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
 
 
 def _coverage(advisories: Sequence[Advisory], job: KnownJob, package: str) -> Match:
-    """Return `Match.CONCERNED` if an advisory is about the package in such a job, `Match.DEPENDS` if that depends on what was
-    not stated or not run, or if it is about every job, else `Match.FREE`."""
+    """Return `Match.CONCERNED` if an advisory is about the package in such a job, `Match.DEPENDS` if that depends on what
+    was not stated or not run, or if it is about every job, else `Match.FREE`."""
     about = (one for one in advisories if not one.withdrawn and package in packages_of_advisory(one))
     found = {match_facts(one, job) if one.conditions else Match.DEPENDS for one in about} - {Match.FREE}
     return Match.CONCERNED if Match.CONCERNED in found else Match.DEPENDS if found else Match.FREE

@@ -16,7 +16,7 @@ from dsregress.advisories.matching import (
     packages_of_advisory,
     value_text,
 )
-from dsregress.advisories.upgrading import Skipped, UpgradeAnswer, Verdict, decides, ending_remedies, is_another_job
+from dsregress.advisories.upgrading import Skipped, UpgradeAnswer, decides, ending_remedies, is_another_job
 from dsregress.model import AXES
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request

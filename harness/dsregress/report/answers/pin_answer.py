@@ -64,7 +64,9 @@ def _newer_lines(pin: PinAnswer) -> Iterator[str]:
         yield "newer, not recommended:" if pin.release else "why not:"
     for release, answer in pin.newer[:_MOST_NEWER]:
         known = "" if answer.against else "not known: "
-        reasons = [f"{one.advisory.id} {one.advisory.title}" for one in _reasons(answer)] or [uncovered_text(answer)]
+        reasons = [f"{one.advisory.id} {one.advisory.title}" for one in _reasons(answer)]
+        if answer.uncovered and not answer.against:
+            reasons = [uncovered_text(answer)]
         yield f"  {release}: {known}{'; '.join(reasons)}"
     if len(pin.newer) > _MOST_NEWER:
         yield f"  and {len(pin.newer) - _MOST_NEWER} more"
