@@ -339,6 +339,7 @@ globalThis.dsregressAudit = (() => {
     answer.skipped = skippedBetween(data, old, now);
     answer.questions = asked(data, answer.depends.filter((one) => one.advisory.decides));
     answer.releases = Object.entries(now.versions).filter(([name, version]) => old.versions[name] !== version).map(([name, version]) => `${name} ${version}`);
+    answer.shown = answer.verdict === "yes" && (basis(answer, answer.releases) || answer.ungrounded.length) ? "unknown" : answer.verdict;
     answer.headline = `${changeText(data, old, now)}: ${verdictText(answer, old, now)}`;
     return answer;
   };
