@@ -38,12 +38,17 @@ def changed_releases(old: StatedJob, new: StatedJob) -> list[str]:
     return [f"{name} {version}" for name, version in new.versions.items() if old.versions.get(name) != version]
 
 
-def provisos_text(answer: UpgradeAnswer) -> str:
-    """Return what a yes depends on: ``, if you use torch 2.9.1, except with resumption``; empty if it depends on nothing."""
+def settings_text(answer: UpgradeAnswer) -> str:
+    """Return what is to be set for a yes: ``, if you use torch 2.9.1``; empty if nothing is."""
     settings = list(dict.fromkeys(_any_remedy(one.remedies) for one in answer.conditions if one.remedies))
     if leaks := [one for one in answer.conditions if not one.remedies]:
         settings.append(f"have the memory for {plural(len(leaks), 'leak')} (below)")
-    verdict = f", if you {' and '.join(settings)}" if settings else ""
+    return f", if you {' and '.join(settings)}" if settings else ""
+
+
+def provisos_text(answer: UpgradeAnswer) -> str:
+    """Return what a yes depends on: ``, if you use torch 2.9.1, except with resumption``; empty if it depends on nothing."""
+    verdict = settings_text(answer)
     questions = open_questions(answer)
     if not questions:
         return verdict
