@@ -163,14 +163,14 @@ def _workloads_by_reason(verdicts: Mapping[str, ReleaseVerdict]) -> dict[str, li
     """Return workloads by what is against a release there, by what is to be set, and by what differs."""
     titles = {one.id: f"{one.id} {one.title}" for one in read_advisories()}
     found: dict[str, list[str]] = defaultdict(list)
-    for title, names in (
-        ("", lambda one: one.against),
-        ("to set: ", lambda one: one.conditions),
-        ("differs: ", lambda one: one.differs),
-    ):
-        for workload, verdict in sorted(verdicts.items()):
-            for name in names(verdict):
-                found[f"{title}{titles.get(name, name)}"].append(workload)
+    for workload, verdict in sorted(verdicts.items()):
+        named = [
+            *((name, "") for name in verdict.against),
+            *((name, "to set: ") for name in verdict.conditions),
+            *((name, "differs: ") for name in verdict.differs),
+        ]
+        for name, kind in named:
+            found[f"{kind}{titles.get(name, name)}"].append(workload)
     return {reason: workloads[:_MOST_OF_A_KIND] for reason, workloads in found.items()}
 
 
