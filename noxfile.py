@@ -71,6 +71,13 @@ def bisect(session: nox.Session) -> None:
 
 
 @nox.session
+def watch(session: nox.Session) -> None:
+    """Measure releases that are new on the package index. Options after --, see `-- --help`."""
+    install(session)
+    harness(session, "watch", *session.posargs)
+
+
+@nox.session
 def explore(session: nox.Session) -> None:
     """Try configurations that no scenario lists in two releases. Options after --, see `-- --help`."""
     install(session)

@@ -13,7 +13,7 @@ LOGIN_PAGE = b"<html><body><h1>Welcome to our network</h1><a href='/login'>Log i
 
 
 class HttpIndex:
-    """A simple index of the wheels in a folder. ``status`` and ``page``, where set, are its answer to everything. Of
+    """A simple index of the wheels and sources in a folder. ``status`` and ``page``, where set, answer everything. Of
     ``uploaded``, which maps releases (``mine-1.0``) to days, it says the upload times."""
 
     def __init__(self, wheels: Path, uploaded: Mapping[str, str] = {}) -> None:
@@ -33,8 +33,12 @@ class HttpIndex:
         package = path.strip("/").rpartition("/")[2]
         if self.uploaded:
             return self._answer_with_days(package)
-        links = [f'<a href="/files/{file.name}">{file.name}</a>' for file in self.wheels.glob(f"{package}-*.whl")]
+        links = [f'<a href="/files/{file.name}">{file.name}</a>' for file in self._files_of(package)]
         return (200, "\n".join(links).encode()) if links else (404, b"")
+
+    def _files_of(self, package: str) -> list[Path]:
+        """The wheels and sources of a package."""
+        return sorted(self.wheels.glob(f"{package.replace('-', '_')}-*[lz]"))
 
     def _answer_with_days(self, package: str) -> tuple[int, bytes]:
         """Answer as PEP 691 and 700 have it. A release without a day was always there."""
@@ -44,13 +48,18 @@ class HttpIndex:
                 "url": f"/files/{file.name}",
                 "hashes": {},
                 "size": file.stat().st_size,
-                "upload-time": f"{self.uploaded.get('-'.join(file.name.split('-')[:2]), '2020-01-01')}T12:00:00Z",
+                "upload-time": f"{self.uploaded.get(_release(file), '2020-01-01')}T12:00:00Z",
             }
-            for file in sorted(self.wheels.glob(f"{package.replace('-', '_')}-*.whl"))
+            for file in self._files_of(package)
         ]
-        versions = [str(file["filename"]).split("-")[1] for file in files]
+        versions = [_release(Path(str(file["filename"]))).rpartition("-")[2] for file in files]
         page = {"meta": {"api-version": "1.1"}, "name": package, "versions": versions, "files": files}
         return (200, json.dumps(page).encode()) if files else (404, b"")
+
+
+def _release(file: Path) -> str:
+    """The release that a wheel or a source is of: ``mine-1.0``."""
+    return "-".join(file.name.removesuffix(".tar.gz").split("-")[:2])
 
 
 @contextlib.contextmanager

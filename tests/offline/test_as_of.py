@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.builders import http_indexes
-from tests.offline.project import GOOD, VERSION, Project, stack
+from tests.offline.project import GOOD, NOT_INSTALLING, VERSION, Project, stack
 from tests.packages import build
 
 HUNGRY = VERSION["hungry"]
 
 #: When the index got them; the rest came before.
-DAYS = {f"tinyframe-{version}": "2025-03-01" for version in build.RELEASES} | {
+DAYS = {f"tinyframe-{version}": "2025-03-01" for version in (*build.RELEASES, NOT_INSTALLING)} | {
     f"tinyframe-{GOOD}": "2025-01-01",
     f"tinyframe-{HUNGRY}": "2025-02-20",
 }

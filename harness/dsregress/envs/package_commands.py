@@ -13,6 +13,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 from dsregress.envs import signatures
 from dsregress.envs.pip_config import PipConfig, read_pip_config
 from dsregress.errors import EnvironmentUnavailable
@@ -85,11 +87,15 @@ class PackageCommands:
         return self._run([*pip, *arguments], self.environment)
 
     def resolve_alone(self, requirement: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Resolve a requirement with uv, without its dependencies. Download and build nothing."""
+        """Resolve a requirement with uv, without its dependencies. Download and build nothing, releases that are only a
+        source included."""
         with scratch_folder() as folder:
             file = folder / "requirements.txt"
             file.write_text(f"{requirement}\n", encoding="utf-8")
-            common = ["--no-deps", "--no-build", "--no-header", "--python", sys.executable, "--quiet"]
+            # Without this, uv builds a source to learn what it requires.
+            known = f'[[dependency-metadata]]\nname = "{Requirement(requirement).name}"\nrequires-dist = []\n'
+            (folder / "uv.toml").write_text(known, encoding="utf-8")
+            common = ["--directory", str(folder), "--no-deps", "--no-header", "--python", sys.executable, "--quiet"]
             return self.run_uv("pip", "compile", *common, *options, str(file), **variables)
 
     def failure(self, done: subprocess.CompletedProcess[str], where: str) -> NotInstalled:

@@ -177,7 +177,7 @@ def test_what_a_part_of_the_probe_reports_as_broken_is_ours() -> None:
     [
         "def main():\n    pass\nmain(1)",  # the probe has a main as well
         "class Heartbeat:\n    def __init__(self, send):\n        pass\nHeartbeat(print, more=1)",
-        "class Engine:\n    def step(self):\n        pass\nEngine().step(more=1)",
+        "class Reactor:\n    def step(self):\n        pass\nReactor().step(more=1)",
         "import json\njson.dumps(1, more=1, cls=object)",
         "len(1, 2)",
         "int(more=1)",

@@ -50,6 +50,7 @@ arguments = transformers.TrainingArguments(
     eval_strategy="steps", eval_steps=1, save_strategy="steps", save_steps=1)
 sizes = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
 transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=96, **sizes)).save_pretrained("before")
+torch.distributed.barrier()  # transformers 5 writes on the first rank alone
 model = transformers.AutoModelForCausalLM.from_pretrained("before", dtype=torch.bfloat16)
 rows = [{"input_ids": list(range(row, row + 16)), "labels": list(range(row, row + 16))} for row in range(8)]
 

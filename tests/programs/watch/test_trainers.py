@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("deepspeed")
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 pytest.importorskip("peft")
 
 from dsregress.probe.border.wire import RunRecord  # noqa: E402
@@ -16,7 +16,9 @@ from tests.programs.cells import passed, ran  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
-RELEASE = tuple(int(part) for part in torch.__version__.split(".")[:2])
+RELEASE, TRANSFORMERS = (
+    tuple(int(part) for part in module.__version__.split(".")[:2]) for module in (torch, transformers)
+)
 
 TRAINER = """
 import sys, torch, transformers
@@ -66,7 +68,10 @@ def test_lora_holds_less_than_full_training_in_sim_and_on_ranks(program: Path) -
         pytest.param(
             "",
             "ValueError: zip() argument 2 is longer",
-            marks=pytest.mark.skipif(RELEASE < (2, 10), reason="its schedulers do not count groups"),
+            marks=pytest.mark.skipif(
+                RELEASE < (2, 10) or TRANSFORMERS >= (5, 2),
+                reason="torch before 2.10 does not count groups, and transformers since 5.2 leaves out empty ones",
+            ),
             id="the group of parameters without decay is empty",
         ),
         pytest.param(

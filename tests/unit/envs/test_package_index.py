@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def index(wheels: Path) -> Iterator[HttpIndex]:
         yield index
 
 
-def user_of(url: str, folder: Path, *, proxy: str = "") -> Installer:
+def user_of(url: str, folder: Path, *, proxy: str = "", as_of: str = "") -> Installer:
     """An installer whose user has configured pip to take packages from there."""
     configuration = folder / "pip.conf"
     configuration.write_text(f"[global]\nindex-url = {url}\n{f'proxy = {proxy}' if proxy else ''}\n")
@@ -47,7 +48,20 @@ def user_of(url: str, folder: Path, *, proxy: str = "") -> Installer:
         "UV_CACHE_DIR": str(folder / "uv"),
         "UV_HTTP_RETRIES": "0",
     }
-    return Installer(environment=environment)
+    return Installer(environment=environment, as_of=as_of)
+
+
+@pytest.mark.parametrize(("day", "known"), [("2025-01-31", ("1.0",)), ("2025-02-01", ("2.0", "1.0"))])
+def test_as_of_a_day_a_release_that_is_only_a_source_is_known_without_building_it(
+    day: str, known: tuple[str, ...], tmp_path: Path, wheels: Path
+) -> None:
+    (wheels / "mine-2.0-py3-none-any.whl").unlink()
+    with tarfile.open(wheels / "mine-2.0.tar.gz", "w:gz") as source:  # with nothing in it that could be built
+        source.addfile(tarfile.TarInfo("mine-2.0/PKG-INFO"))
+    with http_indexes.served(wheels, {"mine-1.0": "2025-01-01", "mine-2.0": "2025-02-01"}) as index:
+        installer = user_of(index.url, tmp_path, as_of=day)
+        assert installer.published("mine") == known
+        assert installer.published("mine==2.0") == known[:-1]
 
 
 def test_an_index_lists_the_releases_of_a_package_and_knows_no_other(tmp_path: Path, index: HttpIndex) -> None:

@@ -1,0 +1,167 @@
+"""``watch``: measure releases that are new on the package index, each beside the one before it."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from dsregress.advisories.osv import encode_advisory
+from dsregress.cli import options
+from dsregress.cli.lines import print_note, print_text
+from dsregress.cli.output import write_file, write_reports
+from dsregress.cli.progress import Progress
+from dsregress.compare import Comparison
+from dsregress.config.settings import Settings
+from dsregress.envs.installer import Installer
+from dsregress.errors import EXIT_HARNESS, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, HarnessError, UsageError
+from dsregress.report.advisory_drafts import draft_advisories
+from dsregress.report.context import report_context
+from dsregress.run import pipeline
+from dsregress.run.cell_matrix import Selection
+from dsregress.run.new_releases import NewRelease, newest_release, releases_since
+from dsregress.store import Store
+from dsregress.wording.quantities import listing, plural
+
+
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """The releases that are looked for."""
+
+    packages: tuple[str, ...]  #: empty: those of the configured stack
+    since: str | None  #: a day; None: the newest that was not measured
+
+
+@click.command("watch")
+@options.grouped(
+    "watched",
+    Watched,
+    click.option(
+        "--package",
+        "packages",
+        multiple=True,
+        metavar="NAME",
+        help="A package to watch, e.g. trl. Repeatable. Default: those of the configured stack.",
+    ),
+    click.option(
+        "--since",
+        metavar="DATE",
+        help="Measure every release that came after this day, not the newest alone, e.g. 2026-10-01.",
+    ),
+)
+@options.as_of_option
+@options.selection_options
+@options.timing_options
+@click.option("--dry-run", is_flag=True, help="Print what is new; measure nothing.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False),
+    default="watch",
+    show_default=True,
+    metavar="FOLDER",
+    help="Folder for the reports and drafts: FOLDER/peft-0.22.0/.",
+)
+@options.results_option
+def watch_command(
+    watched: Watched,
+    as_of: str | None,
+    selection: Selection,
+    timing: options.TimingOptions,
+    dry_run: bool,
+    out: str,
+    results: str | None,
+) -> int:
+    """Measure releases that are new on the package index, each beside the release before it, with the configured stack.
+
+    A release is new if it is the newest of its package and the results folder has no stack with it, so that the command
+    can run every hour and does nothing until something is uploaded. For each new release it writes a report, the site, and
+    a draft of an advisory for each problem that no advisory knows.
+
+    \b
+    Examples:
+      dsregress watch
+      dsregress watch --dry-run
+      dsregress watch --package trl --scenario 'trl*'
+      dsregress watch --since 2026-10-01 --as-of 2026-11-01    what that month brought, knowing nothing later
+
+    \b
+    Exit codes: 0 nothing is new, or nothing is worse; 1 a new release is worse; 3 the machine or the harness failed; 4 a
+    new release could not be measured.
+    """
+    settings = options.load_settings(results=results, timing=timing, as_of=as_of)
+    installer = pipeline.new_installer(settings)
+    found = _new_releases(settings, watched, installer)
+    if not found:
+        print_text("nothing is new")
+        return EXIT_OK
+    for release in found:
+        print_text(f"new: {release.package} {release.version}; beside it: {release.before}")
+    if dry_run:
+        return EXIT_OK
+    codes = [_measure(release, settings, selection, installer, Path(out)) for release in found]
+    gravest = (EXIT_HARNESS, EXIT_REGRESSION, EXIT_NOTHING_MEASURED)
+    return next((code for code in gravest if code in codes), EXIT_OK)
+
+
+def _new_releases(settings: Settings, watched: Watched, installer: Installer) -> list[NewRelease]:
+    """Return what is new, in the order of the packages. Raise UsageError, EnvironmentUnavailable."""
+    packages = watched.packages or tuple(settings.stack)
+    if watched.since is not None:
+        earlier = pipeline.new_installer(options.load_settings(as_of=watched.since))
+        return [
+            release
+            for package in packages
+            for release in releases_since(package, installer.published(package), earlier.published(package))
+        ]
+    newest = [newest_release(package, installer.published(package)) for package in packages]
+    stored = set(Store(settings.results).stack_ids())
+    return [
+        release
+        for release in newest
+        if release is not None and not stored.issuperset(_stack_ids(settings, release, installer))
+    ]
+
+
+def _choice(release: NewRelease, selection: Selection) -> pipeline.Choice:
+    return pipeline.Choice(
+        versions={release.package: f"{release.before},{release.version}"},
+        baseline=release.before,
+        selection=selection,
+    )
+
+
+def _stack_ids(settings: Settings, release: NewRelease, installer: Installer) -> list[str]:
+    return [stack.id for stack in pipeline.plan_stacks(settings, _choice(release, Selection()), installer).stacks]
+
+
+def _measure(release: NewRelease, settings: Settings, selection: Selection, installer: Installer, out: Path) -> int:
+    """Measure a release, write what was found, and return its exit code; an error is a line, since others may be new too."""
+    choice = _choice(release, selection)
+    try:
+        planned = pipeline.plan_run(settings, choice, installer)
+        with Progress() as progress:
+            comparison = pipeline.regress(settings, choice, planned, installer, progress)
+        return _write(release, comparison, settings, out / release.name)
+    except UsageError:
+        raise
+    except HarnessError as error:
+        print_note(f"{release.package} {release.version}: {error}")
+        return error.exit_code
+
+
+def _write(release: NewRelease, comparison: Comparison, settings: Settings, folder: Path) -> int:
+    """Write the reports and the drafts, and return the exit code."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = options.ReportFiles(
+        json=str(folder / "report.json"), markdown=str(folder / "report.md"), html_folder=str(folder / "site")
+    )
+    code = write_reports(comparison, settings, files)
+    context = report_context(comparison, settings.thresholds)
+    today = settings.as_of or datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    drafts = draft_advisories(context, release.package, release.version, today)
+    for draft in drafts:
+        write_file(str(folder / f"{draft.id}.json"), encode_advisory(draft))
+    if drafts:
+        print_note(f"{plural(len(drafts), 'draft')} of advisories: {listing([draft.title for draft in drafts])}")
+    return code
