@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import ClassVar
 
 import msgspec
@@ -163,14 +164,14 @@ def _workloads_by_reason(verdicts: Mapping[str, ReleaseVerdict]) -> dict[str, li
     """Return workloads by what is against a release there, by what is to be set, and by what differs."""
     titles = {one.id: f"{one.id} {one.title}" for one in read_advisories()}
     found: dict[str, list[str]] = defaultdict(list)
-    for workload, verdict in sorted(verdicts.items()):
-        named = [
-            *((name, "") for name in verdict.against),
-            *((name, "to set: ") for name in verdict.conditions),
-            *((name, "differs: ") for name in verdict.differs),
-        ]
-        for name, kind in named:
-            found[f"{kind}{titles.get(name, name)}"].append(workload)
+    for title, names_of in (
+        ("", attrgetter("against")),
+        ("to set: ", attrgetter("conditions")),
+        ("differs: ", attrgetter("differs")),
+    ):
+        for workload, verdict in sorted(verdicts.items()):
+            for name in names_of(verdict):
+                found[f"{title}{titles.get(name, name)}"].append(workload)
     return {reason: workloads[:_MOST_OF_A_KIND] for reason, workloads in found.items()}
 
 
