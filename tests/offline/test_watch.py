@@ -56,6 +56,14 @@ def test_since_a_day_every_release_that_came_is_named_and_a_dry_run_measures_non
     assert (said.code, said.out) == (0, "nothing is new\n")
 
 
+def test_a_day_that_is_none_is_refused(project: Project) -> None:
+    said = project.run("watch", "--since", "yesterday")
+    assert said.code == 2
+    assert said.err.splitlines()[-1] == (
+        "Error: Invalid value for '--since': 'yesterday' does not match the format '%Y-%m-%d'."
+    )
+
+
 def test_a_package_that_no_index_has_is_refused(project: Project) -> None:
     said = project.run("watch", "--package", "nowhere")
     assert said.code == 2

@@ -30,7 +30,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     """The releases that are looked for."""
 
     packages: tuple[str, ...]  #: empty: those of the configured stack
-    since: str | None  #: a day; None: the newest that was not measured
+    since: datetime.datetime | None  #: a day; None: the newest that was not measured
 
 
 @click.command("watch")
@@ -46,6 +46,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     ),
     click.option(
         "--since",
+        type=click.DateTime(["%Y-%m-%d"]),
         metavar="DATE",
         help="Measure every release that came after this day, not the newest alone, e.g. 2026-10-01.",
     ),
@@ -108,7 +109,7 @@ def _new_releases(settings: Settings, watched: Watched, installer: Installer) ->
     """Return what is new, in the order of the packages. Raise UsageError, EnvironmentUnavailable."""
     packages = watched.packages or tuple(settings.stack)
     if watched.since is not None:
-        earlier = pipeline.new_installer(options.load_settings(as_of=watched.since))
+        earlier = pipeline.new_installer(options.load_settings(as_of=watched.since.date().isoformat()))
         return [
             release
             for package in packages

@@ -4,6 +4,7 @@ last what it costs."""
 from __future__ import annotations
 
 from dsregress.compare.metrics import (
+    EMPTY_FILE,
     ERRORS,
     FED_DIFFERENCE,
     SAVED_DIFFERENCE,
@@ -17,7 +18,11 @@ from dsregress.model import Finding
 _OF_THE_JOB = (WEIGHT_PRECISION.name, FED_DIFFERENCE.name, TRAINED_WEIGHTS.name)
 
 #: The distances from the truth say more than those from the baseline. They have no order of their own.
-_OF_TRAINING = (frozenset(metric.name for metric in ERRORS), {TRAINING_DIFFERENCE.name}, {SAVED_DIFFERENCE.name})
+_OF_TRAINING = (
+    frozenset(metric.name for metric in ERRORS),
+    {TRAINING_DIFFERENCE.name},
+    {EMPTY_FILE.name, SAVED_DIFFERENCE.name},
+)
 
 
 def is_of_the_job(found: Finding) -> bool:

@@ -131,6 +131,7 @@ class _Judgement:
         reason = _cannot(pair)
         self.findings += oracles.judge_numerics(pair)
         self.findings += oracles.judge_memory(pair, self._thresholds)
+        self.findings += saved_differences.judge_saved_files(pair)
         if not reason:
             self._compare(pair)
             return

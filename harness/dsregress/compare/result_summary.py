@@ -46,6 +46,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     state_bytes: int = 0  #: of the optimizer, on the device, by the ideal; for the model of step time
     notes: tuple[str, ...] = ()  #: notes that a reader of the figures has to know
     saved: tuple[SavedTensors, ...] = ()  #: by a program
+    empty_files: tuple[str, ...] = ()  #: of weights, that it has saved
     fed: tuple[Feed, ...] = ()  #: to a program's models, by rank
     generates: bool = False  #: a program, by itself: what it feeds then follows from its training
     excesses: tuple[Excess, ...] = ()  #: of held memory over what ZeRO needs, by phase
@@ -109,6 +110,7 @@ def summarize(result: Result) -> ResultSummary:
         state_bytes=state_bytes(record) if result.cell.device == "sim" else 0,
         notes=noted(record),
         saved=saved_tensors(record),
+        empty_files=tuple(sorted({name for rank in record.ranks for name in rank.empty_files})),
         fed=feeds(record),
         generates=any(_GENERATE in rank.phases for rank in record.ranks),
         excesses=over,

@@ -1,16 +1,17 @@
-"""A program's saved tensors against those of its run with the baseline: by name, dtype, shape and size of values.
+"""A program's saved tensors against those of its run with the baseline: by name, dtype, shape and size of values; and its
+saved files by themselves.
 
 A difference does not say which release is right. Tensors saved in addition, under other names, are no finding by themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from dsregress.compare.metrics import SAVED_DIFFERENCE
+from dsregress.compare.metrics import EMPTY_FILE, SAVED_DIFFERENCE
 from dsregress.compare.result_pairs import Pair
-from dsregress.messages import SEMICOLON, Message, joined, message, plural_message
+from dsregress.messages import SEMICOLON, Message, joined, message, name_list, plural_message
 from dsregress.model import Finding
 from dsregress.probe.border.wire import SavedTensors
 
@@ -28,10 +29,34 @@ _SAVES_OTHERWISE = message("saved checkpoint differs from the baseline")
 _NOT_SAVED, _VALUES = message("not saved"), message("with other values")
 
 
+#: The beginning of the names of a model's weights in the state that DeepSpeed's engine saves.
+_OF_AN_ENGINE = "module."
+
+
 class _ChangedTensors(NamedTuple):
     tensors: int  #: how many
     what: Message  #: ``in another shape``
     example: str
+
+
+def judge_saved_files(pair: Pair) -> list[Finding]:
+    """Return a finding if a file of weights is saved without a tensor: whatever the baseline does, nothing can be loaded."""
+    if not (empty := pair.own.empty_files):
+        return []
+    finding = pair.finding(
+        metric=EMPTY_FILE.name,
+        phase=EMPTY_FILE.finding_phase,
+        kind="wrong",
+        value=float(len(empty)),
+        baseline_value=None if pair.base is None or pair.is_baseline else float(len(pair.base.empty_files)),
+        ratio=None,
+        unit=EMPTY_FILE.unit,
+        significant=True,
+        relevant=True,
+        claim=EMPTY_FILE.wrong,
+        sentence=name_list(list(empty)),
+    )
+    return [finding]
 
 
 def judge_saved_tensors(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
@@ -39,7 +64,8 @@ def judge_saved_tensors(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
     and say nothing about saving, so they are left out."""
     if pair.base is None or pair.is_baseline:
         return []
-    found = _changed_tensors(pair.own.saved, pair.base.saved)
+    trained = {name for side in (pair.own, pair.base) for _, numbers in side.trained for name in numbers.trained}
+    found = [one for one in _changed_tensors(pair.own.saved, pair.base.saved) if not _is_frozen(one, trained)]
     changed = [one for one in found if not (trains_otherwise and one.what == _VALUES)]
     if not changed:
         return []
@@ -72,6 +98,13 @@ def judge_saved_tensors(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
         evidence=tuple(f"{one.tensors} {one.what}: {one.example}" for one in changed[:_MOST_EVIDENCE]),
     )
     return [finding]
+
+
+def _is_frozen(one: _ChangedTensors, trained: Collection[str]) -> bool:
+    """Return True if an engine's state leaves out a tensor that nothing trains: weights beside adapters are loaded from
+    the model that they came from."""
+    name = one.example.removeprefix(_OF_AN_ENGINE)
+    return one.what == _NOT_SAVED and bool(trained) and name != one.example and name not in trained
 
 
 def _changed_tensors(own: Sequence[SavedTensors], base: Sequence[SavedTensors]) -> Iterator[_ChangedTensors]:

@@ -57,6 +57,56 @@ def test_the_last_one_of_a_name_counts() -> None:
     assert state.listed() == [SavedTensors(name="weight", dtype="float16", shape=[3], count=1, mean=None)]
 
 
+@pytest.mark.parametrize(
+    ("file", "saved", "empty"),
+    [
+        ("adapter_model.safetensors", {}, ["adapter_model.safetensors"]),
+        ("model-00002-of-00003.safetensors", {}, ["model-00002-of-00003.safetensors"]),
+        ("pytorch_model.bin", {"module": {}}, ["pytorch_model.bin"]),
+        ("pytorch_model.bin", {"module": {"weight": torch.ones(2)}}, []),
+        ("model.safetensors", {"weight": torch.ones(2, dtype=torch.int8)}, []),
+        ("training_args.bin", {}, []),  # no weights
+        ("optimizer.pt", {}, []),
+    ],
+)
+def test_a_file_of_weights_without_a_tensor_is_empty(file: str, saved: Any, empty: list[str], tmp_path: Path) -> None:
+    state = SavedState(contents=False)
+    (tmp_path / file).touch()
+    state.add(saved, tmp_path / file)
+    assert state.empty_files() == empty
+
+
+def test_a_file_that_is_removed_or_saved_again_with_tensors_is_not_empty(tmp_path: Path) -> None:
+    """transformers writes an empty one where DeepSpeed saves the weights, and removes it."""
+    state = SavedState(contents=False)
+    state.add({}, str(tmp_path / "model.safetensors"))
+    assert state.empty_files() == []
+    (tmp_path / "adapter_model.bin").touch()
+    state.add({}, str(tmp_path / "adapter_model.bin"))
+    state.add({"weight": torch.ones(2)}, str(tmp_path / "adapter_model.bin"))
+    assert state.empty_files() == []
+
+
+EMPTY = """
+import safetensors.torch, torch
+model = torch.nn.Linear(8, 4).to("cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for step in range(2):
+    model(torch.ones(2, 8, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    safetensors.torch.save_file({}, "adapter_model.safetensors")
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_a_program_that_saves_an_empty_file_of_weights_is_seen(device: str, folder: Path) -> None:
+    pytest.importorskip("safetensors")
+    (folder / "train.py").write_text(EMPTY)
+    (rank,) = passed(ran(folder, device, 1, "python train.py", warmup_steps=1)).ranks
+    assert rank.empty_files == ["adapter_model.safetensors"]
+
+
 @pytest.mark.parametrize(("device", "dtype"), [("cpu", "float32"), ("sim", "float64")])
 def test_the_checkpoint_at_the_end_is_seen_where_the_program_ends_itself(
     tmp_path: Path, device: str, dtype: str

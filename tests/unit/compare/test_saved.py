@@ -77,3 +77,35 @@ def test_another_rank_may_save_them() -> None:
 def test_values_of_what_is_trained_otherwise_are_not_compared() -> None:
     found = judged(run(LAYERS), run(other(LAYERS, mean=0.5), loss=9.0)).findings
     assert [one.metric for one in found] == ["training_difference"]
+
+
+def test_a_file_of_weights_without_a_tensor_is_wrong_with_the_baseline_too() -> None:
+    empty, full = run(EMBEDDING), run(EMBEDDING)
+    empty.ranks[0].empty_files = ["adapter_model.safetensors"]
+    comparison = judged(empty, full)
+    (found,) = comparison.findings
+    assert (found.stack, found.kind, found.metric) == (synthetic.stack("0.15.0").id, "wrong", "empty_file")
+    assert found.message == "a file of weights is saved without a tensor: adapter_model.safetensors"
+    (problem,) = comparison.problems
+    assert problem.kind is ProblemKind.WRONG
+    assert problem.until == synthetic.stack("0.15.0").id
+
+
+def of_an_engine(*names: str, trained: tuple[str, ...]) -> RunRecord:
+    made = run(*(other(LAYERS, name=f"module.{name}") for name in names))
+    assert made.ranks[0].numerics is not None
+    made.ranks[0].numerics.trained = dict.fromkeys(trained, 8)
+    return made
+
+
+def test_an_engine_that_no_longer_saves_frozen_weights_beside_adapters_loses_nothing() -> None:
+    whole = of_an_engine("base.weight", "lora_A.weight", trained=("lora_A.weight",))
+    assert judged(whole, of_an_engine("lora_A.weight", trained=("lora_A.weight",))).findings == ()
+    (found,) = judged(whole, of_an_engine("base.weight", trained=("lora_A.weight",))).findings
+    assert found.message.endswith("4 of 8 tensors not saved (module.lora_A.weight)")
+
+
+def test_a_weight_that_was_trained_with_the_baseline_and_is_not_saved_is_lost() -> None:
+    both = of_an_engine("lora_A.weight", "head.weight", trained=("lora_A.weight", "head.weight"))
+    messages = [one.message for one in judged(both, of_an_engine("lora_A.weight", trained=("lora_A.weight",))).findings]
+    assert any(one.endswith("4 of 8 tensors not saved (module.head.weight)") for one in messages)

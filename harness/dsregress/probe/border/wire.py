@@ -159,6 +159,8 @@ class RankRecord:
     ideal_note: str = ""  #: why there is no ideal
     readings: list[MemoryReading] = dataclasses.field(default_factory=list)  #: of a program, in order
     saved: list[SavedTensors] = dataclasses.field(default_factory=list)  #: by a program, until it was measured
+    #: files of weights that a program has saved without a tensor, by name, until it was measured
+    empty_files: list[str] = dataclasses.field(default_factory=list)
     fed: list[FedBatch] = dataclasses.field(default_factory=list)  #: to a program's models, until it was measured
     notes: list[str] = dataclasses.field(default_factory=list)  #: what a reader of the figures has to know
 

@@ -139,7 +139,7 @@ class _Repeated:
     def program_ended(self) -> None:
         pass
 
-    def saves(self, what: object) -> None:
+    def saves(self, what: object, file: object) -> None:
         pass
 
     def draws(self, indices: object) -> None:

@@ -90,7 +90,7 @@ class Inference:
         self.record.ideal_note = "a program: what it has to hold is not known"
         if self._readings is not None:
             self.record.readings = list(self._readings.taken)
-        self.record.saved = self._saved.listed()
+        self.record.saved, self.record.empty_files = self._saved.listed(), self._saved.empty_files()
         self._announce("forward")
         self._measured()
 
@@ -121,8 +121,8 @@ class Inference:
             phase, self._interrupted = self._interrupted, ""
             self._walk.enter(phase, announced=not failed)  # else a program that fails by it would seem to end here
 
-    def saves(self, what: object) -> None:
-        self._saved.add(what)
+    def saves(self, what: object, file: object) -> None:
+        self._saved.add(what, file)
 
     def draws(self, indices: object) -> None: ...
 

@@ -169,9 +169,9 @@ class Measuring:
             (phase, engine), self._interrupted = self._interrupted, None
             self._enter(phase, engine, announced=not failed)  # else a program that ends by it would seem to end here
 
-    def saves(self, what: Any) -> None:
+    def saves(self, what: object, file: object) -> None:
         if self._timed is None:
-            self._saved.add(what)
+            self._saved.add(what, file)
 
     def draws(self, indices: Any) -> None:
         if self._is_before_the_counted_step and self._walk.name not in OCCASIONS:
@@ -293,7 +293,7 @@ class Measuring:
         self.record.ideal_note = "a program: what it has to hold is not known"
         if self._readings is not None:
             self.record.readings = list(self._readings.taken)
-        self.record.saved = self._saved.listed()
+        self.record.saved, self.record.empty_files = self._saved.listed(), self._saved.empty_files()
         self.record.fed = self._fed.batches
         self._announce("step")
         self._measured()

@@ -34,6 +34,7 @@ class WatchedCall:
     until: str = ""
     absent: str = ""
     saved: str = ""  #: the argument with what it saves; all other saving ends in calls that have one
+    file: str = ""  #: the argument after it, with the file that it is saved to
     aliases: tuple[str, ...] = ()  #: further names under which libraries import it
 
     @property
@@ -57,10 +58,10 @@ Occasion = Callable[[str], AbstractContextManager[None]]
 
 
 class OccasionWatch:
-    """Runs each of `CALLS` in ``occasion(phase)`` within the block, nested calls included, and passes what is saved to
-    ``saves``. Raises nothing of its own."""
+    """Runs each of `CALLS` in ``occasion(phase)`` within the block, nested calls included, and passes what is saved, and
+    the file, to ``saves``. Raises nothing of its own."""
 
-    def __init__(self, occasion: Occasion, saves: Callable[[Any], None]) -> None:
+    def __init__(self, occasion: Occasion, saves: Callable[[Any, object], None]) -> None:
         self._occasion = occasion
         self._saves = saves
         self._patches = Patches("a phase while the call lasts")
@@ -90,7 +91,7 @@ class OccasionWatch:
                 return False
             original = inspect.getattr_static(place, call.name)
         if not call.owner:
-            watched = self._watched(call.phase, self._seen(original, call.saved))
+            watched = self._watched(call.phase, self._seen(original, call))
             for known_as in (call.name, *call.aliases):
                 self._patches.everywhere(original, watched, known_as)
         elif isinstance(original, classmethod):
@@ -114,15 +115,16 @@ class OccasionWatch:
             self._gone.add(call)
         return here
 
-    def _seen(self, original: Callable[..., object], argument: str) -> Callable[..., object]:
-        """Return the function that also passes what is saved to ``saves``: its first argument, named ``argument``."""
-        if not argument:
+    def _seen(self, original: Callable[..., object], call: WatchedCall) -> Callable[..., object]:
+        """Return the function that also passes what is saved to ``saves``: its first argument, and the file, its second."""
+        if not call.saved:
             return original
 
         @functools.wraps(original)
         def seen(*args: object, **kwargs: object) -> Any:
             if not _is_in_memory(args, kwargs):
-                self._saves(args[0] if args else kwargs.get(argument))
+                saved = args[0] if args else kwargs.get(call.saved)
+                self._saves(saved, args[1] if len(args) > 1 else kwargs.get(call.file))
             return original(*args, **kwargs)
 
         return seen

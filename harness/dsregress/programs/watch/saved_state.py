@@ -6,6 +6,8 @@ again. The last tensor saved under a name counts.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,19 +21,33 @@ from dsregress.programs.watch.tensor_names import without_numbers
 _KNOWN = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
+#: How transformers, peft and diffusers name files of weights.
+_OF_WEIGHTS = re.compile(r"(adapter_model|(diffusion_)?pytorch_model|model)(-\d+-of-\d+)?\.(safetensors|bin)")
+
+
 class SavedState:
     """Everything that one rank has saved by names so far."""
 
     def __init__(self, *, contents: bool) -> None:
         self._contents = contents  #: whether tensors have values
+        self._files: dict[str, bool] = {}  #: of weights -> whether it holds a tensor, when it was last saved
         self._tensors: dict[str, tuple[str, tuple[int, ...], float | None]] = {}
 
-    def add(self, saved: object) -> None:
-        """Add the argument of a function that saves. Ignore what holds no tensors by name."""
+    def add(self, saved: object, file: object = None) -> None:
+        """Add the argument of a function that saves, and the file. Ignore what holds no tensors by name."""
+        if isinstance(saved, Mapping) and isinstance(file, (str, os.PathLike)) and _holds_weights(os.fspath(file)):
+            self._files[os.path.abspath(os.fsdecode(file))] = _has_a_tensor(saved)
         with _disable_current_modes():
             for name, tensor in _saved_tensors(saved):
                 mean = _mean(tensor) if self._contents else None
                 self._tensors[name] = (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), mean)
+
+    def empty_files(self) -> list[str]:
+        """Return the names of the files of weights that hold no tensor and are still there: libraries remove a file that
+        they only wrote in place of another."""
+        return sorted(
+            {os.path.basename(file) for file, full in self._files.items() if not full and os.path.exists(file)}
+        )
 
     def listed(self) -> list[SavedTensors]:
         """Return the saved tensors; those whose names differ only in numbers are one entry."""
@@ -42,6 +58,17 @@ class SavedState:
             SavedTensors(name=name, dtype=dtype, shape=list(shape), count=len(means), mean=_together(means))
             for (name, dtype, shape), means in together.items()
         ]
+
+
+def _has_a_tensor(saved: Mapping[Any, object]) -> bool:
+    return any(
+        isinstance(one, torch.Tensor) or (isinstance(one, Mapping) and _has_a_tensor(one)) for one in saved.values()
+    )
+
+
+def _holds_weights(file: str | bytes) -> bool:
+    """Return True for a file that is there to be loaded as a model or an adapter."""
+    return _OF_WEIGHTS.fullmatch(os.path.basename(os.fsdecode(file))) is not None
 
 
 def _together(means: list[float | None]) -> float | None:

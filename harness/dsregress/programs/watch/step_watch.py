@@ -37,7 +37,7 @@ class Listener(TrainingListener, Protocol):
         """Called when an occasion ended: the interrupted phase continues or, if it ``failed``, the program gets the
         exception."""
 
-    def saves(self, what: object) -> None:
+    def saves(self, what: object, file: object) -> None:
         """Called with the argument of a function that saves, in whichever thread."""
 
     def draws(self, indices: Any) -> None:
