@@ -31,6 +31,16 @@ def known_model_name(name: str) -> str | None:
     return next((base for pattern, base in fine_tuned().items() if fnmatch.fnmatchcase(given, pattern.lower())), None)
 
 
+def known_model_of_folder(name: str) -> str | None:
+    """Return the known model whose name a folder has, as after ``git clone``: ``Qwen2.5-3B-Instruct``; None without one."""
+    short = name.lower()
+    for pattern in (*known_models(), *fine_tuned()):
+        organisation, _, of_model = pattern.lower().partition("/")
+        if of_model.strip("*") and fnmatch.fnmatchcase(short, of_model):
+            return known_model_name(f"{organisation}/{short}")
+    return None
+
+
 @functools.cache
 def fine_tuned() -> Mapping[str, str]:
     """Return pattern of names on the hub -> known model that such a model was fine-tuned from."""

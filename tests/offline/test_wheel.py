@@ -87,6 +87,24 @@ def test_a_program_is_planned_in_an_empty_folder(user: Project) -> None:
     assert user.run("regress", "--deepspeed", "0.15.0,0.16.4", "--dry-run").code == 0
 
 
+def test_a_program_of_a_script_is_what_the_script_starts(user: Project) -> None:
+    (user.folder / "train.py").write_text("import deepspeed\n")
+    (user.folder / "run.sh").write_text("for n in $@; do python train.py --n $n > log; done\n")
+    how = ("--deepspeed", "0.16.4", "--baseline", "0.16.4", "--transformers", "4.57.6", "--device", "cpu", "--dry-run")
+    said = user.run("regress", "--program", "bash run.sh 1 2>&1 | tee out", *how)
+    assert said.code == 0, said.err
+    assert "dsregress: --program starts: python train.py --n 1\n" in said.err
+    typed = user.run("regress", "--program", "python train.py --n 1", *how)
+    assert typed.out == said.out
+    said = user.run("regress", "--program", "bash run.sh 1 2", *how)
+    assert (said.code, said.out) == (2, "")
+    assert said.err == (
+        "dsregress: python train.py --n 1\ndsregress: python train.py --n 2\n"
+        "dsregress: error: --program: starts 2 programs; give one of these lines\n"
+    )
+    assert not {"log", "out"} & {file.name for file in user.folder.iterdir()}
+
+
 def test_a_whole_job_is_measured_and_reported(user: Project) -> None:
     shutil.copytree(SCENARIOS, user.folder / "scenarios")
     user.configure(GOOD, HUNGRY, scenarios="scenarios")

@@ -11,6 +11,7 @@ import msgspec
 from dsregress.compare import Problem
 from dsregress.compare.outcomes import signature_of
 from dsregress.model import AXES, Signature, Stack
+from dsregress.probe.module_packages import packages_by_module
 
 #: Python's words for a failed import. A module without a dot, and a name from a file without a folder, may be the program's
 #: own: only the others say that an installed package is of a release that lacks them.
@@ -19,6 +20,15 @@ _NO_NAME = re.compile(r"cannot import name '[^']+' from '(?P<package>\w+)[^']*'(
 
 #: The packages that programs depend on most, if nothing names one.
 _USUAL = ("transformers", "accelerate", "torch")
+
+#: A package's compiled code does not go with this torch.
+_NOT_LOADED = re.compile(r"undefined symbol|[Cc]ould not load this library")
+
+#: So many packages that were added for the program are worth being named too.
+_MOST_ADDED = 3
+
+#: Errors in a program's own code that a package of another release raises where it is called. Any other is its own.
+_OF_A_CALL = frozenset(("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError"))
 
 
 class FailedImport(msgspec.Struct, frozen=True):
@@ -36,17 +46,28 @@ def failed_import(signature: Signature | None) -> FailedImport | None:
 
 
 def other_packages(problem: Problem, stack: Stack, varied: Collection[str]) -> list[str]:
-    """Return the packages of which other releases may pass, the likeliest first. A failed import names them; else the
-    package whose code failed comes first, and those that ``varied`` are left out. Empty if a release does not import here
-    for any other reason."""
+    """Return the packages of which other releases may pass, the likeliest first. A failed import names them. Else it is the
+    added package whose code failed, or the stack's own, that one first, without those that ``varied``. Empty if a release
+    does not import here for any other reason, if the program's own code is wrong, and for a program that hangs."""
     signature = signature_of(problem.worst.outcome) if problem.worst.outcome is not None else None
+    if signature is None:
+        return []
     missing = failed_import(signature)
     is_known = missing is not None and (missing.package in AXES or missing.is_installed)
     if problem.worst.phase in ("install", "import") and not is_known:
         return []
-    raised = [signature.package] if signature is not None and signature.package in stack.versions else []
-    if missing is not None and missing.package in stack.versions:
-        return list(dict.fromkeys((missing.package, *raised)))  # either may be the one of another day
+    if signature.is_of_program and signature.error not in _OF_A_CALL:
+        return []
+    provides = {package: module for module, package in packages_by_module().items()}
+    parts = {part: package for package in stack.versions for part in package.split("-")}
+    named = {**parts, **{provides.get(package, package.replace("-", "_")): package for package in stack.versions}}
+    raised = [named[signature.package]] if signature.package in named else []
+    if missing is not None and missing.package in named:
+        return list(dict.fromkeys((named[missing.package], *raised)))  # either may be the one of another day
     if missing is not None and missing.is_installed:
         return [missing.package.replace("_", "-")]
-    return [one for one in dict.fromkeys((*raised, *_USUAL)) if one not in varied]
+    if signature.package and not signature.is_of_program and signature.package not in AXES:
+        return [*(("torch",) if _NOT_LOADED.search(signature.message) else ()), *raised]
+    added = [package for package in stack.versions if package not in AXES]
+    usual = (_USUAL[0], *added, *_USUAL[1:]) if len(added) <= _MOST_ADDED else _USUAL
+    return [one for one in dict.fromkeys((*raised, *usual)) if one not in varied]

@@ -24,6 +24,10 @@ class OneOf(msgspec.Struct, frozen=True):
     values: tuple[Any, ...]
 
 
+#: The value of a fact of which a job has nothing: no stage of ZeRO without DeepSpeed. It shows no problem.
+NO_VALUE = OneOf(())
+
+
 class Consequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The facts that follow from some values of another."""
 
@@ -33,6 +37,7 @@ class Consequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     then: dict[str, object] = {}
     same: tuple[str, ...] = ()  #: facts that have the same value
     never: dict[str, object] = {}  #: facts that have any other value of their factor
+    without: tuple[str, ...] = ()  #: facts that have no value: the job has nothing of the kind
     reason: str = ""  #: for what the entry alone does not show
 
     def follow_from(self, value: object) -> dict[str, object]:
@@ -48,7 +53,7 @@ class Consequence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             name: OneOf(tuple(one for one in BY_NAME[name].values if one != excluded))
             for name, excluded in self.never.items()
         }
-        return {**self.then, **others}
+        return {**self.then, **others, **dict.fromkeys(self.without, NO_VALUE)}
 
 
 class _FactTables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

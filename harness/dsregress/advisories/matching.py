@@ -82,6 +82,18 @@ def match_advisory(advisory: Advisory, job: KnownJob) -> Matched:
     )
 
 
+def match_facts(advisory: Advisory, job: KnownJob) -> Match:
+    """Return the answer as far as the job's facts and packages give it, whatever the releases: `Match.CONCERNED` if the
+    advisory is about such a job."""
+    whole = _Part()
+    for condition in advisory.conditions:
+        whole.add(_fact_part(condition, job))
+    for package in packages_of_advisory(advisory):
+        if package not in job.versions:
+            whole.add(_release_part(package, (), (), job))
+    return whole.match
+
+
 def packages_of_advisory(advisory: Advisory) -> tuple[str, ...]:
     """Return the packages whose releases decide, each once."""
     packages = [*(one.package for one in advisory.ranges), *(one.package for one in advisory.partners)]
@@ -229,6 +241,8 @@ def value_text(fact: str, value: Any) -> str:
     """Return a value of a fact in words: ``ZeRO stage 3``."""
     values = value.values if isinstance(value, OneOf) else (value,)
     factor = FACTS.get(fact)
+    if not values:
+        return f"no {factor.title if factor is not None else fact}"
     return factor.text(values) if factor is not None else f"{fact} {' or '.join(map(str, values))}"
 
 

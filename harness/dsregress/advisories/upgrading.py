@@ -18,8 +18,9 @@ from dsregress.advisories.matching import (
     Match,
     Matched,
     is_affected,
-    known_packages,
     match_advisories,
+    match_facts,
+    packages_of_advisory,
     parsed,
 )
 
@@ -78,7 +79,8 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Matched, ...] = ()
     costs: tuple[Matched, ...] = ()
     skipped: tuple[Skipped, ...] = ()
-    uncovered: tuple[str, ...] = ()  #: packages that change and that no advisory is about
+    uncovered: tuple[str, ...] = ()  #: packages that change, and that no advisory is about for such a job
+    ungrounded: tuple[str, ...] = ()  #: packages that change, all that is known of which depends on what was not stated
 
 
 def is_cost(advisory: Advisory) -> bool:
@@ -133,7 +135,8 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
     others = [one for one in concerned if one.advisory.id not in named and _is_new(one, before)]
     open_ones = [one for one in after if one.match in (Match.DEPENDS, Match.UNKNOWN) and _is_new(one, before)]
     changed = [name for name, version in new.versions.items() if old.versions.get(name) != version]
-    uncovered = tuple(name for name in changed if name not in known_packages(advisories))
+    coverage = {name: _coverage(advisories, new, name) for name in changed}
+    uncovered = tuple(name for name in changed if coverage[name] is Match.FREE)
     is_beyond = _is_beyond(advisories, old, new)
     unknown = [
         one
@@ -158,7 +161,16 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
         changes=tuple(one for one in others if not is_cost(one.advisory)),
         costs=tuple(one for one in others if is_cost(one.advisory)),
         uncovered=uncovered,
+        ungrounded=tuple(name for name in changed if coverage[name] is Match.DEPENDS),
     )
+
+
+def _coverage(advisories: Sequence[Advisory], job: KnownJob, package: str) -> Match:
+    """Return `Match.CONCERNED` if an advisory is about the package in such a job, `Match.DEPENDS` if that depends on what
+    was not stated or not run, or if it is about every job, else `Match.FREE`."""
+    about = (one for one in advisories if not one.withdrawn and package in packages_of_advisory(one))
+    found = {match_facts(one, job) if one.conditions else Match.DEPENDS for one in about} - {Match.FREE}
+    return Match.CONCERNED if Match.CONCERNED in found else Match.DEPENDS if found else Match.FREE
 
 
 def _is_beyond(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> bool:

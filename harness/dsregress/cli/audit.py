@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 
 import click
+import msgspec
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -23,11 +24,18 @@ from dsregress.config.audit import IgnoredAdvisory
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, UsageError, no_such
 from dsregress.model import AXES
 from dsregress.probe.border.masking import masked_launch_line
-from dsregress.report.answers import audit_answer, audit_json
+from dsregress.report.answers import audit_answer, audit_json, audit_sarif
 from dsregress.run.available_workloads import Program
 from dsregress.versions import installed
 from dsregress.versions.releases import known_releases
 from dsregress.wording import commands
+
+
+class AuditFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The files that are requested beside the text."""
+
+    json_file: str | None
+    sarif: str | None
 
 
 @click.command("audit")
@@ -52,14 +60,21 @@ from dsregress.wording import commands
 )
 @options.job_options
 @click.option("--ignore", "ignored", multiple=True, metavar="ID", help="An advisory to leave out. Repeatable.")
-@options.json_option
+@options.grouped(
+    "files",
+    AuditFiles,
+    options.json_option,
+    click.option(
+        "--sarif", type=options.OUTPUT_FILE, metavar="FILE", help="Write SARIF, for code scanning (- for stdout)."
+    ),
+)
 def audit_command(
     sources: tuple[str, ...],
     python: str | None,
     targets: tuple[str, ...],
     job: JobOptions,
     ignored: tuple[str, ...],
-    json_file: str | None,
+    files: AuditFiles,
 ) -> int:
     """Say which known problems concern a job, and whether its packages can be upgraded. Measures nothing.
 
@@ -77,6 +92,7 @@ def audit_command(
       dsregress audit -r requirements.txt --config ds_zero3.json --to deepspeed==0.19.8
       dsregress audit -r old.lock --to new.lock --config lora_sft.yaml --set resume=no
       dsregress audit --python .venv --json -
+      dsregress audit -r uv.lock --config ds_zero3.json --sarif dsregress.sarif
 
     \b
     Leave an advisory out, in pyproject.toml, with a reason and until a day:
@@ -88,10 +104,13 @@ def audit_command(
     found = installed_packages(sources, python, advisories)
     old = stated_job(job, found)
     left_out = _ignored(ignored, settings.audit.ignore, advisories)
+    named = [source for source in sources if source != "-"]
     if not targets:
         audit = audit_job(advisories, old.job, left_out)
         write_answer(
-            lambda: audit_answer.audit_text(audit, old), (json_file, lambda: audit_json.audit_json(audit, old))
+            lambda: audit_answer.audit_text(audit, old),
+            (files.json_file, lambda: audit_json.audit_json(audit, old)),
+            (files.sarif, lambda: audit_sarif.audit_sarif(audit, old, named)),
         )
         return EXIT_REGRESSION if audit.concerned else EXIT_OK
     new = old.going_to(_target_versions(targets, found))
@@ -101,7 +120,8 @@ def audit_command(
     command = measuring_command(old, new, job.program)
     write_answer(
         lambda: audit_answer.upgrade_text(answer, audit, old, new, command),
-        (json_file, lambda: audit_json.upgrade_json(answer, audit, old, new, command)),
+        (files.json_file, lambda: audit_json.upgrade_json(answer, audit, old, new, command)),
+        (files.sarif, lambda: audit_sarif.upgrade_sarif(answer, audit, old, new, named)),
     )
     return exit_code_of_answer(answer)
 
@@ -167,7 +187,7 @@ def _ignored(ids: Sequence[str], configured: Sequence[IgnoredAdvisory], advisori
 
 
 def measuring_command(old: StatedJob, new: StatedJob, program: Program | None) -> str:
-    """Return the command that measures the upgrade."""
+    """Return the command that measures the upgrade, beside the releases that the job keeps."""
     releases: Mapping[str, list[str]] = {
         name: [old.versions[name], version]
         for name, version in new.versions.items()
@@ -177,5 +197,10 @@ def measuring_command(old: StatedJob, new: StatedJob, program: Program | None) -
     baseline = (
         releases[first][0] if list(releases) == ["deepspeed"] else f"{first}=={releases[first][0]}" if first else ""
     )
+    kept = {
+        name: [new.versions[name]]
+        for name in AXES
+        if name not in releases and new.versions.get(name) in known_releases(name)
+    }
     line = masked_launch_line(program.line) if program is not None else ""
-    return commands.regress(releases=releases, baseline=baseline, program=line)
+    return commands.regress(releases={**releases, **kept}, baseline=baseline, program=line)

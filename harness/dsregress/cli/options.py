@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,14 +18,17 @@ import msgspec
 
 from dsregress.advice.capacity import OVERHEAD_BYTES
 from dsregress.advice.gpus import Card, card
+from dsregress.cli.lines import print_note
 from dsregress.config.search_path import with_search_path
 from dsregress.config.settings import MOST_ROUNDS, FailOn, Settings, read_settings
 from dsregress.errors import UsageError
 from dsregress.model import AXES
+from dsregress.probe.border.masking import masked_launch_line
 from dsregress.report.comparison.exports import FORMATS
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
 from dsregress.run.pipeline import Choice
+from dsregress.run.shell_launches import Launch, SeveralLaunches, launch_of_shell, needs_shell
 from dsregress.run.targets import EXECUTORS
 from dsregress.versions import stack_plans
 from dsregress.wording.language import ENGLISH, LANGUAGES, saying
@@ -364,14 +366,32 @@ def workload_options(command: _Command) -> _Command:
 
 
 def _given_program(*, line: str | None, ranks: int | None = None, **options: Any) -> Program | None:
-    folder = os.getcwd()
-    given = Program(line=with_search_path(line, Path(folder)) if line else "", folder=folder, ranks=ranks, **options)
+    launch = _launch(line or "")
+    given = Program(line=launch.line, folder=launch.folder, ranks=ranks, **options)
     if line is not None:
         return given
     if given.set_options:
         flag = f"--{next(iter(given.set_options)).replace('_', '-')}"
         raise UsageError(f"{flag} needs --program", where="command line", hint="it sets how a program runs")
     return None
+
+
+def _launch(line: str) -> Launch:
+    """Return the launch that a line comes to. Raise UsageError."""
+    folder = Path.cwd()
+    line = with_search_path(line, folder) if line else ""
+    if not needs_shell(line):
+        return Launch(line, str(folder))
+    try:
+        launch = launch_of_shell(line, folder)
+    except SeveralLaunches as several:
+        for each in several.lines:
+            print_note(each)
+        raise
+    print_note(f"--program starts: {masked_launch_line(launch.line)}")
+    if launch.empty:
+        print_note(f"left out, as no variable fills it: {' '.join(launch.empty)}; --ranks N sets the number of ranks")
+    return launch
 
 
 _DEFAULTS = Program(line="", folder="")

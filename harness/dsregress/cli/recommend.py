@@ -28,7 +28,8 @@ from dsregress.report.answers import pin_answer
 from dsregress.report.answers import recommend_answer as recommend_report
 from dsregress.report.context import report_context
 from dsregress.report.known_problems import KnownProblems
-from dsregress.report.measured_jobs import job_facts
+from dsregress.report.measured_jobs import reader_facts
+from dsregress.report.release_verdicts import ReleaseVerdicts
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.store import Store
 from dsregress.versions import stack_plans
@@ -187,11 +188,12 @@ def rulings_of_advisories(
         return Rulings()
     device = "sim" if "sim" in declared.devices else next(iter(declared.devices))
     workload = f"{question.scenario}/{question.variant}/{device}"
-    facts = job_facts(workload, declared.resolve(question.variant, device))
-    knowledge = KnownProblems(report_context(comparison))
+    facts = reader_facts(workload, declared.resolve(question.variant, device))
+    context = report_context(comparison)
+    knowledge, verdicts = KnownProblems(context), ReleaseVerdicts(context)
     return Rulings(
         of_release=lambda stack: judge_release(advisories, KnownJob(versions=stack.versions, facts=facts), package),
-        knows_finding=lambda found: bool(knowledge.of_finding(found)),
+        knows_finding=verdicts.knows_finding,
         knows_end=lambda cell, error: bool(knowledge.of_outcome(cell, error)),
     )
 

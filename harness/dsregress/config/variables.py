@@ -37,6 +37,11 @@ def child_environment(
     return {**{name: value for name, value in variables.items() if name in MEASURED_VARIABLES}, **(extra or {})}
 
 
+def shell_environment(extra: Mapping[str, str], *, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a shell that carries out a line as the user's own would: all of it, and ``extra``."""
+    return {**(os.environ if environ is None else environ), **extra}
+
+
 def withheld(*, environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Return the variables of ours that would change training, and that no measured process gets: sorted names."""
     variables = os.environ if environ is None else environ

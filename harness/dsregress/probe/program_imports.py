@@ -7,6 +7,9 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+#: Modules of an installed package that import another one.
+_BEHIND = {"torch.utils.tensorboard": "tensorboard"}
+
 
 def imports_of_files(
     files: Iterable[Path], folders: Sequence[str], is_missing: Callable[[str], bool]
@@ -35,6 +38,24 @@ def imports_of_files(
         yield file, lacking
 
 
+def all_imports(file: Path) -> set[str]:
+    """Return the top-level modules that a file imports anywhere, except in a ``try``."""
+    try:
+        left: list[ast.AST] = [ast.parse(file.read_bytes())]
+    except (OSError, SyntaxError, ValueError):
+        return set()
+    found: set[str] = set()
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Import):
+            found.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(str(node.module).partition(".")[0])
+        elif not isinstance(node, ast.Try):
+            left += ast.iter_child_nodes(node)
+    return found
+
+
 def own_files(module: str, folders: Sequence[str]) -> list[Path]:
     """Return the program's own files that an import of ``module`` runs; empty if it is not a module of the program."""
     found = []
@@ -55,7 +76,13 @@ def _imported(file: Path) -> Iterator[tuple[str, int]]:
         return
     for statement in statements:
         if isinstance(statement, ast.Import):
-            yield from ((alias.name, 0) for alias in statement.names)
+            named = [(alias.name, 0) for alias in statement.names]
         elif isinstance(statement, ast.ImportFrom):
             start = [statement.module] if statement.module else []
-            yield from ((".".join([*start, alias.name]), statement.level) for alias in statement.names)
+            named = [(".".join([*start, alias.name]), statement.level) for alias in statement.names]
+        else:
+            continue
+        yield from named
+        yield from (
+            (behind, 0) for name, _ in named for of, behind in _BEHIND.items() if f"{name}.".startswith(f"{of}.")
+        )

@@ -46,6 +46,13 @@ def job_facts(workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]
     return {name: fact.value for name, fact in facts.items()}
 
 
+def reader_facts(workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the same facts as of the reader's job, which runs on GPUs wherever the workload was measured; empty if only
+    that is known."""
+    found = job_facts(workload, parameters)
+    return {**found, "device": "cuda"} if found.keys() - {"device"} else {}
+
+
 def _stage(settings: str) -> dict[str, int]:
     """Return the stage by the name of a file of settings; empty if it names none."""
     return {"zero_stage": int(settings[4])} if settings[:5] in ("zero1", "zero2", "zero3") else {}

@@ -400,10 +400,22 @@ def _precision_to_ask_for(context: ReportContext, problem: Problem) -> Text | No
     return message("{argument} where the model is loaded keeps the old precision.", argument=f"dtype=torch.{before}")
 
 
+#: Packages that transformers 4 and 5 have in different releases, and the stack with those of transformers 4.
+_OF_TRANSFORMERS = frozenset(("transformers", "huggingface-hub"))
+_STACK_OF_4 = "--stack transformers-4"
+
+
+def _is_newer_than_4(version: str) -> bool:
+    return version.partition(".")[0].isdecimal() and int(version.partition(".")[0]) > 4
+
+
 def _other_packages(context: ReportContext, problem: Problem) -> Iterator[Text]:
     """Yield the options with which other releases of packages can be tried."""
-    packages = other_packages(problem, context.stacks[problem.worst.stack], context.axes)
+    stack = context.stacks[problem.worst.stack]
+    packages = other_packages(problem, stack, context.axes)
     options = [f"--{package}" if package in AXES else f"--with {package}=RELEASE" for package in packages]
+    if not _OF_TRANSFORMERS.isdisjoint(packages) and _is_newer_than_4(stack.versions.get("transformers", "")):
+        options = [_STACK_OF_4, *(option for option in options if option != "--transformers")]
     if options:
         yield message("Other packages may pass: {options}.", options=name_list(options))
 

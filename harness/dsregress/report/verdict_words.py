@@ -38,12 +38,17 @@ def changed_releases(old: StatedJob, new: StatedJob) -> list[str]:
     return [f"{name} {version}" for name, version in new.versions.items() if old.versions.get(name) != version]
 
 
-def provisos_text(answer: UpgradeAnswer) -> str:
-    """Return what a yes depends on: ``, if you use torch 2.9.1, except with resumption``; empty if it depends on nothing."""
+def settings_text(answer: UpgradeAnswer) -> str:
+    """Return what is to be set for a yes: ``, if you use torch 2.9.1``; empty if nothing is."""
     settings = list(dict.fromkeys(_any_remedy(one.remedies) for one in answer.conditions if one.remedies))
     if leaks := [one for one in answer.conditions if not one.remedies]:
         settings.append(f"have the memory for {plural(len(leaks), 'leak')} (below)")
-    verdict = f", if you {' and '.join(settings)}" if settings else ""
+    return f", if you {' and '.join(settings)}" if settings else ""
+
+
+def provisos_text(answer: UpgradeAnswer) -> str:
+    """Return what a yes depends on: ``, if you use torch 2.9.1, except with resumption``; empty if it depends on nothing."""
+    verdict = settings_text(answer)
     questions = open_questions(answer)
     if not questions:
         return verdict
@@ -66,8 +71,22 @@ def basis_text(answer: UpgradeAnswer, releases: Sequence[str]) -> str:
         what = either(named) if is_of_releases else "these releases and settings"
         parts.append(f"{plural(len(answer.not_run), 'advisory was', 'advisories were')} not run with {what}")
     if answer.uncovered:
-        parts.append(f"no advisory is about {listing(answer.uncovered, _MOST_UNCOVERED)}")
+        parts.append(uncovered_text(answer))
+    if answer.ungrounded and not parts and not open_questions(answer):
+        packages = listing(answer.ungrounded, _MOST_UNCOVERED)
+        parts.append(f"no advisory is known to be about {packages} for a job like this")
     return "".join(f"; {one}" for one in parts)
+
+
+def uncovered_text(answer: UpgradeAnswer) -> str:
+    """Return the packages of which nothing is known: ``no advisory is about peft for a job like this``."""
+    return f"no advisory is about {listing(answer.uncovered, _MOST_UNCOVERED)} for a job like this"
+
+
+def is_for_measuring(answer: UpgradeAnswer) -> bool:
+    """Return True if the answer is no more than that nothing is known: only a measurement says more."""
+    rests_on_nothing = bool(answer.not_run or answer.uncovered or answer.ungrounded)
+    return answer.verdict is Verdict.UNKNOWN or (answer.verdict is Verdict.YES and rests_on_nothing)
 
 
 def open_questions(answer: UpgradeAnswer) -> tuple[Question, ...]:
@@ -86,18 +105,19 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
         return f"no: {_first_title(answer.against)}; {_instead(answer, old)}"
     if answer.verdict is Verdict.UNKNOWN:
         reasons = dict.fromkeys(reason for one in answer.unknown for reason in one.not_run)
-        releases = [one for one in reasons if one in {f"{name} {version}" for name, version in new.versions.items()}]
         if not reasons:
-            return f"not known: no advisory is about {listing(answer.uncovered)}"
-        return f"not known: {listing(releases or list(reasons), 2)} was not run"
+            return f"not known: {uncovered_text(answer)}"
+        what = [one for one in reasons if one in changed_releases(old, new)] or list(reasons)
+        return f"not known: {listing(what, 2)} {'was' if len(what) == 1 else 'were'} not run"
     basis = basis_text(answer, changed_releases(old, new))
     kept = f"; it does not end what the job has: {_first_title(answer.kept)}" if answer.kept else ""
     return f"{_assent(answer, basis)}{provisos_text(answer)}{kept}{basis}"
 
 
 def _assent(answer: UpgradeAnswer, basis: str) -> str:
-    """Return ``yes`` if all that concerns the job was run, or if something is to be set; else no more than is known."""
-    if not basis or answer.verdict is Verdict.IF_SET:
+    """Return ``yes`` if an advisory is about such a job and all that concerns it was run, or if something is to be set; else
+    no more than is known."""
+    if answer.verdict is Verdict.IF_SET or not (basis or answer.ungrounded):
         return "yes"
     return "no known new problem" if answer.kept else "no known problem"
 

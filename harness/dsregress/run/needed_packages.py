@@ -1,17 +1,15 @@
 """Packages that a program imports and its stack lacks, found before anything is built, from its source and its stack's lock.
 
-A module counts as lacking only if the package that provides it is known (``module_packages.json``, the project's own
-requirements) and not in the lock. What else may be missing is found where the program runs.
+A module counts as lacking only if the package that provides it is known (`dsregress.probe.module_packages`, the
+project's own requirements) and not in the lock. What else may be missing is found where the program runs.
 """
 
 from __future__ import annotations
 
-import functools
-import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -19,8 +17,11 @@ from packaging.utils import canonicalize_name
 
 from dsregress.config.toml_text import parsed_toml
 from dsregress.errors import UsageError
+from dsregress.model import AXES
+from dsregress.probe import oldest_torch
 from dsregress.probe.launch_line import LaunchLine
-from dsregress.probe.program_imports import imports_of_files, own_files
+from dsregress.probe.module_packages import module_named, packages_by_module
+from dsregress.probe.program_imports import all_imports, imports_of_files, own_files
 from dsregress.wording.quantities import enumeration
 from vgpu.no_stand_in import WITHOUT_STAND_IN
 
@@ -32,44 +33,66 @@ _PROVIDED = frozenset(
 _MOST_FILES = 5_000
 
 
-def check_imports(line: LaunchLine, folder: Path, locked: Iterable[str]) -> None:
+def check_imports(line: LaunchLine, folder: Path, locked: Iterable[str], *, makes_up_data: bool = False) -> None:
     """Raise UsageError naming all modules of known packages that the program in ``folder`` imports, and that none of the
-    ``locked`` requirements provides, with the options that add them."""
+    ``locked`` requirements provides, with the options that add them. If there are any, it also names what the project
+    requires and its files import under a condition."""
+    locked = list(locked)
     has = {canonicalize_name(Requirement(text).name) for text in locked}
     wanted: dict[str, Requirement] = {canonicalize_name(one.name): one for one in _requirements(folder)}
-    packages = {**_known_packages(), **{_module(name): name for name in wanted}}
+    known = {**packages_by_module(), **{module_named(name): name for name in wanted}}
+    packages = {**_packages_of_parts(wanted, has), **known}
     own = _own_names(folder)
 
     def lacks(module: str) -> bool:
         package = packages.get(module)
-        return package is not None and module not in own and package not in has and package not in _PROVIDED
+        if package is None or package in has or package in _PROVIDED or module in sys.stdlib_module_names:
+            return False
+        return module not in own or (module in known and package in wanted)
 
     folders = _folders(line, folder)
     files = own_files(line.program, folders) if line.is_module else [folder / line.program]
-    found = imports_of_files(files if not line.is_command else [], folders, lacks)
-    modules = sorted({module for _, lacking in found for module in lacking if module not in sys.stdlib_module_names})
+    found = list(imports_of_files(files if not line.is_command else [], folders, lacks))
+    modules = {module for _, lacking in found for module in lacking}
     if not modules:
         return
-    options = " ".join(_option(packages[module], wanted.get(packages[module])) for module in modules)
-    named = enumeration([repr(module) for module in modules])
-    raise UsageError(f"{line.program} imports {named}, which the stack lacks", where="--program", hint=f"add {options}")
+    imported = {
+        module for file, _ in found for module in all_imports(file) if lacks(module) and packages[module] in wanted
+    }
+    needed = sorted(modules | {module for module in imported if not own_files(module, folders)})
+    options = " ".join(_option(packages[module], wanted.get(packages[module])) for module in needed)
+    data = ", and --synthetic-data if its data sets are not here" if "datasets" in needed and not makes_up_data else ""
+    named = enumeration([repr(module) for module in needed])
+    hint = f"add {options}{data}{_pinned_otherwise(wanted, locked)}"
+    raise UsageError(f"{line.program} imports {named}, which the stack lacks", where="--program", hint=hint)
+
+
+def _pinned_otherwise(wanted: Mapping[str, Requirement], locked: Iterable[str]) -> str:
+    """Return the options for those packages of every stack that the project pins to other releases than the stack has."""
+    has = {str(canonicalize_name(each.name)): each.specifier for each in map(Requirement, locked)}
+    pins = {name: _pin(wanted[name]) for name in AXES if name in wanted}
+    if pins.get("torch") and oldest_torch.too_old(pins["torch"], "sim"):
+        del pins["torch"]
+    options = [f"--{name} {pin}" for name, pin in pins.items() if pin and name in has and not has[name].contains(pin)]
+    return f"; the project pins {' '.join(options)}" if options else ""
+
+
+def _pin(wanted: Requirement | None) -> str:
+    """Return the one release that a requirement allows; empty if it allows several."""
+    pinned = [each.version for each in wanted.specifier if each.operator == "=="] if wanted is not None else []
+    return pinned[0] if pinned and "*" not in pinned[0] else ""
+
+
+def _packages_of_parts(wanted: Iterable[str], has: Iterable[str]) -> dict[str, str]:
+    """Return, by module, the required package with the module's name as a part of its own: ``ibm-fms`` for ``fms``."""
+    theirs = {module_named(name) for name in has}
+    return {part: name for name in wanted for part in name.split("-") if part not in theirs and len(part) > 2}
 
 
 def _option(package: str, wanted: Requirement | None) -> str:
     """Return the option that adds a package, as the project's requirements pin it."""
-    pinned = [each.version for each in wanted.specifier if each.operator == "=="] if wanted is not None else []
-    return f"--with {package}={pinned[0]}" if pinned and "*" not in pinned[0] else f"--with {package}"
-
-
-@functools.cache
-def _known_packages() -> dict[str, str]:
-    """Return, by module, the packages that are known to provide it."""
-    table = json.loads(Path(__file__).with_name("module_packages.json").read_text())
-    return {**{_module(name): name for name in table["same"]}, **table["different"]}
-
-
-def _module(package: str) -> str:
-    return package.replace("-", "_").lower()
+    pin = _pin(wanted)
+    return f"--with {package}={pin}" if pin else f"--with {package}"
 
 
 def _folders(line: LaunchLine, folder: Path) -> list[str]:

@@ -116,7 +116,12 @@ def _check_programs(cells: Iterable[Cell], settings: Settings, installer: Instal
         )
         if name in launches and not isinstance(lock, NotInstalled):
             line = launch_line.parse(launches[name].line)
-            needed_packages.check_imports(line, Path(launches[name].folder), lock.requirements)
+            needed_packages.check_imports(
+                line,
+                Path(launches[name].folder),
+                lock.requirements,
+                makes_up_data=bool(cell.parameters.get("synthetic_data")),
+            )
 
 
 def notes_on_programs(cells: Iterable[Cell]) -> dict[str, str]:

@@ -148,7 +148,7 @@ def scalar(tensor: torch.Tensor, decided: Callable[[str], None]) -> Any:
         return 0
     what = "a data-dependent decision" if tensor.dtype == torch.bool else "a size in a tensor"
     raise SimulationError(
-        f"{what} ({describe(tensor)}); sim has shapes only: run the cell on cpu or cuda. At {location(frame)}"
+        f"{what} ({describe(tensor)}); sim has shapes only: run it on the CPU or a GPU. At {location(frame)}"
     )
 
 
@@ -158,7 +158,7 @@ def equal() -> bool:
     frame = caller()
     if not _keeps_books(frame):
         raise SimulationError(
-            f"unknown tensors compared by value; sim has shapes only: run the cell on cpu or cuda. At {location(frame)}"
+            f"unknown tensors compared by value; sim has shapes only: run it on the CPU or a GPU. At {location(frame)}"
         )
     return True
 
@@ -203,7 +203,7 @@ class Questions:
         if asked.times > self.LIMIT and now - asked.since > self.LIMIT_S:
             raise SimulationError(
                 f"a loop that does not end: it has read a value {asked.times} times in {now - asked.since:.0f} s and "
-                f"computed nothing; run the cell on cpu or cuda. At {location(frame)}"
+                f"computed nothing; run it on the CPU or a GPU. At {location(frame)}"
             )
 
 

@@ -82,7 +82,7 @@ class ByValue:
             if kwargs.get("output_size") is not None:
                 return self._mode.compute_again(func, args, kwargs)
             raise SimulationError(
-                f"{func} has no shape without values ({answers.describe(tensors[-1])}): run the cell on cpu or cuda. At "
+                f"{func} has no shape without values ({answers.describe(tensors[-1])}): run it on the CPU or a GPU. At "
                 f"{location(caller())}"
             )
         value = func(*contents, **kwargs)
@@ -118,7 +118,7 @@ class ByValue:
             mask = self._known.contents(index, EXPANDED_LIMIT_BYTES)
             if mask is None:
                 raise SimulationError(
-                    f"a boolean index of unknown values ({answers.describe(index)}): run the cell on cpu or cuda. At "
+                    f"a boolean index of unknown values ({answers.describe(index)}): run it on the CPU or a GPU. At "
                     f"{location(caller())}"
                 )
             if index.is_meta:

@@ -1,7 +1,8 @@
-"""Meta kernels that older releases of torch have only for fake tensors.
+"""Meta kernels that releases of torch lack, or have only for fake tensors.
 
 Attention before 2.5, as `torch._meta_registrations` of 2.5 has it; the optimizers' operations on many tensors at once before
-2.4.
+2.4; fused optimizers other than Adam and AdamW, and all with a learning rate that is a tensor, in every release seen. The
+fused ones write into what they are given (``aten/src/ATen/native/cuda/FusedSgdKernel.cu`` and those beside it).
 """
 
 from __future__ import annotations
@@ -80,11 +81,16 @@ _OF_MANY = tuple(
     for overload in overloads
 )
 
+_FUSED = tuple(
+    f"_fused_{name}_{overload}" for name in ("adam", "adamw", "sgd", "adagrad") for overload in ("", ".tensor_lr")
+)
+
 for _name, _shapes in (
     ("_scaled_dot_product_flash_attention", _flash_attention),
     ("_scaled_dot_product_efficient_attention", _efficient_attention),
     *((name.format(""), _for_each) for name in _OF_MANY),
     *((name.format("_"), _for_each_in_place) for name in _OF_MANY),
+    *((name, _for_each_in_place) for name in _FUSED if f"aten::{name}" in torch._C._dispatch_get_all_op_names()),
 ):
     if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "Meta"):
         _LIBRARY.impl(_name, _shapes)

@@ -294,7 +294,7 @@ class SimulationMode(TorchMeter):
             out = func(*args, **kwargs)
         except NotImplementedError as error:
             raise SimulationError(
-                f"{func} has no meta kernel, so no shape: run the cell on cpu or cuda. At {location(caller())}"
+                f"{func} has no meta kernel, so no shape: run it on the CPU or a GPU. At {location(caller())}"
             ) from error
         if "device" in kwargs and isinstance(out, torch.Tensor):
             self.ledger.add(out.untyped_storage(), self.card.placement())

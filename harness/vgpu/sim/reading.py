@@ -106,7 +106,7 @@ def _reads(original: Any, known: KnownValues) -> object:
         if unknown:
             raise SimulationError(
                 f"unknown {str(self.dtype).removeprefix('torch.')}{list(self.shape)} read; sim has shapes "
-                f"only: run the cell on cpu or cuda. At {location(caller())}"
+                f"only: run it on the CPU or a GPU. At {location(caller())}"
             )
         return original(self, *args, **kwargs)
 
@@ -153,7 +153,7 @@ def _share(original: Any, is_ghost: Callable[[Any], bool]) -> object:
     def share(storage: Any, *args: object, **kwargs: object) -> Any:
         if os.getpid() == simulating and storage.nbytes() >= host.MAPPED_BYTES and is_ghost(storage):
             raise SimulationError(
-                "host memory shared with another process, which sim does not follow: run the cell on cpu or cuda. At "
+                "host memory shared with another process, which sim does not follow: run it on the CPU or a GPU. At "
                 f"{location(caller())}"
             )
         return original(storage, *args, **kwargs)

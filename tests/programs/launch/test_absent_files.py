@@ -80,9 +80,14 @@ def _worker_error() -> Exception:
         (lambda: _refuse("data folder data/train does not exist"), f"there is no data/train {_HERE}"),
         (
             lambda: _raised(Path("qwen/Qwen2.5-7B/model.safetensors").read_bytes),
-            "there is no qwen/Qwen2.5-7B/model.safetensors where the program is launched: the program reads "
-            "qwen/Qwen2.5-7B as a folder, so make one, `skeleton Qwen/Qwen2.5-7B --out DIR`, and name DIR",
+            "there is no qwen/Qwen2.5-7B/model.safetensors: `skeleton Qwen/Qwen2.5-7B --out qwen/Qwen2.5-7B` makes one",
         ),
+        (
+            lambda: _raised(Path("Qwen2.5-3B-Instruct/tokenizer_config.json").read_bytes),
+            "there is no Qwen2.5-3B-Instruct/tokenizer_config.json: `skeleton Qwen/Qwen2.5-3B-Instruct --out "
+            "Qwen2.5-3B-Instruct` makes one",
+        ),
+        (lambda: _raised(Path("gpt2/log.json").read_bytes), f"there is no gpt2/log.json {_HERE}"),
         (
             lambda: _raised(Path(os.path.expanduser("~/x.json")).read_bytes),
             "there is no ~/x.json, as a program's home is empty here: give the file by its whole path",

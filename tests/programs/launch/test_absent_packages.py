@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from dsregress.programs.launch import absent_packages
             ),
             ["sentencepiecework"],
         ),
+        (ImportError("X requires the Fitz library but it was not found in your environment."), ["pymupdf"]),
         (ImportError("It needs scikit. Install it with `pip install -U 'absent-learn>=1'`"), ["absent-learn"]),
         (RuntimeError("Ninny is required (pip install absent_ninny to get it)"), ["absent_ninny"]),
         (ValueError("You need to have Absent_Looked_For installed to convert it."), ["absent_looked_for"]),
@@ -47,3 +49,28 @@ def test_the_error_that_caused_it_counts() -> None:
     handled = RuntimeError("out of memory")
     handled.__context__ = outer.__cause__
     assert absent_packages.packages_asked_for(handled) == []
+
+
+def test_the_package_that_transformers_asks_for_next_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(absent_packages, "_is_here", lambda package: False)
+    error = ImportError("AutoImageProcessor requires the PIL library but it was not found in your environment.")
+    assert absent_packages.packages_asked_for(error) == ["pillow", "torchvision"]
+
+
+def test_of_an_installed_package_the_missing_packages_of_its_extras_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "extended.py").touch()
+    (tmp_path / "extended-1.0.dist-info").mkdir()
+    (tmp_path / "extended-1.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: extended\nVersion: 1.0\n"
+        'Requires-Dist: absent-parser>=0.17; extra == "signatures"\n'
+        'Requires-Dist: extended[typing]; extra == "signatures"\n'
+        'Requires-Dist: absent_types; extra == "typing"\n'
+        'Requires-Dist: absent_other; extra == "other"\n'
+        'Requires-Dist: pytest; extra == "signatures"\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    error = ModuleNotFoundError("Requirement not met. HINT: Try running `pip install -U 'extended[signatures]>=0.9'`")
+    assert absent_packages.packages_asked_for(error) == ["absent-parser", "absent_types"]
+    assert absent_packages.packages_asked_for(ImportError("`pip install extended`")) == []

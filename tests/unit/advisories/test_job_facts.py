@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dsregress.advisories.job_facts import FACTS, FURTHER_FACTS, Fact, OneOf, merged_facts, said_fact
+from dsregress.advisories.job_facts import FACTS, FURTHER_FACTS, NO_VALUE, Fact, OneOf, merged_facts, said_fact
 from dsregress.errors import UsageError
 from dsregress.probe.factors import BY_NAME
 
@@ -49,6 +49,11 @@ def test_a_job_without_a_fact_has_nothing_that_follows_from_it() -> None:
         ("model_name", "Qwen/Qwen2.5-7B", {"transformers_model": True}),
         ("checkpoint", False, {"resume": False, "universal": False}),
         ("integration", "accelerate", {"trainer": False}),
+        ("lora", True, {"lora_rank": 8, "frozen_weights": True}),
+        ("lora_rank", 64, {"frozen_weights": True}),
+        ("lora_rank", 0, {"frozen_weights": None}),
+        ("fsdp", True, {"zero_stage": NO_VALUE, "scheduler": NO_VALUE, "zero_init": False}),
+        ("fsdp", False, {"zero_stage": None}),
     ],
 )
 def test_some_facts_follow_from_others(name: str, value: Any, follows: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsregress.advisories.advisory import FactCondition
-from dsregress.advisories.job_facts import OneOf
+from dsregress.advisories.job_facts import NO_VALUE, OneOf
 from dsregress.advisories.matching import (
     KnownJob,
     Match,
@@ -16,6 +16,7 @@ from dsregress.advisories.matching import (
     is_affected,
     match_advisories,
     match_advisory,
+    value_text,
 )
 from tests.builders.advisories import advisory
 
@@ -133,6 +134,13 @@ def test_possible_values_that_were_not_run_leave_it_unknown() -> None:
     one = advisory(needs={"objective": (["two_backwards"], ["next_token"])})
     found = match_advisory(one, job(objective=OneOf(("next_token", "no_head"))))
     assert (found.match, found.not_run) == (Match.UNKNOWN, ("parameters without a gradient",))
+
+
+def test_a_fact_that_has_no_value_shows_nothing_and_is_no_question() -> None:
+    """Without DeepSpeed, no stage: neither one that was run nor one that was not."""
+    staged = advisory(needs={"zero_stage": ([3], [])})
+    assert match_advisory(staged, job(zero_stage=NO_VALUE)).match is Match.FREE
+    assert value_text("zero_stage", NO_VALUE) == "no ZeRO stage"
 
 
 def test_one_affected_package_of_several_is_enough() -> None:

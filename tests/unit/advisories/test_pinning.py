@@ -12,7 +12,7 @@ from dsregress.advisories.pinning import choose_release
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.cli import cli
-from dsregress.report.answers.pin_answer import pin_headline
+from dsregress.report.answers.pin_answer import pin_headline, pin_text
 from tests.unit.advisories.questions import QUESTIONS, Question, ids, stated
 
 TO_DEEPSPEED = [one for one in QUESTIONS if one.to.keys() == {"deepspeed"}]
@@ -71,3 +71,10 @@ def test_a_newer_release_with_a_fault_is_passed_over(tmp_path: Path) -> None:
         "conditions": [],
         "newer": [{"release": "0.19.2", "verdict": "no", "ids": ["DSR-2026-0043"]}],
     }
+
+
+def test_a_package_that_no_advisory_is_about_has_no_release_to_pin() -> None:
+    pin = choose_release(read_advisories(), stated(TO_DEEPSPEED[0]).job, "peft", ["0.15.1", "0.21.2"])
+    assert pin_headline(pin) == "not known which release of peft to pin: none was run for a job like this"
+    text = pin_text(pin, stated(TO_DEEPSPEED[0]))
+    assert "  0.21.2: not known: no advisory is about peft for a job like this\n" in text

@@ -197,7 +197,8 @@ def test_a_release_that_was_not_run_is_measured_by_a_command(say: Say) -> None:
         "not known, as it was not run:\n"
         "  deepspeed 0.19.9: DSR-2026-0001 The gradient is too small with accumulation\n"
         "\n"
-        "measure it: dsregress regress --deepspeed 0.16.8,0.19.9 --baseline 0.16.8 --program 'torchrun train.py --lr 1e-5'\n"
+        "measure it, with a dsregress that knows deepspeed 0.19.9: dsregress regress --deepspeed 0.16.8,0.19.9 "
+        "--torch 2.13.0 --transformers 4.57.6 --baseline 0.16.8 --program 'torchrun train.py --lr 1e-5'\n"
     )
 
 

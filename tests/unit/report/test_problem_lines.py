@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dsregress.compare import Thresholds, compare
-from dsregress.model import Failed, Result
+from dsregress.model import Failed, Result, TimedOut
 from dsregress.probe.border.wire import Detail, Numerics, RunRecord
 from dsregress.report.context import report_context
 from dsregress.report.first_screen import FirstScreen
@@ -268,8 +268,43 @@ def test_a_program_that_no_release_passes_may_be_written_for_other_packages() ->
         == "Other packages may pass: --deepspeed, --transformers, --accelerate, --torch."
     )
     assert consequence(failed("0.15.0", inside), failed("0.16.0", inside)) == said
+    assert consequence(failed("0.15.0", "TypeError: got 'max_seq_length' (train.py:3)")) == said
+    assert "may pass" not in consequence(failed("0.15.0", "KeyError: 'images' (train.py:3)"))
+    assert "may pass" not in consequence(result("0.15.0", scenario="train-3f9a1c", outcome=TimedOut("init", 180.0)))
     assert consequence(result("0.15.0", scenario="train-3f9a1c"), failed("0.16.0")) != said
     assert consequence(failed("0.15.0", absent), failed("0.16.0")) == ""
+
+
+def test_a_program_that_fails_with_transformers_5_or_in_an_added_package_names_what_may_pass() -> None:
+    def consequence(error: str, **versions: str) -> str:
+        failed = result("0.16.4", scenario="train-3f9a1c", outcome=Failed("init", error))
+        cell = msgspec.structs.replace(failed.cell, stack=stack("0.16.4", **versions))
+        return screen(msgspec.structs.replace(failed, cell=cell)).problems[0].consequence
+
+    absent = (
+        "ImportError: cannot import name 'HfFolder' from 'huggingface_hub' (huggingface_hub/__init__.py) (utils.py:16)"
+    )
+    assert consequence(absent, transformers="5.24.0") == (
+        "Other packages may pass: --stack transformers-4, --with huggingface-hub=RELEASE."
+    )
+    absent = "ImportError: cannot import name 'x' from 'transformers.models' (transformers/models/x.py) (train.py:3)"
+    assert consequence(absent, transformers="5.24.0") == "Other packages may pass: --stack transformers-4."
+    assert consequence(absent) == "Other packages may pass: --transformers."
+    absent = "ImportError: cannot import name 'X' from 'fms.modules' (fms/modules/__init__.py) (param_init.py:3)"
+    assert consequence(absent, **{"ibm-fms": "1.13.1"}) == "Other packages may pass: --with ibm-fms=RELEASE."
+    unknown = "TypeError: SFTConfig.__init__() got an unexpected keyword argument 'max_seq_length' (train.py:95)"
+    assert consequence(unknown, trl="1.16.0") == (
+        "Other packages may pass: --transformers, --with trl=RELEASE, --accelerate, --torch."
+    )
+    inside = "TypeError: 'X' object is not iterable (sentence_transformers/trainer.py:f)"
+    assert consequence(inside, **{"sentence-transformers": "5.3.0"}) == (
+        "Other packages may pass: --with sentence-transformers=RELEASE."
+    )
+    inside = "ConfigCompositionException: Could not override 'datasets'. (hydra/_internal/config_loader_impl.py:f)"
+    assert consequence(inside, **{"hydra-core": "1.3"}) == "Other packages may pass: --with hydra-core=RELEASE."
+    assert "may pass" not in consequence(inside)
+    unloaded = "OSError: Could not load this library: torchtext/lib/libtorchtext.so (torchtext/_extension.py:f)"
+    assert consequence(unloaded, torchtext="0.18.0") == "Other packages may pass: --torch, --with torchtext=RELEASE."
 
 
 @pytest.mark.parametrize(

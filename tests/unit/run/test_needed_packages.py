@@ -49,8 +49,46 @@ def refusal(folder: Path, line: str = "torchrun train.py", *more: str) -> str:
 def test_all_that_its_files_import_is_named_with_the_options_to_paste(folder: Path) -> None:
     assert refusal(folder) == (
         "--program: train.py imports 'PIL', 'datasets', 'sklearn', 'tiktoken' and 'trl', which the stack lacks; add "
-        "--with pillow --with datasets --with scikit-learn --with tiktoken --with trl"
+        "--with pillow --with datasets --with scikit-learn --with tiktoken --with trl, and --synthetic-data if its data "
+        "sets are not here"
     )
+
+
+def test_the_projects_pins_of_what_every_stack_has_are_offered_if_the_stack_has_others(folder: Path) -> None:
+    (folder / "requirements.txt").write_text("transformers==4.37.2\ntorch==2.0.1\naccelerate>=0.26\npeft==0.10.*\n")
+    locked = ["transformers==5.24.0", "torch==2.13.0", "accelerate==1.15.0", "peft==0.21.2"]
+    with pytest.raises(UsageError, match="are not here; the project pins --transformers 4.37.2$"):
+        check_imports(launch_line.parse("torchrun train.py"), folder, locked)
+
+
+def test_made_up_data_are_not_proposed_twice_or_without_data_sets(folder: Path) -> None:
+    parsed = launch_line.parse("torchrun train.py")
+    with pytest.raises(UsageError, match="--with trl$"):
+        check_imports(parsed, folder, LOCKED, makes_up_data=True)
+    assert refusal(folder, "torchrun train.py", "datasets==4.0.0").endswith("--with trl")
+
+
+def test_what_the_project_requires_and_imports_under_a_condition_is_named_beside_what_is_missing(folder: Path) -> None:
+    (folder / "src" / "own" / "part.py").write_text(
+        "import tiktoken\nif tiktoken:\n    import wandb\ndef log():\n    from tensorboard.x import y\n    import nltk2\n"
+    )
+    (folder / "requirements.txt").write_text("wandb\ntensorboard\nnltk\n")
+    assert refusal(folder).endswith(
+        "'datasets', 'sklearn', 'tensorboard', 'tiktoken', 'trl' and 'wandb', which the stack lacks; add --with pillow "
+        "--with datasets --with scikit-learn --with tensorboard --with tiktoken --with trl --with wandb, and "
+        "--synthetic-data if its data sets are not here"
+    )
+    (folder / "train.py").write_text("import own.part\n")
+    (folder / "src" / "own" / "part.py").write_text("if own:\n    import wandb\n")
+    check_imports(launch_line.parse("torchrun train.py"), folder, LOCKED)
+
+
+def test_a_package_that_the_project_requires_is_missing_though_a_module_of_its_own_has_its_name(folder: Path) -> None:
+    (folder / "src" / "callbacks").mkdir()
+    (folder / "src" / "callbacks" / "datasets.py").touch()
+    assert "'datasets'" not in refusal(folder)
+    (folder / "requirements.txt").write_text("datasets\n")
+    assert "'datasets'" in refusal(folder)
 
 
 def test_the_projects_own_pins_are_offered(folder: Path) -> None:
@@ -60,7 +98,21 @@ def test_the_projects_own_pins_are_offered(folder: Path) -> None:
     (folder / "pyproject.toml").write_text("[project]\nname = 'own'\ndependencies = ['pillow==11.0.0']\n")
     assert refusal(folder).endswith(
         "add --with pillow=11.0.0 --with an-unknown-module=3.0 --with datasets=2.16.1 --with scikit-learn --with tiktoken "
-        "--with trl"
+        "--with trl, and --synthetic-data if its data sets are not here"
+    )
+
+
+@pytest.mark.parametrize("how", ["from torch.utils.tensorboard import X", "import torch.utils.tensorboard as tb"])
+def test_what_a_module_of_torch_imports_is_needed_too(folder: Path, how: str) -> None:
+    (folder / "train.py").write_text(how + "\n")
+    assert "imports 'tensorboard', which" in refusal(folder)
+
+
+def test_a_required_package_is_known_by_a_part_of_its_name_unless_another_one_provides_it(folder: Path) -> None:
+    (folder / "train.py").write_text("import fms.models\nimport torch\nimport geometric\nimport own\n")
+    (folder / "requirements.txt").write_text("ibm-fms>=0.0.3\ntorch-geometric\nmy-own\n")
+    assert refusal(folder, "torchrun train.py", "torch-geometric==2.6") == (
+        "--program: train.py imports 'fms', which the stack lacks; add --with ibm-fms"
     )
 
 

@@ -53,6 +53,27 @@ def test_torchs_fused_kernel_has_no_temporaries(books: Books) -> None:
     assert peak_of_a_step(fused=True) < MIB
 
 
+@pytest.mark.parametrize("lr", [0.1, "tensor"])
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "SGD", "Adagrad"])
+def test_every_fused_optimizer_steps_without_temporaries(books: Books, name: str, lr: float | str) -> None:
+    parameters = [torch.nn.Parameter(torch.zeros(MIB, device="cuda")) for _ in range(4)]
+    rate = torch.tensor(0.1, device="cuda") if lr == "tensor" else lr
+    options = {"momentum": 0.9, "nesterov": True} if name == "SGD" else {}
+    try:
+        optimizer = getattr(torch.optim, name)(parameters, lr=rate, fused=True, **options)
+    except (RuntimeError, TypeError, ValueError) as refused:
+        pytest.skip(f"torch itself: {refused}")
+    states = {"SGD": 1, "Adagrad": 1}.get(name, 2)
+    for parameter in parameters:
+        parameter.grad = torch.zeros(MIB, device="cuda")
+    optimizer.step()
+    assert 4 * MIB * 4 * (2 + states) <= torch.cuda.memory_allocated() < 4 * MIB * 4 * (2 + states) + MIB
+    torch.cuda.reset_peak_memory_stats()
+    held = torch.cuda.memory_allocated()
+    optimizer.step()
+    assert torch.cuda.max_memory_allocated() - held < MIB
+
+
 def test_norms_are_clipped_many_tensors_at_a_time(books: Books) -> None:
     parameters = [torch.nn.Parameter(torch.zeros(MIB, device="cuda")) for _ in range(4)]
     for parameter in parameters:

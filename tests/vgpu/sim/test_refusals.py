@@ -25,7 +25,7 @@ def test_a_decision_by_data_names_who_makes_it_and_the_way_out() -> None:
     assert (
         signature_of(refused.value)
         == (
-            "SimulationError: a data-dependent decision (bool[]); sim has shapes only: run the cell on cpu or cuda. At "
+            "SimulationError: a data-dependent decision (bool[]); sim has shapes only: run it on the CPU or a GPU. At "
             f"tests/vgpu/sim/test_refusals.py:{line} in decide_by_data"
         )[:160]
     )
@@ -35,7 +35,7 @@ def test_a_shape_that_depends_on_unknown_values_names_who_wants_it() -> None:
     with Simulation(0, 4), pytest.raises(SimulationError) as refused:
         torch.rand(3, device=Simulation.device).nonzero()
     assert str(refused.value).startswith(
-        "aten.nonzero.default has no shape without values (float32[3]): run the cell on cpu or cuda. At "
+        "aten.nonzero.default has no shape without values (float32[3]): run it on the CPU or a GPU. At "
         "tests/vgpu/sim/test_refusals.py:"
     )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dsregress.programs.world import workplace
 from dsregress.programs.world.resource_errors import LIBRARIES, place_of
-from skeletons.hub_names import known_model_name
+from skeletons.hub_names import known_model_of_folder
 from vgpu.error_chain import behind_one_another
 
 _SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/", "/etc/", "/bin/", "/sbin/", "/lib/", "/lib64/")
@@ -31,6 +31,12 @@ _WRITTEN = re.compile(r"(?<!\w)'([^'\n]+)'|\"([^\"\n]+)\"|: ([^\s:'\"]+)$", re.M
 _FILES = (
     *(".json", ".jsonl", ".yaml", ".yml", ".toml", ".txt", ".csv", ".tsv", ".parquet", ".arrow", ".npy", ".model"),
     *(".bin", ".pt", ".pth", ".ckpt", ".safetensors"),
+)
+
+
+#: Files of a model that a skeleton has too.
+_OF_A_SKELETON = re.compile(
+    r"(generation_)?config\.json|tokenizer.*\.(json|model)|vocab\.json|merges\.txt|model.*\.safetensors.*"
 )
 
 
@@ -114,21 +120,14 @@ def _advice(error: BaseException) -> str:
 
 def _said(path: str, whole: str, advice: str) -> str:
     if (inside := _in_the_copy(whole)) is not None:
+        folder, name = os.path.split(inside)
+        model = known_model_of_folder(os.path.basename(folder)) if _OF_A_SKELETON.fullmatch(name) else None
+        if model and not advice:
+            return f"there is no {inside}: `skeleton {model} --out {folder}` makes one"
         return f"there is no {inside} where the program is launched: " + (
-            advice or _of_a_model(inside) or "put it there, or launch it in the folder that has it"
+            advice or "put it there, or launch it in the folder that has it"
         )
     if (inside := _inside(whole, os.path.expanduser("~"))) is not None:
         return f"there is no ~/{inside}, as a program's home is empty here: give the file by its whole path"
     typed = workplace.as_typed(path, Path(os.path.realpath(os.getcwd())).parent)
     return f"there is no {typed} on this machine: put it there, or give a path that is here"
-
-
-def _of_a_model(path: str) -> str:
-    """Return the remedy if a program opens the files of a known model itself, in a folder of that model's name; else ""."""
-    name = "/".join(path.split(os.sep)[:2])
-    known = known_model_name(name) if path != name else None
-    return (
-        f"the program reads {name} as a folder, so make one, `skeleton {known} --out DIR`, and name DIR"
-        if known
-        else ""
-    )

@@ -14,12 +14,17 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from dsregress.probe.module_packages import packages_by_module
 from dsregress.programs.launch import missing_imports
 
 #: ``pip install -U 'trl[vllm]>=0.9'``, of which ``trl`` is the match. Options and addresses do not match.
-_PIP_INSTALL = re.compile(r"pip3? install (?:-\S+ +)*[\"'`]?([A-Za-z]\w*(?:[.-]\w+)*)(?![\w+:/-])")
+_PIP_INSTALL = re.compile(r"pip3? install (?:-\S+ +)*[\"'`]?([A-Za-z]\w*(?:[.-]\w+)*)(?![\w+:/-])(?:\[([\w, -]+)\])?")
+#: A requirement of an extra: ``docstring-parser>=0.15; extra == "signatures"``.
+_OF_AN_EXTRA = re.compile(r"([A-Za-z][\w.-]*)(?:\[([\w, -]+)\])?.*;.*extra\s*==\s*['\"]([\w-]+)['\"]")
 #: ``LlamaTokenizer requires the SentencePiece library but it was not found``: transformers' wording for all its packages.
 _LIBRARY_NOT_FOUND = re.compile(r"requires the (?:\W+ )?([\w.-]+) library but it was not found")
+#: What transformers asks for next: its processors of images are made of both.
+_WITH = {"pillow": "torchvision"}
 _ADDRESS = re.compile(r"\b\w+://\S+")
 _WORD = re.compile(r"[A-Za-z]\w*")
 
@@ -70,11 +75,38 @@ def _missing_packages(error: BaseException) -> set[str]:
     text = _ADDRESS.sub("", str(error))
     if not isinstance(error, ImportError) and "install" not in text.lower():
         return set()
-    said = {*_PIP_INSTALL.findall(text), *(name.lower() for name in _LIBRARY_NOT_FOUND.findall(text))}
-    if absent := {name for name in said if not _is_here(name)}:
+    installed = _PIP_INSTALL.findall(text)
+    libraries = {_package(name) for name in _LIBRARY_NOT_FOUND.findall(text)}
+    said = {*(name for name, _ in installed), *libraries, *(_WITH[name] for name in libraries & _WITH.keys())}
+    absent = {name for name in said if not _is_here(name)}
+    if absent := absent or {needed for name, extras in installed for needed in _of_extras(name, _listed(extras))}:
         return absent
     words = {word.lower() for word in _WORD.findall(text)}
     return {top for top in {name.partition(".")[0] for name in _ABSENT.names} if top in words and not _is_here(top)}
+
+
+def _listed(extras: str) -> frozenset[str]:
+    return frozenset(extra.strip() for extra in extras.split(",") if extra.strip())
+
+
+def _of_extras(package: str, extras: frozenset[str]) -> set[str]:
+    """Return the missing packages of an installed package's extras."""
+    found: set[str] = set()
+    for text in importlib.metadata.requires(package) or [] if extras else []:
+        needed = _OF_AN_EXTRA.match(text)
+        if needed is None or needed[3] not in extras:
+            continue
+        if needed[1].lower() == package.lower():
+            found |= _of_extras(package, _listed(needed[2] or "") - extras)
+        elif not _is_here(needed[1]):
+            found.add(needed[1])
+    return found
+
+
+def _package(library: str) -> str:
+    """Return the package with a library's name in any case: ``pillow`` for PIL."""
+    packages = {module.lower(): package for module, package in packages_by_module().items()}
+    return packages.get(library.lower(), library.lower())
 
 
 def _is_here(package: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from dsregress.probe import program_imports
 from dsregress.probe.border import faults, machine
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError
+from dsregress.probe.module_packages import packages_by_module
 from dsregress.programs.launch import absent_packages, launchers, missing_imports, project_packages
 from dsregress.programs.launch.absent_files import absent_file
 from dsregress.programs.launch.started_processes import StartedError
@@ -29,6 +31,10 @@ _NOT_HERE = (CannotRun, NotHere, NoNetworkError, StartedError, LaunchLineError)
 
 #: Most characters kept of a library's message, so that what to add is not cut off.
 _MOST_SAID = 100
+
+
+#: Lightning's words where it would start a rank on each of these devices, of which there are fewer.
+_ASKED_FOR_DEVICES = re.compile(r"You requested gpu: \[(?P<devices>[\d, ]+)\]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +100,7 @@ def _of_a_missing_module(error: Exception, program: LaunchedProgram) -> Exceptio
 
 
 def _of_the_network(error: Exception, program: LaunchedProgram) -> Exception | None:
-    if isinstance(error, OSError) and (absence := behind(error, NotHere)) is not None:
+    if isinstance(error, OSError | NotHere) and (absence := behind(error, NotHere)) is not None:
         return absence  # transformers replaces it with advice about the hub
     refused = behind(error, NoNetworkError)
     return CannotRun(str(refused)) if refused is not None else None
@@ -112,6 +118,21 @@ def _of_a_shrunk_vocabulary(error: Exception, program: LaunchedProgram) -> Excep
     return CannotRun(f"{program.name}: {beyond}: take ids from the tokenizer, or below model.config.vocab_size")
 
 
+def _of_a_login(error: Exception, program: LaunchedProgram) -> Exception | None:
+    if not any(type(one).__name__ == "LocalTokenNotFoundError" for one in behind_one_another(error)):
+        return None
+    what = "asks the hub who its user is, and a run has no network"
+    return CannotRun(f"{program.name} {what}: leave out the option that does, e.g. --push_to_hub")
+
+
+def _of_too_few_ranks(error: Exception, program: LaunchedProgram) -> Exception | None:
+    asked = _ASKED_FOR_DEVICES.search(str(error))
+    if asked is None:
+        return None
+    count = len(asked["devices"].split(","))
+    return CannotRun(f"{program.name} starts {count} ranks, on as many GPUs: give --ranks {count}")
+
+
 #: In this order, as the first one counts.
 _EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], ...] = (
     _of_a_refused_path,
@@ -119,6 +140,8 @@ _EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], .
     _of_a_missing_module,
     _of_the_network,
     _of_a_missing_package,
+    _of_a_login,
+    _of_too_few_ranks,
     _of_a_shrunk_vocabulary,
 )
 
@@ -161,8 +184,11 @@ def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -
         first,
         *(name for name in missing_imports.missing_modules(_first_files(start), _own_folders()) if name != first),
     ]
+    known = packages_by_module()
     modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
-    return _line_of_names(f"{program} lacks the {modules} ", names, f": add {packages} with --with PACKAGE")
+    options = " ".join(f"--with {known[name]}" for name in names if name in known)
+    how = f"add {options}" if all(name in known for name in names) else f"add {packages} with --with PACKAGE"
+    return _line_of_names(f"{program} lacks the {modules} ", names, f": {how}")
 
 
 def _own_folders() -> list[str]:

@@ -16,10 +16,19 @@ from dsregress.advisories.matching import (
     packages_of_advisory,
     value_text,
 )
-from dsregress.advisories.upgrading import Skipped, UpgradeAnswer, Verdict, decides, ending_remedies, is_another_job
+from dsregress.advisories.upgrading import Skipped, UpgradeAnswer, decides, ending_remedies, is_another_job
+from dsregress.model import AXES
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
-from dsregress.report.verdict_words import changed_releases, open_questions, question_words, upgrade_headline
+from dsregress.report.verdict_words import (
+    changed_releases,
+    is_for_measuring,
+    open_questions,
+    question_words,
+    uncovered_text,
+    upgrade_headline,
+)
+from dsregress.versions.releases import known_releases
 from dsregress.wording.quantities import enumeration, listing, plural
 
 _MOST_QUESTIONS = 5
@@ -57,10 +66,17 @@ def upgrade_text(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
     sections = [
         [upgrade_headline(answer, old, new)],
         *upgrade_sections(answer, old, new),
-        [f"measure it: {command}"] if answer.verdict is Verdict.UNKNOWN else [],
+        [f"{_measure_words(old, new)}: {command}"] if is_for_measuring(answer) else [],
         [*_closing(audit, new, len(answer.not_run))],
     ]
     return _joined(sections)
+
+
+def _measure_words(old: StatedJob, new: StatedJob) -> str:
+    """Return what to do with the command that measures: first get a harness that knows the releases."""
+    targets = {name: version for name, version in new.versions.items() if old.versions.get(name) != version}
+    newer = [f"{name} {one}" for name, one in targets.items() if name in AXES and one not in known_releases(name)]
+    return f"measure it, with a dsregress that knows {listing(newer)}" if newer else "measure it"
 
 
 def open_lines(answer: UpgradeAnswer, releases: Sequence[str]) -> list[str]:
@@ -84,7 +100,7 @@ def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJo
         [*_skip_lines(answer.skipped)],
         [*_question_lines(open_questions(answer))],
         [*_unknown_lines(answer.not_run, releases)],
-        [f"no advisory is about {listing(answer.uncovered)}"] if answer.uncovered else [],
+        [uncovered_text(answer)] if answer.uncovered else [],
     ]
 
 

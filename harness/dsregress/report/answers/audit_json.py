@@ -67,6 +67,14 @@ def upgrade_json(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
     )
 
 
+def conditions_fields(answer: UpgradeAnswer) -> list[dict[str, Any]]:
+    """Return what must be set for a release, by the advisories that require it."""
+    return [
+        {"id": one.matched.advisory.id, "remedies": [remedy_request(each) for each in one.remedies]}
+        for one in answer.conditions
+    ]
+
+
 def _text(value: dict[str, Any]) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 

@@ -10,9 +10,9 @@ from dsregress.advisories.auditing import StatedJob
 from dsregress.advisories.matching import Matched
 from dsregress.advisories.pinning import PinAnswer
 from dsregress.advisories.upgrading import UpgradeAnswer
-from dsregress.report.advisory_words import remedy_request
 from dsregress.report.answers.audit_answer import upgrade_sections
-from dsregress.report.verdict_words import basis_text, provisos_text
+from dsregress.report.answers.audit_json import conditions_fields
+from dsregress.report.verdict_words import basis_text, provisos_text, uncovered_text
 
 #: Of ``--json``. History: 1 first.
 SCHEMA = 1
@@ -32,7 +32,9 @@ def pin_text(pin: PinAnswer, job: StatedJob) -> str:
 def pin_headline(pin: PinAnswer) -> str:
     """Return the first line: the release, and what it depends on."""
     if pin.answer is None:
-        return f"no release of {pin.package} is free of faults for this job"
+        if any(answer.against for _, answer in pin.newer):
+            return f"no release of {pin.package} is free of faults for this job"
+        return f"not known which release of {pin.package} to pin: none was run for a job like this"
     release = f"{pin.package} {pin.release}"
     return f"pin {release}{provisos_text(pin.answer)}{basis_text(pin.answer, [release])}"
 
@@ -44,10 +46,7 @@ def pin_json(pin: PinAnswer) -> bytes:
         "package": pin.package,
         "pick": pin.release or None,
         "answer": pin_headline(pin),
-        "conditions": [
-            {"id": one.matched.advisory.id, "remedies": [remedy_request(each) for each in one.remedies]}
-            for one in (pin.answer.conditions if pin.answer is not None else ())
-        ],
+        "conditions": conditions_fields(pin.answer) if pin.answer is not None else [],
         "newer": [
             {"release": release, "verdict": answer.verdict.value, "ids": [one.advisory.id for one in _reasons(answer)]}
             for release, answer in pin.newer
@@ -65,6 +64,9 @@ def _newer_lines(pin: PinAnswer) -> Iterator[str]:
         yield "newer, not recommended:" if pin.release else "why not:"
     for release, answer in pin.newer[:_MOST_NEWER]:
         known = "" if answer.against else "not known: "
-        yield f"  {release}: {known}{'; '.join(f'{one.advisory.id} {one.advisory.title}' for one in _reasons(answer))}"
+        reasons = [f"{one.advisory.id} {one.advisory.title}" for one in _reasons(answer)]
+        if answer.uncovered and not answer.against:
+            reasons = [uncovered_text(answer)]
+        yield f"  {release}: {known}{'; '.join(reasons)}"
     if len(pin.newer) > _MOST_NEWER:
         yield f"  and {len(pin.newer) - _MOST_NEWER} more"

@@ -10,8 +10,8 @@ import msgspec
 from dsregress.advice.capacity import FitVerdict
 from dsregress.advice.release_advice import Advice, ReleaseAdvice, Workaround
 from dsregress.messages import AND, COMMA, SEMICOLON, Text, joined, message, name_list, plural_message
-from dsregress.report.advisory_words import remedy_request
 from dsregress.report.answers.audit_answer import open_lines
+from dsregress.report.answers.audit_json import conditions_fields
 from dsregress.report.finding_fields import finding_fields
 from dsregress.report.plain_text import indented_plain, plain
 from dsregress.report.verdict_words import basis_text, provisos_text
@@ -92,10 +92,7 @@ def _advised_json(release: ReleaseAdvice) -> dict[str, object] | None:
     return {
         "verdict": found.verdict.value,
         "against": [one.advisory.id for one in found.against],
-        "conditions": [
-            {"id": one.matched.advisory.id, "remedies": [remedy_request(each) for each in one.remedies]}
-            for one in found.conditions
-        ],
+        "conditions": conditions_fields(found),
     }
 
 

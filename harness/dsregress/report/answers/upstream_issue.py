@@ -12,6 +12,7 @@ from dsregress.compare.metrics import BY_NAME, CONFIGURATION, DEVICE_EXCESS, DEV
 from dsregress.model import Verdict, variant_values
 from dsregress.probe.factor import Factor
 from dsregress.probe.factors import BY_NAME as BY_PARAMETER
+from dsregress.report.advisory_words import remedy_request
 from dsregress.report.answers.reproduce_answer import known_advisory, known_upstream, output, spans
 from dsregress.reproduce.configuration import in_keys, size_keys
 from dsregress.reproduce.reduction import Condition
@@ -33,6 +34,8 @@ _LONGEST_TITLE = 89
 _LONGEST_ERROR = 100
 _SENTENCE = re.compile(r"(?<=[.;!?])\s|\n")
 
+_MOST_REMEDIES = 4
+
 #: Factors that are listed as not mattering; `--json` has all of them.
 _MOST_FACTORS = 12
 
@@ -51,11 +54,17 @@ def issue_text(found: Reproduction, introduced: str = "") -> str:
 def _for_the_sender(found: Reproduction) -> str:
     known = f"Known upstream: {known_upstream(found)}."
     advisory = known_advisory(found)
-    named = "" if advisory is None else f" It is {advisory.id}{_reports(advisory)}."
+    named = "" if advisory is None else f" It is {advisory.id}{_reports(advisory)}.{_remedies(advisory)}"
     sound = [Version(run.version) for run in found.runs if run.answer is Verdict.GOOD]
     later = [version for version in sound if version > Version(found.bad)]
     ended = f" {found.package} {min(later)} does not have it any more." if later else ""
     return f"Before you send this, search the tracker. {known}{named}{ended}"
+
+
+def _remedies(advisory: Advisory) -> str:
+    """Return what ends it, in the words of `audit`."""
+    requests = [remedy_request(one) for one in advisory.remedies[:_MOST_REMEDIES]]
+    return f" Remedies: {'; or '.join(requests)}." if requests else ""
 
 
 def _reports(advisory: Advisory) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rich import box
 from rich.cells import cell_len
@@ -19,7 +19,7 @@ from dsregress.messages import COMMA, SENTENCE, Message, joined, message, plural
 from dsregress.report.context import ReportContext
 from dsregress.report.first_screen import GRAVE, SERIOUS, WORDS, FirstScreen
 from dsregress.report.plain_text import plain
-from dsregress.report.problem_lines import ProblemLine
+from dsregress.report.problem_lines import ProblemLine, ProblemSection
 from dsregress.report.report_view import View, report_view
 from dsregress.report.rows import Row
 from dsregress.report.tables import Table
@@ -81,7 +81,7 @@ def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
     lines.append(Text())
     for section in screen.sections:
         own = [text for line in section.problems if line.number in shown for text in blocks[line.number]]
-        lines += [Text(say(section.heading), style="bold"), *own] if own else []
+        lines += [Text(say(_section_title(section, shown)), style="bold"), *own] if own else []
     return [*lines, *upgrade, *_wrapped(say(_see_more(len(releases) - len(shown))), width)]
 
 
@@ -101,8 +101,8 @@ def _see_more(left: int) -> Message:
 
 
 def _shown(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]], room: int) -> set[int]:
-    """Return the numbers of the problems that fit: the first of each section before any second, and none of a section if a
-    graver section has none."""
+    """Return the numbers of the problems that fit: the first of each section before any second, none of a section if a
+    graver section has none, and of a section those up to some number."""
     numbers = [[line.number for line in section.problems] for section in screen.sections]
     shown: set[int] = set()
     for own in numbers:
@@ -112,10 +112,19 @@ def _shown(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]], room: int)
         shown.add(own[0])
         room -= size
     for number in (number for own in numbers if not shown.isdisjoint(own) for number in own[1:]):
-        if (size := len(blocks[number])) <= room:
+        if number - 1 in shown and (size := len(blocks[number])) <= room:
             shown.add(number)
             room -= size
     return shown
+
+
+def _section_title(section: ProblemSection, shown: Collection[int]) -> Message:
+    """Return a section's heading, with the numbers of its problems that only the details have."""
+    left = [line.number for line in section.problems if line.number not in shown]
+    if not left:
+        return section.heading
+    numbers = message("{first} to {last}", first=left[0], last=left[-1]) if len(left) > 1 else str(left[0])
+    return message("{heading} ({numbers}: --details)", heading=section.heading, numbers=numbers)
 
 
 def _line_count(screen: FirstScreen, blocks: Mapping[int, Sequence[Text]]) -> int:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import msgspec
 
-from dsregress.advice.soundness import Soundness
-from dsregress.compare.metrics import BY_NAME
-from dsregress.model import Finding, split_workload
+from dsregress.model import split_workload
 from dsregress.report import urls
 from dsregress.report.context import ReportContext
 from dsregress.report.html.page import Page
-from dsregress.report.known_problems import KnownProblems
 from dsregress.report.plain_text import plain
-from dsregress.report.rows import is_worse
-from dsregress.wording.quantities import plural
+from dsregress.report.release_verdicts import ReleaseVerdict, ReleaseVerdicts
+from dsregress.wording.quantities import listing, plural
+
+_MOST_NAMES = 3
 
 _COLOURS = {"red": "#c0362c", "yellow": "#8a6100", "brightgreen": "#1a7f37", "lightgrey": "#6a737d"}
 
@@ -42,34 +41,34 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     colour: str  #: a name that shields.io knows
 
 
-def standings(context: ReportContext) -> Iterator[Standing]:
-    """Yield the standing of every stack on every scenario that it was measured on. A release has against it what an advisory
-    knows as a fault, what is worse and no advisory knows, and a card that it no longer fits."""
-    known = KnownProblems(context)
-    sound = Soundness(context.comparison, context.rooms, lambda found: is_worse(found) and known.speaks_against(found))
-    measured: dict[tuple[str, str], list[str]] = {}
+def standings(context: ReportContext, verdicts: ReleaseVerdicts) -> Iterator[Standing]:
+    """Yield the standing of every stack on every scenario that it was measured on."""
+    measured: dict[tuple[str, str], list[ReleaseVerdict]] = {}
     for workload in context.comparison.cells.workloads:
         for stack in context.comparison.cells.stacks_of(workload):
-            measured.setdefault((split_workload(workload).scenario, stack), []).append(workload)
-    for (scenario, stack), workloads in measured.items():
-        words = {word for w in workloads for found in sound.findings(stack, w) for word in _reasons(found, known)}
-        words |= {"memory" for workload in workloads if not sound.has_room(stack, workload)}
-        count, ok = len(workloads), sum(sound.is_sound(stack, workload) for workload in workloads)
-        if words:
-            colour = "yellow" if words == {"time"} else "red"
-            message = f"worse: {', '.join(sorted(words))}"
-        elif not ok:
-            colour, message = "lightgrey", "not measured"
-        elif ok < count:
-            colour, message = "lightgrey", f"ok on {ok} of {plural(count, 'workload')}"
-        else:
-            colour, message = "brightgreen", f"ok on {plural(count, 'workload')}"
+            own = measured.setdefault((split_workload(workload).scenario, stack), [])
+            own.append(verdicts.of(stack, workload))
+    for (scenario, stack), found in measured.items():
+        message, colour = _words(found)
         label = f"{plain(scenario)} on {plain(context.name_of(stack))}"
         yield Standing(scenario=scenario, stack=stack, label=label, message=message, colour=colour)
 
 
-def _reasons(found: Finding, known: KnownProblems) -> tuple[str, ...]:
-    return tuple(one.id for one in known.of_finding(found)) or (BY_NAME[found.metric].fails or "worse",)
+def _words(found: Sequence[ReleaseVerdict]) -> tuple[str, str]:
+    """Return the message and the color: of what is against a release, else of what is to be set, else of what differs."""
+    groups = (
+        ("no: ", "red", (one.against for one in found)),
+        ("yes, if set: ", "yellow", (one.conditions for one in found)),
+        ("yes, differs in: ", "yellow", (one.differs for one in found)),
+    )
+    for words, colour, each in groups:
+        if names := sorted({name for names in each for name in names}):
+            return f"{words}{listing(names, _MOST_NAMES)}", colour
+    count, judged = len(found), sum(one.is_judged for one in found)
+    if judged:
+        of = f"{judged} of " if judged < count else ""
+        return f"ok on {of}{plural(count, 'workload')}", "lightgrey" if of else "brightgreen"
+    return "not measured", "lightgrey"
 
 
 def endpoint(standing: Standing) -> bytes:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import ClassVar
 
 import msgspec
 
+from dsregress.advisories.shipped import read_advisories
 from dsregress.compare.metrics import BY_NAME
 from dsregress.report import urls
 from dsregress.report.context import ReportContext
 from dsregress.report.html.page import FindingLine, Page, PageFrame, ReleaseColumn
 from dsregress.report.html.workload_facts import ChangePoint, MatrixCell, WorkloadSummary
-from dsregress.report.rows import Row, is_worse
+from dsregress.report.release_verdicts import ReleaseVerdict, ReleaseVerdicts
+from dsregress.report.rows import Row
+from dsregress.wording.quantities import plural
 
 #: Lines of one list, and of one family of metrics.
 _MOST_LINES, _MOST_OF_A_KIND = 100, 15
@@ -61,7 +65,7 @@ class ReleasePage(Page, frozen=True, kw_only=True):
     after: ReleaseColumn | None
     verdict: str
     kind: str  #: whose sign and color the verdict has
-    worse: dict[str, list[str]]  #: the word by which a regression fails -> workloads
+    worse: dict[str, list[str]]  #: an advisory's id and title, or the word by which a run fails -> workloads
     steps: tuple[FamilyChanges, ...]  #: against the release before
     new: tuple[tuple[str, str], ...]  #: message and page of findings that the release before lacks: defaults, numerics
     lines: tuple[FindingLine, ...]
@@ -80,11 +84,14 @@ class TrendsPage(Page, frozen=True, kw_only=True):
 
 
 def release_pages(
-    context: ReportContext, frame: PageFrame, rows: Sequence[Row], summaries: Sequence[WorkloadSummary]
+    context: ReportContext,
+    frame: PageFrame,
+    rows: Sequence[Row],
+    summaries: Sequence[WorkloadSummary],
+    verdicts: ReleaseVerdicts,
 ) -> Iterator[tuple[str, ReleasePage]]:
     """Yield ``(path, page)`` of each release."""
     lines: dict[str, list[FindingLine]] = defaultdict(list)
-    worse: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     messages: dict[str, dict[str, str]] = defaultdict(dict)  # stack -> message -> page, of defaults and numerics
     for row in rows:
         line = FindingLine.of(row)
@@ -92,9 +99,6 @@ def release_pages(
             lines[stack].append(line)
         for group in row.groups:
             found = group.headline
-            if is_worse(found):
-                word = BY_NAME[found.metric].fails or "memory"
-                worse[found.stack][word].add(found.workload)
             if found.kind == "changed" or BY_NAME[found.metric].fails == "numerics":
                 messages[found.stack][found.message] = line.page
     changes: dict[str, dict[str, list[ChangePoint]]] = defaultdict(lambda: defaultdict(list))
@@ -104,7 +108,8 @@ def release_pages(
     for at, release in enumerate(frame.releases):
         before = frame.releases[at - 1] if at else None
         measured = [summary for summary in summaries if release.id in summary.cells]
-        verdict, kind = _safety(worse[release.id], len(measured), release.baseline)
+        own = {one.workload: verdicts.of(release.id, one.workload) for one in measured}
+        verdict, kind = _safety(list(own.values()))
         page = ReleasePage(
             title=f"Release {release.name}",
             release=release,
@@ -112,7 +117,7 @@ def release_pages(
             after=frame.releases[at + 1] if at + 1 < len(frame.releases) else None,
             verdict=verdict,
             kind=kind,
-            worse={word: sorted(found)[:_MOST_OF_A_KIND] for word, found in sorted(worse[release.id].items())},
+            worse=_workloads_by_reason(own),
             steps=tuple(_family_changes(context, changes[release.id])),
             new=tuple(
                 (message, page)
@@ -140,19 +145,34 @@ def trends_page(context: ReportContext, summaries: Sequence[WorkloadSummary]) ->
     )
 
 
-def _safety(worse: Mapping[str, set[str]], measured: int, baseline: bool) -> tuple[str, str]:
+def _safety(found: Sequence[ReleaseVerdict]) -> tuple[str, str]:
     """Return one sentence, and the kind whose sign and color it has."""
-    grave = set().union(*(worse.get(word, set()) for word in ("memory", "numerics", "crash")))
-    if not measured:
+    judged = [one for one in found if one.is_judged or one.against]
+    if not judged:
         return "Nothing was measured with it.", "unjudged"
-    if grave:
-        return f"Not safe for {len(grave)} of the {measured:,} workloads measured.", "wrong"
-    if worse:
-        slow = set().union(*worse.values())
-        return f"Safe, and slower or chattier on {len(slow)} of the {measured:,} workloads measured.", "changed"
-    if baseline:
-        return "The baseline: what the others are compared with. The checks that need no baseline pass.", "baseline"
-    return f"Safe for all of the {measured:,} workloads measured.", "ok"
+    of = f"of the {plural(len(judged), 'workload')} measured"
+    if ruled_out := sum(bool(one.against) for one in judged):
+        return f"Not for {ruled_out:,} {of}.", "wrong"
+    if to_set := sum(bool(one.conditions) for one in judged):
+        return f"Yes, if something is set for {to_set:,} {of}.", "changed"
+    if differing := sum(bool(one.differs) for one in judged):
+        return f"Yes, and it costs more or differs on {differing:,} {of}.", "changed"
+    return f"Nothing is known against it on any {of}.", "ok"
+
+
+def _workloads_by_reason(verdicts: Mapping[str, ReleaseVerdict]) -> dict[str, list[str]]:
+    """Return workloads by what is against a release there, by what is to be set, and by what differs."""
+    titles = {one.id: f"{one.id} {one.title}" for one in read_advisories()}
+    found: dict[str, list[str]] = defaultdict(list)
+    for title, names_of in (
+        ("", attrgetter("against")),
+        ("to set: ", attrgetter("conditions")),
+        ("differs: ", attrgetter("differs")),
+    ):
+        for workload, verdict in sorted(verdicts.items()):
+            for name in names_of(verdict):
+                found[f"{title}{titles.get(name, name)}"].append(workload)
+    return {reason: workloads[:_MOST_OF_A_KIND] for reason, workloads in found.items()}
 
 
 def _family_changes(context: ReportContext, changes: Mapping[str, list[ChangePoint]]) -> Iterator[FamilyChanges]:

@@ -27,8 +27,9 @@ from dsregress.report.html.problem import ProblemPage, problem_page
 from dsregress.report.html.rendering import Renderer
 from dsregress.report.html.site_files import SiteFiles
 from dsregress.report.html.workload_facts import MatrixCell, WorkloadSummary, matrix_cell, workload_facts
-from dsregress.report.html.workload_pages import soundness_by_pin, trend_page, workload_page
+from dsregress.report.html.workload_pages import trend_page, workload_page
 from dsregress.report.problem_facts import problem_facts
+from dsregress.report.release_verdicts import ReleaseVerdicts
 from dsregress.report.report_view import report_view
 from dsregress.report.rows import Row, all_rows, section_of
 
@@ -98,7 +99,7 @@ class _SiteBuilder:
         self._problem_pages = {
             number: urls.problem_page(one.worst, one.since, one.after) for number, one in self._numbered.items()
         }
-        self._sound = soundness_by_pin(context)
+        self._verdicts = ReleaseVerdicts(context)
         self._frame = PageFrame.of(context, report)
         self._files = SiteFiles(folder, Renderer(self._frame))
         self._general: dict[str, Callable[[SiteFiles], None]] = {}
@@ -140,7 +141,7 @@ class _SiteBuilder:
             ratios[context.comparison.baseline] = 1.0
         facts = workload_facts(context, workload, ratios)
         cells = self._matrix_cells(workload)
-        files.page(urls.workload_page(workload), workload_page(context, facts, cells, rows, self._sound))
+        files.page(urls.workload_page(workload), workload_page(context, facts, cells, rows, self._verdicts))
         files.page(urls.trend_page(workload), trend_page(context, facts))
         for row in self._rows_headed.get(workload, []):
             problem = self._problems.get(row.headline.key)
@@ -174,7 +175,7 @@ class _SiteBuilder:
             *overview.findings_pages(conclusions, lines),
             *self._pages_of_problems(lines),
             *advisory_pages.advisory_pages(),
-            *release_pages.release_pages(context, frame, rows, summaries),
+            *release_pages.release_pages(context, frame, rows, summaries, self._verdicts),
             ("trend.html", release_pages.trends_page(context, summaries)),
             ("compare.html", overview.compare_page(frame, context.thresholds)),
             ("method.html", overview.method_page(conclusions)),
@@ -185,7 +186,7 @@ class _SiteBuilder:
         yield urls.SEARCH_DATA, partial(_write_search, paged=paged, lines=lines)
         for stack in context.comparison.stacks:
             yield urls.stack_data(stack.id), partial(_write_stack, stack=stack.id, summaries=summaries)
-        for standing in badges.standings(context):
+        for standing in badges.standings(context, self._verdicts):
             svg, endpoint = f"{badges.path(standing)}.svg", f"{badges.path(standing)}.json"
             yield svg, partial(SiteFiles.page, path=svg, page=badges.picture(standing))
             yield endpoint, partial(SiteFiles.file, path=endpoint, content=badges.endpoint(standing))

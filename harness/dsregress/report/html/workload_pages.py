@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
 
-from dsregress.advice.assessment import soundness
-from dsregress.advice.soundness import Soundness
 from dsregress.compare.step_times import clocked_ratio_text
 from dsregress.report import urls
 from dsregress.report.context import ReportContext
 from dsregress.report.html.job_words import job_words
 from dsregress.report.html.page import FindingLine, Page
 from dsregress.report.html.workload_facts import MatrixCell, MetricSeries, WorkloadFacts
-from dsregress.report.rows import Row, is_worse
+from dsregress.report.release_verdicts import ReleaseVerdicts
+from dsregress.report.rows import Row
+from dsregress.report.verdict_words import basis_text, settings_text
 from dsregress.wording.quantities import short_quantity
-
-#: The standing of a release to pin that has nothing worse than the baseline; see `soundness_by_pin`.
-WITHOUT_FINDING = "without any finding"
 
 #: Charts of one page; the other series are in its tables.
 _MOST_CHARTS = 6
 
 
 class PinAdvice(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest release of some standing."""
+    """The release to pin."""
 
-    what: str
-    name: str  #: empty if there is none
-    page: str
+    name: str = ""  #: empty if each is ruled out
+    words: str = ""  #: what it depends on, and what the answer does not rest on
+    page: str = ""
 
 
 class StackRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +49,7 @@ class WorkloadPage(Page, frozen=True, kw_only=True):
     trend: str
     configuration: str
     parameters: tuple[tuple[str, str], ...]
-    pins: tuple[PinAdvice, ...]
+    pin: PinAdvice
     labels: tuple[str, ...]  #: names of all releases
     memory: tuple[tuple[str, tuple[float | None, ...]], ...]  #: phase -> peak of device memory by release
     rows: tuple[StackRow, ...]
@@ -96,9 +93,9 @@ def workload_page(
     facts: WorkloadFacts,
     cells: Mapping[str, MatrixCell],
     findings: Sequence[Row],
-    sound: Mapping[str, Soundness],
+    verdicts: ReleaseVerdicts,
 ) -> WorkloadPage:
-    """Return the page of a workload. ``cells`` and ``findings`` are its own; ``sound`` is `soundness_by_pin`."""
+    """Return the page of a workload. ``cells`` and ``findings`` are its own."""
     times = context.times_of(facts.workload)
     words, rest = job_words(facts.parameters, facts.device)
     rows = [
@@ -119,7 +116,7 @@ def workload_page(
         trend=urls.trend_page(facts.workload),
         configuration=words,
         parameters=tuple(rest),
-        pins=tuple(_pins(context, facts.workload, sound)),
+        pin=_pin(context, facts.workload, verdicts),
         labels=tuple(context.comparison.names.values()),
         memory=facts.memory,
         rows=tuple(rows),
@@ -163,21 +160,12 @@ def _bytes(value: float | None) -> str:
     return "-" if value is None else short_quantity(value, "bytes")
 
 
-def soundness_by_pin(context: ReportContext) -> dict[str, Soundness]:
-    """Return the standing of a release to pin -> the rule for it. The first is the rule of the problems' advice."""
-    return {
-        "without wrong training, crashes, leaks or out of memory": soundness(context.comparison, context.rooms),
-        WITHOUT_FINDING: Soundness(context.comparison, context.rooms, is_worse),
-    }
-
-
-def _pins(context: ReportContext, workload: str, sound: Mapping[str, Soundness]) -> Iterator[PinAdvice]:
-    """Yield the newest release of each standing."""
-    newest_first = list(reversed(context.comparison.names))
-    for what, rule in sound.items():
-        newest = rule.first(newest_first, [workload])
-        yield PinAdvice(
-            what=what,
-            name=context.name_of(newest) if newest else "",
-            page=urls.release_page(newest) if newest else "",
-        )
+def _pin(context: ReportContext, workload: str, verdicts: ReleaseVerdicts) -> PinAdvice:
+    """Return the newest release that nothing rules out."""
+    stack = verdicts.pick(workload)
+    if not stack:
+        return PinAdvice()
+    name, answer = context.name_of(stack), verdicts.advised(stack, workload)
+    package = context.only_axis
+    words = f"{settings_text(answer)}{basis_text(answer, [f'{package} {name}'])}" if answer is not None else ""
+    return PinAdvice(name=name, words=words, page=urls.release_page(stack))

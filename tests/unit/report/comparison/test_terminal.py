@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import msgspec
 import pytest
@@ -15,6 +16,7 @@ from dsregress.probe.border.wire import Numerics, RunRecord, SavedTensors
 from dsregress.report.comparison import terminal
 from dsregress.report.context import report_context
 from dsregress.report.first_screen import FirstScreen, Overview, OverviewHeading, OverviewRow
+from dsregress.report.problem_lines import ProblemSection
 from dsregress.report.report_view import report_view
 from tests.builders.comparisons import comparison
 from tests.builders.synthetic import noisy_record, record, result
@@ -87,6 +89,27 @@ def test_every_section_shows_its_first_problem_before_any_second() -> None:
     assert len(blocks) > len(firsts)
     assert terminal._shown(screen, blocks, 4 * len(firsts)) == firsts
     assert terminal._shown(screen, blocks, 4 * len(firsts) + 3) > firsts
+
+
+@pytest.mark.parametrize("each", [2, 3, 5])
+def test_every_number_up_to_the_last_one_is_named(each: int) -> None:
+    """A problem that has no room is in the details, under the number that its section's title gives."""
+    screen = report_view(report_context(comparison())).screen
+    numbers = iter(range(1, 99))
+    sections = tuple(
+        ProblemSection(
+            section.heading,
+            tuple(msgspec.structs.replace(section.problems[0], number=next(numbers)) for _ in range(each)),
+        )
+        for section in screen.sections
+    )
+    lines = [str(line) for line in terminal.first_lines(msgspec.structs.replace(screen, sections=sections), 100)]
+    lines = lines[len(lines) - lines[::-1].index("") : -1]  # of the problems
+    shown = [int(found[1]) for line in lines if (found := re.match(r" ?(\d+) ", line))]
+    titles = [re.search(r"\((\d+)(?: to (\d+))?: --details\)", line) for line in lines]
+    left = [number for one in titles if one for number in range(int(one[1]), int(one[2] or one[1]) + 1)]
+    assert left
+    assert sorted([*shown, *left]) == list(range(1, max(*shown, *left) + 1))
 
 
 def test_no_section_is_shown_where_a_graver_one_has_no_room() -> None:

@@ -14,9 +14,11 @@ from dsregress.model import Failed, Result
 from dsregress.report.context import report_context
 from dsregress.report.html.site import Built, build_site
 from dsregress.report.html.site_files import MANIFEST, SiteFiles
+from dsregress.report.kinds import SIGNS
 from tests.builders import synthetic
 from tests.builders.comparisons import HOSTILE, comparison
 from tests.builders.synthetic import noisy_record, result
+from tests.paths import ROOT
 
 HOSTILE_NAME = '../../<img src=x onerror=alert(1)>"&\u202e'
 
@@ -96,8 +98,19 @@ def test_tables_have_captions_and_headings_have_scopes(tmp_path: Path) -> None:
 def test_a_verdict_is_a_sign_and_a_word(tmp_path: Path) -> None:
     made(comparison(), tmp_path)
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
-    for sign, word in (("✕", "wrong"), ("✕", "failed"), ("▲", "worse"), ("◆", "baseline")):
+    for sign, word in (("✕", "wrong"), ("■", "failed"), ("▲", "worse"), ("◆", "baseline")):
         assert re.search(rf'<span class="sign" aria-hidden="true">{sign}</span> {word}', text), word
+
+
+def test_a_sign_means_one_thing_and_stands_nowhere_else() -> None:
+    signs = [sign for sign, _ in SIGNS.values()]
+    assert len(signs) == len(set(signs))
+    own = [sign for sign in signs if sign not in "?·"]  # punctuation elsewhere
+    pages_of = ROOT / "harness" / "dsregress" / "report" / "html"
+    for file in (*pages_of.glob("templates/*"), *pages_of.glob("static/*.js"), *pages_of.glob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        found = [sign for sign in own if sign in text]
+        assert found == ([] if file.name != "base.html" else ["▲"]), file.name  # the brand's
 
 
 def test_nothing_measured_becomes_markup(tmp_path: Path) -> None:

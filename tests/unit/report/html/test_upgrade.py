@@ -20,7 +20,7 @@ from dsregress.report.advisory_words import remedy_request
 from dsregress.report.context import report_context
 from dsregress.report.html.audit_data import audit_data, fact_json
 from dsregress.report.html.upgrade_form import FormField, UpgradeForm, upgrade_data, upgrade_form
-from dsregress.report.verdict_words import upgrade_headline
+from dsregress.report.verdict_words import is_for_measuring, upgrade_headline
 from tests.builders.advisories import advisory
 from tests.builders.synthetic import result
 from tests.paths import ROOT
@@ -36,7 +36,8 @@ const ids = (found) => found.map((one) => one.advisory.id);
 console.log(JSON.stringify(asked.map((one) => {
   const found = dsregressAudit.upgrade(data, one, one.to);
   return {
-    said: found.headline, verdict: found.verdict, against: ids(found.against), instead: found.instead,
+    said: found.headline, is_for_measuring: found.shown === "unknown", verdict: found.verdict,
+    against: ids(found.against), instead: found.instead,
     remedies: found.conditions.flatMap((each) => each.remedies.map((remedy) => remedy.request)),
     gained: ids(found.gained.filter((each) => each.match === "concerned")), kept: ids(found.kept),
     changes: ids(found.changes), not_run: found.notRun.map((each) => [each.advisory.id, each.notRun]),
@@ -50,6 +51,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of one engine or the other."""
 
     said: str
+    is_for_measuring: bool
     verdict: str
     against: tuple[str, ...]
     instead: dict[str, str]
@@ -87,6 +89,7 @@ def by_audit(advisories: list[Advisory], question: Question) -> Said:
     found: UpgradeAnswer = judge_upgrade(advisories, old.job, new.job)
     return Said(
         said=upgrade_headline(found, old, new),
+        is_for_measuring=is_for_measuring(found),
         verdict=found.verdict.value,
         against=ids(found.against),
         instead=dict(found.instead),

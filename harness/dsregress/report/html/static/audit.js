@@ -146,6 +146,12 @@ globalThis.dsregressAudit = (() => {
     if (whole.free) return { advisory, match, open: [], packages: [], notRun: [], besideAffected: false };
     return { advisory, match, open: whole.open, packages: unique(whole.packages), notRun: unique(whole.notRun), besideAffected: match === "unknown" && !whole.isRemote };
   };
+  const matchFacts = (data, advisory, job) => {
+    const whole = part();
+    for (const condition of advisory.conditions) add(whole, factPart(data, condition, job));
+    for (const { package: name } of [...advisory.ranges, ...advisory.partners]) if (!(name in job.versions)) whole.packages.push(name);
+    return matchOf(whole);
+  };
   const matchAll = (data, job) => data.advisories.map((one) => matched(data, one, job));
   const changed = (data, job, versions, facts = {}) => ({ versions: { ...job.versions, ...versions }, facts: { ...job.facts, ...facts } });
 
@@ -177,6 +183,11 @@ globalThis.dsregressAudit = (() => {
     const known = knownVersions(data.advisories, name);
     return old.versions[name] !== version && known.length > 0 && compared(version, known.at(-1)) > 0;
   });
+  const coverage = (data, job, name) => {
+    const about = data.advisories.filter((one) => [...one.ranges, ...one.partners].some((each) => each.package === name));
+    const found = about.map((one) => (one.conditions.length ? matchFacts(data, one, job) : "depends"));
+    return found.includes("concerned") ? "concerned" : found.some((match) => match !== "free") ? "depends" : "free";
+  };
   const judged = (data, old, now, earlier) => {
     const before = new Map(earlier.map((one) => [one.advisory.id, one]));
     const after = matchAll(data, now);
@@ -193,7 +204,8 @@ globalThis.dsregressAudit = (() => {
     const others = concerned.filter((one) => !named.has(one.advisory.id) && isNew(one, before));
     const open = after.filter((one) => ["depends", "unknown"].includes(one.match) && isNew(one, before));
     const moved = Object.keys(now.versions).filter((name) => old.versions[name] !== now.versions[name]);
-    const uncovered = moved.filter((name) => !data.packages.includes(name));
+    const covers = moved.map((name) => coverage(data, now, name));
+    const uncovered = moved.filter((name, at) => covers[at] === "free");
     const beyond = isBeyond(data, old, now);
     const unknown = open.filter((one) => one.match === "unknown" && one.advisory.decides && (beyond || !(one.open.length || one.packages.length)));
     const isKnown = !unknown.some((one) => beyond || one.besideAffected) && (!moved.length || uncovered.length !== moved.length);
@@ -204,6 +216,7 @@ globalThis.dsregressAudit = (() => {
       kept,
       unknown,
       uncovered,
+      ungrounded: moved.filter((name, at) => covers[at] === "depends"),
       notRun: after.filter((one) => one.advisory.decides && isNewlyUnknown(one, before)),
       depends: open.filter((one) => one.match === "depends" && !one.advisory.is_cost),
       changes: others.filter((one) => !one.advisory.is_cost),
@@ -280,6 +293,7 @@ globalThis.dsregressAudit = (() => {
     const rest = answer.questions.length - Math.min(2, common.length);
     return `${verdict}, except with ${common.slice(0, 2).join(" or ")}${rest ? ` (${plural(rest, "more question")} below)` : ""}`;
   };
+  const notAbout = (packages) => `no advisory is about ${listing(packages, 3)} for a job like this`;
   const basis = (answer, releases) => {
     const parts = [];
     if (answer.notRun.length) {
@@ -287,12 +301,12 @@ globalThis.dsregressAudit = (() => {
       const isOfReleases = answer.notRun.every(({ notRun }) => notRun.some((one) => named.includes(one)));
       parts.push(`${plural(answer.notRun.length, "advisory was", "advisories were")} not run with ${isOfReleases ? joined(named, "or") : "these releases and settings"}`);
     }
-    if (answer.uncovered.length) parts.push(`no advisory is about ${listing(answer.uncovered, 3)}`);
+    if (answer.uncovered.length) parts.push(notAbout(answer.uncovered));
+    if (answer.ungrounded.length && !answer.questions.length && !parts.length) parts.push(`no advisory is known to be about ${listing(answer.ungrounded, 3)} for a job like this`);
     return parts.map((one) => `; ${one}`).join("");
   };
   const firstTitle = (found) => found[0].advisory.title + (found.length > 1 ? ` and ${found.length - 1} more` : "");
   const verdictText = (answer, old, now) => {
-    const named = Object.entries(now.versions).map(([name, version]) => `${name} ${version}`);
     if (answer.verdict === "no") {
       const instead = Object.entries(answer.instead).map(([name, version]) => `${name} ${version}`);
       if (instead.length) return `no: ${firstTitle(answer.against)}; go to ${listing(instead)}`;
@@ -304,12 +318,13 @@ globalThis.dsregressAudit = (() => {
     }
     if (answer.verdict === "unknown") {
       const reasons = unique(answer.unknown.flatMap((one) => one.notRun));
-      if (!reasons.length) return `not known: no advisory is about ${listing(answer.uncovered)}`;
-      const releases = reasons.filter((one) => named.includes(one));
-      return `not known: ${listing(releases.length ? releases : reasons, 2)} was not run`;
+      if (!reasons.length) return `not known: ${notAbout(answer.uncovered)}`;
+      const releases = reasons.filter((one) => answer.releases.includes(one));
+      const what = releases.length ? releases : reasons;
+      return `not known: ${listing(what, 2)} ${what.length === 1 ? "was" : "were"} not run`;
     }
     const rests = basis(answer, answer.releases);
-    const assent = !rests || answer.verdict === "if set" ? "yes" : answer.kept.length ? "no known new problem" : "no known problem";
+    const assent = (!rests && !answer.ungrounded.length) || answer.verdict === "if set" ? "yes" : answer.kept.length ? "no known new problem" : "no known problem";
     const kept = answer.kept.length ? `; it does not end what the job has: ${firstTitle(answer.kept)}` : "";
     return `${assent}${provisos(answer)}${kept}${rests}`;
   };
@@ -324,6 +339,7 @@ globalThis.dsregressAudit = (() => {
     answer.skipped = skippedBetween(data, old, now);
     answer.questions = asked(data, answer.depends.filter((one) => one.advisory.decides));
     answer.releases = Object.entries(now.versions).filter(([name, version]) => old.versions[name] !== version).map(([name, version]) => `${name} ${version}`);
+    answer.shown = answer.verdict === "yes" && (basis(answer, answer.releases) || answer.ungrounded.length) ? "unknown" : answer.verdict;
     answer.headline = `${changeText(data, old, now)}: ${verdictText(answer, old, now)}`;
     return answer;
   };

@@ -59,7 +59,7 @@
         if (what !== "all" && (same || (!what && !matters(x, y, known)))) continue;
         const size = typeof x === "number" && typeof y === "number" && x ? Math.abs(y / x - 1) : same ? 0 : 1;
         const ratio = typeof x === "number" && typeof y === "number" && x ? `${(y / x).toPrecision(3)}x` : "-";
-        const word = direction === "NEUTRAL" || same || typeof x !== "number" || typeof y !== "number" ? "" : y > x ? "▲ more" : "▼ less";
+        const word = direction === "NEUTRAL" || same || typeof x !== "number" || typeof y !== "number" ? "" : y > x ? "more" : "less";
         found.push({ workload, title: phase ? `${phase}: ${title}` : title, old: shown(x, unit), now: shown(y, unit), ratio, word, size });
       }
     }
@@ -87,7 +87,7 @@
       cell(row, line.old, "td", "n");
       cell(row, line.now, "td", "n");
       cell(row, line.ratio || "-", "td", "n");
-      cell(row, line.word || "", "td", line.word ? (line.word.startsWith("▲") ? "k-regression" : "k-improvement") : "");
+      cell(row, line.word || "", "td", line.word ? (line.word === "more" ? "k-regression" : "k-improvement") : "");
       cell(row, line.workload, "td", "where");
     }
     const region = document.createElement("div");

@@ -1,0 +1,258 @@
+"""The launch line that a shell makes of a line with variables, pipes or a script: ``bash scripts/sft.sh 2>&1 | tee log``.
+
+bash carries out the line, and the script, with stand-ins for the launchers: they record how they are called, and start
+nothing. Besides them there are only tools that read, print, and change files; any other command does nothing. What is
+written stays away from the user's files as what a program writes does (`vgpu.isolation`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from dsregress.config.variables import shell_environment
+from dsregress.errors import UsageError
+from dsregress.probe.border.masking import without_secrets
+from dsregress.probe.launch_line import LaunchLine, LaunchLineError, parse_words
+from dsregress.probe.shell_syntax import first_of_a_shell, joined
+from vgpu import isolation
+
+#: Seconds that a script has to start its program.
+_TIMEOUT_S = 20
+
+_COMMANDS: dict[str, list[str]] = json.loads(Path(__file__).with_name("shell_commands.json").read_text())
+
+_RECORDER = "shell_recorder.sh"
+
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=")
+
+#: A line in which bash says what went wrong: ``run.sh: line 3: DATA: unbound variable``.
+_COMPLAINT = re.compile(r"^(?:.*: line \d+: .*|.*: No such file or directory)$", re.MULTILINE)
+
+#: Writes a call of a launcher into a file: the folder, the number of words, the words, the variables.
+_RECORD = """#!{bash}
+at=$(mktemp "$DSREGRESS_RECORDER/calls/$EPOCHREALTIME.XXXXXX")
+{{ printf '%s\\0' "$PWD" "$#" {name} "$@"; env -0; }} >"$at"
+"""
+
+#: ``uv run OPTIONS train.py ARGS``, and the like: the command after the runner's own options.
+_RUN = """#!{bash}
+[ "$1" = run ] || exit 0
+shift
+module=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --with | --extra | --group | --python | --name | --env-file | --index | --package | --environment | -[pne]) shift 2 ;;
+    -m | --module) module=-m; shift ;;
+    -*) shift ;;
+    *) break ;;
+    esac
+done
+case $module$1 in
+-m*) exec python -m "$@" ;;
+*.py) exec python "$@" ;;
+*) exec "$@" ;;
+esac
+"""
+
+#: ``sbatch OPTIONS script.slurm`` and ``srun OPTIONS torchrun ...`` on one node.
+_SLURM = """#!{bash}
+while [ $# -gt 0 ]; do
+    case $1 in
+    -?) shift 2 ;;
+    -*) shift ;;
+    *) break ;;
+    esac
+done
+exec {start}"$@"
+"""
+
+#: Stand-ins that answer the same each time: the same line is to be the same program tomorrow.
+_REPEATABLE = {
+    "date": '#!{bash}\nexec {tool} -u -d @0 "$@"\n',
+    "shuf": '#!{bash}\nexec {tool} --random-source=<(yes) "$@"\n',
+}
+
+#: Takes on the shield of a run, and becomes bash.
+_SHIELDED = (
+    "import os, sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from vgpu import isolation; "
+    "isolation.join_shield(Path(sys.argv[2])); os.chdir(sys.argv[3]); os.execv(sys.argv[4], sys.argv[4:])"
+)
+
+#: Variables that the shell, or this module, sets.
+_NOT_THE_SCRIPTS = frozenset(("_", "BASH_ENV", "OLDPWD", "PATH", "PWD", "SHLVL", "TMPDIR", "DSREGRESS_RECORDER"))
+
+_HINT = "write the line that it starts, e.g. 'torchrun train.py'"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch line, and the folder in which it starts."""
+
+    line: str
+    folder: str
+    empty: tuple[str, ...] = ()  #: launcher's options that the line leaves out, as they had no value: ``--nnodes=``
+
+
+class SeveralLaunches(UsageError):
+    """A line that comes to several launch ``lines``, without secrets."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        super().__init__(f"starts {len(lines)} programs", where="--program", hint="give one of these lines")
+
+
+@dataclass(frozen=True)
+class _Record:
+    """The calls of launchers in their order, the commands that were left out, and bash's last complaint."""
+
+    launches: list[Launch]
+    left_out: list[str]
+    complaint: str
+
+
+def needs_shell(line: str) -> bool:
+    """Return True if a shell, or a command that starts another one, carries out ``line``."""
+    line = joined(line)
+    try:
+        words = [word for word in shlex.split(line) if not _VARIABLE.match(word)]
+    except ValueError:
+        return False
+    if not words:
+        return False
+    first = os.path.basename(words[0])
+    is_started = first in _COMMANDS["starters"] or first.endswith(".sh")
+    is_run = first in _COMMANDS["runners"] and words[1:2] == ["run"]
+    return is_started or is_run or bool(first_of_a_shell(line)) or "\n" in line
+
+
+def launch_of_shell(line: str, folder: Path) -> Launch:
+    """Return the one launch that ``line`` comes to if a shell carries it out in ``folder``. Raise UsageError if it starts no
+    program, or several."""
+    record = _recorded(joined(line), folder)
+    found = {launch: parsed for launch in record.launches if (parsed := _parsed(launch)) is not None}
+    of_ranks = [launch for launch, parsed in found.items() if parsed.launcher != "python"]
+    chosen = of_ranks or list(found)
+    if len(chosen) == 1:
+        return chosen[0]
+    if chosen:
+        raise SeveralLaunches([without_secrets(launch.line) for launch in chosen])
+    why = record.complaint or (f"it calls {', '.join(record.left_out)}" if record.left_out else "")
+    raise UsageError(f"starts no program{': ' if why else ''}{why}", where="--program", hint=_HINT)
+
+
+def _parsed(launch: Launch) -> LaunchLine | None:
+    """Return the parts of a launch; None if it is none, or one that prepares: ``python -m pip``."""
+    try:
+        line = parse_words(shlex.split(launch.line))
+    except LaunchLineError:
+        return None
+    return None if line.is_module and line.program in _COMMANDS["prepare"] else line
+
+
+def _recorded(line: str, folder: Path) -> _Record:
+    """Carry out ``line`` in ``folder``. Raise UsageError if that is not possible here, or does not end."""
+    bash = shutil.which("bash")
+    with tempfile.TemporaryDirectory(prefix="dsregress-") as made:
+        run = Path(made)
+        try:
+            if bash is None or isolation.make_shield(run, []) == isolation.NONE:
+                what = "no shell can run here without changing files"
+                raise UsageError(what, where="--program", hint=_HINT)
+            _write_commands(run / "commands", bash)
+            (run / "calls").mkdir()
+            left_out = run / "left_out"
+            left_out.touch()
+            recorder = Path(__file__).with_name(_RECORDER)
+            environment = shell_environment({"DSREGRESS_RECORDER": made, "BASH_ENV": str(recorder)})
+            complaint = _run_bash(run, bash, line, folder, environment)
+            launches = [_launch(file, environment) for file in sorted((run / "calls").iterdir())]
+            names = list(dict.fromkeys(left_out.read_text().split("\n")[:-1]))
+            return _Record(list(dict.fromkeys(launches)), names, complaint)
+        finally:
+            isolation.discard(run)
+
+
+def _run_bash(run: Path, bash: str, line: str, folder: Path, environment: dict[str, str]) -> str:
+    """Run bash until it and all that it started have ended. Return bash's last complaint. Raise UsageError if they do not
+    end."""
+    harness = str(Path(isolation.__file__).parents[2])
+    ended, running = os.pipe()  # open for reading until the last process that holds the other end has ended
+    with (run / "said").open("wb") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _SHIELDED, harness, str(run), str(folder), bash, "-uc", line],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            pass_fds=(running,),
+            start_new_session=True,
+        )
+    os.close(running)
+    try:
+        if not select.select([ended], [], [], _TIMEOUT_S)[0]:
+            what = f"had not started its program after {_TIMEOUT_S} s"
+            raise UsageError(what, where="--program", hint=_HINT)
+    finally:
+        os.close(ended)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    complaints = _COMPLAINT.findall((run / "said").read_text(errors="replace"))
+    return re.sub(rf"^({re.escape(bash)}: |\S*{_RECORDER}: )(line \d+: )?", "", complaints[-1]) if complaints else ""
+
+
+def _write_commands(folder: Path, bash: str) -> None:
+    """Make the folder of all commands that a script has."""
+    folder.mkdir()
+    scripts = {name: _RECORD.format(bash=bash, name=name) for name in _COMMANDS["launchers"]}
+    scripts |= {name: _RUN.format(bash=bash) for name in _COMMANDS["runners"]}
+    scripts |= dict.fromkeys(("bash", "sh", "dash", "zsh"), f'#!{bash}\nexec {bash} "$@"\n')
+    scripts |= {"srun": _SLURM.format(bash=bash, start=""), "sbatch": _SLURM.format(bash=bash, start=f"{bash} ")}
+    for name, text in _REPEATABLE.items():
+        if tool := shutil.which(name):
+            scripts[name] = text.format(bash=bash, tool=tool)
+    for name, text in scripts.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    for name in _COMMANDS["tools"]:
+        if tool := shutil.which(name):
+            (folder / name).symlink_to(os.path.realpath(tool) if "/" in tool else tool)
+
+
+def _launch(file: Path, before: dict[str, str]) -> Launch:
+    """Return a recorded call, with the variables that the script set."""
+    folder, count, *rest = os.fsdecode(file.read_bytes()).split("\0")[:-1]
+    words = rest[: int(count) + 1]
+    variables = dict(each.split("=", 1) for each in rest[int(count) + 1 :] if "=" in each)
+    new = {name: value for name, value in variables.items() if before.get(name) != value and name.isidentifier()}
+    if "PYTHONPATH" in new:
+        new["PYTHONPATH"] = os.pathsep.join(_below(each, folder) for each in new["PYTHONPATH"].split(os.pathsep))
+    set_words = [f"{name}={value}" for name, value in sorted(new.items()) if name not in _NOT_THE_SCRIPTS]
+    empty = _empty_options(words)
+    for option in empty:
+        words.remove(option)  # the first one is the launcher's
+    return Launch(shlex.join((*set_words, *words)), folder, empty)
+
+
+def _empty_options(words: list[str]) -> tuple[str, ...]:
+    """Return the launcher's options without a value: scripts fill them from a cluster's variables."""
+    try:
+        return tuple(word for word in parse_words(words).options if word.endswith("="))
+    except LaunchLineError:
+        return ()
+
+
+def _below(path: str, folder: str) -> str:
+    """Return a path relative to ``folder`` if it lies below it, so that the run's copy is used."""
+    return os.path.relpath(path, folder) if path and Path(path).is_relative_to(folder) else path

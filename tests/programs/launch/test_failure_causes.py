@@ -1,0 +1,56 @@
+"""What a program lacks is told by the remedy that helps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+pytest.importorskip("torch")
+
+from dsregress.programs.launch.failure_causes import LaunchedProgram, environment_failure
+from dsregress.programs.world.local_sockets import NoNetworkError
+from dsregress.programs.world.resource_errors import NotHere
+
+
+class _Start:
+    has_rank = True
+
+
+class _Program:
+    start = _Start()
+    run_folder = Path("/nowhere")
+    is_tiny = False
+    name = "train.py"
+
+
+def _refuse() -> None:
+    try:
+        raise NoNetworkError("data.example.com")
+    except NoNetworkError as error:
+        raise NotHere("the data set CIFAR10 is not in data", "give --synthetic-data") from error
+
+
+def test_a_data_set_that_a_download_would_have_is_told_by_its_own_remedy() -> None:
+    with pytest.raises(NotHere) as raised:
+        _refuse()
+    program = cast(LaunchedProgram, _Program())
+    assert environment_failure(raised.value, program, 0, 0) is raised.value
+
+
+def test_a_program_that_starts_its_own_ranks_is_told_their_number() -> None:
+    asked = ValueError("You requested gpu: [0, 1, 2]\n But your machine only has: [0]")
+    refused = environment_failure(asked, cast(LaunchedProgram, _Program()), 0, 0)
+    assert str(refused) == "train.py starts 3 ranks, on as many GPUs: give --ranks 3"
+
+
+class LocalTokenNotFoundError(Exception):
+    """As huggingface_hub's."""
+
+
+def test_a_program_that_needs_a_login_is_told_what_to_leave_out() -> None:
+    refused = environment_failure(LocalTokenNotFoundError(), cast(LaunchedProgram, _Program()), 0, 0)
+    assert str(refused) == (
+        "train.py asks the hub who its user is, and a run has no network: leave out the option that does, e.g. --push_to_hub"
+    )

@@ -1,0 +1,128 @@
+"""The questions put to the surfaces about measured workloads: badges, pages, JUnit and issue texts. The workload of a
+question's job has the answer of `audit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+
+from dsregress.advisories.advisory import Advisory
+from dsregress.advisories.shipped import read_advisories
+from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_release
+from dsregress.model import Result
+from dsregress.report import known_problems, release_verdicts
+from dsregress.report.advisory_words import remedy_request
+from dsregress.report.answers import reproduce_answer, upstream_issue
+from dsregress.report.comparison import exports
+from dsregress.report.context import ReportContext, report_context
+from dsregress.report.html.badges import standings
+from dsregress.report.release_verdicts import ReleaseVerdicts
+from dsregress.report.verdict_words import basis_text, settings_text
+from tests.builders.known_runs import QUARTER, compared, ran
+from tests.unit.advisories.questions import QUESTIONS, Question, ids, stated
+
+UPGRADES = [one for one in QUESTIONS if one.to.keys() == {"deepspeed"} and one.facts]
+
+
+def answer_of(question: Question) -> UpgradeAnswer:
+    """Return the answer on the release that the question goes to, as of a job that has no other."""
+    job = stated(question).going_to(question.to).job
+    return judge_release(read_advisories(), job, "deepspeed")
+
+
+def asked(question: Question, monkeypatch: pytest.MonkeyPatch, *, crash: str = "") -> ReportContext:
+    """Return the context of two runs, of the question's releases and of its job."""
+    facts = stated(question).job.facts
+
+    def own_facts(workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        return facts
+
+    for module, name in (
+        (release_verdicts, "reader_facts"),
+        (known_problems, "job_facts"),
+        (reproduce_answer, "job_facts"),
+    ):
+        monkeypatch.setattr(module, name, own_facts)
+    old, new = (_run(question, version) for version in (question.job["deepspeed"], question.to["deepspeed"]))
+    if crash:
+        new = _run(question, question.to["deepspeed"], crash)
+    return report_context(compared(old, new))
+
+
+def _run(question: Question, deepspeed: str, crash: str = "") -> Result:
+    result = ran(deepspeed, QUARTER, crash=crash)
+    stack = msgspec.structs.replace(result.cell.stack, versions={**question.job, "deepspeed": deepspeed})
+    return msgspec.structs.replace(result, cell=msgspec.structs.replace(result.cell, stack=stack))
+
+
+@pytest.mark.parametrize("question", [one for one in UPGRADES if one.verdict != "unknown"], ids=lambda one: one.name)
+def test_a_badge_and_a_page_answer_as_audit_does(question: Question, monkeypatch: pytest.MonkeyPatch) -> None:
+    context, answer = asked(question, monkeypatch), answer_of(question)
+    stack = next(one for one in context.stacks if context.stacks[one].versions["deepspeed"] == question.to["deepspeed"])
+    (workload,) = context.comparison.cells.workloads
+    verdicts = ReleaseVerdicts(context)
+    found = verdicts.of(stack, workload)
+    assert found.against == ids(answer.against)
+    assert found.conditions == tuple(one.matched.advisory.id for one in answer.conditions)
+    advised = verdicts.advised(stack, workload)
+    assert advised is not None
+    release = [f"deepspeed {question.to['deepspeed']}"]
+    assert settings_text(advised) + basis_text(advised, release) == settings_text(answer) + basis_text(answer, release)
+    (badge,) = [one for one in standings(context, verdicts) if one.stack == stack]
+    colours = {Verdict.NO: "red", Verdict.IF_SET: "yellow", Verdict.YES: "brightgreen", Verdict.UNKNOWN: "brightgreen"}
+    assert badge.colour == colours[answer.verdict]
+    words = {Verdict.NO: "no: DSR-", Verdict.IF_SET: "yes, if set: DSR-"}
+    assert badge.message.startswith(words.get(answer.verdict, "ok on 1 workload"))
+
+
+def crashes() -> Iterator[tuple[Question, Advisory, str]]:
+    """Yield the questions whose release ends the job, the advisory that says so, and its error."""
+    for question in UPGRADES:
+        answer = answer_of(question)
+        for one in (*answer.against, *(each.matched for each in answer.conditions)):
+            errors = [each.error for each in one.advisory.shown_by if each.error and not each.where]
+            if errors:
+                yield question, one.advisory, errors[0]
+
+
+CRASHES = list(crashes())
+
+
+@pytest.mark.parametrize(("question", "advisory", "error"), CRASHES, ids=lambda one: getattr(one, "name", ""))
+def test_junit_and_an_issue_name_the_advisory_of_audit(
+    question: Question, advisory: Advisory, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crash = f"RuntimeError: {error} (x.py:f)"
+    context = asked(question, monkeypatch, crash=crash)
+    version = question.to["deepspeed"]
+    (case,) = [
+        each
+        for suite in ElementTree.fromstring(exports.junit(context))
+        if suite.get("name") == version
+        for each in suite
+    ]
+    (ending,) = list(case)
+    assert ending.tag == "skipped"
+    assert f"{advisory.id} {advisory.title}" in str(ending.get("message"))
+    run = SimpleNamespace(answer=upstream_issue.Verdict.BAD, line=crash, version=version)
+    found = SimpleNamespace(
+        question=SimpleNamespace(metric="outcome", phase="", key="", title="", name="outcome"),
+        smallest=_run(question, version).cell, bad=version, good=question.job["deepspeed"], package="deepspeed",
+        runs=[run], reduced=SimpleNamespace(needed=[], seen_with=[], conditions=["one"]),
+    )  # fmt: skip
+    sender = upstream_issue._for_the_sender(cast(Any, found))
+    title = upstream_issue._title(cast(Any, found))
+    known = next(one for one in read_advisories() if f"It is {one.id}" in sender)
+    assert title.startswith(known.title)
+    assert len(title) < 90
+    assert all(remedy_request(one) in sender for one in known.remedies[:4])
+    assert known.id in str(ending.get("message"))
+
+
+def test_there_are_crashes_among_the_questions() -> None:
+    assert len(CRASHES) > 3

@@ -1,0 +1,142 @@
+"""A line that a shell carries out comes to the launch line that it would start, and nothing else happens."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dsregress.errors import UsageError
+from dsregress.run.shell_launches import Launch, SeveralLaunches, launch_of_shell, needs_shell
+from vgpu import isolation
+
+SCRIPT = """#!/bin/bash
+set -e
+pip install -r requirements.txt
+MODEL=${1:-gpt2}
+export CUDA_VISIBLE_DEVICES=0,1
+mkdir -p out
+echo started > started.txt
+python -m pip install trl
+torchrun --nproc_per_node=$GPUS --nnodes=$NODES \\
+    train.py --model "$MODEL" \\
+    --name "a b" --out out/$(date +%Y) 2>&1 | tee out/log
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    if shutil.which("bash") is None or isolation.strongest(tmp_path) == isolation.NONE:
+        pytest.skip("no bash, or nothing keeps its files away here")
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "run.sh").write_text(SCRIPT)
+    (tmp_path / "scripts" / "two.sh").write_text(
+        "for lr in 1 2; do deepspeed train.py --lr $lr --token hf_abcdefghijklmnopqrstu; done"
+    )
+    (tmp_path / "scripts" / "outer.slurm").write_text("srun -N 2 bash scripts/run.sh qwen")
+    (tmp_path / "scripts" / "sweep.sh").write_text("wandb sweep x.yaml")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "needs"),
+    [
+        ("torchrun train.py --n 1", False),
+        ("A=1 python train.py", False),
+        ("train.py '$(nproc) | x'", False),
+        ("uv pip install x", False),
+        ("srun.py", False),
+        ("", False),
+        ("python train.py 'a", False),
+        ("bash run.sh", True),
+        ("A=1 ./scripts/run.sh x", True),
+        ("nohup python train.py", True),
+        ("uv run train.py", True),
+        ("python train.py --n $(nproc)", True),
+        ("python train.py 2>&1 | tee log", True),
+        ("export A=1\npython train.py", True),
+    ],
+)
+def test_lines_that_need_a_shell(line: str, needs: bool) -> None:
+    assert needs_shell(line) is needs
+
+
+#: What `SCRIPT` comes to, without the ranks.
+STARTED = "train.py --model gpt2 --name 'a b' --out out/1970"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "comes_to"),
+    [
+        ("python train.py --n $(echo 3) --x '$y' > log 2>&1 &", "python train.py --n 3 --x '$y'"),
+        ("touch x; A=1 nohup accelerate launch train.py | tee log", "A=1 accelerate launch train.py"),
+        ("uv run --frozen --with trl train.py --lr 1", "python train.py --lr 1"),
+        ("conda run -n env python -m tools.train", "python -m tools.train"),
+        ("GPUS=4 NODES=1 sh scripts/run.sh", f"torchrun --nproc_per_node=4 --nnodes=1 {STARTED}"),
+        ("sbatch --wait scripts/outer.slurm", f"torchrun {STARTED.replace('gpt2', 'qwen')}"),
+        ("python prepare.py; cd scripts && exec torchrun train.py", "torchrun train.py"),
+    ],
+)
+def test_a_shell_line_comes_to_what_it_starts(line: str, comes_to: str, folder: Path) -> None:
+    launch = launch_of_shell(line, folder)
+    assert launch.line.removeprefix("CUDA_VISIBLE_DEVICES=0,1 ").removeprefix("GPUS=4 NODES=1 ") == comes_to
+    assert launch.line.startswith("CUDA_VISIBLE_DEVICES=0,1 ") == ("scripts/" in line)
+    assert launch.folder == str(folder / "scripts" if "cd scripts" in line else folder)
+
+
+@pytest.mark.slow
+def test_options_without_a_value_are_left_out_and_said(folder: Path) -> None:
+    launch = launch_of_shell("bash scripts/run.sh", folder)
+    assert launch == Launch(
+        f"CUDA_VISIBLE_DEVICES=0,1 torchrun {STARTED}", str(folder), ("--nproc_per_node=", "--nnodes=")
+    )
+
+
+@pytest.mark.slow
+def test_a_script_changes_no_file_of_the_user(folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    launch_of_shell("echo x > scripts/two.sh; rm -r scripts/outer.slurm; bash scripts/run.sh", folder)
+    assert sorted(folder.rglob("*")) == before
+    assert "deepspeed" in (folder / "scripts" / "two.sh").read_text()
+
+
+@pytest.mark.slow
+def test_a_folder_below_the_project_stays_in_it(folder: Path) -> None:
+    assert (
+        launch_of_shell("export PYTHONPATH=$PWD/src:; python train.py", folder).line
+        == "PYTHONPATH=src: python train.py"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("bash scripts/sweep.sh", "starts no program: it calls wandb"),
+        ("bash scripts/absent.sh", "starts no program: scripts/absent.sh: No such file or directory"),
+        ("torchrun train.py --data $DATA_OF_NOBODY", "starts no program: DATA_OF_NOBODY: unbound variable"),
+        ("false", None),
+    ],
+)
+def test_a_line_that_comes_to_no_program_says_why(line: str, reason: str | None, folder: Path) -> None:
+    with pytest.raises(UsageError) as refused:
+        launch_of_shell(line, folder)
+    hint = "write the line that it starts, e.g. 'torchrun train.py'"
+    assert str(refused.value) == f"--program: {reason or 'starts no program'}; {hint}"
+
+
+@pytest.mark.slow
+def test_a_line_that_comes_to_several_programs_has_their_lines_without_secrets(folder: Path) -> None:
+    with pytest.raises(SeveralLaunches) as refused:
+        launch_of_shell("bash scripts/two.sh", folder)
+    assert str(refused.value) == "--program: starts 2 programs; give one of these lines"
+    assert refused.value.lines == [f"deepspeed train.py --lr {lr} --token ***" for lr in (1, 2)]
+
+
+@pytest.mark.slow
+def test_a_script_that_waits_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsregress.run.shell_launches._TIMEOUT_S", 1)
+    with pytest.raises(UsageError, match="had not started its program after 1 s"):
+        launch_of_shell("sleep 30 & sleep 30", folder)
