@@ -14,16 +14,12 @@ from typing import Any
 from skeletons import make, safetensors, tiny, tokenizer
 from skeletons.maker_answer import SkeletonFile
 from skeletons.pipelines import Component, Pipeline, known_pipelines
+from skeletons.table_files import read_table
 from skeletons.tokenizer_families import tokenizer_families
 
 #: Sizes of a shrunk component, by their names in a diffusers class. Channels are a multiple of 32, the
 #: number of groups of its norms.
-_TINY = {
-    "UNet2DConditionModel": {"layers_per_block": 1},
-    "AutoencoderKL": {"layers_per_block": 1},
-    "SD3Transformer2DModel": {"num_layers": 2, "num_attention_heads": 2, "caption_projection_dim": 128},
-    "FluxTransformer2DModel": {"num_layers": 1, "num_single_layers": 1, "num_attention_heads": 2},
-}
+_TINY: dict[str, dict[str, int]] = read_table("tiny_components")
 _TINY_CHANNELS = (32, 64, 64, 64)
 _TINY_TIME = 32
 

@@ -9,20 +9,11 @@ from collections.abc import Callable
 import torch
 
 from skeletons.safetensors import StoredTensor
+from skeletons.table_files import read_table
 from skeletons.weights import weight
 
-_DTYPES = {
-    torch.float64: "F64",
-    torch.float32: "F32",
-    torch.bfloat16: "BF16",
-    torch.float16: "F16",
-    torch.int64: "I64",
-    torch.int32: "I32",
-    torch.int16: "I16",
-    torch.int8: "I8",
-    torch.uint8: "U8",
-    torch.bool: "BOOL",
-}
+#: torch's dtypes -> their names in a checkpoint.
+_DTYPES = {getattr(torch, name): str(short) for name, short in read_table("dtypes").items()}
 
 
 def build_model(config: object, device: str) -> torch.nn.Module:

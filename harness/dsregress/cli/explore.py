@@ -69,7 +69,7 @@ def explore_command(
     loaded = options.load_settings(results=results)
     settings = msgspec.structs.replace(loaded, executor="local", timeout_s=min(loaded.timeout_s, _TIMEOUT_S))
     installer = pipeline.new_installer(settings)
-    package = _package(stacks, targets.varied_package(settings))
+    package = _explored_package(stacks, targets.varied_package(settings))
     planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
     if len(planned.stacks) != 2:
         hint = f"name two: --{package} 0.18.2,0.18.3"
@@ -95,7 +95,7 @@ def explore_command(
     return EXIT_REGRESSION if any(fault.other is not None for fault in found.faults) else EXIT_OK
 
 
-def _package(stacks: options.StackOptions, usual: str) -> str:
+def _explored_package(stacks: options.StackOptions, usual: str) -> str:
     """Return the package of which two releases are named."""
     several = [name for name, spec in stacks.versions.items() if "," in spec]
     return several[0] if len(several) == 1 else usual

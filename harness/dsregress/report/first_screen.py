@@ -228,7 +228,7 @@ def _upgrade(context: ReportContext) -> str:
 
 def _overview(context: ReportContext, assessed: Sequence[Assessment]) -> Overview:
     """Return the overview, with equal columns and equal rows merged."""
-    comparison, words = context.comparison, _words(context, assessed)
+    comparison, words = context.comparison, _run_words(context, assessed)
     newest_first = [stack.id for stack in reversed(comparison.stacks)]
     gravity = {word: at for at, word in enumerate(dict.fromkeys(kind.word for kind in KINDS.values()))}
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -289,7 +289,7 @@ def _range(newest_first: Sequence[str]) -> str:
     return first if first == last else f"{first}-{last}"
 
 
-def _words(context: ReportContext, assessed: Sequence[Assessment]) -> Mapping[tuple[str, str], str]:
+def _run_words(context: ReportContext, assessed: Sequence[Assessment]) -> Mapping[tuple[str, str], str]:
     """Return stack and workload -> its word, for every run."""
     comparison, rooms = context.comparison, context.rooms
     words: dict[tuple[str, str], str] = {}

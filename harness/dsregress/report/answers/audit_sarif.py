@@ -88,13 +88,13 @@ def _results(found: Iterable[Matched], kind: str, job: StatedJob, files: Sequenc
             "ruleId": advisory.id,
             "kind": kind,
             "level": _level(advisory) if kind == _FAIL else "none",
-            "message": {"text": _message(one)},
+            "message": {"text": _result_text(one)},
             "locations": list(_locations(one, job, files)),
             "partialFingerprints": {"advisoryAndReleases/v1": ", ".join((advisory.id, *releases))},
         }
 
 
-def _message(one: Matched) -> str:
+def _result_text(one: Matched) -> str:
     parts = [*map(condition_text, one.open), *(f"some releases of {name}" for name in one.open_packages)]
     return ". ".join((
         one.advisory.title,
