@@ -9,21 +9,23 @@ from pathlib import Path
 import pytest
 
 from tests.builders import http_indexes
-from tests.offline.project import GOOD, NOT_INSTALLING, VERSION, Project
-from tests.packages import build
+from tests.offline.project import GOOD, VERSION, Project
 
 HUNGRY = VERSION["hungry"]
 
-#: When the index got them; later ones are not there yet.
-DAYS = {f"tinyframe-{version}": "2100-01-01" for version in (*build.RELEASES, NOT_INSTALLING)} | {
-    f"tinyframe-{GOOD}": "2025-01-01",
-    f"tinyframe-{HUNGRY}": "2025-02-20",
-}
+#: When the index got them; all others, of which other tests add some, are not there yet.
+DAYS = {GOOD: "2025-01-01", HUNGRY: "2025-02-20"}
+
+
+def days(index: Path) -> dict[str, str]:
+    """The day of each release of the framework in an index."""
+    versions = {file.name.removesuffix(".tar.gz").split("-")[1] for file in index.glob("tinyframe-*")}
+    return {f"tinyframe-{version}": DAYS.get(version, "2100-01-01") for version in versions}
 
 
 @pytest.fixture
 def project(shared: Project, tmp_path: Path) -> Iterator[Project]:
-    with http_indexes.served(shared.folder / "index", DAYS) as index:
+    with http_indexes.served(shared.folder / "index", days(shared.folder / "index")) as index:
         configuration = tmp_path / "pip.conf"
         configuration.write_text(f"[global]\nindex-url = {index.url}\n")
         variables = {**shared.variables, "PIP_CONFIG_FILE": str(configuration)}
