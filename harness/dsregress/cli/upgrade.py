@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 from packaging.utils import canonicalize_name
@@ -19,16 +20,17 @@ from dsregress.advisories.matching import known_packages
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.cli import options
+from dsregress.cli.measured_changes import measure_changes
 from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.named_files import STDIN, read_named
-from dsregress.cli.options import JobOptions
+from dsregress.cli.options import JobOptions, WorkloadOptions
 from dsregress.cli.output import note_problems, write_answer
 from dsregress.cli.stated_jobs import FoundPackages, stated_job
 from dsregress.cli.stored_results import Way, way
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
 from dsregress.model import AXES
-from dsregress.probe.scenario import Scenario
+from dsregress.probe.scenario import BASE_VARIANT, Scenario
 from dsregress.report.answers import upgrade_answer as upgrade_report
 from dsregress.report.answers.upgrade_answer import UpgradeAnswers
 from dsregress.run import available_workloads, pipeline, targets
@@ -58,17 +60,23 @@ _BESIDES = ("trl",)
     "--to",
     "wanted",
     multiple=True,
-    metavar="latest|VERSION|NAME==VERSION",
-    help="The version to upgrade to, of deepspeed or of the named package. Repeatable; packages that are not named "
-    "stay. Default: the latest of each package.",
+    metavar="latest|VERSION|NAME==VERSION|FILE",
+    help="The version to upgrade to, of deepspeed or of the named package, or a file with the versions of several. "
+    "Repeatable; packages that are not named stay. Default: the latest of each package.",
 )
 @click.option("--scenario", metavar="NAME", help="Your kind of training. Default: all stored results.")
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Measure the upgrade as a whole on --program or --scenario, and if it is worse, find the packages that make it so.",
+)
 @options.job_options
 @options.results_option
 def upgrade_command(
     source: str,
     wanted: tuple[str, ...],
     scenario: str | None,
+    measure: bool,
     job: JobOptions,
     results: str | None,
 ) -> int:
@@ -76,8 +84,9 @@ def upgrade_command(
 
     The verdict is that of `audit`: of the advisories that concern the job, which is stated as there. Below it is what was
     measured here: the problems in stored results that the new release has and the installed one does not, which decide for
-    a package that no advisory is about. Runs nothing. Each package is judged by itself. For a package without results, it
-    prints the command that measures it.
+    a package that no advisory is about. Each package is judged by itself. For a package without results, it prints the
+    command that measures it. Runs nothing, unless --measure is given: then the old and the new packages are measured as
+    they go together.
 
     \b
     Exit codes: 0 every package can be upgraded; 1 a setting must change, or an upgrade is ruled out; 4 something is not
@@ -88,9 +97,12 @@ def upgrade_command(
       dsregress upgrade --from requirements.txt
       dsregress upgrade --from uv.lock --to 0.19.8 --scenario llama3_70b_zero3 --gpu A800-80G
       pip freeze | dsregress upgrade --from -
+      dsregress upgrade --from old.txt --to new.txt --program 'python train.py' --measure
     """
     settings = options.load_settings(results=results)
     is_named = scenario is not None or job.program is not None
+    if measure and not is_named:
+        raise UsageError("needs a job to measure", where="--measure", hint="add --program 'LINE' or --scenario NAME")
     declared = None
     if is_named:
         scenario = available_workloads.measured_workload(scenario, job.program, settings)
@@ -101,7 +113,7 @@ def upgrade_command(
         name for name in store.stack_ids() if scenario is None or next(store.files([name], scenario), None) is not None
     ]
     under_test = targets.varied_package(settings)
-    packages = list(dict.fromkeys([under_test, *AXES, *_BESIDES]))
+    packages = list(dict.fromkeys([under_test, *settings.stack, *AXES, *_BESIDES]))
     mine = [package for package in packages if package in found.versions]
     if not mine:
         raise _nothing_known(source, packages, found)
@@ -121,6 +133,10 @@ def upgrade_command(
     mine_stated = stated_job(job, FoundPackages([found], read_advisories(), source), stated)
     answers = _upgrade_answers(mine_stated, upgrades, is_named=is_named)
     write_answer(lambda: upgrade_report.upgrades_text(answers, missing, found.versions, unchecked))
+    if measure:
+        installed_here = {package: found.versions[package] for package in mine}
+        workload = WorkloadOptions(scenario=None if job.program else scenario, variant=BASE_VARIANT, device=None)
+        return measure_changes(settings, installed_here, goals, workload, job.program)
     return exit_code_of_upgrades(answers)
 
 
@@ -180,6 +196,10 @@ def _goals(wanted: Sequence[str], under_test: str, mine: Sequence[str], source: 
         name, equals, version = (part.strip() for part in text.partition("=="))
         if text == _LATEST:
             specs = {**dict.fromkeys(mine, _LATEST), **specs}
+            continue
+        if Path(text).is_file():
+            theirs = _read_packages(text).versions
+            specs |= {one: theirs[one] for one in mine if one in theirs}
             continue
         package = str(canonicalize_name(name)) if equals else under_test
         if package not in mine:

@@ -26,7 +26,7 @@ from dsregress.compare.metrics import (
 from dsregress.compare.result_pairs import Pair
 from dsregress.compare.worst_readings import Excess
 from dsregress.config.thresholds import Thresholds
-from dsregress.messages import message
+from dsregress.messages import message, plural_message
 from dsregress.model import Finding
 from dsregress.probe.border.wire import NO_NUMBER, Numerics
 from dsregress.wording.names import stage_words
@@ -49,6 +49,8 @@ def judge_numerics(pair: Pair) -> list[Finding]:
             worst[LOSS_ERROR.name] = (math.inf, rank, model, numbers)
         if GRADIENT_NORM_ERROR.name not in worst and trains_nothing(numbers):
             worst[GRADIENT_NORM_ERROR.name] = (math.inf, rank, model, numbers)
+        if PARAMETER_ERROR.name not in worst and numbers.replicas_apart:
+            worst[PARAMETER_ERROR.name] = (math.inf, rank, model, numbers)
     return [_numerics_finding(pair, m.name, *worst[m.name]) for m in ERRORS if m.name in worst]
 
 
@@ -91,8 +93,16 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
     metric = BY_NAME[name]
     base = None if pair.base is None or pair.is_baseline else dict(pair.base.errors).get(name)
     is_idle = name == GRADIENT_NORM_ERROR.name and trains_nothing(numbers)
+    are_apart = name == PARAMETER_ERROR.name and numbers.parameter_error is None
+    word = "no gradient" if is_idle else "replicas apart" if are_apart else "not a number"
     if is_idle:
         distance = message("0 in every step, so nothing is trained")
+    elif are_apart:
+        distance = plural_message(
+            "{count} rank has other weights than the first one, of which it is a replica",
+            "{count} ranks have other weights than the first one, of which they are replicas",
+            numbers.replicas_apart,
+        )
     elif not math.isfinite(size):
         # The note names the parameter: one that is missing has no distance either.
         distance = message("not a number")
@@ -113,7 +123,7 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
         metric=name,
         phase=metric.finding_phase,
         kind="wrong",
-        value=size if math.isfinite(size) else "no gradient" if is_idle else "not a number",
+        value=size if math.isfinite(size) else word,
         baseline_value=base if _finite(base) else None,
         ratio=None,
         unit=metric.unit,

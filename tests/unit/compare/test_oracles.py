@@ -98,3 +98,13 @@ def test_training_that_was_right_when_repeated_is_said_to_be_wrong_in_one_of_two
         "the gradient norm is wrong: in one of two runs, 0.49, plain PyTorch 0.38 (4 times the tolerance), rank 0"
     )
     assert NOT_EACH_TIME in found.evidence
+
+
+def test_replicas_with_other_weights_train_wrong_with_no_baseline_at_all() -> None:
+    made = synthetic.record()
+    made.ranks[0].numerics = Numerics(losses=[2.3], replicas_apart=1)
+    (found,) = wrong(judged(result("0.16.4", run=made)))
+    assert (found.metric, found.value) == ("parameter_error", "replicas apart")
+    assert found.message == (
+        "the updated parameters are wrong: 1 rank has other weights than the first one, of which it is a replica, rank 0"
+    )

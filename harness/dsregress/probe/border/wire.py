@@ -136,6 +136,7 @@ class Numerics:
     gradient_norm_error: float | None = None
     parameter_error: float | None = None
     loss_scales: list[float] = dataclasses.field(default_factory=list)  #: after each step, of an engine that scales
+    replicas_apart: int = 0  #: ranks whose weights should be the first one's, and are not; of programs
     skipped_steps: int = 0  #: whose gradients were too large for fp16, so that nothing was trained
     note: str = ""  #: why there is no truth, or which parameter is furthest from it
     right_when_repeated: bool = False  #: what went wrong was repeated, and was right then

@@ -36,6 +36,7 @@ from dsregress.programs.watch import step_watch, stepper_facts, trainer_settings
 from dsregress.programs.watch.fed_batches import FedBatches
 from dsregress.programs.watch.observed_rank import ObservedRank
 from dsregress.programs.watch.phase_walk import watched_phase
+from dsregress.programs.watch.replicas import replicas_apart
 from dsregress.programs.watch.saved_state import SavedState
 from dsregress.programs.watch.trained_models import TrainedModels
 from vgpu.figures import PhaseReading
@@ -266,6 +267,7 @@ class Measuring:
         for name, model in self._models.by_name().items():
             if self._observer is None and not self._simulated and not stepper_facts.has_left_its_group():
                 trained = stepper_facts.gathered_parameters(model.stepper, model.numerics)
+                model.numerics.replicas_apart = replicas_apart(model.whole)
                 if self._truth is not None and model is self._models.leader:
                     self._announce(HARNESS)
                     self._truth.judge(model.stepper, trained, model.numerics)

@@ -39,6 +39,7 @@ class TrainedModel:
         trained = _parameters_of(stepper)
         wholes = [(module, held) for module in called if trained <= (held := _identities(module.parameters()))]
         whole, self._parameters = min(wholes, key=lambda one: len(one[1]), default=(None, trained))
+        self.whole = whole  #: the module that is called as a whole; None if it is not known
         if whole is not None:
             self.numerics.dtype = stepper_facts.weight_dtypes(whole)
             self.numerics.trained = stepper_facts.trained_weights(whole)
