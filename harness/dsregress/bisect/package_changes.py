@@ -50,18 +50,18 @@ def smallest_changes(changes: Sequence[PackageChange], attempt: Try) -> Smallest
     """
     trials: list[Trial] = []
 
-    def tried(chosen: Sequence[PackageChange]) -> Trial:
+    def record_trial(chosen: Sequence[PackageChange]) -> Trial:
         trials.append(attempt(chosen))
         return trials[-1]
 
     if len(changes) > 1:
         for change in changes:
-            if tried([change]).verdict is Verdict.BAD:
+            if record_trial([change]).verdict is Verdict.BAD:
                 return SmallestChanges((change,), (), tuple(trials))
     needed, unseparated = list(changes), []
     for change in changes if len(changes) > 2 else ():  # of two, each alone was tried
         without = [one for one in needed if one != change]
-        verdict = tried(without).verdict
+        verdict = record_trial(without).verdict
         if verdict is Verdict.BAD:
             needed = without
         elif verdict is Verdict.UNKNOWN:

@@ -34,8 +34,8 @@ def measure_upgrade(session: Session, cell: Cell, changes: Sequence[PackageChang
     `Session.measure`.
     """
     search = _PackageSearch(session, cell)
-    whole = search.comparison(changes)
-    worst = _worst(whole, search.stack_id(changes))
+    whole = search.compare_with(changes)
+    worst = _worst(whole, search.id_with(changes))
     smallest = None
     if worst is not None and len(changes) > 1:
         session.watch.note(f"worse with all {len(changes)} packages: {worst.message}")
@@ -49,10 +49,10 @@ class _PackageSearch:
     def __init__(self, session: Session, cell: Cell) -> None:
         self._session, self._cell = session, cell
 
-    def stack_id(self, changes: Sequence[PackageChange]) -> str:
+    def id_with(self, changes: Sequence[PackageChange]) -> str:
         return self._changed(changes).stack.id
 
-    def comparison(self, changes: Sequence[PackageChange]) -> Comparison:
+    def compare_with(self, changes: Sequence[PackageChange]) -> Comparison:
         """Measure the old stack and the changed one, and compare them."""
         cells = [self._cell, self._changed(changes)]
         found = newest_by_cell(self._session.measure(cells, baseline=self._cell.stack, rounds=0))
@@ -67,8 +67,8 @@ class _PackageSearch:
 
     def attempt(self, changes: Sequence[PackageChange], worst: Finding) -> Trial:
         """Measure the old stack with these changes, and judge whether it shows what is worse."""
-        comparison, stack = self.comparison(changes), self.stack_id(changes)
-        verdict, text = _verdict(comparison, stack, worst)
+        comparison, stack = self.compare_with(changes), self.id_with(changes)
+        verdict, text = _trial_verdict(comparison, stack, worst)
         self._session.watch.note(f"{', '.join(one.text for one in changes)}: {text or 'not worse'}")
         return Trial(tuple(changes), verdict, text)
 
@@ -88,7 +88,7 @@ def _worst(comparison: Comparison, stack: str) -> Finding | None:
     return next((one.worst for one in comparison.problems if stack in one.having), None)
 
 
-def _verdict(comparison: Comparison, stack: str, worst: Finding) -> tuple[Verdict, str]:
+def _trial_verdict(comparison: Comparison, stack: str, worst: Finding) -> tuple[Verdict, str]:
     """Return whether a stack shows ``worst``, and what was seen; empty if nothing was."""
     alike = [
         found
