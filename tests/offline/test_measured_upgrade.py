@@ -35,7 +35,7 @@ def test_the_package_that_makes_an_upgrade_worse_is_named(project: Project) -> N
     worse = "backward holds 7.81 KiB more after it ends (+50 %): 15.6 KiB -> 23.4 KiB, rank 0"
     assert lines == [
         f"measured: worse on fit/base/cpu: {worse}",
-        "  it is tinytrainer 1.0.0 -> 1.2.0, alone: tinyframe may stay as installed",
+        "  it is tinytrainer 1.0.0 -> 1.2.0, with tinyframe as installed",
         f"    with tinyframe {GOOD} -> {LATER}: not worse",
         f"    with tinytrainer 1.0.0 -> 1.2.0: worse: {worse}",
     ]

@@ -28,8 +28,7 @@ def _lines(upgrade: MeasuredUpgrade) -> Iterator[str]:
     smallest = upgrade.smallest
     others = [one.package for one in upgrade.changes if one not in smallest.needed]
     if others:
-        alone = "alone" if len(smallest.needed) == 1 else "together"
-        yield f"  it is {listing([one.text for one in smallest.needed])}, {alone}: {listing(others)} may stay as installed"
+        yield f"  it is {listing([one.text for one in smallest.needed])}, with {listing(others)} as installed"
     else:
         yield f"  it takes all {plural(len(upgrade.changes), 'change')}: {changes}"
     if smallest.unseparated:
