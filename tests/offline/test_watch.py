@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from tests.builders import http_indexes
 from tests.offline.project import GOOD, VERSION, Project
 
 HUNGRY = VERSION["hungry"]
 
-#: When the index got them; all others, of which other tests add some, are not there yet.
-DAYS = {GOOD: "2025-01-01", HUNGRY: "2025-02-20"}
 
-
-def days(index: Path) -> dict[str, str]:
-    """The day of each release of the framework in an index."""
-    versions = {file.name.removesuffix(".tar.gz").split("-")[1] for file in index.glob("tinyframe-*")}
-    return {f"tinyframe-{version}": DAYS.get(version, "2100-01-01") for version in versions}
-
-
-@pytest.fixture
-def project(shared: Project, tmp_path: Path) -> Iterator[Project]:
-    with http_indexes.served(shared.folder / "index", days(shared.folder / "index")) as index:
-        configuration = tmp_path / "pip.conf"
-        configuration.write_text(f"[global]\nindex-url = {index.url}\n")
-        variables = {**shared.variables, "PIP_CONFIG_FILE": str(configuration)}
-        project = Project(folder=tmp_path, variables=variables, work=shared.work)
-        project.configure(GOOD, "latest")
-        yield project
-
-
-def test_a_new_release_is_measured_reported_and_drafted_and_then_it_is_not_new(project: Project) -> None:
-    said = project.run("watch", "--as-of", "2025-02-20")
+def test_a_new_release_is_measured_reported_and_drafted_and_then_it_is_not_new(dated: Project) -> None:
+    said = dated.run("watch", "--as-of", "2025-02-20")
     assert said.code == 1, said.err
     assert said.out.splitlines()[0] == f"new: tinyframe {HUNGRY}; beside it: {GOOD}"
-    folder = project.folder / "watch" / f"tinyframe-{HUNGRY}"
+    folder = dated.folder / "watch" / f"tinyframe-{HUNGRY}"
     assert sorted(file.name for file in folder.iterdir()) == [
         f"DRAFT-tinyframe-{HUNGRY}-1.json", "report.json", "report.md", "site",
     ]  # fmt: skip
@@ -46,28 +21,28 @@ def test_a_new_release_is_measured_reported_and_drafted_and_then_it_is_not_new(p
     (affected,) = draft["affected"]
     assert affected["versions"] == [HUNGRY]
     assert affected["ecosystem_specific"]["unaffected"] == [GOOD]
-    again = project.run("watch", "--as-of", "2025-02-20")
+    again = dated.run("watch", "--as-of", "2025-02-20")
     assert (again.code, again.out) == (0, "nothing is new\n")
 
 
-def test_since_a_day_every_release_that_came_is_named_and_a_dry_run_measures_none(project: Project) -> None:
-    said = project.run("watch", "--since", "2025-01-31", "--as-of", "2025-02-20", "--dry-run")
+def test_since_a_day_every_release_that_came_is_named_and_a_dry_run_measures_none(dated: Project) -> None:
+    said = dated.run("watch", "--since", "2025-01-31", "--as-of", "2025-02-20", "--dry-run")
     assert (said.code, said.out) == (0, f"new: tinyframe {HUNGRY}; beside it: {GOOD}\n")
-    assert not project.results.exists()
-    said = project.run("watch", "--since", "2025-02-20", "--as-of", "2025-02-21", "--dry-run")
+    assert not dated.results.exists()
+    said = dated.run("watch", "--since", "2025-02-20", "--as-of", "2025-02-21", "--dry-run")
     assert (said.code, said.out) == (0, "nothing is new\n")
 
 
-def test_a_day_that_is_none_is_refused(project: Project) -> None:
-    said = project.run("watch", "--since", "yesterday")
+def test_a_day_that_is_none_is_refused(dated: Project) -> None:
+    said = dated.run("watch", "--since", "yesterday")
     assert said.code == 2
     assert said.err.splitlines()[-1] == (
         "Error: Invalid value for '--since': 'yesterday' does not match the format '%Y-%m-%d'."
     )
 
 
-def test_a_package_that_no_index_has_is_refused(project: Project) -> None:
-    said = project.run("watch", "--package", "nowhere")
+def test_a_package_that_no_index_has_is_refused(dated: Project) -> None:
+    said = dated.run("watch", "--package", "nowhere")
     assert said.code == 2
     assert said.err.splitlines()[-1] == (
         "dsregress: error: package index: no configured index has a package 'nowhere'; check the name and pip config list"

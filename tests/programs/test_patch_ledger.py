@@ -13,7 +13,7 @@ pytest.importorskip("deepspeed")
 pytest.importorskip("transformers")
 
 from tests.programs.cells import passed, ran
-from vgpu.replacing import LEDGER
+from tests.vgpu import ledgers
 
 PROGRAM = """
 import deepspeed
@@ -37,11 +37,8 @@ for step in range(6):
 @pytest.fixture
 def empty_ledger() -> Iterator[None]:
     """A rank's ledger begins with its server's: here the one of these tests, where others have replaced what they like."""
-    before = dict(LEDGER)
-    LEDGER.clear()
-    yield
-    LEDGER.clear()
-    LEDGER.update(before)
+    with ledgers.empty_ledger():
+        yield
 
 
 @pytest.mark.parametrize("device", ["cpu", "sim"])

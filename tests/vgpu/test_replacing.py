@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.vgpu import ledgers
 from vgpu.patch_ledger import ledger_text
-from vgpu.replacing import LEDGER, MissingTarget, Patches, attribute, everywhere, item, variables, working_folder
+from vgpu.replacing import MissingTarget, Patches, attribute, everywhere, item, variables, working_folder
 
 
 class Base:
@@ -209,11 +210,8 @@ def test_an_entry_of_a_mapping_is_as_before_afterwards() -> None:
 @pytest.fixture
 def ledger() -> Iterator[None]:
     """An empty ledger, of this test alone."""
-    before = dict(LEDGER)
-    LEDGER.clear()
-    yield
-    LEDGER.clear()
-    LEDGER.update(before)
+    with ledgers.empty_ledger():
+        yield
 
 
 def test_the_ledger_says_what_is_replaced_why_and_what_is_not_here(ledger: None) -> None:

@@ -93,7 +93,7 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
     metric = BY_NAME[name]
     base = None if pair.base is None or pair.is_baseline else dict(pair.base.errors).get(name)
     is_idle = name == GRADIENT_NORM_ERROR.name and trains_nothing(numbers)
-    are_apart = name == PARAMETER_ERROR.name and numbers.parameter_error is None
+    are_apart = name == PARAMETER_ERROR.name and (numbers.parameter_error or 0.0) <= 1
     word = "no gradient" if is_idle else "replicas apart" if are_apart else "not a number"
     if is_idle:
         distance = message("0 in every step, so nothing is trained")

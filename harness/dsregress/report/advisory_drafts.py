@@ -73,11 +73,7 @@ def _free(context: ReportContext, line: ProblemLine, package: str) -> tuple[str,
 def _draft(context: ReportContext, line: ProblemLine, found: ReleaseRange, name: str, day: str) -> Advisory:
     worst = line.worst
     partners = {key: one for key, one in context.stacks[worst.stack].versions.items() if key != found.package}
-    is_taste = line.kind.has_no_right_side or line.kind in (
-        ProblemKind.SLOWER,
-        ProblemKind.MORE,
-        ProblemKind.LARGER_CARD,
-    )
+    is_taste = line.kind.has_no_right_side or line.kind.is_cost
     return Advisory(
         id=name,
         title=shortened(line.text, _MOST_TITLE),
