@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.offline.project import GOOD, VERSION, Project
+from tests.offline.project import GOOD, NOT_INSTALLING, VERSION, Project
 
 LATER = "2.0.0"  #: another good release of the framework
 
@@ -54,6 +54,12 @@ def test_what_is_installed_and_does_not_train_is_no_measure_of_anything(project:
     code, lines = upgrade(project, f"tinyframe=={VERSION['crashing']}", f"tinyframe=={LATER}")
     assert code == 4, lines
     assert "the old stack gives no answer: failed in" in lines[-1]
+
+
+def test_packages_that_do_not_install_together_are_not_worse_but_not_measured(project: Project) -> None:
+    code, lines = upgrade(project, f"tinyframe=={GOOD}", f"tinyframe=={NOT_INSTALLING}")
+    assert code == 4
+    assert "the new packages cannot be tested together: failed in install: " in lines[-1]
 
 
 def test_without_a_job_there_is_nothing_to_measure(project: Project) -> None:

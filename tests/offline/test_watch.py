@@ -41,6 +41,14 @@ def test_a_day_that_is_none_is_refused(dated: Project) -> None:
     )
 
 
+def test_a_release_for_which_nothing_can_run_here_is_no_pass(dated: Project) -> None:
+    said = dated.run("watch", "--as-of", "2025-02-20", "--device", "cuda")
+    assert said.code == 4
+    assert said.err.splitlines()[-1] == (
+        f"dsregress: tinyframe {HUNGRY}: watch: all selected workloads are skipped on this machine; select others"
+    )
+
+
 def test_a_package_that_no_index_has_is_refused(dated: Project) -> None:
     said = dated.run("watch", "--package", "nowhere")
     assert said.code == 2

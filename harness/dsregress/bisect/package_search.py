@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from dsregress.bisect.package_changes import PackageChange, SmallestChanges, Trial, smallest_changes
-from dsregress.compare import Comparison
+from dsregress.compare import Comparison, ProblemKind
 from dsregress.compare.metrics import OUTCOME
 from dsregress.errors import EnvironmentUnavailable, NothingMeasured
 from dsregress.model import Cell, Finding, MachineFault, Passed, Result, Verdict
@@ -30,11 +30,14 @@ class MeasuredUpgrade(msgspec.Struct, frozen=True, kw_only=True):
 def measure_upgrade(session: Session, cell: Cell, changes: Sequence[PackageChange]) -> MeasuredUpgrade:
     """Measure the workload of ``cell``, which has the old stack, with all ``changes`` and, if that is worse, with some.
 
-    Raise NothingMeasured if the old stack does not train, EnvironmentUnavailable if the machine ended a run, and as
-    `Session.measure`.
+    Raise NothingMeasured if the old stack does not train or the new one cannot be built, EnvironmentUnavailable if the
+    machine ended a run, and as `Session.measure`.
     """
     search = _PackageSearch(session, cell)
     whole = search.compare_with(changes)
+    if untested := _untested(whole, search.id_with(changes)):
+        hint = "choose releases that install together"
+        raise NothingMeasured(f"the new packages cannot be tested together: {untested}", where="upgrade", hint=hint)
     worst = _worst(whole, search.id_with(changes))
     smallest = None
     if worst is not None and len(changes) > 1:
@@ -81,6 +84,12 @@ class _PackageSearch:
         if isinstance(result.outcome, MachineFault):
             hint = "run the same command again: it goes on from there"
             raise EnvironmentUnavailable(outcome_text(result.outcome), where=result.cell.stack.id, hint=hint)
+
+
+def _untested(comparison: Comparison, stack: str) -> str:
+    """Return why a stack does not install or import here, which says nothing of its training; empty if it does."""
+    problems = (one for one in comparison.problems if one.kind is ProblemKind.UNTESTABLE and stack in one.having)
+    return next((one.worst.message for one in problems), "")
 
 
 def _worst(comparison: Comparison, stack: str) -> Finding | None:

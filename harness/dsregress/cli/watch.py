@@ -16,7 +16,15 @@ from dsregress.cli.progress import Progress
 from dsregress.compare import Comparison
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
-from dsregress.errors import EXIT_HARNESS, EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, HarnessError, UsageError
+from dsregress.errors import (
+    EXIT_HARNESS,
+    EXIT_NOTHING_MEASURED,
+    EXIT_OK,
+    EXIT_REGRESSION,
+    HarnessError,
+    NothingMeasured,
+    UsageError,
+)
 from dsregress.report.advisory_drafts import draft_advisories
 from dsregress.report.context import report_context
 from dsregress.run import pipeline
@@ -141,6 +149,10 @@ def _measure(release: NewRelease, settings: Settings, selection: Selection, inst
     choice = _choice(release, selection)
     try:
         planned = pipeline.plan_run(settings, choice, installer)
+        if not planned.matrix.cells:
+            raise NothingMeasured(
+                "all selected workloads are skipped on this machine", where="watch", hint="select others"
+            )
         with Progress() as progress:
             comparison = pipeline.regress(settings, choice, planned, installer, progress)
         return _write(release, comparison, settings, out / release.name)
