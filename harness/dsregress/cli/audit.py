@@ -15,6 +15,7 @@ from dsregress.advisories.auditing import StatedJob, audit_job
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
 from dsregress.cli import options
+from dsregress.cli.configured_job import completed_job
 from dsregress.cli.lines import print_note
 from dsregress.cli.named_files import read_named
 from dsregress.cli.options import JobOptions
@@ -101,7 +102,8 @@ def audit_command(
     """
     settings = options.load_settings()
     advisories = read_advisories()
-    found = installed_packages(sources, python, advisories)
+    job = completed_job(job, settings)
+    found = installed_packages(sources, python, advisories, settings)
     old = stated_job(job, found)
     left_out = _ignored(ignored, settings.audit.ignore, advisories)
     named = [source for source in sources if source != "-"]

@@ -200,13 +200,13 @@ def _stack_options(
     pythons: tuple[str, ...] = (),
     **axes: str | None,
 ) -> StackOptions:
-    return StackOptions(versions=_requested_versions(axes, others), stack=stack, baseline=baseline, pythons=pythons)
+    return StackOptions(versions=requested_versions(axes, others), stack=stack, baseline=baseline, pythons=pythons)
 
 
 def _searched_package(
     *, package: str | None, stack: str | None, others: tuple[str, ...], **axes: str | None
 ) -> SearchedPackage:
-    return SearchedPackage(package=package, stack=stack, fixed=_requested_versions(axes, others))
+    return SearchedPackage(package=package, stack=stack, fixed=requested_versions(axes, others))
 
 
 def _report_files(
@@ -244,7 +244,7 @@ def _report_files(
 _WITH = re.compile(r"\s*([^\s=<>!~]+)\s*(?:(?:=\s*(?=[^=\s])|(?=[=<>!~]=|[<>]))(.+))?", re.DOTALL)
 
 
-def _requested_versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, str]:
+def requested_versions(axes: dict[str, str | None], others: Sequence[str]) -> dict[str, str]:
     """Return package -> spec, from the options of single packages and from ``--with``. Raise UsageError."""
     versions = {package: spec for package in AXES if (spec := axes.get(package))}
     for text in others:
@@ -547,7 +547,7 @@ def report_options(command: _Command) -> _Command:
 
 def fixed_option(help: str) -> Callable[[_Command], _Command]:
     """Add ``--with`` alone; passes ``fixed``, package -> spec."""
-    return grouped("fixed", lambda others: _requested_versions({}, others), _with_option(help))
+    return grouped("fixed", lambda others: requested_versions({}, others), _with_option(help))
 
 
 def _rounds_choice(command: _Command) -> _Command:

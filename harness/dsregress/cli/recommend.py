@@ -104,7 +104,7 @@ def recommend_command(
     settings = options.load_settings(results=results, fail_on=fail_on)
     package = targets.varied_package(settings)
     if pinned.sources:
-        return _recommend_for_job(pinned.sources, pinned.job, stacks, package, json_file)
+        return _recommend_for_job(pinned.sources, pinned.job, stacks, settings, json_file)
     scenario = available_workloads.measured_workload(scenario, pinned.job.program, settings)
     declared = declared_scenario(settings, scenario)
     _check_variant(declared, pinned.variant)
@@ -124,11 +124,11 @@ def recommend_command(
 
 
 def _recommend_for_job(
-    sources: Sequence[str], job: JobOptions, stacks: options.StackOptions, package: str, json_file: str | None
+    sources: Sequence[str], job: JobOptions, stacks: options.StackOptions, settings: Settings, json_file: str | None
 ) -> int:
     """Answer by the advisories alone, of the releases that the options name, or of all that advisories know."""
-    advisories = read_advisories()
-    stated = stated_job(job, installed_packages(sources, None, advisories))
+    advisories, package = read_advisories(), targets.varied_package(settings)
+    stated = stated_job(job, installed_packages(sources, None, advisories, settings))
     releases = known_versions(advisories, package)
     if package in stacks.versions:
         releases = list(stack_plans.resolve(package, stacks.versions[package], None))

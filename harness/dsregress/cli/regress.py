@@ -8,13 +8,13 @@ import click
 import msgspec
 
 from dsregress.cli import options
+from dsregress.cli.configured_job import configured_workload, selection_of_program
 from dsregress.cli.lines import print_text
 from dsregress.cli.output import write_reports
 from dsregress.cli.progress import Progress, duration_text
 from dsregress.config.settings import Settings, selecting
 from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
-from dsregress.probe.scenario import BASE_VARIANT
 from dsregress.run import available_workloads, pipeline
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
@@ -86,8 +86,8 @@ def regress_command(
     """Measure stacks against a baseline and report what differs.
 
     Builds an isolated environment for each stack, trains the selected scenarios in it, stores each run in the results
-    folder, and compares the runs. Stored results are reused. Without options, it runs the stacks and scenarios of
-    [tool.dsregress] in pyproject.toml.
+    folder, and compares the runs. Stored results are reused. Without options, it runs the job of [tool.dsregress] in
+    pyproject.toml, which `init` writes; without one, its stacks and scenarios.
 
     \b
     Examples:
@@ -117,7 +117,11 @@ def regress_command(
         _check_alone(selection, wanted.program)
         settings, stacks = _selected(wanted.named, settings, stacks)
     if wanted.program is not None:
-        selection = _of_program(selection, available_workloads.chosen_workload(None, wanted.program, settings))
+        name = available_workloads.chosen_workload(None, wanted.program, settings)
+        selection = selection_of_program(selection, name)
+    elif wanted.named is None:
+        settings, selection, added = configured_workload(settings, selection)
+        stacks = msgspec.structs.replace(stacks, versions={**added, **stacks.versions})
     choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=run.fresh, explain=run.explain)
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan_run(settings, choice, installer)
@@ -152,15 +156,6 @@ def _selected(name: str, settings: Settings, stacks: options.StackOptions) -> tu
     if name in settings.stacks and stacks.stack is None and not stacks.pythons:
         stacks = msgspec.structs.replace(stacks, stack=name)
     return settings, stacks
-
-
-def _of_program(selection: Selection, name: str) -> Selection:
-    """Select the program unchanged, in sim, unless the selection has other values."""
-    return Selection(
-        scenarios=selection.scenarios or (name,),
-        variants=selection.variants or (BASE_VARIANT,),
-        devices=selection.devices or ("sim",),
-    )
 
 
 def _print_disk(planned: pipeline.Planned, settings: Settings, installer: Installer) -> None:

@@ -10,9 +10,11 @@ from dsregress.advisories.auditing import StatedJob
 from dsregress.advisories.job_facts import Fact, merged_facts, said_fact
 from dsregress.advisories.matching import known_packages
 from dsregress.advisories.stated.launch import facts_of_file, facts_of_line
+from dsregress.cli.configured_job import WHERE, configured_packages
 from dsregress.cli.lines import print_note
 from dsregress.cli.named_files import STDIN, read_named
 from dsregress.cli.options import JobOptions
+from dsregress.config.settings import Settings
 from dsregress.config.variables import child_environment
 from dsregress.envs import existing
 from dsregress.errors import NothingMeasured, UsageError
@@ -30,7 +32,7 @@ def stated_job(job: JobOptions, packages: FoundPackages, more: Sequence[Fact] = 
     """Return the job that options and files state. Raise UsageError."""
     read = [fact for file in job.configs for fact in facts_of_file(file, Path())]
     if job.program is not None:
-        of_line, absent = facts_of_line(job.program.line, Path())
+        of_line, absent = facts_of_line(job.program.line, Path(job.program.folder))
         read += of_line
         for file in absent:
             print_note(f"{file} is not here, so that what it states is not known: give it with --config")
@@ -61,11 +63,17 @@ class FoundPackages:
         ]
 
 
-def installed_packages(sources: Sequence[str], python: str | None, advisories: Sequence[Advisory]) -> FoundPackages:
-    """Return the packages of all sources. Raise UsageError, NothingMeasured if no advisory knows any."""
-    if not sources and python is None:
-        raise UsageError("no packages", where="command line", hint="give -r FILE or --python PATH")
-    packages, whole = [], python is not None
+def installed_packages(
+    sources: Sequence[str], python: str | None, advisories: Sequence[Advisory], settings: Settings
+) -> FoundPackages:
+    """Return the packages of all sources, or those that are configured. Raise UsageError, NothingMeasured if no advisory
+    knows any."""
+    configured = configured_packages(settings) if not sources and python is None else []
+    if not sources and python is None and not configured:
+        hint = f"give -r FILE or --python PATH, or configure {WHERE}"
+        raise UsageError("no packages", where="command line", hint=hint)
+    packages = [found for _, found in configured]
+    whole = python is not None or any(file.endswith(".lock") for file, _ in configured)
     for source in sources:
         data = read_named(source, hint=PACKAGES_HINT)
         packages.append(installed.read_packages(data, STDIN if source == "-" else source))
@@ -75,7 +83,7 @@ def installed_packages(sources: Sequence[str], python: str | None, advisories: S
             installed.packages_of(existing.installed_versions(python, {**child_environment(), **ENVIRONMENT}))
         )
     named = [STDIN if source == "-" else source for source in (*sources, *([python] if python else []))]
-    found = FoundPackages(packages, advisories, " ".join(named))
+    found = FoundPackages(packages, advisories, " ".join(named) or " ".join(file for file, _ in configured))
     if whole:
         found.absent = frozenset({*found.known, *_OPTIONAL} - found.versions.keys() - found.unknown.keys())
     mine = found.known & found.versions.keys()

@@ -20,6 +20,7 @@ from dsregress.advisories.matching import known_packages
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.cli import options
+from dsregress.cli.configured_job import WHERE, completed_job, configured_packages
 from dsregress.cli.measured_changes import measure_changes
 from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.named_files import STDIN, read_named
@@ -51,10 +52,9 @@ _BESIDES = ("trl",)
 @click.option(
     "--from",
     "source",
-    required=True,
     metavar="FILE",
     help="A requirements file, uv.lock, or the output of `pip freeze`, `pip list` or `transformers-cli env` (- for stdin): "
-    "what is installed.",
+    "what is installed. Default: the packages of the configured job.",
 )
 @click.option(
     "--to",
@@ -73,7 +73,7 @@ _BESIDES = ("trl",)
 @options.job_options
 @options.results_option
 def upgrade_command(
-    source: str,
+    source: str | None,
     wanted: tuple[str, ...],
     scenario: str | None,
     measure: bool,
@@ -100,6 +100,7 @@ def upgrade_command(
       dsregress upgrade --from old.txt --to new.txt --program 'python train.py' --measure
     """
     settings = options.load_settings(results=results)
+    job = completed_job(job, settings) if scenario is None else job
     is_named = scenario is not None or job.program is not None
     if measure and not is_named:
         raise UsageError("needs a job to measure", where="--measure", hint="add --program 'LINE' or --scenario NAME")
@@ -107,7 +108,7 @@ def upgrade_command(
     if is_named:
         scenario = available_workloads.measured_workload(scenario, job.program, settings)
         declared = declared_scenario(settings, scenario)
-    found = _read_packages(source)
+    source, found = _installed(source, settings)
     store = Store(settings.results)
     known = [
         name for name in store.stack_ids() if scenario is None or next(store.files([name], scenario), None) is not None
@@ -179,6 +180,16 @@ def _read_packages(source: str) -> InstalledPackages:
     """Read the packages of a file. Raise UsageError."""
     data = read_named(source, hint="name a requirements file or uv.lock, or - for stdin")
     return installed.read_packages(data, STDIN if source == "-" else source)
+
+
+def _installed(source: str | None, settings: Settings) -> tuple[str, InstalledPackages]:
+    """Return the installed packages, and their source by name: the file, or what is configured. Raise UsageError."""
+    if source is not None:
+        return source, _read_packages(source)
+    configured = configured_packages(settings)
+    if not configured:
+        raise UsageError("no packages", where="command line", hint=f"give --from FILE, or configure {WHERE}")
+    return " ".join(file for file, _ in configured), installed.merged_packages(found for _, found in configured)
 
 
 def _nothing_known(source: str, packages: Sequence[str], found: InstalledPackages) -> NothingMeasured:

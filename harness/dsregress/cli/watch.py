@@ -10,6 +10,7 @@ import msgspec
 
 from dsregress.advisories.osv import encode_advisory
 from dsregress.cli import options
+from dsregress.cli.configured_job import configured_workload
 from dsregress.cli.lines import print_note, print_text
 from dsregress.cli.output import write_file, write_reports
 from dsregress.cli.progress import Progress
@@ -99,8 +100,10 @@ def watch_command(
     new release could not be measured.
     """
     settings = options.load_settings(results=results, timing=timing, as_of=as_of)
+    settings, selection, added = configured_workload(settings, selection)
     installer = pipeline.new_installer(settings)
-    found = _new_releases(settings, watched, installer)
+    job = _WatchedJob(settings=settings, selection=selection, added=added)
+    found = _new_releases(job, watched, installer)
     if not found:
         print_text("nothing is new")
         return EXIT_OK
@@ -108,14 +111,35 @@ def watch_command(
         print_text(f"new: {release.package} {release.version}; beside it: {release.before}")
     if dry_run:
         return EXIT_OK
-    codes = [_measure(release, settings, selection, installer, Path(out)) for release in found]
+    codes = [_measure(release, job, installer, Path(out)) for release in found]
     gravest = (EXIT_HARNESS, EXIT_REGRESSION, EXIT_NOTHING_MEASURED)
     return next((code for code in gravest if code in codes), EXIT_OK)
 
 
-def _new_releases(settings: Settings, watched: Watched, installer: Installer) -> list[NewRelease]:
+class _WatchedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What each new release is measured on."""
+
+    settings: Settings
+    selection: Selection
+    added: dict[str, str]  #: packages besides the stack -> spec
+
+    def choice(self, release: NewRelease) -> pipeline.Choice:
+        """Return the release and the one before it, on this job."""
+        return pipeline.Choice(
+            versions={**self.added, release.package: f"{release.before},{release.version}"},
+            baseline=f"{release.package}=={release.before}",
+            selection=self.selection,
+        )
+
+    def stack_ids(self, release: NewRelease, installer: Installer) -> list[str]:
+        """Return the ids of the two stacks."""
+        return [stack.id for stack in pipeline.plan_stacks(self.settings, self.choice(release), installer).stacks]
+
+
+def _new_releases(job: _WatchedJob, watched: Watched, installer: Installer) -> list[NewRelease]:
     """Return what is new, in the order of the packages. Raise UsageError, EnvironmentUnavailable."""
-    packages = watched.packages or tuple(settings.stack)
+    settings = job.settings
+    packages = watched.packages or tuple(dict.fromkeys((*settings.stack, *job.added)))
     if watched.since is not None:
         earlier = pipeline.new_installer(options.load_settings(as_of=watched.since.date().isoformat()))
         return [
@@ -128,25 +152,13 @@ def _new_releases(settings: Settings, watched: Watched, installer: Installer) ->
     return [
         release
         for release in newest
-        if release is not None and not stored.issuperset(_stack_ids(settings, release, installer))
+        if release is not None and not stored.issuperset(job.stack_ids(release, installer))
     ]
 
 
-def _choice(release: NewRelease, selection: Selection) -> pipeline.Choice:
-    return pipeline.Choice(
-        versions={release.package: f"{release.before},{release.version}"},
-        baseline=release.before,
-        selection=selection,
-    )
-
-
-def _stack_ids(settings: Settings, release: NewRelease, installer: Installer) -> list[str]:
-    return [stack.id for stack in pipeline.plan_stacks(settings, _choice(release, Selection()), installer).stacks]
-
-
-def _measure(release: NewRelease, settings: Settings, selection: Selection, installer: Installer, out: Path) -> int:
+def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: Path) -> int:
     """Measure a release, write what was found, and return its exit code; an error is a line, since others may be new too."""
-    choice = _choice(release, selection)
+    settings, choice = job.settings, job.choice(release)
     try:
         planned = pipeline.plan_run(settings, choice, installer)
         if not planned.matrix.cells:

@@ -1,7 +1,8 @@
 """pyproject.toml, flags and environment variables -> one frozen `Settings`.
 
-Nothing else of the host side reads ``os.environ`` or ``pyproject.toml``. Where several say the same, a flag wins over
-an environment variable, which wins over ``[tool.dsregress]``, which wins over the defaults written here.
+Nothing else of the host side reads ``os.environ`` or the settings in ``pyproject.toml``. Where several say the same, a flag
+wins over an environment variable, which wins over ``[tool.dsregress]``, which wins over the defaults written here. A project
+without a ``pyproject.toml`` has the same table in a file of its own, ``dsregress.toml``.
 
 Variables: ``DSREGRESS_ENVIRONMENTS`` and ``DSREGRESS_RESULTS`` (folders), ``DSREGRESS_OFFLINE`` (1: use no index). Ray's own
 ``RAY_ADDRESS`` counts where no address is configured, as for Ray itself.
@@ -22,6 +23,7 @@ import msgspec
 
 from dsregress.config.audit import AuditSettings
 from dsregress.config.containers import Containers
+from dsregress.config.job import JobSettings
 from dsregress.config.ray import Ray
 from dsregress.config.thresholds import Thresholds
 from dsregress.config.toml_text import parsed_toml
@@ -30,6 +32,10 @@ from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
 
 MOST_ROUNDS = 10_000
 MOST_TIMEOUT_S = 30 * 24 * 3600
+
+#: The files that have settings, of which the first that is there counts, and where they are in it.
+PYPROJECT, OWN_FILE = "pyproject.toml", "dsregress.toml"
+OWN_TABLE = "tool.dsregress"
 
 #: Settings that name a folder.
 _FOLDERS = ("scenarios", "results", "reproducers", "environments")
@@ -45,6 +51,10 @@ class _DefaultStacks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _DEFAULT = msgspec.toml.decode(Path(__file__).with_name("default_stacks.toml").read_bytes(), type=_DefaultStacks)
+
+
+#: The stack of a project that configures none.
+DEFAULT_STACK: Mapping[str, str | tuple[str, ...]] = _DEFAULT.stack
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -73,6 +83,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stacks: dict[str, dict[str, str]] = msgspec.field(default_factory=_DEFAULT.stacks.copy)
     thresholds: Thresholds = Thresholds()
     audit: AuditSettings = AuditSettings()
+    job: JobSettings = JobSettings()
     docker: Containers = Containers()
     ray: Ray = Ray()
 
@@ -149,27 +160,40 @@ def _working_folder() -> Path:
 
 
 def _project(start: Path) -> tuple[Path, str, dict[str, Any]]:
-    """Return folder, file and [tool.dsregress] of the nearest project that has one; else of the nearest pyproject.toml."""
+    """Return folder, file and settings of the nearest project that has some; else of the nearest pyproject.toml."""
     nearest: tuple[Path, str] | None = None
     for folder in (start.resolve(), *start.resolve().parents):
-        file = folder / "pyproject.toml"
-        try:
-            if not file.is_file():
-                continue
-            tool = parsed_toml(read_regular(file, MOST_FILE_BYTES, follow_links=True).decode()).get("tool", {})
-        except ValueError as error:
-            raise UsageError(f"not valid TOML: {error}", where=str(file), hint="correct that line") from None
-        except OSError as error:
-            raise UsageError(
-                f"cannot be read: {error.strerror}", where=str(file), hint="check its permissions"
-            ) from None
-        if "dsregress" in tool:
-            if not isinstance(tool["dsregress"], dict):
-                raise UsageError("tool.dsregress is not a table", where=str(file), hint="write [tool.dsregress]")
-            return folder, str(file), tool["dsregress"]
-        nearest = nearest or (folder, str(file))
+        file, table = own_table(folder)
+        if table is not None:
+            return folder, str(file), table
+        if file is not None:
+            nearest = nearest or (folder, str(file))
     folder, name = nearest or (start.resolve(), "defaults")
     return folder, name, {}
+
+
+def own_table(folder: Path) -> tuple[Path | None, dict[str, Any] | None]:
+    """Return the file that has a folder's settings, and the settings. None for settings that are not there, with the
+    folder's pyproject.toml, or None if it has none. Raise UsageError."""
+    for file in (folder / PYPROJECT, folder / OWN_FILE):
+        tool = _toml_file(file).get("tool")
+        if isinstance(tool, dict) and "dsregress" in tool:
+            if not isinstance(tool["dsregress"], dict):
+                raise UsageError("tool.dsregress is not a table", where=str(file), hint=f"write [{OWN_TABLE}]")
+            return file, tool["dsregress"]
+    return (folder / PYPROJECT if (folder / PYPROJECT).is_file() else None), None
+
+
+def _toml_file(file: Path) -> dict[str, Any]:
+    """Return the content of a file; nothing if it does not exist. Raise UsageError."""
+    try:
+        if not file.is_file():
+            return {}
+        return parsed_toml(read_regular(file, MOST_FILE_BYTES, follow_links=True).decode())
+    except ValueError as error:
+        raise UsageError(f"not valid TOML: {error}", where=str(file), hint="correct that line") from None
+    except OSError as error:
+        raise UsageError(f"cannot be read: {error.strerror}", where=str(file), hint="check its permissions") from None
 
 
 def _convert(file: str, key: str, value: object, defaults: Settings) -> Any:

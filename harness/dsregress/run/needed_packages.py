@@ -38,6 +38,19 @@ def check_imports(line: LaunchLine, folder: Path, locked: Iterable[str], *, make
     ``locked`` requirements provides, with the options that add them. If there are any, it also names what the project
     requires and its files import under a condition."""
     locked = list(locked)
+    needed = lacking_packages(line, folder, locked)
+    if not needed:
+        return
+    options = " ".join(f"--with {spec}" for spec in needed.values())
+    data = ", and --synthetic-data if its data sets are not here" if "datasets" in needed and not makes_up_data else ""
+    named = enumeration([repr(module) for module in needed])
+    wanted: dict[str, Requirement] = {canonicalize_name(one.name): one for one in _requirements(folder)}
+    hint = f"add {options}{data}{_pinned_otherwise(wanted, locked)}"
+    raise UsageError(f"{line.program} imports {named}, which the stack lacks", where="--program", hint=hint)
+
+
+def lacking_packages(line: LaunchLine, folder: Path, locked: Iterable[str]) -> dict[str, str]:
+    """Return module -> the package that provides it, as ``--with`` has it, for what `check_imports` names: sorted."""
     has = {canonicalize_name(Requirement(text).name) for text in locked}
     wanted: dict[str, Requirement] = {canonicalize_name(one.name): one for one in _requirements(folder)}
     known = {**packages_by_module(), **{module_named(name): name for name in wanted}}
@@ -55,16 +68,12 @@ def check_imports(line: LaunchLine, folder: Path, locked: Iterable[str], *, make
     found = list(imports_of_files(files if not line.is_command else [], folders, lacks))
     modules = {module for _, lacking in found for module in lacking}
     if not modules:
-        return
+        return {}
     imported = {
         module for file, _ in found for module in all_imports(file) if lacks(module) and packages[module] in wanted
     }
     needed = sorted(modules | {module for module in imported if not own_files(module, folders)})
-    options = " ".join(_option(packages[module], wanted.get(packages[module])) for module in needed)
-    data = ", and --synthetic-data if its data sets are not here" if "datasets" in needed and not makes_up_data else ""
-    named = enumeration([repr(module) for module in needed])
-    hint = f"add {options}{data}{_pinned_otherwise(wanted, locked)}"
-    raise UsageError(f"{line.program} imports {named}, which the stack lacks", where="--program", hint=hint)
+    return {module: _spec(packages[module], wanted.get(packages[module])) for module in needed}
 
 
 def _pinned_otherwise(wanted: Mapping[str, Requirement], locked: Iterable[str]) -> str:
@@ -89,10 +98,10 @@ def _packages_of_parts(wanted: Iterable[str], has: Iterable[str]) -> dict[str, s
     return {part: name for name in wanted for part in name.split("-") if part not in theirs and len(part) > 2}
 
 
-def _option(package: str, wanted: Requirement | None) -> str:
-    """Return the option that adds a package, as the project's requirements pin it."""
+def _spec(package: str, wanted: Requirement | None) -> str:
+    """Return a package as ``--with`` adds it, in the release to which the project's requirements pin it."""
     pin = _pin(wanted)
-    return f"--with {package}={pin}" if pin else f"--with {package}"
+    return f"{package}={pin}" if pin else package
 
 
 def _folders(line: LaunchLine, folder: Path) -> list[str]:

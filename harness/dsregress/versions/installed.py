@@ -8,7 +8,7 @@ with any other local version, an editable install and a checkout are no release.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -74,6 +74,16 @@ def packages_of(versions: Mapping[str, str]) -> InstalledPackages:
     for name, version in versions.items():
         found.add(name, version)
     return found.finished()
+
+
+def merged_packages(parts: Iterable[InstalledPackages]) -> InstalledPackages:
+    """Return the packages of all parts; of a package that several have, the release of the last."""
+    parts = list(parts)
+    versions = {name: version for one in parts for name, version in one.versions.items()}
+    unknown = {name: why for one in parts for name, why in one.unknown.items() if name not in versions}
+    return InstalledPackages(
+        versions=versions, unknown=unknown, unread=tuple(line for one in parts for line in one.unread)
+    )
 
 
 class _Found:
