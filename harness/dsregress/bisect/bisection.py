@@ -21,6 +21,7 @@ from dsregress.envs.installer import Installer
 from dsregress.envs.repository import Repository
 from dsregress.errors import EnvironmentUnavailable, NothingMeasured, UsageError
 from dsregress.model import Verdict
+from dsregress.run.commit_builds import open_repository
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +57,7 @@ def list_candidates(request: BisectRequest, settings: Settings, installer: Insta
     if request.repository and settings.executor != "local":
         hint = "--executor local, or without --repository"
         raise UsageError("commits can only be built on this machine", where="--repository", hint=hint)
-    repository = candidates.open_repository(request.repository, settings) if request.repository else None
+    repository = open_repository(request.repository, settings) if request.repository else None
     names = (request.first, request.last)
     try:
         first, last = (candidates.one_release(request.package, name, installer) for name in names)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 from packaging.version import Version
 
-from dsregress.bisect.commit_builds import CommitSource
 from dsregress.bisect.plan import Candidate
 from dsregress.config.settings import Settings
-from dsregress.config.variables import installer_environment
 from dsregress.envs.installer import Installer
 from dsregress.envs.repository import Commit, Repository
-from dsregress.envs.venv import Source
 from dsregress.errors import UsageError, no_such
 from dsregress.model import AXES, Stack, stack_label
 from dsregress.run import pipeline
+from dsregress.run.commit_builds import source_of_commit
 from dsregress.run.pipeline import Choice
 from dsregress.versions import commits as naming
 from dsregress.versions import releases
@@ -84,16 +80,6 @@ def with_fixed(
     return msgspec.structs.replace(settings, stack={**stack, **{name: newest[name] for name in added}})
 
 
-def open_repository(location: str, settings: Settings) -> Repository:
-    """Open the framework's repository. Raise UsageError, EnvironmentUnavailable."""
-    # Without the ceiling git would look above an unpacked commit, and find the repository that this runs in.
-    ceiling = {"GIT_CEILING_DIRECTORIES": settings.environments}
-    cache = Path(settings.environments) / "repositories"
-    repository = Repository(location, cache=cache, environment=installer_environment(ceiling))
-    repository.open()
-    return repository
-
-
 def committed(repository: Repository, package: str, old: Commit, new: Commit, base: Stack) -> tuple[Candidate, ...]:
     """Return every commit from ``old`` to ``new``, both included, in stacks that otherwise are ``base``, a release's
     stack."""
@@ -117,12 +103,11 @@ def _release_at(repository: Repository, commit: Commit) -> str:
 def one_commit(repository: Repository, package: str, commit: Commit, release: str, base: Stack) -> Candidate:
     """Return a commit as a version: named after the ``release`` before it, with everything else that the lock of ``base``
     pins."""
-    unpacked = Source(package=package, unpack=lambda folder: repository.unpack(commit, folder))
     label = stack_label(base.named, commit.short)
     stack = naming.stack_of(base, package, naming.version_of(release, commit.sha), label=label)
     return Candidate(
         name=commit.short,
         stack=stack,
         about=f"{commit.date[:10]} {commit.subject}",
-        source=CommitSource(release=base, source=unpacked),
+        source=source_of_commit(repository, package, commit, base.versions[package]),
     )

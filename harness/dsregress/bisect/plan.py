@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from dsregress.bisect.commit_builds import CommitSource
 from dsregress.bisect.questions import Observation, Question
 from dsregress.errors import UsageError
 from dsregress.model import Stack, Verdict
+from dsregress.run.commit_builds import CommitSource
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from dsregress.bisect import commit_builds
 from dsregress.bisect.plan import Candidate
 from dsregress.envs import hardware, venv
 from dsregress.errors import EnvironmentUnavailable
 from dsregress.model import Cell, Environment, MachineFault, Result
 from dsregress.probe.border.machine import REMEDIES
 from dsregress.probe.border.wire import Explanation
-from dsregress.run import targets
+from dsregress.run import commit_builds, targets
 from dsregress.run.eta import GUESSED_STACK_S, guess_s
 from dsregress.run.session import Session
 from dsregress.store import content_key, key_of, measuring_version, newest_by_cell
@@ -68,11 +67,12 @@ class VersionRunner:
 
     def build(self, versions: Sequence[Candidate]) -> tuple[Environment, ...]:
         """Build the versions and return the environment of each, in order."""
-        sources = {version.stack.id: version.source for version in versions if version.source is not None}
-        commits = [version.stack for version in versions if version.source is not None]
-        self._session.build([version.stack for version in versions if version.source is None])
-        self._session.add(
-            commit_builds.build_commits(commits, sources, self.settings, self._session.installer, self.watch)
+        self._session.add_sources(
+            {
+                version.stack.versions[version.source.source.package]: version.source
+                for version in versions
+                if version.source is not None
+            }
         )
         return self._session.build([version.stack for version in versions])
 

@@ -21,6 +21,7 @@ from dsregress.config.settings import read_settings
 from dsregress.errors import UsageError
 from dsregress.model import Verdict
 from dsregress.run import pipeline, targets
+from dsregress.run.commit_builds import open_repository
 from dsregress.run.session import open_session
 from dsregress.versions.stack_plans import spelled_package
 
@@ -100,7 +101,7 @@ def bisect_step_command(
     if ends[0] == ends[1]:
         raise UsageError(f"both ends are {ends[0]}", where="bisect-step", hint="name two releases")
     older, newer = sorted(ends, key=candidates.release_order)
-    clone = candidates.open_repository(tested.repository, settings)
+    clone = open_repository(tested.repository, settings)
     releases = candidates.released(settings, installer, package, older, newer)
     good_release, bad_release = (releases[0 if end == older else -1] for end in ends)
     commit = candidates.one_commit(clone, package, clone.head(), good_release.name, releases[-1].stack)

@@ -103,7 +103,7 @@ def _found_job(root: Path, program: Program | None) -> tuple[JobSettings | None,
         folder=place,
         packages=(*packages.files, *packages.pins),
         added=tuple(dict.fromkeys(added)),  # a pin fits those beside it, and not another torch
-        synthetic_data="datasets" in lacking,
+        synthetic_data=True,  # a workflow has no data sets
     )
     return job, others
 

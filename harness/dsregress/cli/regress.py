@@ -18,10 +18,12 @@ from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.run import available_workloads, pipeline
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
+from dsregress.run.checkout_stacks import Checkout
+from dsregress.run.commit_builds import known_lock, source_of
 from dsregress.run.eta import GUESSED_STACK_S, expected_s, guessed_s
+from dsregress.run.repository_packages import name_of_project
 from dsregress.run.targets import disk_need_here
 from dsregress.store import Store
-from dsregress.versions import locking
 from dsregress.wording.quantities import plural
 
 
@@ -31,6 +33,24 @@ class WantedWorkloads(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection
     named: str | None
     program: Program | None
+    checkout: Checkout | None
+
+
+#: The branch of a pull request.
+_AGAINST = "origin/main"
+
+
+def _given_checkout(*, source: str | None, against: str | None) -> Checkout | None:
+    """Return the checkout that is measured. Raise UsageError."""
+    if source is None:
+        if against is not None:
+            raise UsageError("needs --source", where="--against", hint="give --source PATH")
+        return None
+    package = name_of_project(Path(source))
+    if not package:
+        hint = "name the root of a project with a pyproject.toml or a setup.py"
+        raise UsageError(f"{source} builds no package that has a name", where="--source", hint=hint)
+    return Checkout(folder=source, package=package, against=against or _AGAINST)
 
 
 class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +78,21 @@ class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
         help="A named selection of the configuration, e.g. reported. One that has the name of a stack runs on that stack.",
     ),
     options.program_options,
+    options.grouped(
+        "checkout",
+        _given_checkout,
+        click.option(
+            "--source",
+            metavar="PATH",
+            help="Measure a framework's working tree, with what is not committed, against the commit that it comes from: a "
+            "pull request of DeepSpeed, TRL, accelerate, ...",
+        ),
+        click.option(
+            "--against",
+            metavar="BRANCH",
+            help=f"With --source: the branch whose last common commit it is compared with. Default: {_AGAINST}.",
+        ),
+    ),
 )
 @options.grouped(
     "run",
@@ -107,6 +142,7 @@ def regress_command(
       dsregress regress --explain                               explain long simulations too, such as the 70B
       dsregress regress --as-of 2025-02-20 --deepspeed latest   what that day's newest stack did, knowing nothing later
       dsregress regress --executor ray --ray-address head:6379  on all nodes of a cluster: see docs/scale-out.md
+      dsregress regress --source . --against origin/main        a framework's pull request: this checkout and its merge base
       dsregress regress --json out.json --fail-on memory,crash  for CI: exit code 1 for memory and crashes only
     """
     settings = options.load_settings(
@@ -122,7 +158,9 @@ def regress_command(
     elif wanted.named is None:
         settings, selection, added = configured_workload(settings, selection)
         stacks = msgspec.structs.replace(stacks, versions={**added, **stacks.versions})
-    choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=run.fresh, explain=run.explain)
+    choice = msgspec.structs.replace(
+        stacks.choice(), selection=selection, checkout=wanted.checkout, fresh=run.fresh, explain=run.explain
+    )
     installer = pipeline.new_installer(settings)
     planned = pipeline.plan_run(settings, choice, installer)
     if run.dry_run:
@@ -163,9 +201,8 @@ def _print_disk(planned: pipeline.Planned, settings: Settings, installer: Instal
     if settings.executor != "local":
         return
     stacks = {cell.environment_stack.id: cell.environment_stack for cell in planned.matrix.cells}
-    cache = Path(settings.environments) / "locks"
     locked = [
-        locking.known_lock(stack, cache=cache, as_of=settings.as_of) for stack in stacks.values() if not stack.existed
+        known_lock(stack, settings, source_of(stack, planned.sources)) for stack in stacks.values() if not stack.existed
     ]
     need = disk_need_here(settings, installer, [lock for lock in locked if lock is not None])
     if need.text:

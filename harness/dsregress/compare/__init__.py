@@ -12,6 +12,7 @@ from dsregress.compare.comparison import (
 )
 from dsregress.compare.exits import FAIL_ON, exit_code
 from dsregress.compare.judged import Judged, judge_workloads
+from dsregress.compare.new_faults import without_old_faults
 from dsregress.compare.result_pairs import ResultIndex
 from dsregress.compare.result_summary import ResultSummary, summarize
 from dsregress.compare.verdicts import combine, compare
@@ -36,4 +37,5 @@ __all__ = [
     "judge_workloads",
     "not_measured",
     "summarize",
+    "without_old_faults",
 ]

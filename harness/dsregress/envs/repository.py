@@ -58,6 +58,7 @@ class Repository:
         # Without these, git would take an unpacked commit for a part of the repository that the harness lies in, or prompt
         # for a password.
         self._environment = {**environment, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None  #: see `working_tree`
         self._is_remote = bool(_URL.match(place)) and not Path(place).exists()
         if self._is_remote:
             self._folder = cache / hashlib.sha256(place.encode()).hexdigest()[:16]
@@ -215,6 +216,46 @@ class Repository:
         found = self.commit("HEAD")
         if found is None:
             raise UsageError("has no commit", where=self.place, hint="run it in a clone of the framework")
+        return found
+
+    def merge_base(self, commit: Commit, name: str) -> Commit:
+        """Return the last commit that a commit shares with the one of a name. Raise UsageError."""
+        other = self.commit(name)
+        if other is None:
+            hint = "fetch it: git fetch origin; a workflow needs fetch-depth: 0"
+            raise UsageError(f"has no commit {name}", where=self.place, hint=hint)
+        base = self.commit((self._output("merge-base", commit.sha, other.sha) or "").strip() or "-")
+        if base is None:
+            hint = "fetch its history: git fetch --unshallow; a workflow needs fetch-depth: 0"
+            raise UsageError(f"{commit.short} and {name} share no history here", where=self.place, hint=hint)
+        return base
+
+    def working_tree(self) -> Commit:
+        """Return the checked-out files as a commit, with what is changed or new and not ignored; the checked-out commit if
+        that is nothing. The same files are the same commit. It is written beside the repository, not into it, and kept as
+        long as this object. Raise UsageError, EnvironmentUnavailable."""
+        head = self.head()
+        self._scratch = tempfile.TemporaryDirectory(prefix="dsregress-commit-")
+        objects = (self._output("rev-parse", "--path-format=absolute", "--git-path", "objects") or "").strip()
+        self._environment = {
+            **self._environment,
+            **{f"GIT_{who}_{what}": "dsregress" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+            **{f"GIT_{who}_DATE": head.date for who in ("AUTHOR", "COMMITTER")},
+            "GIT_INDEX_FILE": str(Path(self._scratch.name, "index")),
+            "GIT_OBJECT_DIRECTORY": self._scratch.name,
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects,
+        }
+        for arguments in (("read-tree", head.sha), ("add", "--all", ":/")):
+            done = self._run(*arguments)
+            if done.returncode != 0:
+                raise self._failed(done, "its files cannot be read")
+        tree = (self._output("write-tree") or "").strip()
+        if tree == (self._output("rev-parse", f"{head.sha}^{{tree}}") or "").strip():
+            return head
+        made = self._output("commit-tree", tree, "-p", head.sha, "-m", "the working tree")
+        found = self.commit((made or "").strip() or "-")
+        if found is None:
+            raise UsageError("its files cannot be read", where=self.place, hint="`git add --all` has to work there")
         return found
 
     def newest_tag(self, commit: Commit) -> str:

@@ -22,6 +22,7 @@ from dsregress.report.plain_text import plain
 from dsregress.report.problem_kinds import KINDS
 from dsregress.report.problem_lines import ProblemLine, ProblemSection, counts_text, problem_sections
 from dsregress.report.run_figures import program_figures
+from dsregress.versions.commits import is_commit
 from dsregress.versions.releases import parsed_version
 from dsregress.wording import commands, workload_words
 from dsregress.wording.names import common_text, stored_name, varied_axes, version_of
@@ -221,6 +222,8 @@ def _upgrade(context: ReportContext) -> str:
     if not package or len(stacks) < 2:
         return ""
     release = stacks[-1].versions[package]
+    if is_commit(release):
+        return ""
     if package in known_packages(read_advisories()) and parsed_version(release) is not None:
         return commands.audit_upgrade(package, release)
     return commands.compare(YOURS, stored_name(stacks[-1], package))

@@ -19,10 +19,12 @@ from dsregress.config.settings import Settings
 from dsregress.config.variables import installer_environment
 from dsregress.envs.installer import Installer
 from dsregress.errors import HarnessError, UsageError
-from dsregress.model import Cell, Hardware, NotInstalled, Result
+from dsregress.model import Cell, Hardware, NotInstalled, Result, Stack
 from dsregress.probe import launch_line
 from dsregress.probe.border.wire import Detail
-from dsregress.run import available_workloads, cell_matrix, explaining, interpreters, needed_packages
+from dsregress.run import available_workloads, cell_matrix, checkout_stacks, explaining, interpreters, needed_packages
+from dsregress.run.checkout_stacks import Checkout
+from dsregress.run.commit_builds import CommitSources, source_of
 from dsregress.run.session import open_session
 from dsregress.run.targets import planned_hardware
 from dsregress.run.watch import Watch
@@ -41,6 +43,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str | None = None
     pythons: tuple[str, ...] = ()  #: paths of existing interpreters; the first is the baseline
     selection: cell_matrix.Selection = cell_matrix.Selection()
+    checkout: Checkout | None = None  #: a framework's working tree, against what it is compared with
     fresh: bool = False
     #: name the holders of the memory that findings are about; None: not of cells that take long to simulate
     explain: bool | None = None
@@ -52,11 +55,12 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     stacks: stack_plans.StackPlan
     matrix: cell_matrix.CellMatrix
     hardware: Hardware
+    sources: CommitSources = {}  #: of the stacks that hold commits
 
 
 def plan_run(settings: Settings, choice: Choice, installer: Installer) -> Planned:
     """Return stacks and cells of a call. An index is queried only for a release that is not known. Raise UsageError."""
-    planned = plan_stacks(settings, choice, installer)
+    planned, sources = _with_sources(settings, choice, installer)
     here = planned_hardware(settings, installer)
     cells = cell_matrix.build_matrix(
         planned.stacks,
@@ -65,7 +69,28 @@ def plan_run(settings: Settings, choice: Choice, installer: Installer) -> Planne
         settings.select,
         here,
     )
-    return Planned(stacks=planned, matrix=cells, hardware=here)
+    return Planned(stacks=planned, matrix=cells, hardware=here, sources=sources)
+
+
+def _with_sources(
+    settings: Settings, choice: Choice, installer: Installer
+) -> tuple[stack_plans.StackPlan, CommitSources]:
+    if choice.checkout is None:
+        return plan_stacks(settings, choice, installer), {}
+    if choice.pythons or choice.baseline is not None:
+        what = "is compared with the commit that it comes from"
+        raise UsageError(
+            what, where="--source", hint="drop --python and --baseline; --against names that commit's branch"
+        )
+    package = choice.checkout.package
+
+    def around(release: str) -> Stack:
+        """Return the stack around a release of the framework: the packages that were chosen, else the configured ones."""
+        versions = {**choice.versions, package: release}
+        chosen = msgspec.structs.replace(choice, checkout=None, versions=versions, baseline=f"{package}=={release}")
+        return plan_stacks(settings, chosen, installer).stacks[-1]
+
+    return checkout_stacks.plan_checkout(choice.checkout, settings, installer, around)
 
 
 def regress(
@@ -80,14 +105,17 @@ def regress(
     Raise HarnessError, KeyboardInterrupt; everything measured until then is stored. Raise UsageError before anything is
     built for a program that cannot be imported.
     """
-    _check_programs(planned.matrix.cells, settings, installer)
+    _check_programs(planned, settings, installer)
     for name, line in notes_on_programs(planned.matrix.cells).items():
         watch.note(f"{name}: {line}")
     with open_session(settings, (), watch, installer, planned.stacks.existing) as opened:
+        opened.add_sources(planned.sources)
         if choice.explain is not False:
             opened.keep_open_for(planned.matrix.cells)
         results = opened.measure(planned.matrix.cells, baseline=planned.stacks.baseline, fresh=choice.fresh)
         comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
+        if choice.checkout is not None:
+            comparison = compare.without_old_faults(comparison)
         cells = [(cell.stack.id, cell.workload) for cell in planned.matrix.cells]
         comparison = _with_absent(comparison, cells, "it was not run")
         if choice.explain is False:
@@ -101,15 +129,18 @@ def regress(
             return comparison
 
 
-def _check_programs(cells: Iterable[Cell], settings: Settings, installer: Installer) -> None:
+def _check_programs(planned: Planned, settings: Settings, installer: Installer) -> None:
     """Raise UsageError naming what a program imports and its stack lacks; see `needed_packages`."""
-    programs = {cell.scenario: cell for cell in cells if "program" in cell.parameters and not cell.stack.existed}
+    programs = {
+        cell.scenario: cell for cell in planned.matrix.cells if "program" in cell.parameters and not cell.stack.existed
+    }
     if not programs:
         return
     launches = available_workloads.launches(settings)
     for name, cell in programs.items():
+        source = source_of(cell.environment_stack, planned.sources)
         lock = locking.lock_stack(
-            cell.environment_stack,
+            source.released(cell.environment_stack) if source else cell.environment_stack,
             cache=Path(settings.environments) / "locks",
             compile=installer.compile,
             as_of=settings.as_of,

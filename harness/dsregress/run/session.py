@@ -22,6 +22,7 @@ from dsregress.launch.lasting import Lasting
 from dsregress.launch.workers import IDLE_SERVER_BYTES, worker_key
 from dsregress.model import Cell, Environment, Result, Stack
 from dsregress.run.cell_matrix import CellMatrix
+from dsregress.run.commit_builds import CommitSource, CommitSources, build_commits, source_of
 from dsregress.run.explaining import ExplainContext, Explained, explain_cells
 from dsregress.run.lock import run_lock
 from dsregress.run.measure import MeasureContext, measure_cells
@@ -78,6 +79,7 @@ class Session:
         self.target = open_target(settings, installer, watch.note)
         self._baseline = stacks[0] if stacks else None
         self._environments: dict[str, Environment] = {}
+        self._sources: dict[str, CommitSource] = {}
         self._lasting: Lasting | None = None
 
     def build(self, stacks: Sequence[Stack]) -> tuple[Environment, ...]:
@@ -90,13 +92,20 @@ class Session:
         if existed := [stack for stack in missing if stack.existed]:
             what = f"{existed[0].id} is an existing interpreter and cannot be built"
             raise UsageError(what, where="stack", hint="name it: --python PATH")
-        if missing:
-            self.add(build_environments(missing, self.settings, self.installer, self.watch, self.target.build))
+        commits = [stack for stack in missing if source_of(stack, self._sources) is not None]
+        if released := [stack for stack in missing if stack not in commits]:
+            self.add(build_environments(released, self.settings, self.installer, self.watch, self.target.build))
+        if commits:
+            self.add(build_commits(commits, self._sources, self.settings, self.installer, self.watch))
         return tuple(self._environments[stack.id] for stack in stacks)
 
     def add(self, environments: Iterable[Environment]) -> None:
         """Add environments that were built elsewhere."""
         self._environments.update((environment.stack.id, environment) for environment in environments)
+
+    def add_sources(self, sources: CommitSources) -> None:
+        """Add the sources of commits, from which the stacks that hold them are built."""
+        self._sources.update(sources)
 
     def measure(
         self, cells: Sequence[Cell], *, baseline: Stack | None = None, rounds: int | None = None, fresh: bool = False

@@ -18,12 +18,17 @@ from dsregress.model import LockedStack, Stack
 #: Letters of a commit's hash in its version. Of a million commits, two share them with a chance of 1 in 500.
 _HASH_LETTERS = 12
 
-_COMMIT = re.compile(r"(?P<release>.+)\+g(?P<sha>[0-9a-f]{7,40})")
+_COMMIT = re.compile(r"(?P<release>.+)\+g(?P<sha>[0-9a-f]{7,40})(?:\.g[0-9a-f]{7,40})?")
 
 
 def version_of(release: str, sha: str) -> str:
     """Return the version of a commit that comes after a release."""
     return f"{release}+g{sha[:_HASH_LETTERS]}"
+
+
+def version_upon(before: str, sha: str) -> str:
+    """Return the version of a change, which PEP 440 sorts right behind the version of the commit ``before`` it."""
+    return f"{before}.g{sha[:_HASH_LETTERS]}"
 
 
 def is_commit(version: str) -> bool:

@@ -1,0 +1,93 @@
+"""`regress --source`: a working tree against the commit that it comes from; what both have is not its fault."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.offline.project import Project
+from tests.packages import history
+
+
+@pytest.fixture
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("upstream") / "tinyframe"
+    history.make(folder)
+    return folder
+
+
+def edit(clone: Path, behaviour: str) -> None:
+    (clone / "tinyframe" / "_release.py").write_text(f'BEHAVIOUR = "{behaviour}"\n')
+
+
+def files_of(clone: Path) -> list[str]:
+    return sorted(str(file) for file in (clone / ".git").rglob("*") if file.is_file())
+
+
+def test_what_is_not_committed_is_measured_against_the_merge_base(project: Project, clone: Path) -> None:
+    history.git(clone, "checkout", "--quiet", "-b", "change")
+    edit(clone, "hungry")
+    before = files_of(clone)
+    report = project.regress("--source", str(clone), "--against", "main")
+    assert report.code == 1, report.said.err
+    head = history.git(clone, "rev-parse", "main")
+    base, changed = (one["versions"]["tinyframe"] for one in report.json["stacks"])
+    assert base == f"1.1.0+g{head[:12]}"
+    assert changed.startswith(f"{base}.g")
+    (found,) = [one for one in report.json["findings"] if one["metric"] == "device_retained_bytes"]
+    assert (found["kind"], found["phase"]) == ("regression", "backward")
+    assert files_of(clone) == before
+    assert history.git(clone, "status", "--short") == "M tinyframe/_release.py"
+    again = project.run("regress", "--source", str(clone), "--against", "main")
+    assert again.err == "all 2 stored\n"
+    assert again.out.startswith(
+        f"tinyframe before {head[:12]} to this change {changed.rpartition('.g')[2]}: 1 memory leak\n"
+    )
+    assert "Your upgrade" not in again.out
+
+
+def test_only_what_the_change_does_is_worse(project: Project, clone: Path) -> None:
+    history.git(clone, "checkout", "--quiet", "-b", "change", "v1.1.0")
+    (clone / "CHANGES").write_text("nothing that runs\n")
+    report = project.regress("--source", str(clone), "--against", "v1.1.0")
+    assert report.code == 0, report.said.err
+    assert [one for one in report.json["findings"] if one["kind"] in ("regression", "wrong", "failed")] == []
+
+
+def test_nothing_changed_is_no_pass(project: Project, clone: Path) -> None:
+    said = project.run("regress", "--source", str(clone), "--against", "main")
+    assert said.code == 4
+    assert said.err == (
+        f"dsregress: error: {clone}: nothing is changed since main; commit or edit something, or name an older commit with "
+        "--against\n"
+    )
+
+
+def test_a_branch_that_is_not_here_is_named_with_what_to_do(project: Project, clone: Path) -> None:
+    said = project.run("regress", "--source", str(clone))
+    assert said.code == 2
+    assert said.err == (
+        f"dsregress: error: {clone}: has no commit origin/main; fetch it: git fetch origin; a workflow needs fetch-depth: "
+        "0\n"
+    )
+
+
+def test_a_change_that_does_not_import_is_a_crash_of_this_change(project: Project, clone: Path) -> None:
+    history.git(clone, "checkout", "--quiet", "-b", "change")
+    edit(clone, "not-importing")
+    history.git(clone, "commit", "--quiet", "--all", "--message", "Follow torch")
+    report = project.regress("--source", str(clone), "--against", "main")
+    assert report.code == 1, report.said.err
+    assert [one["outcome"] for one in report.json["cells"]] == ["passed", "failed"]
+
+
+def test_what_was_wrong_before_is_not_red(project: Project, clone: Path) -> None:
+    edit(clone, "wrong")
+    history.git(clone, "commit", "--quiet", "--all", "--message", "Be wrong")
+    history.git(clone, "checkout", "--quiet", "-b", "change")
+    (clone / "CHANGES").write_text("nothing that runs\n")
+    report = project.regress("--source", str(clone), "--against", "main")
+    assert report.code == 0, json.dumps(report.json["findings"])[:2000]
+    assert "1 problem left out: the commit before has them too" in report.json["notes"]
