@@ -33,13 +33,17 @@ EXIT_HARNESS = 3  # see harness/dsregress/errors.py, which is not importable bef
 #: The tests of a file in one process, the files in the order of tests/conftest.py.
 IN_PARALLEL = ("-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder")
 
+#: Folders of workflows: our own, and those that `init` writes.
+WORKFLOWS = (".github/workflows", "harness/dsregress/report/workflows")
+
 #: Schema of check-jsonschema -> the files that follow it.
 SCHEMAS = {
-    "github-workflows": ".github/workflows/*.yml",
-    "github-issue-forms": ".github/ISSUE_TEMPLATE/[!c]*.yml",
-    "github-issue-config": ".github/ISSUE_TEMPLATE/config.yml",
-    "dependabot": ".github/dependabot.yml",
-    "citation-file-format": "CITATION.cff",
+    "github-workflows": [f"{folder}/*.yml" for folder in WORKFLOWS],
+    "github-actions": ["action.yml"],
+    "github-issue-forms": [".github/ISSUE_TEMPLATE/[!c]*.yml"],
+    "github-issue-config": [".github/ISSUE_TEMPLATE/config.yml"],
+    "dependabot": [".github/dependabot.yml"],
+    "citation-file-format": ["CITATION.cff"],
 }
 
 DIST = HERE / "dist"
@@ -134,10 +138,12 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", *session.posargs, ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports", "--no-cache", env={"PYTHONPATH": str(HERE / "harness")})
-    for schema, pattern in SCHEMAS.items():
-        session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *map(str, sorted(HERE.glob(pattern))))
-    workflows = sorted(str(file) for file in (HERE / ".github" / "workflows").glob("*.yml"))
-    session.run("zizmor", "--offline", "--quiet", *workflows, str(HERE / ".github" / "dependabot.yml"))
+    for schema, patterns in SCHEMAS.items():
+        files = sorted(str(file) for pattern in patterns for file in HERE.glob(pattern))
+        session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *files)
+    workflows = sorted(str(file) for folder in WORKFLOWS for file in HERE.glob(f"{folder}/*.yml"))
+    others = (str(HERE / ".github" / "dependabot.yml"), str(HERE / "action.yml"))
+    session.run("zizmor", "--offline", "--quiet", *workflows, *others)
     if shutil.which("actionlint"):  # no package index has its binary
         session.run("actionlint", *workflows, external=True)
 

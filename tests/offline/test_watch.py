@@ -15,7 +15,7 @@ def test_a_new_release_is_measured_reported_and_drafted_and_then_it_is_not_new(d
     assert said.out.splitlines()[0] == f"new: tinyframe {HUNGRY}; beside it: {GOOD}"
     folder = dated.folder / "watch" / f"tinyframe-{HUNGRY}"
     assert sorted(file.name for file in folder.iterdir()) == [
-        f"DRAFT-tinyframe-{HUNGRY}-1.json", "report.json", "report.md", "site",
+        f"DRAFT-tinyframe-{HUNGRY}-1.json", "comment.md", "report.json", "report.md", "site",
     ]  # fmt: skip
     draft = json.loads((folder / f"DRAFT-tinyframe-{HUNGRY}-1.json").read_bytes())
     (affected,) = draft["affected"]

@@ -21,7 +21,7 @@ from dsregress.envs.installer import Installer
 from dsregress.envs.repository import Repository
 from dsregress.errors import EnvironmentUnavailable, NothingMeasured, UsageError
 from dsregress.model import Verdict
-from dsregress.run.commit_builds import open_repository
+from dsregress.run.repositories import open_repository
 
 
 @dataclasses.dataclass(frozen=True)

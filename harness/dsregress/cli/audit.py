@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import click
 import msgspec
@@ -20,44 +21,76 @@ from dsregress.cli.lines import print_note
 from dsregress.cli.named_files import read_named
 from dsregress.cli.options import JobOptions
 from dsregress.cli.output import write_answer
-from dsregress.cli.stated_jobs import PACKAGES_HINT, FoundPackages, installed_packages, stated_job
+from dsregress.cli.stated_jobs import (
+    PACKAGES_HINT,
+    FoundPackages,
+    installed_packages,
+    packages_before,
+    stated_job,
+)
 from dsregress.config.audit import IgnoredAdvisory
+from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, UsageError, no_such
 from dsregress.model import AXES
 from dsregress.probe.border.masking import masked_launch_line
-from dsregress.report.answers import audit_answer, audit_json, audit_sarif
+from dsregress.report.answers import audit_answer, audit_comment, audit_json, audit_sarif
 from dsregress.run.available_workloads import Program
 from dsregress.versions import installed
 from dsregress.versions.releases import known_releases
 from dsregress.wording import commands
 
 
+class AuditedPackages(msgspec.Struct, frozen=True, kw_only=True):
+    """The packages that a job has, and those that it is to go to."""
+
+    sources: tuple[str, ...]
+    python: str | None
+    targets: tuple[str, ...]
+    against: str | None  #: a branch whose packages the job has
+
+    def __post_init__(self) -> None:
+        if self.against and (self.targets or self.python):
+            hint = "drop --to and --python: it compares the files themselves"
+            raise UsageError("names both sides", where="--against", hint=hint)
+
+
 class AuditFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The files that are requested beside the text."""
 
     json_file: str | None
+    markdown: str | None
     sarif: str | None
 
 
 @click.command("audit")
-@click.option(
-    "-r",
-    "--requirement",
-    "sources",
-    multiple=True,
-    metavar="FILE",
-    help="A requirements file, a lock (uv.lock, poetry.lock), a conda environment, or the output of `pip freeze` (- for "
-    "stdin). Repeatable.",
-)
-@click.option(
-    "--python", "python", metavar="PATH", help="A running environment in its place: its interpreter or folder."
-)
-@click.option(
-    "--to",
-    "targets",
-    multiple=True,
-    metavar="FILE|NAME==VERSION|NAME==latest",
-    help="Say whether the job can go there: another lock, or a release of a package. Repeatable.",
+@options.grouped(
+    "packages",
+    AuditedPackages,
+    click.option(
+        "-r",
+        "--requirement",
+        "sources",
+        multiple=True,
+        metavar="FILE",
+        help="A requirements file, a lock (uv.lock, poetry.lock), a conda environment, or the output of `pip freeze` (- for "
+        "stdin). Repeatable.",
+    ),
+    click.option(
+        "--python", "python", metavar="PATH", help="A running environment in its place: its interpreter or folder."
+    ),
+    click.option(
+        "--to",
+        "targets",
+        multiple=True,
+        metavar="FILE|NAME==VERSION|NAME==latest",
+        help="Say whether the job can go there: another lock, or a release of a package. Repeatable.",
+    ),
+    click.option(
+        "--against",
+        metavar="BRANCH",
+        help="Say whether the job can go from the packages of the last commit that is in BRANCH too to those of the files as "
+        "they are: what a pull request changes.",
+    ),
 )
 @options.job_options
 @click.option("--ignore", "ignored", multiple=True, metavar="ID", help="An advisory to leave out. Repeatable.")
@@ -66,17 +99,16 @@ class AuditFiles(msgspec.Struct, frozen=True, kw_only=True):
     AuditFiles,
     options.json_option,
     click.option(
+        "--markdown",
+        type=options.OUTPUT_FILE,
+        metavar="FILE",
+        help="Write a comment for a pull request, of at most 15 lines (- for stdout). Empty if no package changes.",
+    ),
+    click.option(
         "--sarif", type=options.OUTPUT_FILE, metavar="FILE", help="Write SARIF, for code scanning (- for stdout)."
     ),
 )
-def audit_command(
-    sources: tuple[str, ...],
-    python: str | None,
-    targets: tuple[str, ...],
-    job: JobOptions,
-    ignored: tuple[str, ...],
-    files: AuditFiles,
-) -> int:
+def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str, ...], files: AuditFiles) -> int:
     """Say which known problems concern a job, and whether its packages can be upgraded. Measures nothing.
 
     An advisory is one problem: the releases that have it, and the settings that it needs, as far as they were run. What
@@ -92,6 +124,7 @@ def audit_command(
       dsregress audit -r uv.lock --program 'accelerate launch --config_file zero3.yaml train.py --use_peft' --gpu A100-40G
       dsregress audit -r requirements.txt --config ds_zero3.json --to deepspeed==0.19.8
       dsregress audit -r old.lock --to new.lock --config lora_sft.yaml --set resume=no
+      dsregress audit --against origin/main --markdown comment.md    what a pull request's lock files change
       dsregress audit --python .venv --json -
       dsregress audit -r uv.lock --config ds_zero3.json --sarif dsregress.sarif
 
@@ -103,19 +136,23 @@ def audit_command(
     settings = options.load_settings()
     advisories = read_advisories()
     job = completed_job(job, settings)
-    found = installed_packages(sources, python, advisories, settings)
-    old = stated_job(job, found)
     left_out = _ignored(ignored, settings.audit.ignore, advisories)
-    named = [source for source in sources if source != "-"]
-    if not targets:
+    named = [source for source in packages.sources if source != "-"]
+    found, versions = _found_and_wanted(packages, settings, advisories)
+    old = stated_job(job, found)
+    if versions is None:
         audit = audit_job(advisories, old.job, left_out)
         write_answer(
             lambda: audit_answer.audit_text(audit, old),
             (files.json_file, lambda: audit_json.audit_json(audit, old)),
+            (files.markdown, lambda: audit_comment.audit_comment(audit, old)),
             (files.sarif, lambda: audit_sarif.audit_sarif(audit, old, named)),
         )
         return EXIT_REGRESSION if audit.concerned else EXIT_OK
-    new = old.going_to(_target_versions(targets, found))
+    new = old.going_to(versions)
+    if packages.against and new.versions == old.versions:
+        write_answer(lambda: f"no package that is known changes since {packages.against}\n", (files.markdown, str))
+        return EXIT_OK
     kept = [one for one in advisories if one.id not in left_out]
     answer = judge_upgrade(kept, old.job, new.job)
     audit = audit_job(advisories, new.job, left_out)
@@ -123,9 +160,28 @@ def audit_command(
     write_answer(
         lambda: audit_answer.upgrade_text(answer, audit, old, new, command),
         (files.json_file, lambda: audit_json.upgrade_json(answer, audit, old, new, command)),
+        (files.markdown, lambda: audit_comment.upgrade_comment(answer, old, new, command)),
         (files.sarif, lambda: audit_sarif.upgrade_sarif(answer, audit, old, new, named)),
     )
     return exit_code_of_answer(answer)
+
+
+def _found_and_wanted(
+    packages: AuditedPackages, settings: Settings, advisories: Sequence[Advisory]
+) -> tuple[FoundPackages, dict[str, str] | None]:
+    """Return the packages of the job, and package -> release to go to, None if it is audited as it is. Raise UsageError,
+    NothingMeasured."""
+    if not packages.against:
+        found = installed_packages(packages.sources, packages.python, advisories, settings)
+        return found, _target_versions(packages.targets, found) if packages.targets else None
+    here = installed_packages(packages.sources, None, advisories, settings)
+    files = packages.sources or tuple(str(Path(settings.root, file)) for file in settings.job.files)
+    if not files:
+        print_note("no file pins packages, so that no change can: the job is audited as it is")
+        return here, None
+    before = packages_before(files, packages.against, settings)
+    found = FoundPackages([before], advisories, packages.against)
+    return found, {name: one for name, one in here.versions.items() if name in found.known | found.versions.keys()}
 
 
 def exit_code_of_answer(answer: UpgradeAnswer) -> int:

@@ -21,7 +21,7 @@ from dsregress.config.settings import read_settings
 from dsregress.errors import UsageError
 from dsregress.model import Verdict
 from dsregress.run import pipeline, targets
-from dsregress.run.commit_builds import open_repository
+from dsregress.run.repositories import open_repository
 from dsregress.run.session import open_session
 from dsregress.versions.stack_plans import spelled_package
 

@@ -19,6 +19,7 @@ from dsregress.config.variables import child_environment
 from dsregress.envs import existing
 from dsregress.errors import NothingMeasured, UsageError
 from dsregress.probe.border.surroundings import ENVIRONMENT
+from dsregress.run.repositories import open_repository
 from dsregress.versions import installed
 from dsregress.versions.installed import InstalledPackages
 
@@ -61,6 +62,20 @@ class FoundPackages:
             *(Fact(name=name, value=True, source=f"{self.where}: {name}") for name in present),
             *(Fact(name=name, value=False, source=f"{self.where}: no {name}") for name in absent),
         ]
+
+
+def packages_before(files: Sequence[str], branch: str, settings: Settings) -> InstalledPackages:
+    """Return the packages of these files at the last commit that the checked-out one shares with a branch. Raise
+    UsageError, EnvironmentUnavailable."""
+    repository = open_repository(settings.root, settings)
+    commit = repository.merge_base(repository.head(), branch)
+    found = []
+    for file in files:
+        place = Path(file).resolve()
+        data = repository.file_at(commit, place.relative_to(repository.root()).as_posix())
+        if data is not None:
+            found.append(installed.read_packages(data, f"{branch}: {file}"))
+    return installed.merged_packages(found)
 
 
 def installed_packages(

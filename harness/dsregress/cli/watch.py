@@ -179,7 +179,10 @@ def _write(release: NewRelease, comparison: Comparison, settings: Settings, fold
     """Write the reports and the drafts, and return the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     files = options.ReportFiles(
-        json=str(folder / "report.json"), markdown=str(folder / "report.md"), html_folder=str(folder / "site")
+        json=str(folder / "report.json"),
+        markdown=str(folder / "report.md"),
+        html_folder=str(folder / "site"),
+        exports=(("comment", str(folder / "comment.md")),),
     )
     code = write_reports(comparison, settings, files)
     context = report_context(comparison, settings.thresholds)

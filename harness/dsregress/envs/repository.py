@@ -218,6 +218,18 @@ class Repository:
             raise UsageError("has no commit", where=self.place, hint="run it in a clone of the framework")
         return found
 
+    def root(self) -> Path:
+        """Return the folder of its files. Raise UsageError."""
+        found = self._output("rev-parse", "--show-toplevel")
+        if found is None:
+            raise UsageError("has no files here", where=self.place, hint="name a clone with a working tree")
+        return Path(found.rstrip("\n"))
+
+    def file_at(self, commit: Commit, file: str) -> bytes | None:
+        """Return the content of a file at a commit, its path relative to the repository's root; None if it was not there."""
+        done = self._run("show", f"{commit.sha}:{file}")
+        return done.stdout if done.returncode == 0 else None
+
     def merge_base(self, commit: Commit, name: str) -> Commit:
         """Return the last commit that a commit shares with the one of a name. Raise UsageError."""
         other = self.commit(name)

@@ -14,7 +14,8 @@ from dsregress.envs.installer import Installer
 from dsregress.envs.repository import Commit, Repository
 from dsregress.errors import NothingMeasured, UsageError
 from dsregress.model import Stack, stack_label
-from dsregress.run.commit_builds import CommitSources, open_repository, source_of_commit
+from dsregress.run.commit_builds import CommitSources, source_of_commit
+from dsregress.run.repositories import open_repository
 from dsregress.versions import commits, stack_plans
 from dsregress.versions.specs import UnknownVersion
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dsregress.config.settings import Settings
-from dsregress.config.variables import installer_environment
 from dsregress.envs import venv
 from dsregress.envs.installer import Installer
 from dsregress.envs.repository import Commit, Repository
@@ -32,16 +31,6 @@ class CommitSource:
 
 #: The sources of commits, by the versions that name them in stacks.
 CommitSources = Mapping[str, CommitSource]
-
-
-def open_repository(location: str, settings: Settings) -> Repository:
-    """Open the framework's repository. Raise UsageError, EnvironmentUnavailable."""
-    # Without the ceiling git would look above an unpacked commit, and find the repository that this runs in.
-    ceiling = {"GIT_CEILING_DIRECTORIES": settings.environments}
-    cache = Path(settings.environments) / "repositories"
-    repository = Repository(location, cache=cache, environment=installer_environment(ceiling))
-    repository.open()
-    return repository
 
 
 def source_of_commit(repository: Repository, package: str, commit: Commit, release: str) -> CommitSource:

@@ -20,6 +20,7 @@ from dsregress.advisories.advisory import Advisory
 from dsregress.compare import Group
 from dsregress.compare.result_summary import ResultSummary
 from dsregress.model import Failed, MachineFault, OutOfMemory, Passed, Skipped, TimedOut
+from dsregress.report.comparison.comparison_comment import comparison_comment
 from dsregress.report.comparison.job_summary import summary_markdown
 from dsregress.report.context import ReportContext
 from dsregress.report.known_problems import KnownProblems
@@ -135,6 +136,7 @@ FORMATS: dict[str, Callable[[ReportContext], str]] = {
     "junit": junit,
     "pytest-benchmark": pytest_benchmark,
     "summary": summary_markdown,
+    "comment": comparison_comment,
 }
 
 

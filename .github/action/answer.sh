@@ -1,0 +1,50 @@
+# The step of action.yml that asks dsregress: writes the comment and the job's summary, and the exit code as an output, so
+# that what was found is kept before the last step ends the job with it.
+set -euo pipefail
+dsregress=${DSREGRESS:-$RUNNER_TEMP/dsregress/bin/dsregress}
+out=$RUNNER_TEMP/dsregress-comment
+comment=$out/comment.md
+
+# Options of a value for each line of an input: add --config "$CONFIG".
+arguments=()
+add() {
+    local line
+    while IFS= read -r line; do
+        if [ -n "$line" ]; then arguments+=("$1" "$line"); fi
+    done <<< "$2"
+}
+
+case $JOB in
+bump)
+    add --requirement "$PACKAGES"
+    add --config "$CONFIG"
+    add --program "$PROGRAM"
+    add --gpu "$CARD"
+    add --ignore "$IGNORE"
+    command=(audit --against "$AGAINST" --markdown "$comment")
+    ;;
+change)
+    add --program "$PROGRAM"
+    if [ -n "$PROGRAM" ]; then add --gpu "$CARD"; fi
+    read -ra versions <<< "$VERSIONS"
+    arguments+=("${versions[@]}")
+    command=(regress --source "$SOURCE" --against "$AGAINST" --rounds 0 --fail-on "$FAIL_ON"
+        --export "comment=$comment" --json "$out/report.json")
+    ;;
+nightly)
+    command=(watch --results .dsregress-watched --out "$out/new")
+    ;;
+*)
+    echo "::error::no such job: $JOB; there are: bump, change, nightly, comment"
+    exit 2
+    ;;
+esac
+
+code=0
+"$dsregress" "${command[@]}" "${arguments[@]}" || code=$?
+if [ "$JOB" = nightly ]; then
+    find "$out" -path '*/new/*/comment.md' -exec cat {} + > "$comment"
+fi
+touch "$comment"
+cat "$comment" >> "$GITHUB_STEP_SUMMARY"
+echo "code=$code" >> "$GITHUB_OUTPUT"
