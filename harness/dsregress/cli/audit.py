@@ -88,8 +88,8 @@ class AuditFiles(msgspec.Struct, frozen=True, kw_only=True):
     click.option(
         "--against",
         metavar="BRANCH",
-        help="Say whether the job can go from the packages of the last commit that is in BRANCH too to those of the files as "
-        "they are: what a pull request changes.",
+        help="Say whether the job can go from the packages of the last commit that is in BRANCH too to those of the files "
+        "as they are: what a pull request changes.",
     ),
 )
 @options.job_options

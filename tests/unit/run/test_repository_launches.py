@@ -23,7 +23,8 @@ def lines(root: Path) -> list[tuple[str, str]]:
 
 def test_a_readme_shows_lines_over_several_lines_and_behind_prompts(root: Path) -> None:
     (root / "README.md").write_text(
-        "Train it:\n```sh\n$ ACCELERATE_LOG_LEVEL=info accelerate launch \\\n    --config_file configs/zero3.yaml train.py\n```\n"
+        "Train it:\n```sh\n$ ACCELERATE_LOG_LEVEL=info accelerate launch \\\n"
+        "    --config_file configs/zero3.yaml train.py\n```\n"
         "or `torchrun train.py` in prose.\n"
     )
     line = "ACCELERATE_LOG_LEVEL=info accelerate launch --config_file configs/zero3.yaml train.py"
