@@ -9,9 +9,11 @@ import click
 import msgspec
 
 from dsregress.cli import options
+from dsregress.cli.configured_job import with_stack_of_job
 from dsregress.cli.lines import print_text
 from dsregress.config.settings import Settings
 from dsregress.envs import cleaning, stack_images
+from dsregress.envs.installer import Installer
 from dsregress.envs.places import environment_folder
 from dsregress.errors import EnvironmentUnavailable, UsageError
 from dsregress.run import pipeline
@@ -52,8 +54,8 @@ class WantedImages(msgspec.Struct, frozen=True, kw_only=True):
 def clean_command(wanted: WantedImages, everything: bool, dry_run: bool) -> None:
     """Remove the environments that no configured stack uses, and what only they share.
 
-    The stacks of [tool.dsregress] stay: those that `regress` would compare, and the named ones. Results are never removed,
-    and what was removed is built again when it is needed.
+    The stacks of [tool.dsregress] stay: those that `regress` would compare, those of the job, and the named ones. Results
+    are never removed, and what was removed is built again when it is needed.
 
     With --images, remove container images instead, except those in use by a container. STACK is a part of a stack's id;
     without any, all images are removed. The images of stacks share a base image, which is removed with the last of them.
@@ -103,7 +105,18 @@ def _used(settings: Settings) -> set[str]:
     stacks = [stack for choice in choices for stack in pipeline.plan_stacks(settings, choice, installer).stacks]
     folder = Path(settings.environments)
     locks = [locking.known_lock(stack, cache=folder / "locks") for stack in stacks if not stack.existed]
-    return {environment_folder(lock, folder, gpu=gpu).name for lock in locks if lock for gpu in (False, True)}
+    used = {environment_folder(lock, folder, gpu=gpu).name for lock in locks if lock for gpu in (False, True)}
+    return used | _of_job(settings, installer)
+
+
+def _of_job(settings: Settings, installer: Installer) -> set[str]:
+    """Return the names of the folders of the configured job's environments: of its stack, whatever is added to it."""
+    own, _ = with_stack_of_job(settings)
+    if own.stack == settings.stack:
+        return set()
+    stacks = pipeline.plan_stacks(own, pipeline.Choice(), installer).stacks
+    found = Path(settings.environments, "envs").glob("*")
+    return {place.name for place in found if place.name.startswith(tuple(f"{stack.id}-" for stack in stacks))}
 
 
 def _clean_images(wanted: WantedImages, *, dry_run: bool) -> None:

@@ -146,3 +146,16 @@ def test_the_stack_is_the_jobs_own_beside_the_newest(repository: Path, monkeypat
         True,
     ]
     assert all(cell.endswith("/base/sim") for cell in cells)
+
+
+def test_clean_keeps_the_environments_of_the_job(repository: Path) -> None:
+    init()
+    folder = repository / ".dsregress" / "envs"
+    of_job = "torch2.9.1-transformers5.24.0-accelerate1.15.0-peft0.21.2-deepspeed0.16.8-datasets5.2.0-0123456789ab-cpu"
+    python = read_settings(start=repository, environ={}).python
+    for name in (f"py{python}-{of_job}", f"py{python}-{of_job.replace('0.16.8', '0.15.4')}"):
+        (folder / name).mkdir(parents=True)
+    said = CliRunner().invoke(cli, ["clean", "--dry-run"], standalone_mode=False)
+    assert [line.split(":")[0] for line in said.stdout.splitlines()] == [
+        f"would remove envs/py{python}-{of_job.replace('0.16.8', '0.15.4')}", "0 B would be free",
+    ]  # fmt: skip

@@ -71,6 +71,7 @@ def test_the_keys_of_pyproject_are_the_settings_with_their_defaults() -> None:
             "selections",
             "thresholds",
             "audit",
+            "job",
             "docker",
             "ray",
         ):  # the machine's, and tables
@@ -82,6 +83,11 @@ def test_the_settings_of_containers_are_those_of_the_code() -> None:
     rows = markdown.table(DOCS / "configuration.md", "setting")
     told = {row["setting"]: json.loads(row["default"]) for row in rows}
     assert told == msgspec.to_builtins(Settings().docker)
+
+
+def test_the_settings_of_a_job_are_those_of_the_code() -> None:
+    rows = markdown.table(DOCS / "configuration.md", "of job")
+    assert {row["of job"]: json.loads(row["default"]) for row in rows} == msgspec.to_builtins(Settings().job)
 
 
 def test_the_settings_of_clusters_are_those_of_the_code() -> None:
