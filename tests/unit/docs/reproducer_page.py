@@ -31,8 +31,8 @@ _HEAD = """# Reproducers: findings without the harness
 
 Each script needs the released packages alone, prints one line and ends with exit code 1 if the fault is there; its first
 comment has the two `pip install` lines. [reproduce](../../docs/reproduce.md) wrote them and ran them in the releases
-below, on CPU. The `.json` beside each is the whole answer. *Needs* and *does not matter* are of the smallest cell, one factor varied at a
-time; *goes away with* is a setting with which the script was run and passed.
+below, on CPU. The `.json` beside each is the whole answer. *Needs* and *does not matter* are of the smallest cell, one
+factor varied at a time; *goes away with* is a setting with which the script was run and passed.
 """
 
 
