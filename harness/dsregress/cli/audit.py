@@ -33,7 +33,7 @@ from dsregress.wording import commands
 
 
 class AuditRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What is run, and the files that are requested beside the text."""
+    """The run of the program, and the files that are requested beside the text."""
 
     is_observed: bool
     json_file: str | None

@@ -339,7 +339,7 @@ def test_a_bundle_becomes_the_folder_that_it_was_made_from(say: RunCommand, proj
         Store(str(project / "mine")).write(of(version), DETAIL, {"benchmarks": []})
     say("bundle", "mine", "--output", "run.jsonl.gz")
     made = say("bundle", "--unpack", "run.jsonl.gz")
-    assert (made.code, made.out, made.err) == (0, "run: 6 files written, 0 already there\n", "")
+    assert (made.code, made.out, made.err) == (0, "run: 5 files written, 0 already there\n", "")
     folders = [
         {
             file.relative_to(project / name): file.read_bytes().strip()
