@@ -87,7 +87,9 @@ def test_the_settings_of_containers_are_those_of_the_code() -> None:
 
 def test_the_settings_of_a_job_are_those_of_the_code() -> None:
     rows = markdown.table(DOCS / "configuration.md", "of job")
-    assert {row["of job"]: json.loads(row["default"]) for row in rows} == msgspec.to_builtins(Settings().job)
+    assert {row["of job"]: json.loads(row["default"]) for row in rows} == json.loads(
+        msgspec.json.encode(Settings().job)
+    )
 
 
 def test_the_settings_of_clusters_are_those_of_the_code() -> None:
