@@ -18,6 +18,7 @@ import click
 import msgspec
 
 from dsregress.cli import debug_log, signals, standard_streams
+from dsregress.cli.error_json import write_error_json
 from dsregress.cli.lines import print_note
 from dsregress.errors import EXIT_HARNESS, EXIT_OK, EXIT_REGRESSION, EXIT_USAGE, HarnessError, UsageError
 from dsregress.probe.border import machine, processes
@@ -164,19 +165,25 @@ def _exit_code_of_call(words: list[str]) -> int:
         shown = io.StringIO()
         error.show(shown)
         click.echo(plain_lines(shown.getvalue()), nl=False, err=True)
+        write_error_json(words, error.format_message(), EXIT_USAGE)
         return EXIT_USAGE
     except HarnessError as error:
         if invocation.debug:
             traceback.print_exc()
         print_note(f"error: {error}")
+        write_error_json(words, error, error.exit_code)
         return error.exit_code
     except BaseException as error:  # SystemExit too: nothing of ours raises it, and its code is not a verdict
         if invocation.debug:
             traceback.print_exc()
         if fault := machine.of_error(error):
-            print_note(f"error: {fault}: {error}; {machine.REMEDIES[fault]}, then run the same command again")
+            again = f"{machine.REMEDIES[fault]}, then run the same command again"
+            print_note(f"error: {fault}: {error}; {again}")
+            write_error_json(words, HarnessError(f"{fault}: {error}", hint=again), EXIT_HARNESS)
             return EXIT_HARNESS
-        print_note(f"error: a fault of the harness itself: {type(error).__name__}: {error}; --debug shows where")
+        what = f"a fault of the harness itself: {type(error).__name__}: {error}"
+        print_note(f"error: {what}; --debug shows where")
+        write_error_json(words, HarnessError(what, hint="--debug shows where"), EXIT_HARNESS)
         return EXIT_HARNESS
 
 

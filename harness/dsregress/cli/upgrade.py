@@ -33,6 +33,7 @@ from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, No
 from dsregress.model import AXES
 from dsregress.probe.scenario import BASE_VARIANT, Scenario
 from dsregress.report.answers import upgrade_answer as upgrade_report
+from dsregress.report.answers import upgrade_json
 from dsregress.report.answers.upgrade_answer import UpgradeAnswers
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.store import Store
@@ -72,6 +73,7 @@ _BESIDES = ("trl",)
 )
 @options.job_options
 @options.results_option
+@options.json_option
 def upgrade_command(
     source: str | None,
     wanted: tuple[str, ...],
@@ -79,6 +81,7 @@ def upgrade_command(
     measure: bool,
     job: JobOptions,
     results: str | None,
+    json_file: str | None,
 ) -> int:
     """Say for each package in FILE whether it can be upgraded, and if not, what to set or which release to use.
 
@@ -133,7 +136,10 @@ def upgrade_command(
     stated = [] if declared is None else _facts_of_scenario(str(scenario), declared, upgrades)
     mine_stated = stated_job(job, FoundPackages([found], read_advisories(), source), stated)
     answers = _upgrade_answers(mine_stated, upgrades, is_named=is_named)
-    write_answer(lambda: upgrade_report.upgrades_text(answers, missing, found.versions, unchecked))
+    write_answer(
+        lambda: upgrade_report.upgrades_text(answers, missing, found.versions, unchecked),
+        (json_file, lambda: upgrade_json.upgrades_json(answers, missing, unchecked)),
+    )
     if measure:
         installed_here = {package: found.versions[package] for package in mine}
         workload = WorkloadOptions(scenario=None if job.program else scenario, variant=BASE_VARIANT, device=None)

@@ -117,7 +117,7 @@ def watch_command(
 
 
 class _WatchedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What each new release is measured on."""
+    """The job on which new releases are measured."""
 
     settings: Settings
     selection: Selection

@@ -260,7 +260,7 @@ def test_a_matrix_is_json_for_ci(say: RunCommand) -> None:
     include = json.loads(say("stacks", "--json", "-", "--by-scenario").out)["include"]
     assert [(job["deepspeed"], job["scenario"]) for job in include] == [("0.15.0", "tiny"), ("0.16.4", "tiny")]
     missing = say("stacks", "--json", "-", "--by-scenario", "--scenario", "llama*")
-    assert (missing.code, missing.out) == (2, "")
+    assert (missing.code, json.loads(missing.out)["error"]["what"]) == (2, "no scenario matches llama*")
     assert "no scenario matches llama*" in missing.err
 
 

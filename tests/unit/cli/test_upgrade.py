@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
@@ -128,6 +130,17 @@ def test_a_release_that_was_not_measured_is_answered_by_advisories_and_its_comma
     assert said.return_value == 0
     assert "  measured here: nothing (no results of both releases with the same other packages)" in said.stdout
     assert "regress --deepspeed 0.16.8,0.17.1 --baseline 0.16.8 --scenario llama3_70b_zero3" in said.stdout
+
+
+def test_a_program_gets_the_answers_by_the_schema() -> None:
+    said = say("deepspeed==0.16.8\npeft==0.20.0\n", "--set", "zero_stage=2", "--json", "-")
+    written = json.loads(said.stdout)
+    jsonschema.validate(written, json.loads((ROOT / "docs" / "schema" / "upgrade.schema.json").read_bytes()))
+    text = say("deepspeed==0.16.8\npeft==0.20.0\n", "--set", "zero_stage=2").stdout
+    assert [one["package"] for one in written["packages"]] == ["deepspeed", "peft"]
+    assert all(one["answer"] in text for one in written["packages"])
+    assert all(one["measure"] in text for one in written["packages"])
+    assert written["packages"][1]["measure"].startswith("dsregress regress --peft 0.20.0,")
 
 
 def test_a_file_without_any_known_package_is_no_pass() -> None:

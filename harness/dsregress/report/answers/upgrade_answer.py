@@ -50,14 +50,20 @@ def upgrades_text(
     return "\n\n".join("\n".join(lines) for lines in blocks) + "\n"
 
 
+def upgrade_line(one: UpgradeAnswers) -> str:
+    """Return the first line on a package: the change, and the verdict."""
+    if one.advised is not None:
+        return upgrade_headline(one.advised, one.old, one.new)
+    return f"{_change(one.measured)}: {_verdict_words(one.measured)}"
+
+
 def _answer_block(one: UpgradeAnswers, commands: Mapping[str, str], pins: Mapping[str, str]) -> Iterator[str]:
     upgrade = one.measured
     command = commands.get(upgrade.package, "")
+    yield upgrade_line(one)
     if one.advised is None:
-        yield f"{_change(upgrade)}: {_verdict_words(upgrade)}"
         yield from _measured_lines(upgrade, command, pins)
         return
-    yield upgrade_headline(one.advised, one.old, one.new)
     for lines in upgrade_sections(one.advised, one.old, one.new):
         yield from (f"  {line}" for line in lines)
     yield f"  measured here: {_measured_text(one)}"
