@@ -13,13 +13,13 @@ from packaging.version import InvalidVersion, Version
 
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob, audit_job
+from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
 from dsregress.cli import options
 from dsregress.cli.configured_job import completed_job
 from dsregress.cli.lines import print_note
 from dsregress.cli.named_files import read_named
-from dsregress.cli.observed_jobs import observed_facts
 from dsregress.cli.options import JobOptions
 from dsregress.cli.output import write_answer
 from dsregress.cli.stated_jobs import (
@@ -148,7 +148,7 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
     left_out = _ignored(ignored, settings.audit.ignore, advisories)
     named = [source for source in packages.sources if source != "-"]
     found, versions = _found_and_wanted(packages, settings, advisories)
-    observed = observed_facts(settings, found.versions, job) if run.is_observed else []
+    observed = _observed(settings, found, job) if run.is_observed else []
     old = stated_job(job, found, observed=observed)
     if versions is None:
         audit = audit_job(advisories, old.job, left_out)
@@ -174,6 +174,12 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
         (run.sarif, lambda: audit_sarif.upgrade_sarif(answer, audit, old, new, named)),
     )
     return exit_code_of_answer(answer)
+
+
+def _observed(settings: Settings, found: FoundPackages, job: JobOptions) -> list[Fact]:
+    from dsregress.cli.observed_jobs import observed_facts  # what measures takes a second to import
+
+    return observed_facts(settings, found.versions, job)
 
 
 def _found_and_wanted(

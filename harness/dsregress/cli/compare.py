@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from dsregress.cli import options
-from dsregress.cli.output import note_problems, write_reports
+from dsregress.cli.comparison_output import write_reports
+from dsregress.cli.output import note_problems
 from dsregress.cli.stored_results import stack_ids
 from dsregress.errors import UsageError
 from dsregress.run import pipeline, targets

@@ -2,6 +2,8 @@
 
 A single option is a decorator that passes one parameter (``results: str | None``). A group of options passes one frozen
 value: under ``@stack_options`` a command takes ``stacks: StackOptions``.
+
+What measures is imported where an option needs it: it takes a second, and commands that only answer need none of it.
 """
 
 from __future__ import annotations
@@ -11,12 +13,11 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 import msgspec
 
-from dsregress.advice.capacity import OVERHEAD_BYTES
 from dsregress.advice.gpus import Card, card
 from dsregress.cli.lines import print_note
 from dsregress.config.search_path import with_search_path
@@ -24,14 +25,14 @@ from dsregress.config.settings import MOST_ROUNDS, FailOn, Settings, read_settin
 from dsregress.errors import UsageError
 from dsregress.model import AXES
 from dsregress.probe.border.masking import masked_launch_line
-from dsregress.report.comparison.exports import FORMATS
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
-from dsregress.run.pipeline import Choice
 from dsregress.run.shell_launches import Launch, SeveralLaunches, launch_of_shell, needs_shell
-from dsregress.run.targets import EXECUTORS
 from dsregress.versions import stack_plans
 from dsregress.wording.language import ENGLISH, LANGUAGES, saying
+
+if TYPE_CHECKING:
+    from dsregress.run.pipeline import Choice
 
 _GIB = 1 << 30
 
@@ -88,11 +89,15 @@ class StackOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def choice(self) -> Choice:
         """Return the choice for `dsregress.run.pipeline.plan_stacks`."""
+        from dsregress.run.pipeline import Choice
+
         return Choice(versions=self.versions, stack=self.stack, baseline=self.baseline, pythons=self.pythons)
 
     def measured_choice(self, package: str, published: stack_plans.ReleaseIndex) -> Choice:
         """Return the choice for commands that compare nothing: only the requested stacks, with the first release of
         ``package`` as the baseline. Raise UsageError."""
+        from dsregress.run.pipeline import Choice
+
         if self.pythons:
             return self.choice()
         baseline = self.baseline
@@ -218,6 +223,8 @@ def _report_files(
     details: bool,
     language: str,
 ) -> ReportFiles:
+    from dsregress.report.comparison.exports import FORMATS
+
     formats = []
     for text in exports:
         name, _, file = text.partition("=")
@@ -527,6 +534,8 @@ def _markdown_option(*name: str) -> Callable[[_Command], _Command]:
 def report_options(command: _Command) -> _Command:
     """Add ``--details``, ``--language``, ``--json``, ``--markdown``, ``--html``, ``--export``; passes
     ``files: ReportFiles``."""
+    from dsregress.report.comparison.exports import FORMATS
+
     return grouped(
         "files",
         _report_files,
@@ -653,6 +662,7 @@ def cards_option(command: _Command) -> _Command:
 
 def overhead_option(command: _Command) -> _Command:
     """Add ``--overhead GIB``; passes ``overhead_bytes``."""
+    from dsregress.advice.capacity import OVERHEAD_BYTES
 
     def in_bytes(context: click.Context, option: click.Parameter, gib: float) -> int:
         return round(gib * _GIB)
@@ -671,6 +681,8 @@ def overhead_option(command: _Command) -> _Command:
 
 def executor_options(command: _Command, *further: _AddOption) -> _Command:
     """Add ``--executor`` and ``--ray-address``; passes ``executor: ExecutorOptions``."""
+    from dsregress.run.targets import EXECUTORS
+
     executors = "; ".join(f"{name}: {entry.summary}" for name, entry in EXECUTORS.items())
     return grouped(
         "executor",

@@ -9,10 +9,10 @@ import click
 import msgspec
 
 from dsregress.cli import options
+from dsregress.cli.comparison_output import write_reports
 from dsregress.cli.configured_job import configured_workload, selection_of_program
 from dsregress.cli.interim_findings import InterimFindings
 from dsregress.cli.lines import print_text
-from dsregress.cli.output import write_reports
 from dsregress.cli.progress import Progress, duration_text
 from dsregress.config.settings import Settings, selecting
 from dsregress.envs.installer import Installer

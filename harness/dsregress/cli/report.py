@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import click
 
 from dsregress.cli import options
+from dsregress.cli.comparison_output import write_reports
 from dsregress.cli.lines import print_note
-from dsregress.cli.output import note_problems, write_reports
+from dsregress.cli.output import note_problems
 from dsregress.cli.stored_results import first_release, most_common, stack_id
 from dsregress.errors import NothingMeasured, ResultsError, UsageError
 from dsregress.run import pipeline, targets

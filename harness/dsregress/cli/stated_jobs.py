@@ -16,10 +16,8 @@ from dsregress.cli.named_files import STDIN, read_named
 from dsregress.cli.options import JobOptions
 from dsregress.config.settings import Settings
 from dsregress.config.variables import child_environment
-from dsregress.envs import existing
 from dsregress.errors import NothingMeasured, UsageError
 from dsregress.probe.border.surroundings import ENVIRONMENT
-from dsregress.run.repositories import open_repository
 from dsregress.versions import installed
 from dsregress.versions.installed import InstalledPackages
 
@@ -73,6 +71,8 @@ class FoundPackages:
 def packages_before(files: Sequence[str], branch: str, settings: Settings) -> InstalledPackages:
     """Return the packages of these files at the last commit that the checked-out one shares with a branch. Raise
     UsageError, EnvironmentUnavailable."""
+    from dsregress.run.repositories import open_repository  # as is `existing` below: most calls need neither
+
     repository = open_repository(settings.root, settings)
     commit = repository.merge_base(repository.head(), branch)
     found = []
@@ -100,6 +100,8 @@ def installed_packages(
         packages.append(installed.read_packages(data, STDIN if source == "-" else source))
         whole = whole or installed.is_lock(data.decode("utf-8", "replace"), source)
     if python is not None:
+        from dsregress.envs import existing
+
         packages.append(
             installed.packages_of(existing.installed_versions(python, {**child_environment(), **ENVIRONMENT}))
         )

@@ -10,9 +10,10 @@ import msgspec
 
 from dsregress.advisories.osv import encode_advisory
 from dsregress.cli import options
+from dsregress.cli.comparison_output import write_reports
 from dsregress.cli.configured_job import configured_workload
 from dsregress.cli.lines import print_note, print_text
-from dsregress.cli.output import write_file, write_reports
+from dsregress.cli.output import write_file
 from dsregress.cli.progress import Progress
 from dsregress.compare import Comparison
 from dsregress.config.settings import Settings

@@ -24,6 +24,8 @@ HOSTILE = "[bold red]x[/] \x1b[2J\u202e::error::boom"
 #: file -> why it may print without `dsregress.cli.output`.
 PRINTS = {
     "output.py": "it is its job",
+    "comparison_output.py": "JSON that is too long for one text",
+    "error_json.py": "JSON, which a program reads",
     "__init__.py": "a line for every error, through `plain`",
     "debug_log.py": "a log on stderr, through `plain`",
     "lines.py": "it is its job",
