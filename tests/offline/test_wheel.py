@@ -76,6 +76,19 @@ def test_the_advisories_ship(user: Project) -> None:
     assert held in said.out
 
 
+def test_a_repository_gets_its_job_and_then_an_answer_without_options(user: Project) -> None:
+    (user.folder / "requirements.txt").write_text("deepspeed==0.16.4\n")
+    (user.folder / "train.py").write_text("import deepspeed\ndeepspeed.initialize()\n")
+    (user.folder / "README.md").write_text("```\ndeepspeed --num_gpus 8 train.py\n```\n")
+    said = user.run("init")
+    assert (said.code, said.err) == (0, "")
+    written = {file.relative_to(user.folder).as_posix() for file in user.folder.rglob("*.yml")}
+    assert written == {".github/workflows/dsregress.yml", ".github/workflows/dsregress-comment.yml"}
+    said = user.run("audit")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith("none of ")
+
+
 def test_a_program_is_planned_in_an_empty_folder(user: Project) -> None:
     """The locks of the stacks ship too, so that no index is asked."""
     (user.folder / "train.py").write_text("import deepspeed\n")
