@@ -148,6 +148,28 @@ def test_inputs_take_the_place_of_what_is_configured(bumped: Runner) -> None:
     assert configured.startswith("**dsregress: deepspeed 0.16.8 -&gt; 0.18.9: ")
 
 
+def test_what_no_advisory_knows_is_measured_if_that_is_wanted(bumped: Runner) -> None:
+    """The command that the answer names, on a stand-in of ours: no release that is not known can be installed here."""
+    stand_in = bumped.temp / "dsregress" / "bin" / "dsregress"
+    ours = stand_in.with_name("ours")
+    stand_in.rename(ours)
+    stand_in.write_text(
+        f'#!/bin/bash\n[ "$1" = regress ] || exec {ours} "$@"\nprintf "%s\\n" "$@" > {bumped.temp}/measured\n'
+        f'echo "**dsregress: nothing is worse**" > {bumped.temp}/dsregress-comment/comment.md\n'
+    )
+    stand_in.chmod(0o755)
+    (bumped.workspace / "requirements.txt").write_text("deepspeed==0.99.0\ntorch==2.9.1\n")
+    code, _, summary = bumped.run("bump", {"base_ref": "main"})
+    assert code == 4
+    assert not (bumped.temp / "measured").exists()
+    assert "- measure it: `dsregress regress --deepspeed 0.16.8,0.99.0 --torch 2.9.1 --baseline 0.16.8`" in summary
+    (bumped.temp / "summary").unlink()
+    code, outputs, summary = bumped.run("bump", {"base_ref": "main"}, measure="true")
+    assert (code, outputs["code"], summary) == (0, "0", "**dsregress: nothing is worse**\n")
+    words = (bumped.temp / "measured").read_text().splitlines()
+    assert words[:7] == ["regress", "--deepspeed", "0.16.8,0.99.0", "--torch", "2.9.1", "--baseline", "0.16.8"]
+
+
 def test_a_change_of_a_framework_is_measured_against_its_merge_base(runner: Runner) -> None:
     clone = runner.workspace / "tinyframe"
     history.make(clone)

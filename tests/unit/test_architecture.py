@@ -193,7 +193,15 @@ def test_each_broad_except_gives_its_reason_in_its_line() -> None:
 
 def test_a_command_that_only_answers_imports_nothing_that_measures() -> None:
     """``audit`` is asked in every pull request, and in containers that keep no bytecode."""
-    heavy = ("numpy", "scipy", "docker", "jinja2", "dsregress.run.pipeline", "dsregress.run.targets", "dsregress.compare")
+    heavy = (
+        "numpy",
+        "scipy",
+        "docker",
+        "jinja2",
+        "dsregress.run.pipeline",
+        "dsregress.run.targets",
+        "dsregress.compare",
+    )
     check = f"import sys, dsregress.cli.audit; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -17,7 +17,7 @@ from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
 from dsregress.cli import options
-from dsregress.cli.configured_job import completed_job
+from dsregress.cli.configured_job import completed_job, configured_program
 from dsregress.cli.lines import print_note
 from dsregress.cli.named_files import read_named
 from dsregress.cli.options import JobOptions
@@ -166,7 +166,8 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
     kept = [one for one in advisories if one.id not in left_out]
     answer = judge_upgrade(kept, old.job, new.job)
     audit = audit_job(advisories, new.job, left_out)
-    command = measuring_command(old, new, job.program)
+    is_configured = job.program is not None and job.program == configured_program(settings)
+    command = measuring_command(old, new, None if is_configured else job.program)  # without one, it is the configured
     write_answer(
         lambda: audit_answer.upgrade_text(answer, audit, old, new, command),
         (run.json_file, lambda: audit_json.upgrade_json(answer, audit, old, new, command)),
