@@ -20,6 +20,10 @@ def _command_line(*words: str) -> str:
     return shlex.join([*_PROGRAM, *words])
 
 
+AUDIT = _command_line("audit")
+REGRESS = _command_line("regress")
+REGRESS_SOURCE = _command_line("regress", "--source", ".", "--against", "origin/main")
+INIT_PROGRAM = _command_line("init", "--program", "YOUR LAUNCH LINE")
 SCENARIOS = _command_line("scenarios")
 STACKS = _command_line("stacks")
 SHOW = _command_line("show")
