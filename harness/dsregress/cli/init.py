@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from dsregress.run.needed_packages import lacking_packages
 from dsregress.run.repository_launches import FoundLaunch, launches_in
 from dsregress.run.repository_packages import name_of_project, packages_in
 from dsregress.versions import locking
+from dsregress.wording import commands
 from dsregress.wording.quantities import plural
 
 #: Projects whose own code is measured, and not the packages that they use.
@@ -151,7 +151,7 @@ def _table_files(root: Path, job: JobSettings) -> dict[str, str]:
 
 def _other_lines(others: list[FoundLaunch]) -> Iterable[str]:
     if others:
-        yield f"{plural(len(others), 'other launch line')}; to choose one: dsregress init --program 'LINE', in its folder"
+        yield f"{plural(len(others), 'other launch line')}; to choose one, in its folder: {commands.INIT_PROGRAM}"
     for one in others[:_MOST_LINES]:
         yield f"  {one.file}: {masked_launch_line(one.line)[:100]}"
 
@@ -176,12 +176,9 @@ def _write(root: Path, file: str, text: str, *, dry_run: bool) -> None:
 
 def _print_next(*, is_framework: bool, is_placed: bool) -> None:
     """Print how to run once here what the workflow runs."""
-    commands = (
-        [("regress", "--source", ".", "--against", "origin/main")] if is_framework else [("audit",), ("regress",)]
-    )
     print_text("run it once here:")
-    for words in commands:
-        print_text(f"    {shlex.join(('dsregress', *words))}")
+    for line in [commands.REGRESS_SOURCE] if is_framework else [commands.AUDIT, commands.REGRESS]:
+        print_text(f"    {line}")
     print_text("keep .dsregress/ and results/ out of git")
     if not is_placed:
         print_text(f"in {WORKFLOWS}, replace OWNER by the account that publishes the action")

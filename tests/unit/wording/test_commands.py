@@ -56,6 +56,10 @@ OLD, NEW = stack("0.15.0"), stack("0.16.4")
 NAMED = (stack("0.15.0", named="old pins"), stack("0.16.4", named="old pins"))
 
 SHOWN = {
+    "AUDIT": commands.AUDIT,
+    "REGRESS": commands.REGRESS,
+    "REGRESS_SOURCE": commands.REGRESS_SOURCE,
+    "INIT_PROGRAM": commands.INIT_PROGRAM,
     "SCENARIOS": commands.SCENARIOS,
     "STACKS": commands.STACKS,
     "SHOW": commands.SHOW,
