@@ -91,3 +91,17 @@ def test_what_was_wrong_before_is_not_red(project: Project, clone: Path) -> None
     report = project.regress("--source", str(clone), "--against", "main")
     assert report.code == 0, json.dumps(report.json["findings"])[:2000]
     assert "1 problem left out: the commit before has them too" in report.json["notes"]
+
+
+def test_a_project_that_tags_release_branches_alone_is_put_after_the_release_before_its_version(
+    project: Project, clone: Path
+) -> None:
+    history.git(clone, "tag", "--delete", "v1.1.0")
+    package = clone / "tinyframe" / "__init__.py"
+    package.write_text(f'{package.read_text()}\n__version__ = "1.2.0.dev0"\n')
+    history.git(clone, "commit", "--quiet", "--all", "--message", "Begin 1.2.0")
+    history.git(clone, "checkout", "--quiet", "-b", "change")
+    edit(clone, "hungry")
+    said = project.run("regress", "--source", str(clone), "--against", "main", "--dry-run")
+    assert said.code == 0, said.err
+    assert "tinyframe1.1.0+g" in said.out

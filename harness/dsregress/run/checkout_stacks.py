@@ -5,9 +5,11 @@ Everything else in both is what the release before that commit was resolved to, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import msgspec
+from packaging.version import Version
 
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
@@ -16,8 +18,10 @@ from dsregress.errors import NothingMeasured, UsageError
 from dsregress.model import Stack, stack_label
 from dsregress.run.commit_builds import CommitSources, source_of_commit
 from dsregress.run.repositories import open_repository
-from dsregress.versions import commits, stack_plans
-from dsregress.versions.specs import UnknownVersion
+from dsregress.versions import commits, releases, stack_plans
+
+#: A version, as Python and TOML state it: ``__version__ = "1.16.0.dev0"``.
+_VERSION = re.compile(r"""^\s*(?:__version__|version)\s*=\s*["'](\d[^"']*)["']""", re.MULTILINE)
 
 
 class Checkout(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,12 +65,32 @@ def plan_checkout(
 
 
 def _release_before(repository: Repository, package: str, commit: Commit, installer: Installer) -> str:
-    """Return the release of the newest tag at or before a commit; the newest one if the clone has no tag of a release.
-    Raise UsageError, EnvironmentUnavailable."""
+    """Return the release that a commit comes after: by the newest tag at or before it, and by the version that its files
+    state, as many projects tag their release branches alone; the newest one if neither is known. Raise UsageError,
+    EnvironmentUnavailable."""
+    published = releases.sorted_versions((*releases.known_releases(package), *_published(package, installer)))
+    final = [one for one in published if not Version(one).is_prerelease]
+    if not final:
+        raise UsageError(f"no release of {package} is known", where="--source", hint="its index has to be reachable")
     tag = repository.newest_tag(commit)
-    if tag:
-        try:
-            return stack_plans.resolve(package, tag, installer.published)[0]
-        except UnknownVersion:  # a tag that was never uploaded
-            pass
-    return stack_plans.resolve(package, "latest", installer.published)[0]
+    stated = [one for one in final if Version(one) < _stated_version(repository, package, commit)]
+    fitting = [*([tag] if tag in final else []), *stated[-1:]]
+    return max(fitting, key=Version) if fitting else final[-1]
+
+
+def _published(package: str, installer: Installer) -> tuple[str, ...]:
+    """Return what an index has of a package, unless releases of it are known without one."""
+    return () if releases.known_releases(package) else installer.published(package)
+
+
+def _stated_version(repository: Repository, package: str, commit: Commit) -> Version:
+    """Return the version that the files of a commit state; 0 if none does."""
+    module = package.replace("-", "_")
+    code = (f"{folder}{module}/{file}.py" for folder in ("", "src/") for file in ("__init__", "version", "_version"))
+    for file in ("version.txt", "VERSION", *code, "setup.py", "pyproject.toml"):
+        text = (repository.file_at(commit, file) or b"").decode("utf-8", "replace")
+        found = _VERSION.search(text)
+        version = releases.parsed_version(found[1] if found else text.strip())
+        if version is not None:
+            return version
+    return Version("0")
