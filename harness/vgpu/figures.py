@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 
+#: The key of `PhaseReading.attention` for calls that flash attention takes.
+FLASH = "flash"
+
 
 @dataclasses.dataclass(slots=True)
 class PhaseReading:
