@@ -16,7 +16,7 @@ from typing import Any, TypeVar, get_args
 import click
 import msgspec
 
-from dsregress.advice.capacity import OVERHEAD_BYTES
+from dsregress.advice.certainty import OVERHEAD_BYTES
 from dsregress.advice.gpus import Card, card
 from dsregress.cli.lines import print_note
 from dsregress.config.search_path import with_search_path

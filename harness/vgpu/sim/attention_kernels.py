@@ -69,10 +69,9 @@ class Choice:
 def kernel_on_gpu(call: Call, capability: tuple[int, int]) -> Choice:
     """Return the kernel for a call on a card of this compute capability. Raise RuntimeError if none is left on that takes
     it."""
-    refusals = {"flash": _flash_refusal, "efficient": _efficient_refusal, "math": lambda call, capability: ""}
-    allowed = list(_allowed())
-    for kernel in allowed:
-        if not refusals[kernel](call, capability):
+    refusals = {"flash": _flash_refusal, "efficient": _efficient_refusal}
+    for kernel in _allowed():
+        if kernel == "math" or not refusals[kernel](call, capability):
             if kernel == "flash":
                 return Choice(kernel)
             return Choice(kernel, _flash_refusal(call, capability) or "the program prefers it")

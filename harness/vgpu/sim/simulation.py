@@ -17,6 +17,7 @@ from vgpu.figures import PhaseReading
 from vgpu.meters.ledger import StorageLedger
 from vgpu.replacing import Patches, variables
 from vgpu.sim import attention, composites, deepspeed_release, direct, scratch, streams
+from vgpu.sim.attention_kernels import Call
 from vgpu.sim.errors import SimulationError
 from vgpu.sim.mode import SimulationMode
 
@@ -161,7 +162,7 @@ def _attention(kernels: str, mode: SimulationMode) -> Iterator[None]:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> torch.Tensor:
-        call = attention.Call(
+        call = Call(
             query=query, key=key, value=value, mask=attn_mask, dropout=dropout_p, is_causal=is_causal, scale=scale,
             enable_gqa=enable_gqa,
         )  # fmt: skip

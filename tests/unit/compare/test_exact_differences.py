@@ -29,7 +29,7 @@ def compared(before: dict[str, int], now: dict[str, int]) -> list[Difference]:
 def test_calls_that_leave_flash_attention_are_named_with_the_reason() -> None:
     (found,) = compared(ALL_FLASH, {"efficient: a mask is passed": 32})
     assert found.relevant
-    assert str(found.sentence) == "forward leaves flash attention in 32 more calls: 0 -> 32"
+    assert str(found.sentence) == "forward leaves flash attention in 32 more calls (from 0): 0 -> 32"
     assert found.evidence == (
         "efficient: a mask is passed: 0 -> 32 of 32 calls",
         "flash: 32 -> 0 of 32 calls",
