@@ -24,7 +24,7 @@ OVERHEAD_BYTES = 3 << 29
 OVERHEAD_SEEN_BYTES = (round(0.36 * (1 << 30)), 1716 << 20)
 OVERHEAD_SEEN_OVER_NODES_BYTES = round(2.05 * (1 << 30))
 
-#: What a job that surely fits has to spare, as a share of what it needs: the goal for reserved memory in results/accuracy.md.
+#: What a job that surely fits has to spare, as a share of its need: the goal for reserved memory of results/accuracy.md.
 SPARE_SHARE = 0.03
 
 
