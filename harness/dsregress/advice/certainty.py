@@ -1,4 +1,4 @@
-"""How certain it is that a job fits a card, or that it does not. Pure.
+"""Judges how certain it is that a job fits a card, or that it does not. Pure.
 
 A verdict sets one amount aside for what is outside PyTorch's allocator: the CUDA context, kernels and NCCL's buffers. Jobs
 were seen to take less and more (`outside_range`), so near the edge of a card it may be either way; and a job that just fits
