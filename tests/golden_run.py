@@ -92,13 +92,25 @@ def _nonzero(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in figures.items() if value}
 
 
+def new_figures(before: GoldenRun, now: GoldenRun) -> set[str]:
+    """Return the names of figures that no cell had before: they have not moved."""
+    return _names(now) - _names(before)
+
+
+def _names(run: GoldenRun) -> set[str]:
+    phases = [phase for cell in run.cells.values() for rank in cell.values() for phase in rank.values()]
+    return {name for figures in phases for name in figures}
+
+
 def moved_figures(before: GoldenRun, now: GoldenRun, kind: str) -> list[str]:
     """Return each figure of a kind of cells that differs, as ``WORKLOAD, rank 0, backward: flops 3 -> 4``."""
+    new_names = new_figures(before, now)
     return [
         f"{workload}, {where} {old} -> {new}"
         for workload in sorted(before.cells.keys() & now.cells.keys())
         if now.kind_of(workload) == kind
         for where, old, new in _differences(before.cells[workload], now.cells[workload])
+        if where.rpartition(": ")[2] not in new_names
     ]
 
 
@@ -125,6 +137,8 @@ def complaints(
     Another stack, or another lock of it, may have other figures under the same versions.
     """
     by_hand, by_accepting = [], []
+    if names := new_figures(before, now):
+        by_accepting.append(f"the golden run has no {', '.join(sorted(names))}")
     same_stack = (before.stack, before.lock_sha256) == (now.stack, now.lock_sha256)
     for kind, version in sorted(now.versions.items()):
         device = kind.split()[0]

@@ -18,6 +18,7 @@ from typing import Any
 
 from vgpu import stand_ins
 from vgpu.device import (
+    addresses,
     autocast,
     compilers,
     cuda_api,
@@ -78,7 +79,7 @@ def attached(
         stack.enter_context(deepspeed_release.without_shared_memory())
         if target == "meta":
             stack.enter_context(deepspeed_release.on_cuda(books))
-            stack.enter_context(fsdp.in_simulation())
+            stack.enter_context(addresses.of_blocks(books))
             stack.enter_context(_in_simulation(meter, mapping))
         stack.enter_context(devices.mapped_everywhere(mapping))
         yield books

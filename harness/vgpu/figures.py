@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 
+#: The key of `PhaseReading.attention` for calls that flash attention takes.
+FLASH = "flash"
+
 
 @dataclasses.dataclass(slots=True)
 class PhaseReading:
@@ -34,6 +37,9 @@ class PhaseReading:
     #: the same by group: ``all_gather 0-31``, ``all_reduce 0-24/8`` (every eighth), ``broadcast 0,3,5``; empty where an
     #: older probe measured
     groups: dict[str, list[int]] = dataclasses.field(default_factory=dict)
+    #: calls of scaled dot product attention by the kernel that a GPU takes, and why it is not flash attention:
+    #: ``flash``, ``efficient: a mask is passed``; of ``sim``, empty where an older probe measured
+    attention: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def folded_with(self, later: PhaseReading) -> PhaseReading:
         """Return this reading and that of a later run of the same phase (micro-batches of one step) as one."""
@@ -56,6 +62,10 @@ class PhaseReading:
             copied_bytes=self.copied_bytes + later.copied_bytes,
             collectives=_added(self.collectives, later.collectives),
             groups=_added(self.groups, later.groups),
+            attention={
+                kernel: self.attention.get(kernel, 0) + later.attention.get(kernel, 0)
+                for kernel in sorted({*self.attention, *later.attention})
+            },
         )
 
 

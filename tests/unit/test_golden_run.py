@@ -17,11 +17,15 @@ ELSEWHERE = MeasuringVersion(
 )
 
 
-def run_of(calls: int = 7, lock: str = "lock", last: MeasuringVersion = FIRST, device: str = "cpu") -> GoldenRun:
-    record = RunRecord(
-        outcome="passed",
-        ranks=[RankRecord(rank=0, phases={"backward": PhaseReading(host_calls=calls, seconds=calls / 10)})],
-    )
+def run_of(
+    calls: int = 7,
+    lock: str = "lock",
+    last: MeasuringVersion = FIRST,
+    device: str = "cpu",
+    attention: dict[str, int] | None = None,
+) -> GoldenRun:
+    backward = PhaseReading(host_calls=calls, seconds=calls / 10, attention=attention or {})
+    record = RunRecord(outcome="passed", ranks=[RankRecord(rank=0, phases={"backward": backward})])
     result = synthetic.result("0.16.4", device=device, run=record, lock_sha256=lock)
     return golden_run([result], history(last, device))
 
@@ -44,6 +48,11 @@ def test_a_moved_figure_is_named_with_what_to_do_and_is_not_accepted() -> None:
         ],
         [],
     )
+
+
+def test_a_figure_that_no_cell_had_before_has_not_moved_and_is_accepted() -> None:
+    by_hand, by_accepting = complaints(run_of(), run_of(attention={"flash": 2}), history(FIRST))
+    assert (by_hand, by_accepting) == ([], ["the golden run has no attention"])
 
 
 def test_a_moved_figure_of_a_raised_version_is_accepted() -> None:

@@ -7,23 +7,13 @@ from typing import Any
 
 import msgspec
 
+from dsregress.advice.certainty import OVERHEAD_BYTES, Certainty, certainty, certainty_words
 from dsregress.advice.gpus import Card
+from dsregress.advice.gpus.step_time import GPUS_PER_NODE
 from dsregress.compare import ResultSummary
 from dsregress.compare.metrics import DEVICE_PEAK, RESERVED_PEAK, SMALLEST_CARD, Metric
 from dsregress.probe.border.wire import PHASES, RankRecord
 from vgpu.figures import PhaseReading
-
-#: Set aside on each card: the CUDA context with its kernels (0.39 GiB in hiyouga/LlamaFactory#1936, 470 MiB in
-#: 3DTopia/Phidias-Diffusion#8) and NCCL's buffers (0.67 GiB for one communicator over four A100, NVIDIA/nccl#964; 1.06 GB
-#: of all that is not PyTorch's on 8 H100 before the first all-to-all, NVIDIA/nccl#1685). It is more than six of the eight
-#: jobs in docs/fit.md had outside PyTorch when they ran out of memory.
-OVERHEAD_BYTES = 3 << 29
-
-#: (least, most) that was seen of the same in training jobs: on one node (huggingface/trl#3436 with 8 ranks,
-#: minerva4ai-eu/minerva-benchmarks#42), and at most over several (hiyouga/LlamaFactory#7532, 48 ranks). Each is what the
-#: process had, less what PyTorch had reserved, in a message of torch: docs/fit.md.
-OVERHEAD_SEEN_BYTES = (round(0.36 * (1 << 30)), round(1.49 * (1 << 30)))
-OVERHEAD_SEEN_OVER_NODES_BYTES = round(2.05 * (1 << 30))
 
 
 def taken_bytes(card: Card, parameters: Mapping[str, Any]) -> int:
@@ -43,6 +33,20 @@ class FitVerdict(msgspec.Struct, frozen=True, kw_only=True):
     peak_bytes: int  #: of the phase that needs most; 0 if none was measured
     headroom_bytes: int  #: negative if it does not fit
     fails_in: str  #: the first phase that needs more than the card has; empty if all fit
+    overhead_bytes: int = OVERHEAD_BYTES  #: set aside
+    spans_nodes: bool = False  #: the job is on more than one node
+
+    @property
+    def certainty(self) -> Certainty:
+        """Return the verdict with its certainty."""
+        return certainty(self.peak_bytes, self.headroom_bytes, self.overhead_bytes, spans_nodes=self.spans_nodes)
+
+    @property
+    def words(self) -> str:
+        """Return the verdict in words: ``too close to call``, ``OUT OF MEMORY in backward``."""
+        if self.certainty is Certainty.DOES_NOT_FIT:
+            return f"OUT OF MEMORY in {self.fails_in}"
+        return certainty_words(self.certainty, self.peak_bytes)
 
     @property
     def fits(self) -> bool:
@@ -61,6 +65,7 @@ def verdict(
     allocated: Mapping[str, float],
     needed: Mapping[str, float],
     overhead_bytes: int = OVERHEAD_BYTES,
+    gpus_per_node: int = GPUS_PER_NODE,
 ) -> FitVerdict:
     """Judge whether a rank fits a card, from its peaks by phase, in bytes: ``allocated`` by PyTorch, and ``needed`` of the
     card, which is more if an allocator was modelled. This is the only such judgement.
@@ -71,7 +76,13 @@ def verdict(
     available = available_bytes(card, parameters, overhead_bytes)
     fails_in = next((phase for peaks in (allocated, needed) for phase in PHASES if peaks.get(phase, 0) > available), "")
     peak = int(max(needed.values(), default=0))
-    return FitVerdict(peak_bytes=peak, headroom_bytes=available - peak, fails_in=fails_in)
+    return FitVerdict(
+        peak_bytes=peak,
+        headroom_bytes=available - peak,
+        fails_in=fails_in,
+        overhead_bytes=overhead_bytes,
+        spans_nodes=int(parameters.get("world_size", 1)) > gpus_per_node,  # type: ignore[call-overload]
+    )
 
 
 def compared_verdict(cell: ResultSummary, card: Card, overhead_bytes: int = OVERHEAD_BYTES) -> FitVerdict:

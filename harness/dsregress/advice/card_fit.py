@@ -12,15 +12,13 @@ from typing import Any
 import msgspec
 
 from dsregress.advice.capacity import (
-    OVERHEAD_BYTES,
-    OVERHEAD_SEEN_BYTES,
-    OVERHEAD_SEEN_OVER_NODES_BYTES,
     host_bytes_per_node,
     needed_bytes,
     reserved_range,
     taken_bytes,
     verdict,
 )
+from dsregress.advice.certainty import OVERHEAD_BYTES, Certainty, certainty, certainty_words
 from dsregress.advice.gpus import Card, estimate, step_time
 from dsregress.advice.gpus.step_time import STEP_PHASES, Bound
 from dsregress.advice.gpus.traffic import Traffic, traffic
@@ -85,6 +83,8 @@ class FitLine(msgspec.Struct, frozen=True, kw_only=True):
     sent_bytes: int = 0  #: payload of all collectives of a step
     traffic: Traffic | None = None  #: of a step; None if the ranks of the collectives are unknown
     fails_in: str  #: the first phase whose peak is too large; empty if all fit
+    overhead_bytes: int = OVERHEAD_BYTES  #: set aside for what is outside PyTorch's allocator
+    spans_nodes: bool = False
     bounds: dict[str, Bound]  #: phase -> least time, a model; empty if the card lacks the dtype
     #: by a calibrated model; None if it says nothing (`dsregress.advice.gpus.estimate`)
     estimated_step_s: float | None = None
@@ -94,6 +94,20 @@ class FitLine(msgspec.Struct, frozen=True, kw_only=True):
     def headroom_bytes(self) -> int | None:
         """Return the room that is left on the card, negative if the cell does not fit; None without a peak."""
         return None if self.peak_bytes is None else self.available_bytes - self.peak_bytes
+
+    @property
+    def certainty(self) -> Certainty | None:
+        """Return the verdict with its certainty; None without a peak."""
+        if self.peak_bytes is None or self.headroom_bytes is None:
+            return None
+        return certainty(self.peak_bytes, self.headroom_bytes, self.overhead_bytes, spans_nodes=self.spans_nodes)
+
+    @property
+    def verdict(self) -> str:
+        """Return the verdict in words: ``too close to call``, ``OUT OF MEMORY IN BACKWARD``."""
+        if self.certainty in (None, Certainty.DOES_NOT_FIT):
+            return reason(self).upper()
+        return certainty_words(self.certainty, self.peak_bytes or 0)
 
     @property
     def fits(self) -> bool:
@@ -118,14 +132,6 @@ class BreakPoint(msgspec.Struct, frozen=True, kw_only=True):
     first_failing: int | None  #: None: the largest value fits
     reason: str  #: why that one fails
     variant: str = "base"
-
-
-def may_not_hold(question: FitQuery, line: FitLine) -> bool:
-    """Return True if a job fits, but would not with the most that CUDA and NCCL were seen to take."""
-    if not line.fits:
-        return False
-    most = OVERHEAD_SEEN_OVER_NODES_BYTES if line.ranks > question.gpus_per_node else OVERHEAD_SEEN_BYTES[1]
-    return (line.headroom_bytes or 0) < most - question.overhead_bytes
 
 
 class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,7 +248,7 @@ def judge_cell(
         )
     peaks, counted = needed_bytes(phases)
     allocated = {phase: reading.device_peak_bytes for phase, reading in phases.items()}
-    found = verdict(card, parameters, allocated, peaks, question.overhead_bytes)
+    found = verdict(card, parameters, allocated, peaks, question.overhead_bytes, question.gpus_per_node)
     worst = max(peaks, key=lambda phase: peaks[phase]) if peaks else ""
     dtype = str(parameters.get("dtype", "bf16"))
     measured = record.ranks if phases and record is not None else ()
@@ -268,6 +274,8 @@ def judge_cell(
         sent_bytes=sum(size for reading in of_a_step.values() for _, size in reading.collectives.values()),
         traffic=traffic(of_a_step.values(), question.gpus_per_node),
         fails_in=found.fails_in,
+        overhead_bytes=found.overhead_bytes,
+        spans_nodes=found.spans_nodes,
         bounds=step_time.step_bound(
             of_a_step,
             card,

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from dsregress.advice import gpus
-from dsregress.advice.capacity import OVERHEAD_BYTES, FitVerdict, available_bytes, compared_verdict
+from dsregress.advice.capacity import FitVerdict, available_bytes, compared_verdict
+from dsregress.advice.certainty import OVERHEAD_BYTES
 from dsregress.advice.gpus import Card
 from dsregress.compare import Comparison, ResultSummary
 from dsregress.model import Passed, split_workload

@@ -42,6 +42,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     available_bytes: int | None  #: on the card; None without one
     taken_bytes: int  #: of the card, by what else runs on it
     fails_in: str  #: the first phase that the card has no room for
+    verdict: str  #: in words; empty without a card or a peak
     dtype_note: str  #: why the card cannot compute in the case's dtype; empty if it can
     not_of_the_step: tuple[str, ...] = ("init",)  #: phases that the measured step did not have
 

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from dsregress.advice.capacity import OVERHEAD_BYTES, FitVerdict
+from dsregress.advice.capacity import FitVerdict
 from dsregress.advice.card_rooms import CardRooms, room
+from dsregress.advice.certainty import OVERHEAD_BYTES
 from dsregress.advice.gpus import Card
 from dsregress.advice.soundness import Soundness
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict

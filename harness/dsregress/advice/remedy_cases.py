@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from dsregress.advice import card_fit
-from dsregress.advice.capacity import OVERHEAD_BYTES
 from dsregress.advice.cases import Case, PhaseFigures
+from dsregress.advice.certainty import OVERHEAD_BYTES
 from dsregress.advice.combination import CombinationSearch
 from dsregress.advice.gpus import Card, step_time
 from dsregress.advice.provenance import MeasureCells, MeasuredBy, Recorded, measured_by, provenance_notes
@@ -227,6 +227,7 @@ def judge_case(question: RemediesQuery, result: Result, names: tuple[str, ...], 
         available_bytes=line.available_bytes if line else None,
         taken_bytes=line.taken_bytes if line else 0,
         fails_in=line.fails_in if line else "",
+        verdict=line.verdict if line and line.peak_bytes is not None else "",
         dtype_note=question.card.without(dtype) if question.card else "",
         not_of_the_step=("init", *(record.ranks[0].earlier if record is not None and record.ranks else ())),
     )

@@ -662,7 +662,7 @@ def cards_option(command: _Command) -> _Command:
 
 def overhead_option(command: _Command) -> _Command:
     """Add ``--overhead GIB``; passes ``overhead_bytes``."""
-    from dsregress.advice.capacity import OVERHEAD_BYTES
+    from dsregress.advice.certainty import OVERHEAD_BYTES
 
     def in_bytes(context: click.Context, option: click.Parameter, gib: float) -> int:
         return round(gib * _GIB)

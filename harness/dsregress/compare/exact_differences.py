@@ -6,9 +6,17 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dsregress.compare.metrics import BY_NAME, COLLECTIVE_COUNT, Metric
+from dsregress.compare.metrics import ATTENTION_OFF_FLASH, BY_NAME, COLLECTIVE_COUNT, Metric
 from dsregress.compare.result_pairs import Pair
-from dsregress.compare.worst_readings import Exact, WorstRank, collectives_by_kind, differing, largest_phase, worst_rank
+from dsregress.compare.worst_readings import (
+    Exact,
+    WorstRank,
+    attention_by_kernel,
+    collectives_by_kind,
+    differing,
+    largest_phase,
+    worst_rank,
+)
 from dsregress.config.thresholds import Thresholds
 from dsregress.messages import Message, Text, message
 from dsregress.model import Finding
@@ -136,4 +144,12 @@ def _evidence(
                     f"{kind}: {old[0]:,} -> {new[0]:,} calls, "
                     f"{quantity(old[1], 'bytes')} -> {quantity(new[1], 'bytes')}"
                 )
+    if metric is ATTENTION_OFF_FLASH:
+        before_calls = attention_by_kernel(base, phase, theirs.rank)
+        calls = attention_by_kernel(record, phase, mine.rank)
+        lines += [
+            f"{kernel}: {before_calls.get(kernel, 0):,} -> {calls.get(kernel, 0):,} of {sum(calls.values()):,} calls"
+            for kernel in sorted({**before_calls, **calls})
+            if before_calls.get(kernel, 0) != calls.get(kernel, 0)
+        ]
     return tuple(lines)

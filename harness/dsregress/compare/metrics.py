@@ -18,7 +18,7 @@ from dsregress.config.thresholds import Thresholds
 from dsregress.messages import Message, Text, message
 from dsregress.probe.border.wire import OCCASIONS, PHASES
 from dsregress.wording.quantities import quantity
-from vgpu.figures import PhaseReading
+from vgpu.figures import FLASH, PhaseReading
 
 #: Memory that stays explains a later peak, and the earliest phase that leaves it behind is the cause.
 _RETAINED_PHASES = ("load", "init", "backward", "forward", "step", *(p for p in OCCASIONS if p != "load"))
@@ -181,7 +181,10 @@ _ORDERS: dict[str, tuple[str, ...]] = {"": (), "peak": _PEAK_PHASES, "retained":
 _ORDERS["excess"] = ("init", "backward", "step")
 
 #: Readers of metrics that are no field of `PhaseReading`.
-_COUNTED: dict[str, Callable[[PhaseReading], float]] = {
+_COUNTED: dict[str, Callable[[PhaseReading], float | None]] = {
+    "attention_off_flash": lambda reading: (
+        sum(calls for kernel, calls in reading.attention.items() if kernel != FLASH) if reading.attention else None
+    ),
     "collective_count": lambda reading: sum(count for count, _ in reading.collectives.values()),
     "collective_bytes": lambda reading: sum(nbytes for _, nbytes in reading.collectives.values()),
 }
@@ -210,6 +213,7 @@ SMALLEST_CARD = BY_NAME["smallest_card_bytes"]
 DEVICE_EXCESS = BY_NAME["device_excess_bytes"]
 HOST_CALLS = BY_NAME["host_calls"]
 OP_LAUNCHES = BY_NAME["op_launches"]
+ATTENTION_OFF_FLASH = BY_NAME["attention_off_flash"]
 FLOPS = BY_NAME["flops"]
 COLLECTIVE_COUNT = BY_NAME["collective_count"]
 COLLECTIVE_BYTES = BY_NAME["collective_bytes"]

@@ -29,6 +29,7 @@ class RankPhase(msgspec.Struct, frozen=True):
     phase: str
     values: tuple[int | float | None, ...]  #: in the order of ``PHASE_METRICS``; a count stays an int
     collectives: tuple[tuple[str, int, int], ...]  #: kind, count, bytes; sorted by kind
+    attention: tuple[tuple[str, int], ...] = ()  #: kernel and reason, calls; sorted
 
 
 Exact = tuple[RankPhase, ...]
@@ -51,6 +52,7 @@ def exact_values(record: RunRecord) -> Exact:
             phase,
             tuple([read(reading) for read in _READERS]),
             tuple([(kind, count, nbytes) for kind, (count, nbytes) in sorted(reading.collectives.items())]),
+            tuple(sorted(reading.attention.items())),
         )
         for rank in record.ranks
         for phase, reading in rank.phases.items()
@@ -105,6 +107,14 @@ def collectives_by_kind(exact: Exact, phase: str, rank: int) -> dict[str, list[i
     for row in exact:
         if row.rank == rank and row.phase == phase:
             return {kind: [count, nbytes] for kind, count, nbytes in row.collectives}
+    return {}
+
+
+def attention_by_kernel(exact: Exact, phase: str, rank: int) -> dict[str, int]:
+    """Return the calls of one rank by kernel, with the reason where it is not flash attention."""
+    for row in exact:
+        if row.rank == rank and row.phase == phase:
+            return dict(row.attention)
     return {}
 
 

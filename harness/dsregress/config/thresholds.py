@@ -31,6 +31,9 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     #: 100 launches cost about half a millisecond of host time on a GPU.
     op_launches: int = 100
     op_launches_share: float = 0.10
+    #: One layer that leaves flash attention is a change of kernel.
+    attention_calls: int = 1
+    attention_calls_share: float = 0.01
     #: Recomputing one layer of the smallest model is more than this.
     flops: int = 1_000_000
     flops_share: float = 0.02

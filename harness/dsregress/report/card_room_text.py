@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dsregress.advice.card_rooms import CardRoom
+from dsregress.advice.certainty import Certainty
 from dsregress.messages import Message, Text, message, plural_message
 from dsregress.model import split_workload
 from dsregress.report.context import ReportContext
@@ -13,6 +14,8 @@ def room_text(context: ReportContext, stack: str, room: CardRoom) -> Message:
     """Return a run's room as a sentence: ``llama-3-70b on 32 ranks fits A800-80G, 28.4 GiB to spare.``"""
     job = _scale(context, stack, room.workload)
     needed = quantity(room.own.peak_bytes, "bytes")
+    if room.own.certainty is Certainty.TOO_CLOSE:
+        return message("{job} needs {needed} on {card}: too close to call.", job=job, card=room.card, needed=needed)
     if room.own.fits:
         spare = quantity(room.own.headroom_bytes, "bytes")
         if not room.needs_larger_card:

@@ -129,8 +129,7 @@ def _least_step(cell: ResultSummary, card: Card) -> str:
 
 def fit_text(cell: ResultSummary, card: Card) -> str:
     """Return whether the simulated rank fits a card, in words."""
-    found = compared_verdict(cell, card)
-    return "fits" if found.fits else f"OUT OF MEMORY in {found.fails_in}"
+    return compared_verdict(cell, card).words
 
 
 def _ended(cell: ResultSummary) -> str:

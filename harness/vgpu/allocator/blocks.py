@@ -21,6 +21,9 @@ _ROUND_LARGE = 2 * _MIB  #: `kRoundLarge`
 ADDRESS_BITS = 44
 _ADDRESS = (1 << ADDRESS_BITS) - 1
 
+#: Where the first segment begins, bytes: above all addresses of a process on the host.
+FIRST_ADDRESS = 1 << 48
+
 
 class Block:
     """A piece of a segment. Neighbours are linked in order of address, and none is missing between them."""

@@ -25,6 +25,7 @@ from bisect import bisect_left
 
 from vgpu.allocator.blocks import (
     ADDRESS_BITS,
+    FIRST_ADDRESS,
     LARGE_SEGMENT,
     SMALL,
     UNIT,
@@ -201,6 +202,11 @@ class CachingAllocator:
                         self._unmap(pool, block)
                     elif block.before is None and block.after is None:
                         self._give_back(pool, block)
+
+    def address(self, key: int) -> int:
+        """Return the address of the block of ``key``; 0 if it has none."""
+        held = self._live.get(key)
+        return 0 if held is None else FIRST_ADDRESS + held[0].start * UNIT
 
     def blocks(self) -> list[Block]:
         """Return every block that is handed out, in no particular order."""

@@ -14,7 +14,9 @@ def summary_text(gpu: VirtualGpu) -> str:
     """Return the memory by phase in bytes, the collectives, whether the card is large enough, and what is not in the
     figures."""
     return "\n\n".join(
-        "\n".join(part) for part in (_phase_table(gpu), _collectives(gpu), _room_lines(gpu), _unsupported(gpu)) if part
+        "\n".join(part)
+        for part in (_phase_table(gpu), _collectives(gpu), _attention(gpu), _room_lines(gpu), _unsupported(gpu))
+        if part
     )
 
 
@@ -54,6 +56,16 @@ def _collectives(gpu: VirtualGpu) -> list[str]:
         return ["no collectives"] if gpu.world_size > 1 else []
     rows = [("phase", "collective", "calls", "bytes"), *found]
     return aligned_lines(rows, "<<>>")
+
+
+def _attention(gpu: VirtualGpu) -> list[str]:
+    """Return the calls of scaled dot product attention by the kernel that a GPU takes."""
+    found = [
+        (phase, kernel, f"{calls:,}")
+        for phase, reading in gpu.phases.items()
+        for kernel, calls in reading.attention.items()
+    ]
+    return aligned_lines([("phase", "attention", "calls"), *found], "<<>") if found else []
 
 
 def _room_lines(gpu: VirtualGpu) -> list[str]:

@@ -96,6 +96,15 @@ class Books:
         """Return the bytes of the card that are not reserved, at least 0."""
         return max(0, self.card.memory_bytes - self.reserved())
 
+    def address(self, storage: object) -> int:
+        """Return the address of a storage's block on the card, as the allocator of a GPU that never falls behind the host
+        gives it; 0 for one that has none."""
+        entry = self.ledger.find(storage)
+        if entry is None or entry.memory != DEVICE:
+            return 0
+        self._follow_ledger()
+        return self._allocator.prompt.address(entry.serial)
+
     def reset_peaks(self) -> None:
         """Start the peaks of allocated and reserved bytes anew, from what is live now."""
         self._follow_ledger()

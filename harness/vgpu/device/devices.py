@@ -474,6 +474,11 @@ class InDispatch:
         self._nowhere = False
 
     @property
+    def compute_capability(self) -> tuple[int, int]:
+        """The card's."""
+        return self._books.card.compute_capability
+
+    @property
     def allocator(self) -> AllocatorSettings:
         """The allocator's options, as the program set them."""
         return self._books.allocator_settings

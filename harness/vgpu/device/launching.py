@@ -82,6 +82,11 @@ def unknown_kernel(*written: torch.Tensor) -> None:
     device.note(UNKNOWN_WORK)
 
 
+def note(text: str) -> None:
+    """Keep a remark for the reader of the figures, once per text."""
+    _current_device().note(text)
+
+
 def tensor_values(tensor: torch.Tensor) -> torch.Tensor | None:
     """Return the contents of ``tensor``, which is on the card; None if they are unknown."""
     device = _current_device()

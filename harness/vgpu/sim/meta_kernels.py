@@ -1,8 +1,9 @@
 """Meta kernels that releases of torch lack, or have only for fake tensors.
 
-Attention before 2.5, as `torch._meta_registrations` of 2.5 has it; the optimizers' operations on many tensors at once before
-2.4; fused optimizers other than Adam and AdamW, and all with a learning rate that is a tensor, in every release seen. The
-fused ones write into what they are given (``aten/src/ATen/native/cuda/FusedSgdKernel.cu`` and those beside it).
+Attention before 2.5, as `torch._meta_registrations` of 2.5 has it; the gradients of weight norm; the optimizers' operations
+on many tensors at once before 2.4; fused optimizers other than Adam and AdamW, and all with a learning rate that is a
+tensor, in every release seen. The fused ones write into what they are given
+(``aten/src/ATen/native/cuda/FusedSgdKernel.cu`` and those beside it).
 """
 
 from __future__ import annotations
@@ -63,6 +64,13 @@ def _generator_state(query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return query.new_empty((), dtype=torch.int64), query.new_empty((), dtype=torch.int64)
 
 
+def _weight_norm_backward(
+    grad_w: torch.Tensor, saved_v: torch.Tensor, saved_g: torch.Tensor, saved_norms: torch.Tensor, dim: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the gradients of v and g (`weight_norm_backward_cuda` in ``aten/src/ATen/native/cuda/WeightNorm.cu``)."""
+    return torch.empty_like(saved_v), torch.empty_like(saved_g)
+
+
 def _for_each(tensors: list[torch.Tensor], *_: object, **__: object) -> list[torch.Tensor]:
     return [torch.empty_like(tensor) for tensor in tensors]
 
@@ -88,6 +96,7 @@ _FUSED = tuple(
 for _name, _shapes in (
     ("_scaled_dot_product_flash_attention", _flash_attention),
     ("_scaled_dot_product_efficient_attention", _efficient_attention),
+    ("_weight_norm_interface_backward", _weight_norm_backward),
     *((name.format(""), _for_each) for name in _OF_MANY),
     *((name.format("_"), _for_each_in_place) for name in _OF_MANY),
     *((name, _for_each_in_place) for name in _FUSED if f"aten::{name}" in torch._C._dispatch_get_all_op_names()),

@@ -46,6 +46,10 @@ class Card(Protocol):
     """The card's part in each operator."""
 
     @property
+    def compute_capability(self) -> tuple[int, int]:
+        """The compute capability, by which torch picks kernels."""
+
+    @property
     def allocator(self) -> AllocatorSettings:
         """The allocator's options, known by the first phase's end."""
 
@@ -70,6 +74,7 @@ class NoCard:
     device."""
 
     allocator = AllocatorSettings()
+    compute_capability = (9, 0)
 
     def run(self, plan: Plan, func: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         return plan(func, args, kwargs)
@@ -94,6 +99,7 @@ class SimulationMode(TorchMeter):
         assert self.ledger.trace is not None
         self.card: Card = NoCard()
         self.reserving = Reserving(self.ledger.trace, self.card.allocator)
+        self.attention: dict[str, int] = {}  #: calls of this phase by kernel
         self._launched_before = 0  #: operators launched before this phase
         self.ledger.streams.launches = lambda: self._launched_before + self.op_launches
         self._plans: dict[Any, Plan] = {}
@@ -134,6 +140,7 @@ class SimulationMode(TorchMeter):
         super().begin()
         self.questions.begin()
         self.reserving.begin()
+        self.attention = {}
 
     def end(self) -> PhaseReading:
         """Return the phase's reading, with the reserved peaks and the smallest card in bytes."""
@@ -142,7 +149,12 @@ class SimulationMode(TorchMeter):
         reading.reserved_peak_bytes = self.reserving.reserved_peak_bytes
         reading.late_reserved_peak_bytes = self.reserving.late_reserved_peak_bytes
         reading.smallest_card_bytes = self.reserving.needed_bytes
+        reading.attention = dict(sorted(self.attention.items()))
         return reading
+
+    def count_attention(self, kernel: str) -> None:
+        """Count a call of scaled dot product attention."""
+        self.attention[kernel] = self.attention.get(kernel, 0) + 1
 
     def follow_allocator(self) -> None:
         """Bring `reserving` up to date."""

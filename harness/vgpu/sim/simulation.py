@@ -17,6 +17,7 @@ from vgpu.figures import PhaseReading
 from vgpu.meters.ledger import StorageLedger
 from vgpu.replacing import Patches, variables
 from vgpu.sim import attention, composites, deepspeed_release, direct, scratch, streams
+from vgpu.sim.attention_kernels import Call
 from vgpu.sim.errors import SimulationError
 from vgpu.sim.mode import SimulationMode
 
@@ -57,7 +58,7 @@ class Simulation:
         with contextlib.ExitStack() as stack:
             stack.enter_context(environment(self.rank, self.world_size, self.ranks_per_node))
             stack.enter_context(process_group(self.rank, self.world_size))
-            stack.enter_context(_attention(self.kernels))
+            stack.enter_context(_attention(self.kernels, self.mode))
             if self.kernels == "gpu":
                 stack.enter_context(composites.as_on_gpu())
                 self.mode.scratch = scratch.ON_GPU
@@ -147,10 +148,29 @@ def join_fake_group(init: Callable[..., None], rank: int, world_size: int) -> No
 
 
 @contextlib.contextmanager
-def _attention(kernels: str) -> Iterator[None]:
+def _attention(kernels: str, mode: SimulationMode) -> Iterator[None]:
     functional: Any = torch.nn.functional
     original = functional.scaled_dot_product_attention
-    chosen = {"gpu": attention.on_gpu, "cpu": attention.on_cpu}[kernels]
+
+    def counted(
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> torch.Tensor:
+        call = Call(
+            query=query, key=key, value=value, mask=attn_mask, dropout=dropout_p, is_causal=is_causal, scale=scale,
+            enable_gqa=enable_gqa,
+        )  # fmt: skip
+        out, choice = attention.on_gpu(call, mode.card.compute_capability)
+        mode.count_attention(str(choice))
+        return out
+
+    chosen: Any = {"gpu": counted, "cpu": attention.on_cpu}[kernels]
 
     def scaled_dot_product_attention(query: torch.Tensor, *args: Any, **kwargs: Any) -> object:
         return (chosen if query.is_meta else original)(query, *args, **kwargs)

@@ -1,7 +1,7 @@
 """``liger_kernel``'s operations: the memory of its Triton kernels.
 
-Sizes: ``liger_kernel/ops/rms_norm.py``, ``swiglu.py``, ``rope.py`` and ``fused_linear_cross_entropy.py`` of Liger-Kernel 0.6
-to 0.8. Most backward kernels overwrite their inputs with the gradient.
+Sizes: ``liger_kernel/ops/rms_norm.py``, ``swiglu.py``, ``rope.py`` and ``fused_linear_cross_entropy.py`` of Liger-Kernel
+0.6.1 to 0.8. Most backward kernels overwrite their inputs with the gradient.
 """
 
 from __future__ import annotations
@@ -12,6 +12,12 @@ import torch
 
 from vgpu.device import launching
 from vgpu.no_stand_in import NoStandInError
+
+#: Remark when the fused loss is used: the fp32 copy of the weight's gradient came with Liger-Kernel 0.6.1 (commit 2845fe83).
+LOSS_RELEASES = (
+    "liger_kernel is not installed: its fused loss has the sizes of Liger-Kernel 0.6.1 to 0.8. Releases before hold less; "
+    "where the job has one, install it (`--with liger-kernel==RELEASE`)"
+)
 
 
 class LigerRMSNormFunction(torch.autograd.Function):
@@ -153,6 +159,7 @@ class LigerFusedLinearCrossEntropyFunction(torch.autograd.Function):
             raise NoStandInError(
                 "LigerFusedLinearCrossEntropyLoss has no stand-in for ce_weight, return_z_loss and reduction='none'"
             )
+        launching.note(LOSS_RELEASES)
         tokens, size = _input.shape
         part = part_of(tokens, weight.shape[0], size)
         grad_input = torch.zeros_like(_input)

@@ -9,6 +9,7 @@ gradients before a forward is *evaluate*.
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -44,11 +45,11 @@ class StepRecorder:
         self, meter: PhaseMeter, memory_at_end: Callable[[PhaseReading], tuple[PhaseMemory, int]], steps: int | None
     ) -> None:
         self.spans: list[PhaseSpan] = []
-        self.steps = 0  #: of the optimizer or engine that stepped first
+        self.steps = 0  #: of the optimizer or engine that stepped first or, once it is dropped, of the next one
         self.watch = TrainingWatch(self)
         self._memory_at_end = memory_at_end
         self._wanted = steps
-        self._leader: Any = None
+        self._leader: Callable[[], Any] = lambda: None
         self._walk = PhaseWalk(meter, MeteredPhases(meter, clocked=True, each=self._ended), lambda phase: None)
 
     def begin(self) -> None:
@@ -97,9 +98,9 @@ class StepRecorder:
 
     def step_ended(self, stepper: object) -> None:
         self._walk.leave()
-        if self._leader is None:
-            self._leader = stepper
-        if stepper is self._leader:
+        if self._leader() is None:
+            self._leader = weakref.ref(stepper)  # what the program drops is gone
+        if stepper is self._leader():
             self.steps += 1
             if self.steps == self._wanted:
                 raise StepsDone

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,71 @@ def test_optimizers_of_parts_of_a_module_that_is_called_train_one_model() -> Non
     for part in model:
         models.stepped(torch.optim.SGD(part.parameters()), [], recorded=False)
     assert len(models.models) == 1
+
+
+def test_an_optimizer_for_each_copy_of_a_weight_is_one_optimizer() -> None:
+    """As of weights whose optimizer is on the host: its tensors are no module's."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+    copies = [torch.zeros_like(weight) for weight in model.parameters()]
+    optimizers = [torch.optim.SGD([copy]) for copy in copies]
+    models = TrainedModels()
+    models.called(model)
+    for _ in range(2):
+        models.read("backward", PhaseReading(op_launches=1), None)
+        for optimizer in optimizers:
+            models.stepped(optimizer, [], recorded=False)
+            models.read("forward", PhaseReading(), None)
+    assert [one.stepper for one in models.models] == optimizers[:1]
+
+
+def test_what_a_program_drops_is_kept_by_nobody() -> None:
+    models = TrainedModels()
+    gone = []
+    for _ in range(2):
+        model = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters())
+        models.called(model)
+        models.stepped(optimizer, [], recorded=False)
+        gone += [weakref.ref(model), weakref.ref(optimizer)]
+        assert [one.stepper for one in models.models] == [optimizer]
+        del model, optimizer
+        gc.collect()
+    assert [one() for one in gone] == [None] * 4
+
+
+def test_a_model_is_the_same_under_an_optimizer_in_place_of_a_dropped_one() -> None:
+    models, model = TrainedModels(), torch.nn.Linear(2, 2)
+    models.called(model)
+    models.stepped(torch.optim.SGD(model.parameters()), [], recorded=False)
+    gc.collect()
+    second = torch.optim.SGD(model.parameters())
+    models.stepped(second, [], recorded=False)
+    assert [one.stepper for one in models.models] == [second]
+
+
+SWEEP = """
+import gc, torch
+class Done(Exception): ...
+def trained(steps):
+    model = torch.nn.Linear(1024, 1024, bias=False, device="cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(steps):
+        model(torch.ones(1, 1024, device="cuda")).sum().backward()
+        optimizer.step()
+held = []
+for _ in range(3):
+    trained(1)
+    gc.collect()
+    held.append(torch.cuda.memory_allocated())
+assert held[0] == held[1] == held[2], held
+trained(5)
+"""
+
+
+@pytest.mark.usefixtures("surroundings")
+def test_a_sweep_holds_one_model_at_a_time(folder: Path) -> None:
+    (folder / "train.py").write_text(SWEEP)
+    passed(ran(folder, "sim", 1, "python train.py", warmup_steps=4))
 
 
 def test_a_phase_is_its_engines_and_else_that_of_the_model_that_steps_next() -> None:

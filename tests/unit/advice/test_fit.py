@@ -136,19 +136,33 @@ Measured by version N of the probe, 2026-01-01.
 
 
 @pytest.mark.parametrize(
-    ("ranks", "headroom", "said"),
-    [(8, 0.1, "fits"), (32, 0.5, "fits, barely"), (32, 0.6, "fits"), (32, -0.1, "OUT OF")],
+    ("ranks", "headroom", "overhead", "said"),
+    [
+        (8, 10.0, 1.5, "fits"),
+        (8, 0.3, 1.5, "fits with less than 2.32 GiB to spare"),
+        (8, 0.1, 1.5, "too close to call"),
+        (8, -0.1, 1.5, "too close to call"),
+        (8, -1.2, 1.5, "OUT OF MEMORY IN STEP"),
+        (32, 0.5, 1.5, "too close to call"),
+        (32, 0.6, 1.5, "fits with less than 2.31 GiB to spare"),
+        (8, 0.1, 1.0, "fits with less than 2.34 GiB to spare"),
+        (8, -0.1, 1.0, "OUT OF MEMORY IN STEP"),
+    ],
 )
-def test_a_job_over_nodes_that_needs_nearly_all_of_the_card_fits_barely(
-    lab: SimulatedRuns, ranks: int, headroom: float, said: str
+def test_a_verdict_says_how_certain_it_is(
+    lab: SimulatedRuns, ranks: int, headroom: float, overhead: float, said: str
 ) -> None:
-    found = card_fit.answer_fit(question(ranks=[ranks]), SCENARIO, STACKS, lab.run)
+    """It rests on what was seen outside PyTorch's allocator, on one node and over several; an amount that is set is sure."""
+    asked = question(ranks=[ranks], overhead_bytes=round(overhead * GIB))
+    found = card_fit.answer_fit(asked, SCENARIO, STACKS, lab.run)
     line = found.lines[0]
     peak = line.available_bytes - round(headroom * GIB)
     line = msgspec.structs.replace(line, peak_bytes=peak, fails_in="step" if headroom < 0 else "")
     text = fit_report.fits_text(msgspec.structs.replace(found, lines=(line,)))
-    assert f"  {said}" in text.replace("OUT OF MEMORY", "OUT OF")
-    assert ("Barely: " in text) is (said == "fits, barely")
+    assert line.verdict == said
+    assert f"  {said}  " in text
+    assert ("Too close to call: it fits with the least" in text) is (said == "too close to call")
+    assert ("0.36 GiB to 1.68 GiB" in text) is (said not in ("fits", "OUT OF MEMORY IN STEP"))
 
 
 def test_what_the_allocator_reserves_is_a_range(lab: SimulatedRuns) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dsregress import compare
 from dsregress.advice import gpus, upgrade_judgement
-from dsregress.advice.capacity import OVERHEAD_BYTES
+from dsregress.advice.certainty import OVERHEAD_BYTES
 from dsregress.advice.upgrade_judgement import Upgrade, UpgradeVerdict
 from dsregress.advisories.auditing import StatedJob
 from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack

@@ -196,3 +196,23 @@ def test_the_known_cards_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == 18
     assert lines[0] == "card            memory                 usable  capability  SMs  as torch calls it"
     assert lines[5] == "H100-80G    81,559 MiB   84,943,715,696 bytes         9.0  132  NVIDIA H100 80GB HBM3"
+
+
+ATTEND = """
+import torch
+q = torch.empty(1, 2, 64, 64, dtype=torch.bfloat16, device="cuda", requires_grad=True)
+for mask in (None, None, torch.ones(64, 64, dtype=torch.bool, device="cuda")):
+    torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+"""
+
+
+def test_calls_of_attention_are_listed_by_kernel(vgpu: Vgpu, tmp_path: Path) -> None:
+    (tmp_path / "attend.py").write_text(ATTEND)
+    done = vgpu("run", "--", "python", "attend.py")
+    assert done.returncode == 0, done.stderr
+    begin = done.stdout.index("phase  attention")
+    assert done.stdout[begin:].split("\n\n")[0].splitlines() == [
+        "phase  attention                    calls",
+        "init   efficient: a mask is passed      1",
+        "init   flash                            2",
+    ]

@@ -46,3 +46,21 @@ def test_what_an_optimizer_does_to_many_tensors_has_the_shapes_of_torchs_own(nam
     assert meta_kernels._for_each_in_place(many, many, many, [1.0, 2.0]) is getattr(aten, f"{name}_").ScalarList(
         many, many, many, [1.0, 2.0]
     )
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_the_gradients_of_weight_norm_are_those_of_torchs_own(dim: int) -> None:
+    shape = [3, 1] if dim == 0 else [1, 5]
+    inputs = [torch.randn(*size) for size in ([3, 5], [3, 5], shape, shape)]
+    theirs = aten._weight_norm_interface_backward(*inputs, dim)
+    own = meta_kernels._weight_norm_backward(*(each.to("meta") for each in inputs), dim)
+    assert [(one.shape, one.stride(), one.dtype) for one in own] == [
+        (one.shape, one.stride(), one.dtype) for one in theirs
+    ]
+
+
+@pytest.mark.parametrize("name", ["_fused_adam_", "_fused_adamw_", "_fused_sgd_", "_weight_norm_interface_backward"])
+def test_this_torch_or_we_have_a_meta_kernel(name: str) -> None:
+    assert torch._C._dispatch_has_kernel_for_dispatch_key(
+        f"aten::{name}", "Meta"
+    ) or torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "CompositeExplicitAutograd")

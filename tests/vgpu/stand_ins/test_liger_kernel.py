@@ -43,6 +43,23 @@ def test_the_logits_are_made_a_part_at_a_time_and_the_gradients_in_forward(books
     assert x.grad.shape == x.shape
 
 
+def test_the_fused_loss_says_of_which_releases_its_sizes_are(books: Books) -> None:
+    from liger_kernel.transformers.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyLoss
+    from liger_kernel.transformers.rms_norm import LigerRMSNorm
+
+    x = torch.randn(64, 32, dtype=torch.bfloat16, device="cuda")
+    LigerRMSNorm(32).to("cuda", torch.bfloat16)(x)
+    assert books.notes == []
+    for _ in range(2):
+        LigerFusedLinearCrossEntropyLoss()(
+            torch.randn(128, 32, dtype=torch.bfloat16, device="cuda"),
+            x,
+            torch.zeros(64, dtype=torch.long, device="cuda"),
+        )
+    (note,) = books.notes
+    assert note.startswith("liger_kernel is not installed: its fused loss has the sizes of Liger-Kernel 0.6.1 to 0.8.")
+
+
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
 def test_on_the_cpu_a_model_has_the_same_loss_and_gradients(meter: Any, family: str) -> None:
     transformers = pytest.importorskip("transformers")

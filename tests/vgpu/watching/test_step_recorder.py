@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
+import weakref
 
 import pytest
 
@@ -105,6 +107,21 @@ def test_only_the_optimizer_that_stepped_first_counts() -> None:
             optimizer.step()
         with pytest.raises(StepsDone):
             first.step()
+    recording.end()
+    assert recording.steps == 2
+
+
+def test_an_optimizer_that_the_program_drops_is_kept_by_nobody_and_the_next_one_counts() -> None:
+    recording = recorder(steps=2)
+    recording.begin()
+    with contextlib.suppress(StepsDone), recording.watch:
+        for _ in range(2):
+            optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+            optimizer.step()
+            dropped = weakref.ref(optimizer)
+            del optimizer
+            gc.collect()
+            assert dropped() is None
     recording.end()
     assert recording.steps == 2
 

@@ -58,6 +58,8 @@ def _of_rank(rank: RankRecord) -> str:
                 return f"a figure of phase {name[:40]!r} is negative or too large"
         if not all(map(_GROUP.fullmatch, reading.groups)):
             return f"a group of ranks of phase {name[:40]!r} is none"
+        if not _all_possible(reading.attention.values()):
+            return f"a count of attention's calls of phase {name[:40]!r} is impossible"
         for counted in (*reading.collectives.values(), *reading.groups.values()):
             if len(counted) != 2 or not _all_possible(counted):
                 return f"the collectives of phase {name[:40]!r} are no counts and sizes"

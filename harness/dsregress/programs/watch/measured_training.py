@@ -254,7 +254,9 @@ class Measuring:
         """Record the configuration of each model and of a Trainer and, if there are several models, the phases of each."""
         self.detail.configuration |= dict(free_value(trainer_settings.settings_in_force()))
         for name, model in self._models.by_name().items():
-            own = dict(free_value(stepper_facts.effective_configuration(model.stepper)))
+            own = (
+                {} if model.stepper is None else dict(free_value(stepper_facts.effective_configuration(model.stepper)))
+            )
             if model is self._models.leader:
                 self.detail.configuration |= own
                 self.detail.deepspeed_config = dict(free_value(stepper_facts.given_configuration(model.stepper)))
@@ -266,7 +268,8 @@ class Measuring:
     def _keep_numerics(self) -> None:
         """Record the numerics on rank 0. Collective: every rank must call it. In `sim` only learning rates are known."""
         for name, model in self._models.by_name().items():
-            if self._observer is None and not self._simulated and not stepper_facts.has_left_its_group():
+            is_there = model.stepper is not None and not stepper_facts.has_left_its_group()
+            if self._observer is None and not self._simulated and is_there:
                 trained = stepper_facts.gathered_parameters(model.stepper, model.numerics)
                 model.numerics.replicas_apart = replicas_apart(model.whole)
                 if self._truth is not None and model is self._models.leader:

@@ -176,11 +176,13 @@ def is_engine(stepper: object) -> bool:
 
 def is_same_model(stepper: object, other: object) -> bool:
     """Return True if both are engines whose parameters have the same names."""
+    names = parameter_names(stepper)
+    return bool(names) and names == parameter_names(other)
 
-    def names(engine: Any) -> list[str]:
-        return [name for name, _ in engine.module.named_parameters()]
 
-    return is_engine(stepper) and is_engine(other) and names(stepper) == names(other)
+def parameter_names(stepper: Any) -> list[str]:
+    """Return the names of an engine's parameters; none of an optimizer's."""
+    return [name for name, _ in stepper.module.named_parameters()] if is_engine(stepper) else []
 
 
 class _NoConfig:

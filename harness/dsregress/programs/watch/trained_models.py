@@ -3,10 +3,14 @@
 Models step by an engine or an optimizer. An engine that loads a checkpoint, and whose parameters have the same names as
 those of an earlier model, is that model's from then on, as after a restart. A phase of the program belongs to the engine
 whose call it is; if unknown, to the model that steps next, as plain PyTorch's calls do not name their model. Optimizers
-of parts of one module that is called as a whole train one model.
+of parts of one module that is called as a whole train one model. So do those of tensors that are no module's, which step
+one after the other without a backward between them: copies of weights on the host, with an optimizer each.
 
 A model's name is that of the variable, or of the attribute of ``self``, that holds it when it steps: the nearest one
 that no other model has.
+
+Nothing here keeps a model or an optimizer alive: what a program drops is gone, as without us, and is no model of the
+program's any more.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import inspect
 import math
 import sys
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -33,23 +38,57 @@ class TrainedModel:
     """One model, identified by what steps it."""
 
     def __init__(self, stepper: Any, called: Sequence[Any]) -> None:
-        self.stepper = stepper  #: the first one, if several optimizers train it
+        self._stepper = weakref.ref(stepper)
+        self.kind = type(stepper).__name__  #: of its stepper
         self.phases: dict[str, PhaseReading] = {}  #: of the current round
         self.numerics = Numerics()
         trained = _parameters_of(stepper)
         wholes = [(module, held) for module in called if trained <= (held := _identities(module.parameters()))]
         whole, self._parameters = min(wholes, key=lambda one: len(one[1]), default=(None, trained))
-        self.whole = whole  #: the module that is called as a whole; None if it is not known
+        self._whole = (lambda: None) if whole is None else weakref.ref(whole)
+        self._names = stepper_facts.parameter_names(stepper)
         if whole is not None:
             self.numerics.dtype = stepper_facts.weight_dtypes(whole)
             self.numerics.trained = stepper_facts.trained_weights(whole)
         #: variables that hold it, the nearest first; looked for only if there are several models
         self.variables: list[str] = []
 
+    @property
+    def stepper(self) -> Any:
+        """The engine or optimizer that trains it, the first one if there are several; None if the program dropped it."""
+        return self._stepper()
+
+    @property
+    def whole(self) -> Any:
+        """The module that is called as a whole; None if it is not known, or dropped."""
+        return self._whole()
+
+    @property
+    def is_dropped(self) -> bool:
+        """Return True if nothing is left of it. Until then, identities of its parameters are no other tensors'."""
+        return self.stepper is None and self.whole is None
+
     def look_for_its_variables(self) -> None:
         """Look for variables that hold the model in the program's running calls, one of which is a step of this model."""
         if not self.variables:
             self.variables = list(dict.fromkeys(_holding(self.stepper, self._parameters)))
+
+    @property
+    def is_of_no_module(self) -> bool:
+        """Return True if an optimizer trains it, and no module that was called as a whole has its parameters."""
+        return not self._names and self.whole is None
+
+    def is_held(self) -> bool:
+        """Return True if a variable of the program's running calls holds a module of these parameters."""
+        return next(_holding(self.stepper, self._parameters), None) is not None
+
+    def has_part(self, optimizer: object) -> None:
+        """Take an optimizer of further parameters of the model."""
+        self._parameters |= _parameters_of(optimizer)
+
+    def can_go_on_in(self, engine: object) -> bool:
+        """Return True if the engine's parameters have the names of those of the model's engine."""
+        return bool(self._names) and self._names == stepper_facts.parameter_names(engine)
 
     def has(self, parameter: int | None) -> bool:
         """Return True if the parameter of this identity belongs to the model."""
@@ -57,13 +96,32 @@ class TrainedModel:
 
     def goes_on_in(self, engine: object) -> None:
         """Take another engine as the one that trains the model from now on."""
-        self.stepper = engine
+        self._stepper = weakref.ref(engine)
         self._parameters = _parameters_of(engine)
         self.variables = []
 
+    def is_stepped_by(self, optimizer: object) -> None:
+        """Take an optimizer of its parameters in place of one that was dropped."""
+        if self.stepper is None:
+            self._stepper = weakref.ref(optimizer)
+
     def is_trained_by(self, stepper: object) -> bool:
         """Return True if the stepper is the model's, or steps any of its parameters."""
-        return stepper is self.stepper or bool(_parameters_of(stepper) & self._parameters)
+        if stepper is self.stepper:
+            return True
+        return not self.is_dropped and bool(_parameters_of(stepper) & self._parameters)
+
+
+class _Owner:
+    """The engine whose call something was, as far as it is known; ``engine`` is None once the program dropped it."""
+
+    def __init__(self, engine: object) -> None:
+        self.is_unknown = engine is None
+        self._engine = (lambda: None) if engine is None else weakref.ref(engine)
+
+    @property
+    def engine(self) -> object:
+        return self._engine()
 
 
 class TrainedModels:
@@ -71,9 +129,10 @@ class TrainedModels:
 
     def __init__(self) -> None:
         self.models: list[TrainedModel] = []
-        self._called: list[Any] = []  #: modules, each once
-        self._readings: list[tuple[str, PhaseReading, Any]] = []  #: waiting for their model's step
-        self._losses: list[tuple[float, Any]] = []
+        self._called: list[weakref.ref[torch.nn.Module]] = []  #: modules, each once
+        #: waiting for their model's step
+        self._readings: list[tuple[str, PhaseReading, _Owner]] = []
+        self._losses: list[tuple[float, _Owner]] = []
         self._clipped: list[tuple[set[int], float]] = []  #: identities of parameters, and their gradients' norm
 
     @property
@@ -88,14 +147,15 @@ class TrainedModels:
 
     def called(self, module: torch.nn.Module) -> None:
         """Record that a module that trains was called, and not by another module."""
-        if not any(module is known for known in self._called):
-            self._called.append(module)
+        self._called = [known for known in self._called if known() is not None]
+        if not any(module is known() for known in self._called):
+            self._called.append(weakref.ref(module))
 
     def resumed(self, engine: object) -> None:
         """Record that an engine has loaded a checkpoint."""
         if any(model.stepper is engine for model in self.models):
             return
-        model = next((model for model in self.models if stepper_facts.is_same_model(model.stepper, engine)), None)
+        model = next((model for model in self.models if model.can_go_on_in(engine)), None)
         if model is not None:
             model.goes_on_in(engine)
             self._called = []
@@ -103,15 +163,15 @@ class TrainedModels:
     def train(self, module: torch.nn.Module) -> bool:
         """Return True if the module is or contains a model that has stepped, judged by its first trained parameter."""
         first = next((id(parameter) for parameter in module.parameters() if parameter.requires_grad), None)
-        return any(model.has(first) for model in self.models)
+        return any(model.has(first) for model in self.models if not model.is_dropped)
 
     def read(self, phase: str, reading: PhaseReading, engine: object) -> None:
         """Keep the reading of a phase that has ended. ``engine`` is the one whose call it was, or None."""
-        self._readings.append((phase, reading, engine))
+        self._readings.append((phase, reading, _Owner(engine)))
 
     def lost(self, losses: Sequence[float], engine: object) -> None:
         """Keep the losses of a micro-batch."""
-        self._losses += [(loss, engine) for loss in losses]
+        self._losses += [(loss, _Owner(engine)) for loss in losses]
 
     def clipped(self, parameters: Iterable[object], norm: float) -> None:
         """Keep the norm that the gradients of these parameters had when they were clipped."""
@@ -120,26 +180,27 @@ class TrainedModels:
     def stepped(self, stepper: Any, rates: list[float], *, recorded: bool) -> TrainedModel:
         """Assign to the stepping model the readings that waited for this step, and the learning rates of the step. With
         ``recorded``, also the step's loss and gradient norm."""
+        self.models = [model for model in self.models if not model.is_dropped]
         model = next((model for model in self.models if model.is_trained_by(stepper)), None)
         if model is None:
-            model = TrainedModel(stepper, self._called)
-            self.models.append(model)
+            model = self._new_model(stepper)
+        model.is_stepped_by(stepper)
         if self.are_several:
             model.look_for_its_variables()
         losses = []
         waiting, self._readings = self._readings, []
-        for phase, reading, engine in waiting:
-            owner = model if engine is None else self._of_engine(engine)
-            if owner is None:
-                self._readings.append((phase, reading, engine))
-            else:
-                fold_reading(owner.phases, phase, reading)
+        for phase, reading, owner in waiting:
+            own = model if owner.is_unknown else self._of_engine(owner.engine)
+            if own is not None:
+                fold_reading(own.phases, phase, reading)
+            elif owner.engine is not None:
+                self._readings.append((phase, reading, owner))
         waiting_losses, self._losses = self._losses, []
-        for loss, engine in waiting_losses:
-            if engine is None or engine is stepper:
+        for loss, owner in waiting_losses:
+            if owner.is_unknown or owner.engine is stepper:
                 losses.append(loss)
-            else:
-                self._losses.append((loss, engine))
+            elif owner.engine is not None:
+                self._losses.append((loss, owner))
         if stepper is model.stepper:
             model.numerics.learning_rates.append(rates)
             model.numerics.weight_bits.append(stepper_facts.weight_bits(stepper))
@@ -149,6 +210,17 @@ class TrainedModels:
             if (scale := stepper_facts.loss_scale(stepper)) is not None:
                 model.numerics.loss_scales.append(scale)
                 model.numerics.skipped_steps = stepper.skipped_steps
+        return model
+
+    def _new_model(self, stepper: Any) -> TrainedModel:
+        """Return the model of a stepper that is new: the last one, if the stepper is a further one of its parts."""
+        model = TrainedModel(stepper, [module for known in self._called if (module := known()) is not None])
+        last = self.models[-1] if self.models else model
+        follows = last is not model and not any(phase == "backward" for phase, _, _ in self._readings)
+        if follows and last.is_of_no_module and model.is_of_no_module and not model.is_held():
+            last.has_part(stepper)
+            return last
+        self.models.append(model)
         return model
 
     def new_round(self) -> None:
@@ -162,7 +234,7 @@ class TrainedModels:
         for model in self.models:
             others = {name for other in self.models if other is not model for name in other.variables}
             own = [name for name in model.variables if name not in others]
-            first = next(iter(own or model.variables), type(model.stepper).__name__)
+            first = next(iter(own or model.variables), model.kind)
             name, number = first, 2
             while name in named:
                 name, number = f"{first} {number}", number + 1
@@ -180,7 +252,7 @@ class TrainedModels:
         return own[0] if own else stepper_facts.gradient_norm(stepper)
 
     def _of_engine(self, engine: object) -> TrainedModel | None:
-        return next((model for model in self.models if model.stepper is engine), None)
+        return next((model for model in self.models if engine is not None and model.stepper is engine), None)
 
 
 def fold_reading(phases: dict[str, PhaseReading], phase: str, reading: PhaseReading) -> None:

@@ -6,8 +6,13 @@ from typing import Any
 
 import msgspec
 
-from dsregress.advice.capacity import OVERHEAD_SEEN_BYTES, OVERHEAD_SEEN_OVER_NODES_BYTES
-from dsregress.advice.card_fit import BreakPoint, FitAnswer, FitLine, may_not_hold, reason
+from dsregress.advice.card_fit import BreakPoint, FitAnswer, FitLine
+from dsregress.advice.certainty import (
+    OVERHEAD_SEEN_BYTES,
+    OVERHEAD_SEEN_OVER_NODES_BYTES,
+    SPARE_SHARE,
+    Certainty,
+)
 from dsregress.advice.gpus import estimate
 from dsregress.model import Passed
 from dsregress.report.answers import measured_by
@@ -60,7 +65,8 @@ def fits_json(answer: FitAnswer) -> bytes:
             {
                 **msgspec.to_builtins(line),
                 "fits": line.fits,
-                "may_not_hold": may_not_hold(question, line),
+                "may_not_hold": line.fits and line.certainty is Certainty.TOO_CLOSE,
+                "certainty": line.certainty.value if line.certainty else None,
                 "headroom_bytes": line.headroom_bytes,
                 "least_step_s": line.least_step_s,
             }
@@ -132,7 +138,7 @@ def _row(line: FitLine, name: str, answer: FitAnswer) -> list[str]:
         _short_size(line.host_bytes_per_node or 0),
         _short_size(line.headroom_bytes or 0),
         *([_short_size(line.sent_bytes)] if answer.question.others else []),
-        "fits, barely" if may_not_hold(answer.question, line) else "fits" if line.fits else reason(line).upper(),
+        line.verdict,
         f">= {quantity(least, 's')}, {line.bounds[slowest].limit}{about}" if least is not None else line.dtype_note,
     ]
 
@@ -169,11 +175,19 @@ def _notes(answer: FitAnswer) -> list[str]:
             "Peaks are what PyTorch's caching allocator needs, by a model of it. It reserves more on a card that has more; "
             "a range is for the timing of streams."
         )
-    if any(may_not_hold(answer.question, line) for line in answer.lines):
+    certainties = {line.certainty for line in answer.lines}
+    if certainties & {Certainty.TOO_CLOSE, Certainty.BARELY_FITS}:
         least, most = (_short_size(size) for size in OVERHEAD_SEEN_BYTES)
         notes.append(
-            f"Barely: CUDA and NCCL were seen to take {least} to {most} of a card on one node, and up to "
-            f"{_short_size(OVERHEAD_SEEN_OVER_NODES_BYTES)} over several; with the most, this would not fit."
+            f"CUDA and NCCL were seen to take {least} to {most} of a card on one node, and up to "
+            f"{_short_size(OVERHEAD_SEEN_OVER_NODES_BYTES)} over several (docs/fit.md has the jobs)."
+        )
+    if Certainty.TOO_CLOSE in certainties:
+        notes.append("Too close to call: it fits with the least of it, and not with the most.")
+    if Certainty.BARELY_FITS in certainties:
+        notes.append(
+            f"Less than ... to spare: it fits with the most of it, by less than {SPARE_SHARE:.0%} of what it needs, within "
+            "which predictions of reserved memory should be."
         )
     for card, taken in {(line.card, line.taken_bytes): None for line in answer.lines if line.taken_bytes}:
         notes.append(

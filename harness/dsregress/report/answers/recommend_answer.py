@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from dsregress.advice.capacity import FitVerdict
+from dsregress.advice.certainty import Certainty
 from dsregress.advice.release_advice import Advice, ReleaseAdvice, Workaround
 from dsregress.messages import AND, COMMA, SEMICOLON, Text, joined, message, name_list, plural_message
 from dsregress.report.answers.audit_answer import open_lines
@@ -142,8 +143,10 @@ def _standing(devices: Sequence[str], room: FitVerdict | None) -> Text:
 
 
 def _room_words(room: FitVerdict) -> Text:
+    needed = quantity(room.peak_bytes, "bytes")
+    if room.certainty is Certainty.TOO_CLOSE:
+        return message("too close to call: needs {needed}", needed=needed)
     if room.fails_in:
-        needed = quantity(room.peak_bytes, "bytes")
         return message("out of memory in {phase}: needs {needed}", phase=stage_words(room.fails_in), needed=needed)
     return message("fits, {spare} to spare", spare=quantity(room.headroom_bytes, "bytes"))
 

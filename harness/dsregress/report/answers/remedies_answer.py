@@ -169,8 +169,7 @@ def _row(answer: RemediesAnswer, case: Case) -> list[str]:
         _time(answer, case),
     ]
     if _judged(answer):
-        verdict = "fits" if case.fits else f"OUT OF MEMORY IN {case.fails_in.upper()}"
-        remarks = [verdict, *([case.dtype_note] if case.dtype_note else [])]
+        remarks = [case.verdict, *([case.dtype_note] if case.dtype_note else [])]
         row += [_bytes(case.headroom_bytes or 0), ", ".join(remarks)]
     return row
 

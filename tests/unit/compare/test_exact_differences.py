@@ -1,0 +1,45 @@
+"""Differences in what is exact, and the evidence for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsregress.compare.exact_differences import Difference, differences
+from dsregress.compare.metrics import ATTENTION_OFF_FLASH
+from dsregress.compare.worst_readings import exact_values
+from dsregress.config.thresholds import Thresholds
+from dsregress.probe.border.wire import RankRecord, RunRecord
+from vgpu.figures import PhaseReading
+
+ALL_FLASH = {"flash": 32}
+
+
+def compared(before: dict[str, int], now: dict[str, int]) -> list[Difference]:
+    own, base = (
+        exact_values(
+            RunRecord(
+                outcome="passed", ranks=[RankRecord(rank=0, phases={"forward": PhaseReading(attention=attention)})]
+            )
+        )
+        for attention in (now, before)
+    )
+    return [one for one in differences(own, base, Thresholds()) if one.metric == ATTENTION_OFF_FLASH.name]
+
+
+def test_calls_that_leave_flash_attention_are_named_with_the_reason() -> None:
+    (found,) = compared(ALL_FLASH, {"efficient: a mask is passed": 32})
+    assert found.relevant
+    assert str(found.sentence) == "forward leaves flash attention in 32 more calls (from 0): 0 -> 32"
+    assert found.evidence == (
+        "efficient: a mask is passed: 0 -> 32 of 32 calls",
+        "flash: 32 -> 0 of 32 calls",
+    )
+
+
+@pytest.mark.parametrize("before", [ALL_FLASH, {}])
+def test_the_same_calls_and_those_that_an_older_probe_did_not_count_are_no_difference(before: dict[str, int]) -> None:
+    assert compared(before, ALL_FLASH) == []
+
+
+def test_what_an_older_probe_did_not_count_is_no_difference_where_flash_attention_is_left() -> None:
+    assert compared({}, {"math: the head size is 512": 2}) == []
