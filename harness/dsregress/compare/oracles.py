@@ -108,6 +108,10 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
         distance = message("not a number")
         if name == PARAMETER_ERROR.name and numbers.note:
             distance = message("{distance} ({note})", distance=distance, note=numbers.note)
+    elif name == PARAMETER_ERROR.name and numbers.gradient_apart:
+        distance = message(
+            "{gradient} ({tolerances:.3g} times the tolerance)", gradient=numbers.gradient_apart, tolerances=size
+        )
     elif apart := _furthest(name, numbers):
         distance = message(
             "{own:.4g}, plain PyTorch {true:.4g} ({tolerances:.3g} times the tolerance)",

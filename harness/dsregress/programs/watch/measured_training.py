@@ -34,6 +34,7 @@ from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.rank_file import representable
 from dsregress.programs.watch import step_watch, stepper_facts, trainer_settings
 from dsregress.programs.watch.fed_batches import FedBatches
+from dsregress.programs.watch.kept_steps import KeptSteps
 from dsregress.programs.watch.observed_rank import ObservedRank
 from dsregress.programs.watch.phase_walk import watched_phase
 from dsregress.programs.watch.replicas import replicas_apart
@@ -63,11 +64,13 @@ class Measuring:
         warmup_steps: int,
         channel: Channel,
         truth: stepper_facts.NumericsOracle | None = None,
+        kept: KeptSteps | None = None,
     ) -> None:
         self._simulated, self._warmup_steps = rank.is_simulated, warmup_steps
         self._announce, self._measured, self._channel = rank.announce, rank.measured, channel
         self._readings = rank.readings
         self._truth = truth  #: of real ranks
+        self._kept = kept  #: likewise
         self._models = TrainedModels()
         self._fed = FedBatches(contents=not rank.is_simulated)
         self._saved = SavedState(contents=not rank.is_simulated)
@@ -115,6 +118,8 @@ class Measuring:
         self._check = check
         self._walk.begin()
         self.watch.await_forward()
+        if self._kept is not None:
+            self._kept.begin()
 
     def program_ended(self) -> None:
         """Finish if the program ended by itself after the measured step: the result then lacks host work, but has what
@@ -148,7 +153,13 @@ class Measuring:
         if self._engine is None and stepper_facts.is_engine(model):
             self._engine = model
 
+    def clipping_begins(self, parameters: Sequence[object], limit: float, norm_type: float) -> None:
+        if self._kept is not None:
+            self._kept.clipping_begins(parameters, limit, norm_type)
+
     def clipped(self, parameters: Sequence[object], norm: object) -> None:
+        if self._kept is not None:
+            self._kept.clipped()
         if self._records_numerics:
             self._models.clipped(parameters, stepper_facts.whole_norm(norm))
 
@@ -181,12 +192,20 @@ class Measuring:
     def backward_begins(self, loss: object, engine: object) -> None:
         if self._records_numerics:
             self._models.lost(stepper_facts.loss_values(loss), engine)
+        if self._kept is not None:
+            self._kept.backward_begins(loss, engine)
         self._enter("backward", engine)
         self.watch.await_forward()
+
+    def backward_ended(self) -> None:
+        if self._kept is not None:
+            self._kept.backward_ended()
 
     def step_begins(self, stepper: object) -> None:
         self.watch.ignore_forward()
         self._rates = stepper_facts.learning_rates(stepper)  # a schedule may take its step within
+        if self._kept is not None:
+            self._kept.step_begins(stepper)
         self._enter("step", stepper if stepper_facts.is_engine(stepper) else None)
 
     def accumulated(self) -> None:
@@ -194,6 +213,8 @@ class Measuring:
 
     def step_ended(self, stepper: object) -> None:
         self._walk.leave()
+        if self._kept is not None:
+            self._kept.step_ended(stepper)
         model = self._models.stepped(stepper, self._rates, recorded=self._records_numerics)
         if stepper_facts.is_engine(stepper):
             self._show(stepper)
@@ -270,7 +291,8 @@ class Measuring:
                 model.numerics.replicas_apart = replicas_apart(model.whole)
                 if self._truth is not None and model is self._models.leader:
                     self._announce(HARNESS)
-                    self._truth.judge(model.stepper, trained, model.numerics)
+                    with self.watch.paused():
+                        self._truth.judge(model.stepper, trained, model.numerics)
                     self._announce("measure")
             if self.record.rank != 0:
                 continue
