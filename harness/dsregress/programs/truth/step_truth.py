@@ -41,7 +41,8 @@ _KINDS, _FURTHEST = ("gradient", "clipped gradient"), "furthest from the truth: 
 
 #: Fields of `Numerics` that the process leaves.
 _FIELDS = (
-    "true_losses", "true_gradient_norms", "loss_error", "gradient_norm_error", "parameter_error", "gradient_apart", "note",
+    "true_losses", "true_gradient_norms", "loss_error", "gradient_norm_error", "parameter_error",
+    "is_stepwise", "gradient_apart", "note",
 )  # fmt: skip
 
 
@@ -132,10 +133,12 @@ def _whole_steps(kept: KeptSteps) -> list[WholeStep]:
         file = kept_file(kept.folder, number, 0)
         if not file.exists():
             continue
-        first = torch.load(file, weights_only=False)
-        ranks = [first]
-        for rank in range(1, first.ranks):
-            ranks.append(torch.load(kept_file(kept.folder, number, rank), weights_only=False))
+        try:
+            first = torch.load(file, weights_only=False)
+            others = [kept_file(kept.folder, number, rank) for rank in range(1, first.ranks)]
+            ranks = [first, *(torch.load(other, weights_only=False) for other in others)]
+        except Exception as error:  # of the classes of whatever its models are called with
+            raise NoTruth(f"what its model was called with cannot be read again: {signature_of(error)}") from error
         if first.calls:
             found.append(WholeStep(ranks))
     if not found:
@@ -150,6 +153,7 @@ class _Judge:
 
     def judge(self) -> None:
         """Compare with as many yardsticks as the doubt requires. Raise NoTruth."""
+        self._numerics.is_stepwise = True
         started, trained = self._sides()
         plain = self._trained(None, started)
         self._dtype = DTYPES.get(self._plain.watched.coarsest, "fp32")

@@ -81,8 +81,10 @@ def end_call(call: KeptCall, args: object, kwargs: object, out: object) -> None:
                     tensor.grad_fn.metadata.setdefault(_MARK, []).append((call.outside, len(call.gradients) - 1))
 
 
-def _keep_gradient(call: KeptCall, number: int) -> Callable[[torch.Tensor], None]:
-    def keep(gradient: torch.Tensor) -> None:
+def _keep_gradient(call: KeptCall, number: int) -> Callable[[torch.Tensor | None], None]:
+    def keep(gradient: torch.Tensor | None) -> None:
+        if gradient is None:  # another tensor of the same node has one
+            return
         with _disable_current_modes():
             before = call.gradients[number]
             call.gradients[number] = gradient.detach().clone() if before is None else before + gradient

@@ -8,8 +8,9 @@ share. All of it is unmetered.
 
 from __future__ import annotations
 
+import functools
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import torch
 from torch.nn.modules import module as modules
 from torch.utils._python_dispatch import _disable_current_modes
 
+from dsregress.probe.border.faults import signature_of
 from dsregress.programs.watch import kept_calls, stepper_facts
 from dsregress.programs.watch.kept_calls import KeptCall
 from dsregress.programs.watch.weight_pieces import (
@@ -71,6 +73,19 @@ class KeptStep:
     optimizer: type | None = None
 
 
+def _kept(event: Callable[..., None]) -> Callable[..., None]:
+    """Return an event that gives up if it fails: whatever a program's tensors are, its measurement goes on."""
+
+    @functools.wraps(event)
+    def guarded(steps: KeptSteps, *args: object) -> None:
+        try:
+            event(steps, *args)
+        except Exception as error:  # of whatever the program's tensors and classes raise
+            steps.give_up(f"its steps cannot be kept: {signature_of(error)}")
+
+    return guarded
+
+
 class KeptSteps:
     """Keeps the steps of these numbers, until the last of them has ended, or until something shows that they cannot be
     computed again: ``why`` then says what."""
@@ -97,13 +112,15 @@ class KeptSteps:
             self._hook.remove()
             self._hook = None
 
-    @property
-    def is_over(self) -> bool:
-        """Return True if nothing is kept any more."""
-        return self._hook is None
+    def give_up(self, why: str) -> None:
+        """Keep nothing more, for this reason, or for none that is to be told."""
+        self.why = self.why or why
+        self._step = None
+        self.end()
 
     # -- events ------------------------------------------------------------------------------------------------------
 
+    @_kept
     def _called(self, module: Any, inputs: object) -> None:
         if self._inside or not torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
             return
@@ -122,9 +139,7 @@ class KeptSteps:
 
         def returned(_: object, args: object, kwargs: object, out: object) -> None:
             hook.remove()
-            kept_calls.end_call(call, args, kwargs, out)
-            if call.returned:
-                step.calls.append(call)
+            self._returned(step, call, args, kwargs, out)
 
         def left(*_: object) -> None:
             always.remove()
@@ -133,15 +148,22 @@ class KeptSteps:
         hook = module.register_forward_hook(returned, with_kwargs=True)
         always = module.register_forward_hook(left, always_call=True)
 
+    @_kept
+    def _returned(self, step: KeptStep, call: KeptCall, args: object, kwargs: object, out: object) -> None:
+        kept_calls.end_call(call, args, kwargs, out)
+        if call.returned:
+            step.calls.append(call)
+
+    @_kept
     def backward_begins(self, loss: object, engine: object) -> None:
         """Called before an outermost backward."""
         if engine is not None:
-            self._give_up("")
+            self.give_up("")
         if (step := self._step) is None:
             return None
         step.losses += stepper_facts.loss_values(loss)
         if kept_calls.follow_loss(loss) is not None:
-            return self._give_up("its loss uses weights beside a call of its model")
+            return self.give_up("its loss uses weights beside a call of its model")
         if not step.gradients:
             step.leftover = self._gradients()
         elif step.gradients and _is_broken(step.gradients) and not _is_any(self._gradients()):
@@ -149,40 +171,44 @@ class KeptSteps:
             step.losses, step.leftover = step.losses[-1:], []
         return None
 
+    @_kept
     def backward_ended(self) -> None:
         """Called after an outermost backward."""
         if self._step is not None:
             self._step.gradients = self._gradients()
 
+    @_kept
     def clipping_begins(self, parameters: Sequence[Any], limit: float, norm_type: float) -> None:
         """Called before gradients are clipped."""
         if (step := self._step) is None:
             return None
         if norm_type != 2:
-            return self._give_up(f"it clips gradients by their norm of order {norm_type}")
+            return self.give_up(f"it clips gradients by their norm of order {norm_type}")
         wanted = {id(parameter) for parameter in parameters}
         numbers = [number for number, weight in enumerate(self.weights) if id(weight.parameter) in wanted]
         before = self._gradients()
         step.clips.append(Clip(numbers, float(limit), _same(before, step.gradients)))
         return None
 
+    @_kept
     def clipped(self) -> None:
         """Called after gradients were clipped."""
         if self._step is not None and self._step.clips:
             self._step.clips[-1].after = self._gradients()
 
+    @_kept
     def step_begins(self, optimizer: Any) -> None:
         """Called before the optimizer's step."""
         if (step := self._step) is None:
             return None
         if self._optimizer is not None and optimizer is not self._optimizer:
-            return self._give_up("several optimizers step")
+            return self.give_up("several optimizers step")
         self._optimizer = optimizer
         if not step.losses or not step.gradients:
-            return self._give_up("what it steps by has no backward of a loss")
+            return self.give_up("what it steps by has no backward of a loss")
         groups = numbered_groups(optimizer, self.weights)
         if groups is None:
-            return self._give_up("its optimizer steps weights that no model has that is called")
+            return self.give_up("its optimizer steps weights that no model has that is called")
         with _disable_current_modes():
             step.groups = [(kept_calls.copied(dict(options)), numbers) for options, numbers in groups]
             step.stepped = sorted(number for _, numbers in groups for number in numbers)
@@ -194,10 +220,11 @@ class KeptSteps:
         step.used = _same(used, step.clips[-1].after if step.clips else step.gradients)
         return None
 
+    @_kept
     def step_ended(self, optimizer: Any) -> None:
         """Called after the optimizer's step."""
         if optimizer is not self._optimizer and self._optimizer is not None:
-            return self._give_up("several optimizers step")
+            return self.give_up("several optimizers step")
         self._steps += 1
         if (step := self._step) is not None:
             with _disable_current_modes():
@@ -221,14 +248,14 @@ class KeptSteps:
                 known = {id(weight.parameter) for weight in self.weights}
                 self.weights += [weight for weight in weights_of(module) if id(weight.parameter) not in known]
             except UnknownDivision as error:
-                self._give_up(str(error))
+                self.give_up(str(error))
                 return False
             held = sum(weight.parameter.numel() * weight.parameter.element_size() for weight in self.weights)
             if held > _MOST_BYTES:
-                self._give_up(f"its weights take {held / 2**30:.3g} GiB on a rank: too many to be trained again")
+                self.give_up(f"its weights take {held / 2**30:.3g} GiB on a rank: too many to be trained again")
                 return False
             if any(_has_hooks(weight.parameter) for weight in self.weights):
-                self._give_up("it has hooks of its own on the gradients of weights")
+                self.give_up("it has hooks of its own on the gradients of weights")
                 return False
         return True
 
@@ -242,11 +269,6 @@ class KeptSteps:
         buffer = io.BytesIO()
         torch.save(step, buffer)
         write_whole(kept_file(self.folder, step.number, self.rank), buffer.getvalue())
-
-    def _give_up(self, why: str) -> None:
-        self.why = self.why or why
-        self._step = None
-        self.end()
 
 
 def kept_file(folder: Path, step: int, rank: int) -> Path:

@@ -111,6 +111,8 @@ def weights_of(root: Any) -> list[Weight]:
 def local_values(tensor: Any) -> torch.Tensor:
     """Return a copy of this rank's part of a tensor, on the host."""
     local: torch.Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    if local.is_sparse:
+        local = local.to_dense()
     return local.detach().cpu().clone()
 
 
