@@ -47,6 +47,8 @@ def judge_numerics(pair: Pair) -> list[Finding]:
                 worst[metric.name] = (size, rank, model, numbers)
         if LOSS_ERROR.name not in worst and _loss_is_lost(numbers):
             worst[LOSS_ERROR.name] = (math.inf, rank, model, numbers)
+        if LOSS_ERROR.name not in worst and numbers.dropping:
+            worst[LOSS_ERROR.name] = (math.inf, rank, model, numbers)
         if GRADIENT_NORM_ERROR.name not in worst and trains_nothing(numbers):
             worst[GRADIENT_NORM_ERROR.name] = (math.inf, rank, model, numbers)
         if PARAMETER_ERROR.name not in worst and numbers.replicas_apart:
@@ -94,8 +96,14 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
     base = None if pair.base is None or pair.is_baseline else dict(pair.base.errors).get(name)
     is_idle = name == GRADIENT_NORM_ERROR.name and trains_nothing(numbers)
     are_apart = name == PARAMETER_ERROR.name and (numbers.parameter_error or 0.0) <= 1
+    is_dropping = name == LOSS_ERROR.name and bool(numbers.dropping) and size == math.inf and not _loss_is_lost(numbers)
     word = "no gradient" if is_idle else "replicas apart" if are_apart else "not a number"
-    if is_idle:
+    if is_dropping:
+        word = "dropout in evaluation"
+        distance = message(
+            "the model evaluates with dropout on, in {names}", names=shortened(", ".join(numbers.dropping))
+        )
+    elif is_idle:
         distance = message("0 in every step, so nothing is trained")
     elif are_apart:
         distance = plural_message(

@@ -124,6 +124,16 @@ def test_training_nothing_is_wrong_also_where_the_truth_follows_the_program_step
     assert found.value == "no gradient"
 
 
+def test_dropout_in_an_evaluation_is_wrong_with_no_baseline_at_all() -> None:
+    made = synthetic.record()
+    made.ranks[0].numerics = Numerics(losses=[2.3], dropping=["layers.0.dropout", "layers.1.dropout"])
+    (found,) = wrong(judged(result("0.16.4", run=made)))
+    assert (found.metric, found.value) == ("loss_error", "dropout in evaluation")
+    assert found.message == (
+        "the loss is wrong: the model evaluates with dropout on, in layers.0.dropout, layers.1.dropout, rank 0"
+    )
+
+
 def test_replicas_with_other_weights_train_wrong_with_no_baseline_at_all() -> None:
     made = synthetic.record()
     made.ranks[0].numerics = Numerics(losses=[2.3], replicas_apart=1)

@@ -33,6 +33,7 @@ from dsregress.probe.meters.phases import HostStopwatch, ProfiledPhases, TimedPh
 from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.rank_file import representable
 from dsregress.programs.watch import step_watch, stepper_facts, trainer_settings
+from dsregress.programs.watch.evaluations import Evaluations
 from dsregress.programs.watch.fed_batches import FedBatches
 from dsregress.programs.watch.kept_steps import KeptSteps
 from dsregress.programs.watch.observed_rank import ObservedRank
@@ -71,6 +72,7 @@ class Measuring:
         self._readings = rank.readings
         self._truth = truth  #: of real ranks
         self._kept = kept  #: likewise
+        self._evaluations = Evaluations()
         self._models = TrainedModels()
         self._fed = FedBatches(contents=not rank.is_simulated)
         self._saved = SavedState(contents=not rank.is_simulated)
@@ -118,6 +120,7 @@ class Measuring:
         self._check = check
         self._walk.begin()
         self.watch.await_forward()
+        self._evaluations.begin()
         if self._kept is not None:
             self._kept.begin()
 
@@ -140,6 +143,7 @@ class Measuring:
         self.watch.ignore_forward()
         if self._is_before_the_counted_step:
             self._fed.expect(model, self._steps + 1)
+            self._evaluations.trains(model)
         if self._walk.name == "evaluate":
             self._enter("forward")
         if self._walk.name == "forward":
@@ -245,6 +249,7 @@ class Measuring:
             if self._observer is not None:
                 self._observer.new_step()
         elif self._steps == metered_at:
+            self._evaluations.end()
             self._keep_phases()
             self._keep_models()
             self._walk.stop_metering()
@@ -290,6 +295,8 @@ class Measuring:
             if self._observer is None and not self._simulated and not stepper_facts.has_left_its_group():
                 trained = stepper_facts.gathered_parameters(model.stepper, model.numerics)
                 model.numerics.replicas_apart = replicas_apart(model.whole)
+                if model is self._models.leader:
+                    model.numerics.dropping = self._evaluations.dropping
                 if self._truth is not None and model is self._models.leader:
                     self._announce(HARNESS)
                     with self.watch.paused():
