@@ -214,6 +214,7 @@ def test_a_fault_in_the_gradient_is_named(folder: Path, wrap: str, fault: str, s
     assert numerics.parameter_error is not None, numerics.note
     assert numerics.parameter_error > 1
     assert re.match(said, numerics.gradient_apart)
+    assert ("only CPU ranks may have it" in numerics.note) == (fault == SUM and wrap.startswith("FSDP2"))
 
 
 NOT_SHARED = """

@@ -38,7 +38,7 @@ def units_of(root: Any) -> Iterator[Unit]:
             mixed = module.mixed_precision
             casts = mixed.cast_forward_inputs or (module._is_root and mixed.cast_root_forward_inputs)
             yield Unit(module, handle._fwd_bwd_param_dtype, casts, None, handle._reduce_dtype)
-        elif _is_fsdp2(module):
+        elif is_fsdp2(module):
             state = module._get_fsdp_state()
             groups = getattr(state, "_fsdp_param_groups", None) or [getattr(state, "_fsdp_param_group", None)]
             if any(getattr(group, "gradient_divide_factor", None) is not None for group in groups):
@@ -91,7 +91,7 @@ def made_plain(root: Any, units: Sequence[Unit], weights: Sequence[Weight], whol
         if (handle := flat_handle(module)) is not None:
             _place_flat(handle.flat_param, named, whole)
     for module in modules:
-        if _is_fsdp2(module):
+        if is_fsdp2(module):
             module.__class__ = type(module).__bases__[1]
         for name in _HOOKS:
             hooks = getattr(module, name)
@@ -130,7 +130,8 @@ def _inner(module: Any) -> Any:
     return module
 
 
-def _is_fsdp2(module: Any) -> bool:
+def is_fsdp2(module: Any) -> bool:
+    """Return True if ``fully_shard`` was given a module."""
     return hasattr(type(module), "_get_fsdp_state")
 
 

@@ -119,6 +119,8 @@ class PlainSteps:
     def __init__(self, kept: KeptSteps, ranks: int) -> None:
         self._forwards = kept.forwards == [kept_calls.forward_of(root) for root in kept.roots]
         units = [list(plain_model.units_of(root)) for root in kept.roots]
+        #: FSDP2 leaves the division to the collective; FSDP1 and DDP divide
+        self.asks_gloo_for_means = any(plain_model.is_fsdp2(root) for root in kept.roots)
         dtypes: dict[int, torch.dtype | None] = {}
         for root, own in zip(kept.roots, units):
             plain_model.check_ranks(root, ranks, own)

@@ -39,6 +39,15 @@ _POLL_S = 0.05
 #: Gradients that are judged, in the order in which one follows from another, and what precedes the name of the worst.
 _KINDS, _FURTHEST = ("gradient", "clipped gradient"), "furthest from the truth: "
 
+#: Up to this share of its size a gradient is told as a multiple of the true one: for words only, no verdict.
+_NEARLY = 0.05
+
+#: Says more of a gradient that FSDP2 sums over its ranks on gloo.
+_SUMMED = (
+    "; it is the sum over the ranks, not their mean: gloo of some releases sums where FSDP2 asks it for a mean, NCCL "
+    "does not, so only CPU ranks may have it"
+)
+
 #: Fields of `Numerics` that the process leaves.
 _FIELDS = (
     "true_losses", "true_gradient_norms", "loss_error", "gradient_norm_error", "parameter_error",
@@ -221,8 +230,10 @@ class _Judge:
             judged.compare(found, dataclasses.replace(true, parameters=of_kind), yardsticks)
             if (found.parameter_error or 0.0) > 1:
                 name = found.note.removeprefix(_FURTHEST)
-                self._numerics.note = found.note
-                self._numerics.gradient_apart = f"{name} is {_ratio(judged.trained[name], true.parameters[name])}"
+                own, plain, ranks = judged.trained[name], true.parameters[name], len(self._steps[0].ranks)
+                is_sum = ranks > 1 and kind == _KINDS[0] and abs(_share(own, plain) / ranks - 1) < _NEARLY
+                self._numerics.note = found.note + (_SUMMED if is_sum and self._plain.asks_gloo_for_means else "")
+                self._numerics.gradient_apart = f"{name} is {_ratio(own, plain)}"
                 return
 
 
@@ -231,11 +242,17 @@ def _ratio(own: torch.Tensor, true: torch.Tensor) -> str:
     own, true = own.double().reshape(-1), true.double().reshape(-1)
     if not bool(own.any()):
         return "zero or missing, and not zero in plain PyTorch"
-    share = float(own @ true / (true @ true)) if bool(true.any()) else math.inf
+    share = _share(own, true)
     rest = float((own - share * true).norm() / own.norm()) if math.isfinite(share) else 1.0
-    if rest < 0.05:  # the share tells it all
+    if rest < _NEARLY:
         return f"{share:.3g} times plain PyTorch's"
     return f"another one than plain PyTorch's, of {float(own.norm() / true.norm()):.3g} times its norm"
+
+
+def _share(own: torch.Tensor, true: torch.Tensor) -> float:
+    """Return how many times the true tensor is in a tensor; infinite if the true one is zero."""
+    own, true = own.double().reshape(-1), true.double().reshape(-1)
+    return float(own @ true / (true @ true)) if bool(true.any()) else math.inf
 
 
 def _gradients_of(step: WholeStep, made: PlainStep | None = None) -> dict[str, Tensors]:
