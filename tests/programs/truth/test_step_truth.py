@@ -4,6 +4,7 @@ divides the weights, and an injected fault is wrong and named."""
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from dsregress.probe.border.wire import Numerics  # noqa: E402
 from dsregress.probe.oracles import truth  # noqa: E402
+from dsregress.programs.watch.kept_steps import KeptSteps  # noqa: E402
 from tests.programs.cells import passed, ran  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")
@@ -120,6 +122,22 @@ def trained(
     numerics = passed(ran(folder, "cpu", ranks, line)).ranks[0].numerics
     assert numerics is not None
     return numerics
+
+
+def figures(folder: Path) -> list[dict[str, dict[str, object]]]:
+    """What is measured of each rank, but for seconds."""
+    record = passed(ran(folder, "cpu", 2, "torchrun --nproc_per_node 2 train.py"))
+    phases = [{name: asdict(reading) for name, reading in rank.phases.items()} for rank in record.ranks]
+    for reading in (reading for of_rank in phases for reading in of_rank.values()):
+        del reading["seconds"]
+    return phases
+
+
+def test_keeping_steps_moves_no_figure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained(folder, "DDP")
+    kept = figures(folder)
+    monkeypatch.setattr(KeptSteps, "begin", lambda steps: None)
+    assert figures(folder) == kept
 
 
 def is_right(numerics: Numerics) -> bool:

@@ -74,12 +74,15 @@ class KeptStep:
 
 
 def _kept(event: Callable[..., None]) -> Callable[..., None]:
-    """Return an event that gives up if it fails: whatever a program's tensors are, its measurement goes on."""
+    """Return an unmetered event that gives up if it fails: whatever a program's tensors are, its measurement goes on."""
 
     @functools.wraps(event)
     def guarded(steps: KeptSteps, *args: object) -> None:
+        if steps._hook is None:  # it is over: nothing of this may count as the program's work
+            return
         try:
-            event(steps, *args)
+            with _disable_current_modes():
+                event(steps, *args)
         except Exception as error:  # of whatever the program's tensors and classes raise
             steps.give_up(f"its steps cannot be kept: {signature_of(error)}")
 
@@ -209,11 +212,10 @@ class KeptSteps:
         groups = numbered_groups(optimizer, self.weights)
         if groups is None:
             return self.give_up("its optimizer steps weights that no model has that is called")
-        with _disable_current_modes():
-            step.groups = [(kept_calls.copied(dict(options)), numbers) for options, numbers in groups]
-            step.stepped = sorted(number for _, numbers in groups for number in numbers)
-            step.states = [_state(optimizer.state.get(weight.parameter, {})) for weight in self.weights]
-            step.before = [local_values(weight.parameter) for weight in self.weights]
+        step.groups = [(kept_calls.copied(dict(options)), numbers) for options, numbers in groups]
+        step.stepped = sorted(number for _, numbers in groups for number in numbers)
+        step.states = [_state(optimizer.state.get(weight.parameter, {})) for weight in self.weights]
+        step.before = [local_values(weight.parameter) for weight in self.weights]
         step.optimizer = type(optimizer)
         step.pieces = [weight.pieces for weight in self.weights]
         used = self._gradients()
@@ -227,10 +229,9 @@ class KeptSteps:
             return self.give_up("several optimizers step")
         self._steps += 1
         if (step := self._step) is not None:
-            with _disable_current_modes():
-                step.after = [local_values(weight.parameter) for weight in self.weights]
-                step.calls = [call for call in step.calls if call.is_used]
-                self._write(step)
+            step.after = [local_values(weight.parameter) for weight in self.weights]
+            step.calls = [call for call in step.calls if call.is_used]
+            self._write(step)
             self._step = None
         if self._steps >= max(self.wanted):
             self.end()
@@ -243,26 +244,24 @@ class KeptSteps:
         kept."""
         self.roots.append(module)
         self.forwards.append(kept_calls.forward_of(module))
-        with _disable_current_modes():
-            try:
-                known = {id(weight.parameter) for weight in self.weights}
-                self.weights += [weight for weight in weights_of(module) if id(weight.parameter) not in known]
-            except UnknownDivision as error:
-                self.give_up(str(error))
-                return False
-            held = sum(weight.parameter.numel() * weight.parameter.element_size() for weight in self.weights)
-            if held > _MOST_BYTES:
-                self.give_up(f"its weights take {held / 2**30:.3g} GiB on a rank: too many to be trained again")
-                return False
-            if any(_has_hooks(weight.parameter) for weight in self.weights):
-                self.give_up("it has hooks of its own on the gradients of weights")
-                return False
+        try:
+            known = {id(weight.parameter) for weight in self.weights}
+            self.weights += [weight for weight in weights_of(module) if id(weight.parameter) not in known]
+        except UnknownDivision as error:
+            self.give_up(str(error))
+            return False
+        held = sum(weight.parameter.numel() * weight.parameter.element_size() for weight in self.weights)
+        if held > _MOST_BYTES:
+            self.give_up(f"its weights take {held / 2**30:.3g} GiB on a rank: too many to be trained again")
+            return False
+        if any(_has_hooks(weight.parameter) for weight in self.weights):
+            self.give_up("it has hooks of its own on the gradients of weights")
+            return False
         return True
 
     def _gradients(self) -> Snapshot:
-        with _disable_current_modes():
-            found = [weight.parameter.grad for weight in self.weights]
-            return [None if gradient is None else local_values(gradient) for gradient in found]
+        found = [weight.parameter.grad for weight in self.weights]
+        return [None if gradient is None else local_values(gradient) for gradient in found]
 
     def _write(self, step: KeptStep) -> None:
         self.folder.mkdir(exist_ok=True)
