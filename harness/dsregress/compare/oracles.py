@@ -47,6 +47,8 @@ def judge_numerics(pair: Pair) -> list[Finding]:
                 worst[metric.name] = (size, rank, model, numbers)
         if LOSS_ERROR.name not in worst and _loss_is_lost(numbers):
             worst[LOSS_ERROR.name] = (math.inf, rank, model, numbers)
+        if LOSS_ERROR.name not in worst and numbers.dropping:
+            worst[LOSS_ERROR.name] = (math.inf, rank, model, numbers)
         if GRADIENT_NORM_ERROR.name not in worst and trains_nothing(numbers):
             worst[GRADIENT_NORM_ERROR.name] = (math.inf, rank, model, numbers)
         if PARAMETER_ERROR.name not in worst and numbers.replicas_apart:
@@ -73,10 +75,10 @@ _NO_LOSS = 1e-3
 
 def trains_nothing(numbers: Numerics) -> bool:
     """Return True if the gradient norm is 0 in every step although there is a loss. fp16 has no norm of a step that it
-    skips, and a truth may have none either."""
+    skips, and a truth may have none either, unless it follows the program step by step."""
     norms = numbers.gradient_norms
     has_a_loss = any(loss is not None and abs(loss) > _NO_LOSS for loss in numbers.losses)
-    is_true = bool(numbers.true_gradient_norms) and not any(numbers.true_gradient_norms)
+    is_true = bool(numbers.true_gradient_norms) and not any(numbers.true_gradient_norms) and not numbers.is_stepwise
     return len(norms) > 1 and not numbers.skipped_steps and has_a_loss and not is_true and all(n == 0 for n in norms)
 
 
@@ -94,8 +96,14 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
     base = None if pair.base is None or pair.is_baseline else dict(pair.base.errors).get(name)
     is_idle = name == GRADIENT_NORM_ERROR.name and trains_nothing(numbers)
     are_apart = name == PARAMETER_ERROR.name and (numbers.parameter_error or 0.0) <= 1
+    is_dropping = name == LOSS_ERROR.name and bool(numbers.dropping) and size == math.inf and not _loss_is_lost(numbers)
     word = "no gradient" if is_idle else "replicas apart" if are_apart else "not a number"
-    if is_idle:
+    if is_dropping:
+        word = "dropout in evaluation"
+        distance = message(
+            "the model evaluates with dropout on, in {names}", names=shortened(", ".join(numbers.dropping))
+        )
+    elif is_idle:
         distance = message("0 in every step, so nothing is trained")
     elif are_apart:
         distance = plural_message(
@@ -108,6 +116,10 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
         distance = message("not a number")
         if name == PARAMETER_ERROR.name and numbers.note:
             distance = message("{distance} ({note})", distance=distance, note=numbers.note)
+    elif name == PARAMETER_ERROR.name and numbers.gradient_apart:
+        distance = message(
+            "{gradient} ({tolerances:.3g} times the tolerance)", gradient=numbers.gradient_apart, tolerances=size
+        )
     elif apart := _furthest(name, numbers):
         distance = message(
             "{own:.4g}, plain PyTorch {true:.4g} ({tolerances:.3g} times the tolerance)",

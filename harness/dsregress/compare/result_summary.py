@@ -157,7 +157,7 @@ def distances(numbers: Numerics) -> list[tuple[str, float]]:
 
 def suspicious(numbers: Numerics, measured: Sequence[tuple[str, float]]) -> bool:
     """Return True if the oracle has to look closer. ``measured`` are its `distances`."""
-    if numbers.replicas_apart:
+    if numbers.replicas_apart or numbers.dropping:
         return True
     for _, distance in measured:
         if not distance <= 1:

@@ -148,7 +148,8 @@ def _values_text(quantity: _Quantity) -> str:
 def _quantities(mine: Numerics, base: Numerics) -> Iterator[_Quantity]:
     """Yield what is compared, a cause before what follows from it in the same step."""
     yield _Quantity(message("the learning rate"), "learning rates", _highest(mine), _highest(base), RATE_TOLERANCE, 0.0)
-    if any(finite_pairs(mine.true_gradient_norms, base.true_gradient_norms)):
+    are_true = any(finite_pairs(mine.true_gradient_norms, base.true_gradient_norms))
+    if are_true and not (mine.is_stepwise or base.is_stepwise):
         norms = mine.true_gradient_norms, base.true_gradient_norms
         yield _Quantity(_NORM, "gradient norms", *norms, NORM_TOLERANCE, _NEAR_ZERO, is_true=True)
     else:

@@ -38,6 +38,7 @@ from vgpu.trees import remove_tree
 from vgpu.whole_files import write_whole
 
 if TYPE_CHECKING:
+    from dsregress.programs.watch.kept_steps import KeptSteps
     from dsregress.programs.watch.measured_inference import Inference
     from dsregress.programs.watch.measured_training import Measuring
     from dsregress.programs.watch.observed_rank import ObservedRank
@@ -184,7 +185,7 @@ def run_rank(
 
     run_folder = Path.cwd()
     with contextlib.ExitStack() as stack:
-        truth = _truth(stack, request, rank, heartbeat)
+        truth, kept = _truth(stack, request, rank, heartbeat)
         if messages is None:  # a rank that is simulated for its messages alone is a fork of one that has entered
             messages = _entered(stack, request, rank)
         warnings = stack.enter_context(count_warnings())
@@ -210,7 +211,7 @@ def run_rank(
             observer=observer,
             readings=books.readings,
         )
-        measuring = _measuring(request, observed, channel, truth)
+        measuring = _measuring(request, observed, channel, truth, kept)
         try:
             program_rank.run_program(request.parameters, _folder(request), measuring)
         except Exception as error:  # raised again; only its stage depends on it
@@ -222,19 +223,32 @@ def run_rank(
         channel.send({"at": "over"})
 
 
-def _truth(stack: contextlib.ExitStack, request: CellRequest, rank: int, heartbeat: Heartbeat) -> NumericsOracle | None:
-    """Return the oracle of a program that trains on real ranks, which repeats it in the run's folder."""
+def _truth(
+    stack: contextlib.ExitStack, request: CellRequest, rank: int, heartbeat: Heartbeat
+) -> tuple[NumericsOracle | None, KeptSteps | None]:
+    """Return the oracle of a program that trains on real ranks, which repeats it in the run's folder, and what keeps the
+    steps that are computed again of a program without an engine: the first and the measured one."""
     if request.device != "cpu" or request.explain or request.parameters.get(INFERENCE):
-        return None
+        return None, None
     from dsregress.programs.truth.program_repeats import repeats_of_rank
     from dsregress.programs.truth.program_truth import ProgramTruth
+    from dsregress.programs.truth.step_truth import StepTruth
+    from dsregress.programs.watch.kept_steps import KeptSteps
 
-    repeats = repeats_of_rank(Path.cwd(), rank, _repeated(request), _places(request), lambda: heartbeat.stage(HARNESS))
-    return ProgramTruth(stack.enter_context(repeats), rank)
+    def beat() -> None:
+        heartbeat.stage(HARNESS)
+
+    repeats = repeats_of_rank(Path.cwd(), rank, _repeated(request), _places(request), beat)
+    kept = KeptSteps(Path.cwd(), rank, sorted({1, int(request.parameters["warmup_steps"]) + 1}))
+    return ProgramTruth(stack.enter_context(repeats), rank, StepTruth(kept, beat)), kept
 
 
 def _measuring(
-    request: CellRequest, observed: ObservedRank, channel: Channel, truth: NumericsOracle | None
+    request: CellRequest,
+    observed: ObservedRank,
+    channel: Channel,
+    truth: NumericsOracle | None,
+    kept: KeptSteps | None,
 ) -> Measuring | Inference:
     from dsregress.programs.watch.measured_inference import Inference
     from dsregress.programs.watch.measured_training import Measuring
@@ -242,7 +256,7 @@ def _measuring(
     if request.parameters.get(INFERENCE):
         return Inference(observed)
     warmup_steps = int(request.parameters["warmup_steps"])
-    return Measuring(observed, warmup_steps=warmup_steps, channel=channel, truth=truth)
+    return Measuring(observed, warmup_steps=warmup_steps, channel=channel, truth=truth, kept=kept)
 
 
 def _entered(stack: contextlib.ExitStack, request: CellRequest, rank: int) -> Messages | None:

@@ -88,6 +88,8 @@ class StepRecorder:
         self._walk.enter("backward")
         self.watch.await_forward()
 
+    def backward_ended(self) -> None: ...
+
     def step_begins(self, stepper: object) -> None:
         self.watch.ignore_forward()
         self._walk.enter("step")

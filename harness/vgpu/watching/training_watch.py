@@ -37,6 +37,9 @@ class TrainingListener(Protocol):
     def backward_begins(self, loss: object, engine: object) -> None:
         """Called before a backward pass. ``engine`` is None for ``loss.backward()``."""
 
+    def backward_ended(self) -> None:
+        """Called after a backward pass."""
+
     def step_begins(self, stepper: object) -> None: ...
 
     def step_ended(self, stepper: object) -> None:
@@ -110,8 +113,12 @@ class TrainingWatch:
     def _backward_of_engine(self, original: Any) -> object:
         def backward(engine: Any, *args: object, **kwargs: object) -> Any:
             loss = args[0] if args else kwargs.get("loss")
+            outermost = not self._inside
             with self._call(lambda: self._backward_begins(loss, engine)):
-                return original(engine, *args, **kwargs)
+                out = original(engine, *args, **kwargs)
+            if outermost:
+                self._listener.backward_ended()
+            return out
 
         return backward
 
@@ -151,6 +158,7 @@ class TrainingWatch:
             with self._call(lambda: self._backward_begins(loss, None)):
                 out = original(*args, **kwargs)
             if outermost:  # a backward inside of it, as a reentrant checkpoint's, leaves this to it
+                self._listener.backward_ended()
                 stepped, self._stepped_inside = self._stepped_inside, None
                 if stepped is not None:
                     self._listener.step_begins(stepped)
@@ -193,6 +201,15 @@ class TrainingWatch:
         if any(parameter.requires_grad for parameter in module.parameters()):
             self.look()
             self._listener.forward_begins(module)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Report nothing within the block."""
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
 
     @contextlib.contextmanager
     def _call(self, begins: Callable[[], None]) -> Iterator[None]:

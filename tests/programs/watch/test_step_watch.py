@@ -24,6 +24,9 @@ class Events(list[str]):
     def backward_begins(self, loss: Any, engine: Any) -> None:
         self.append("backward")
 
+    def backward_ended(self) -> None:
+        self.append("backward ended")
+
     def step_begins(self, stepper: Any) -> None:
         self.append("step")
 
@@ -45,6 +48,9 @@ class Events(list[str]):
 
     def resumed(self, engine: Any) -> None:
         self.append("resumed")
+
+    def clipping_begins(self, parameters: Any, limit: float, norm_type: float) -> None:
+        self.append(f"clipping to {limit:g} by norm {norm_type:g}")
 
     def clipped(self, parameters: Any, norm: Any) -> None:
         self.append("clipped")
@@ -81,7 +87,7 @@ def test_optimizers_that_step_in_hooks_of_a_checkpointed_backward_are_one_step_a
         for _ in range(2):
             inputs = torch.ones(2, 4, requires_grad=True)
             checkpoint(layer, inputs, use_reentrant=reentrant).sum().backward()
-    assert events == ["backward", "step", "stepped SGD"] * 2
+    assert events == ["backward", "backward ended", "step", "stepped SGD"] * 2
 
 
 def test_clipping_lies_between_backward_and_step() -> None:
@@ -93,7 +99,7 @@ def test_clipping_lies_between_backward_and_step() -> None:
         torch.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
         optimizer.step()
     torch.nn.utils.clip_grad_norm_(layer.parameters(), 1.0)
-    assert events == ["backward", "clipped", "step", "stepped SGD"]
+    assert events == ["backward", "backward ended", "clipping to 1 by norm 2", "clipped", "step", "stepped SGD"]
 
 
 def test_a_step_while_an_engine_is_made_is_not_the_programs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,4 +112,4 @@ def test_a_step_while_an_engine_is_made_is_not_the_programs(monkeypatch: pytest.
         engine.backward(parameter.sum())
         engine.step()
         assert Engine(parameter).load_checkpoint("saved") == ("saved", {})
-    assert events == ["backward", "step", "stepped Engine", "load", "resumed", "ended"]
+    assert events == ["backward", "backward ended", "step", "stepped Engine", "load", "resumed", "ended"]

@@ -100,6 +100,40 @@ def test_training_that_was_right_when_repeated_is_said_to_be_wrong_in_one_of_two
     assert NOT_EACH_TIME in found.evidence
 
 
+def test_a_gradient_that_is_not_plain_pytorchs_is_named_with_no_baseline_at_all() -> None:
+    made = synthetic.record()
+    made.ranks[0].numerics = Numerics(
+        losses=[2.3],
+        parameter_error=50.0,
+        gradient_apart="the gradient of up.weight in step 2 is 2 times plain PyTorch's",
+    )
+    (found,) = wrong(judged(result("0.16.4", run=made)))
+    assert found.message == (
+        "the updated parameters are wrong: the gradient of up.weight in step 2 is 2 times plain PyTorch's (50 times the "
+        "tolerance), rank 0"
+    )
+
+
+def test_training_nothing_is_wrong_also_where_the_truth_follows_the_program_step_by_step() -> None:
+    made = synthetic.record()
+    zeros: list[float | None] = [0.0, 0.0]
+    made.ranks[0].numerics = Numerics(
+        losses=[2.3, 2.3], gradient_norms=zeros, true_gradient_norms=zeros, is_stepwise=True
+    )
+    (found,) = wrong(judged(result("0.16.4", run=made)))
+    assert found.value == "no gradient"
+
+
+def test_dropout_in_an_evaluation_is_wrong_with_no_baseline_at_all() -> None:
+    made = synthetic.record()
+    made.ranks[0].numerics = Numerics(losses=[2.3], dropping=["layers.0.dropout", "layers.1.dropout"])
+    (found,) = wrong(judged(result("0.16.4", run=made)))
+    assert (found.metric, found.value) == ("loss_error", "dropout in evaluation")
+    assert found.message == (
+        "the loss is wrong: the model evaluates with dropout on, in layers.0.dropout, layers.1.dropout, rank 0"
+    )
+
+
 def test_replicas_with_other_weights_train_wrong_with_no_baseline_at_all() -> None:
     made = synthetic.record()
     made.ranks[0].numerics = Numerics(losses=[2.3], replicas_apart=1)

@@ -204,6 +204,25 @@ def test_losses_that_are_divided_otherwise_train_the_same() -> None:
     assert judged(result(), result("0.16.4", run=changed_run(asked))).findings == ()
 
 
+def test_losses_are_compared_with_the_baselines_where_the_truth_follows_the_program_step_by_step() -> None:
+    def asked(run: RunRecord) -> None:
+        numerics = run.ranks[0].numerics
+        assert numerics is not None
+        numerics.losses = numerics.true_losses = [6.2, 6.1]
+        numerics.is_stepwise, numerics.learning_rates = True, [[1e-4]]
+
+    def asked_for_more(run: RunRecord) -> None:
+        asked(run)
+        numerics = run.ranks[0].numerics
+        assert numerics is not None
+        numerics.losses = numerics.true_losses = [24.8, 24.4]
+
+    found = only(judged(result(run=changed_run(asked)), result("0.16.4", run=changed_run(asked_for_more))).findings)
+    assert found.message == (
+        "training differs from the baseline: the loss of step 1 is 24.8, was 6.2 (37.5 tolerances), rank 0"
+    )
+
+
 @pytest.mark.parametrize(("rates", "is_found"), [([0.0, 1e-5], False), ([0.0, 2e-5], True), ([1e-5, 1e-5], True)])
 def test_learning_rates_are_compared_without_any_values(rates: list[float], is_found: bool) -> None:
     """As in a simulation."""

@@ -137,8 +137,12 @@ class Numerics:
     parameter_error: float | None = None
     loss_scales: list[float] = dataclasses.field(default_factory=list)  #: after each step, of an engine that scales
     replicas_apart: int = 0  #: ranks whose weights should be the first one's, and are not; of programs
+    dropping: list[str] = dataclasses.field(default_factory=list)  #: dropouts that are on in an evaluation; of programs
     skipped_steps: int = 0  #: whose gradients were too large for fp16, so that nothing was trained
     note: str = ""  #: why there is no truth, or which parameter is furthest from it
+    #: the truth is of single steps, each from what the program gave its models: what the program itself decides is in it
+    is_stepwise: bool = False
+    gradient_apart: str = ""  #: how a gradient differs from the true one, if that is what is wrong; of programs
     right_when_repeated: bool = False  #: what went wrong was repeated, and was right then
 
 

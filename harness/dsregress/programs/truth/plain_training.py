@@ -110,10 +110,16 @@ class _Repeated:
     def forward_begins(self, model: torch.nn.Module) -> None:
         pass
 
+    def clipping_begins(self, parameters: Sequence[object], limit: float, norm_type: float) -> None:
+        pass
+
     def clipped(self, parameters: Sequence[object], norm: object) -> None:
         pass
 
     def backward_begins(self, loss: object, engine: object) -> None:
+        pass
+
+    def backward_ended(self) -> None:
         pass
 
     def step_begins(self, stepper: object) -> None:

@@ -23,6 +23,7 @@ from dsregress.probe.oracles.unbroken import unbroken
 from dsregress.programs.truth import plain_training
 from dsregress.programs.truth.plain_training import Plain
 from dsregress.programs.truth.program_repeats import RepeatFailed, Repeats
+from dsregress.programs.truth.step_truth import StepTruth
 from dsregress.programs.watch import stepper_facts
 from dsregress.programs.world import random_state
 
@@ -37,8 +38,9 @@ _ILL_CONDITIONED, _NEAR_ZERO = 0.05, 1e-3
 class ProgramTruth:
     """Implements `stepper_facts.NumericsOracle` on one rank, for one run of a program."""
 
-    def __init__(self, repeats: Repeats, rank: int) -> None:
+    def __init__(self, repeats: Repeats, rank: int, steps: StepTruth) -> None:
         self._repeats, self._rank = repeats, rank
+        self._of_steps = steps  #: of a program without an engine
         self._began = time.monotonic()
         self._random_states: list[str] = []
         self._given: dict[str, Any] = {"dtype": "", "starts": ""}
@@ -51,7 +53,10 @@ class ProgramTruth:
 
     def judge(self, stepper: object, trained: Mapping[str, torch.Tensor], numerics: Numerics) -> None:
         why = _without_truth(stepper)
-        if not why and self._rank == 0:
+        if not stepper_facts.is_engine(stepper):
+            with unbroken("numerics"):
+                why = self._of_steps.judge(numerics)
+        elif not why and self._rank == 0:
             self._limit_s = _SLOWER * (time.monotonic() - self._began) + _PATIENCE_S
             self._steps = len(numerics.losses)
             try:
@@ -154,9 +159,7 @@ def _references(plain: Plain) -> References:
 
 def _without_truth(stepper: object) -> str:
     """Return the reason if there can be no truth, else ""."""
-    if not stepper_facts.is_engine(stepper):
-        return "it trains without DeepSpeed"
-    if type(stepper).__name__ != "DeepSpeedEngine":
+    if stepper_facts.is_engine(stepper) and type(stepper).__name__ != "DeepSpeedEngine":
         return f"plain PyTorch has no {type(stepper).__name__}"
     return ""
 

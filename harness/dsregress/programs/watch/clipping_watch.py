@@ -1,7 +1,8 @@
 """Records the norm of gradients that a program clips: after clipping it is lost.
 
-with ClippingWatch(clipped) as watch:
-    ...  # each call of `torch.nn.utils.clip_grad_norm_`, or of FSDP's method: clipped(parameters, norm)
+with ClippingWatch(begins, clipped) as watch:
+    ...  # each call of `torch.nn.utils.clip_grad_norm_`, or of FSDP's method: begins(parameters, limit, norm_type), and
+    # clipped(parameters, norm) once it has returned
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from vgpu.replacing import Patches
 
 _FSDP = "torch.distributed.fsdp.fully_sharded_data_parallel"
 
+#: Called with the parameters, their greatest norm, and its order.
+Begins = Callable[[Sequence[Any], float, float], None]
+
 #: Called with the parameters and what the call returned, which may be sharded.
 Clipped = Callable[[Sequence[Any], Any], None]
 
 
 class ClippingWatch:
-    def __init__(self, clipped: Clipped) -> None:
-        self._clipped = clipped
+    def __init__(self, begins: Begins, clipped: Clipped) -> None:
+        self._begins, self._clipped = begins, clipped
         self._patches = Patches("norms are recorded when gradients are clipped")
         self._watches_fsdp = False
 
@@ -48,8 +52,9 @@ class ClippingWatch:
 
     def _function(self, original: Any) -> Any:
         @functools.wraps(original)
-        def clip(parameters: Any, *args: object, **kwargs: object) -> Any:
+        def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             listed = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)  # may be a generator
+            self._begins(listed, *_limit(*args, **kwargs))
             norm = original(listed, *args, **kwargs)
             self._clipped(listed, norm)
             return norm
@@ -58,9 +63,16 @@ class ClippingWatch:
 
     def _method(self, original: Any) -> object:
         @functools.wraps(original)
-        def clip(module: Any, *args: object, **kwargs: object) -> Any:
+        def clip(module: Any, *args: Any, **kwargs: Any) -> Any:
+            listed = list(module.parameters())
+            self._begins(listed, *_limit(*args, **kwargs))
             norm = original(module, *args, **kwargs)
-            self._clipped(list(module.parameters()), norm)
+            self._clipped(listed, norm)
             return norm
 
         return clip
+
+
+def _limit(max_norm: float, norm_type: float = 2.0, **_: object) -> tuple[float, float]:
+    """Return the greatest norm and its order, of the arguments of a call besides its parameters."""
+    return float(max_norm), float(norm_type)

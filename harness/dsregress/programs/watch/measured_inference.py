@@ -129,12 +129,16 @@ class Inference:
     def backward_begins(self, loss: object, engine: object) -> None:
         self._refuse("a backward pass")
 
+    def backward_ended(self) -> None: ...
+
     def step_begins(self, stepper: object) -> None:
         self._refuse("an optimizer's step")
 
     def step_ended(self, stepper: object) -> None: ...
 
     def accumulated(self) -> None: ...
+
+    def clipping_begins(self, parameters: Sequence[object], limit: float, norm_type: float) -> None: ...
 
     def clipped(self, parameters: Sequence[object], norm: object) -> None: ...
 

@@ -33,7 +33,9 @@ from dsregress.probe.meters.phases import HostStopwatch, ProfiledPhases, TimedPh
 from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.rank_file import representable
 from dsregress.programs.watch import step_watch, stepper_facts, trainer_settings
+from dsregress.programs.watch.evaluations import Evaluations
 from dsregress.programs.watch.fed_batches import FedBatches
+from dsregress.programs.watch.kept_steps import KeptSteps
 from dsregress.programs.watch.observed_rank import ObservedRank
 from dsregress.programs.watch.phase_walk import watched_phase
 from dsregress.programs.watch.replicas import replicas_apart
@@ -63,11 +65,14 @@ class Measuring:
         warmup_steps: int,
         channel: Channel,
         truth: stepper_facts.NumericsOracle | None = None,
+        kept: KeptSteps | None = None,
     ) -> None:
         self._simulated, self._warmup_steps = rank.is_simulated, warmup_steps
         self._announce, self._measured, self._channel = rank.announce, rank.measured, channel
         self._readings = rank.readings
         self._truth = truth  #: of real ranks
+        self._kept = kept  #: likewise
+        self._evaluations = Evaluations()
         self._models = TrainedModels()
         self._fed = FedBatches(contents=not rank.is_simulated)
         self._saved = SavedState(contents=not rank.is_simulated)
@@ -115,6 +120,9 @@ class Measuring:
         self._check = check
         self._walk.begin()
         self.watch.await_forward()
+        self._evaluations.begin()
+        if self._kept is not None:
+            self._kept.begin()
 
     def program_ended(self) -> None:
         """Finish if the program ended by itself after the measured step: the result then lacks host work, but has what
@@ -135,6 +143,7 @@ class Measuring:
         self.watch.ignore_forward()
         if self._is_before_the_counted_step:
             self._fed.expect(model, self._steps + 1)
+            self._evaluations.trains(model)
         if self._walk.name == "evaluate":
             self._enter("forward")
         if self._walk.name == "forward":
@@ -148,7 +157,13 @@ class Measuring:
         if self._engine is None and stepper_facts.is_engine(model):
             self._engine = model
 
+    def clipping_begins(self, parameters: Sequence[object], limit: float, norm_type: float) -> None:
+        if self._kept is not None:
+            self._kept.clipping_begins(parameters, limit, norm_type)
+
     def clipped(self, parameters: Sequence[object], norm: object) -> None:
+        if self._kept is not None:
+            self._kept.clipped()
         if self._records_numerics:
             self._models.clipped(parameters, stepper_facts.whole_norm(norm))
 
@@ -181,12 +196,20 @@ class Measuring:
     def backward_begins(self, loss: object, engine: object) -> None:
         if self._records_numerics:
             self._models.lost(stepper_facts.loss_values(loss), engine)
+        if self._kept is not None:
+            self._kept.backward_begins(loss, engine)
         self._enter("backward", engine)
         self.watch.await_forward()
+
+    def backward_ended(self) -> None:
+        if self._kept is not None:
+            self._kept.backward_ended()
 
     def step_begins(self, stepper: object) -> None:
         self.watch.ignore_forward()
         self._rates = stepper_facts.learning_rates(stepper)  # a schedule may take its step within
+        if self._kept is not None:
+            self._kept.step_begins(stepper)
         self._enter("step", stepper if stepper_facts.is_engine(stepper) else None)
 
     def accumulated(self) -> None:
@@ -194,6 +217,8 @@ class Measuring:
 
     def step_ended(self, stepper: object) -> None:
         self._walk.leave()
+        if self._kept is not None:
+            self._kept.step_ended(stepper)
         model = self._models.stepped(stepper, self._rates, recorded=self._records_numerics)
         if stepper_facts.is_engine(stepper):
             self._show(stepper)
@@ -224,6 +249,7 @@ class Measuring:
             if self._observer is not None:
                 self._observer.new_step()
         elif self._steps == metered_at:
+            self._evaluations.end()
             self._keep_phases()
             self._keep_models()
             self._walk.stop_metering()
@@ -272,9 +298,12 @@ class Measuring:
             if self._observer is None and not self._simulated and is_there:
                 trained = stepper_facts.gathered_parameters(model.stepper, model.numerics)
                 model.numerics.replicas_apart = replicas_apart(model.whole)
+                if model is self._models.leader:
+                    model.numerics.dropping = self._evaluations.dropping
                 if self._truth is not None and model is self._models.leader:
                     self._announce(HARNESS)
-                    self._truth.judge(model.stepper, trained, model.numerics)
+                    with self.watch.paused():
+                        self._truth.judge(model.stepper, trained, model.numerics)
                     self._announce("measure")
             if self.record.rank != 0:
                 continue

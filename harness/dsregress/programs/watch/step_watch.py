@@ -24,6 +24,9 @@ from vgpu.watching.training_watch import TrainingListener, TrainingWatch, wrap
 class Listener(TrainingListener, Protocol):
     """Receives the events of one rank, in order."""
 
+    def clipping_begins(self, parameters: Sequence[object], limit: float, norm_type: float) -> None:
+        """Called before plain PyTorch clips the gradients of ``parameters`` to a norm of this order."""
+
     def clipped(self, parameters: Sequence[object], norm: object) -> None:
         """Called when plain PyTorch has clipped the gradients of ``parameters``; ``norm`` is their norm before."""
 
@@ -58,7 +61,7 @@ class StepWatch(TrainingWatch):
         super().__init__(listener, engines)
         self._resumed, self._draws = listener.resumed, listener.draws
         self._occasions = OccasionWatch(self._occasion, listener.saves)
-        self._clipping = ClippingWatch(listener.clipped)
+        self._clipping = ClippingWatch(listener.clipping_begins, listener.clipped)
         self._occasion_begins, self._occasion_ended = listener.occasion_begins, listener.occasion_ended
 
     def _watch(self, patches: Patches) -> None:
