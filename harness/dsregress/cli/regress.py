@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import click
 import msgspec
 
 from dsregress.cli import options
-from dsregress.cli.lines import print_text
+from dsregress.cli.lines import print_note, print_text
 from dsregress.cli.output import write_reports
 from dsregress.cli.progress import Progress, duration_text
 from dsregress.config.settings import Settings, selecting
 from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.probe.scenario import BASE_VARIANT
-from dsregress.run import available_workloads, pipeline
+from dsregress.run import available_workloads, first_attempt, pipeline
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
 from dsregress.run.eta import GUESSED_STACK_S, expected_s, guessed_s
+from dsregress.run.program_remedies import Attempt
 from dsregress.run.targets import disk_need_here
 from dsregress.store import Store
 from dsregress.versions import locking
@@ -31,6 +33,7 @@ class WantedWorkloads(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection
     named: str | None
     program: Program | None
+    as_given: bool  #: without what its project and its first run ask for
 
 
 class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +61,11 @@ class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
         help="A named selection of the configuration, e.g. reported. One that has the name of a stack runs on that stack.",
     ),
     options.program_options,
+    click.option(
+        "--as-given",
+        is_flag=True,
+        help="Run the program as it is given: add no packages, take no releases that its project pins, and make up no data.",
+    ),
 )
 @options.grouped(
     "run",
@@ -116,10 +124,12 @@ def regress_command(
     if wanted.named is not None:
         _check_alone(selection, wanted.program)
         settings, stacks = _selected(wanted.named, settings, stacks)
-    if wanted.program is not None:
-        selection = _of_program(selection, available_workloads.chosen_workload(None, wanted.program, settings))
     choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=run.fresh, explain=run.explain)
     installer = pipeline.new_installer(settings)
+    attempt: Attempt | None = None
+    if wanted.program is not None:
+        attempt = _completed(Attempt(program=wanted.program, choice=choice), wanted.as_given, settings, installer)
+        choice = _selecting_program(attempt, settings)
     planned = pipeline.plan_run(settings, choice, installer)
     if run.dry_run:
         _print_plan(planned, settings)
@@ -135,6 +145,10 @@ def regress_command(
         if not planned.matrix.cells:
             progress.note("nothing was measured: all selected workloads are skipped on this machine")
             return EXIT_NOTHING_MEASURED
+        if attempt is not None and not wanted.as_given:
+            plan = functools.partial(_plan_of_attempt, settings=settings, installer=installer)
+            attempt = first_attempt.remedied_attempt(attempt, plan, settings, installer, progress)
+            choice, planned = _selecting_program(attempt, settings), plan(attempt)
         comparison = pipeline.regress(settings, choice, planned, installer, progress)
     return write_reports(comparison, settings, files)
 
@@ -152,6 +166,24 @@ def _selected(name: str, settings: Settings, stacks: options.StackOptions) -> tu
     if name in settings.stacks and stacks.stack is None and not stacks.pythons:
         stacks = msgspec.structs.replace(stacks, stack=name)
     return settings, stacks
+
+
+def _completed(attempt: Attempt, as_given: bool, settings: Settings, installer: Installer) -> Attempt:
+    """Return the attempt with what its project says of its packages, unless it is to run as it is given."""
+    device = next(iter(attempt.choice.selection.devices), "sim")
+    if as_given:
+        return attempt
+    return first_attempt.completed_attempt(attempt, device, settings, installer, print_note)
+
+
+def _plan_of_attempt(attempt: Attempt, *, settings: Settings, installer: Installer) -> pipeline.Planned:
+    return pipeline.plan_run(settings, _selecting_program(attempt, settings), installer)
+
+
+def _selecting_program(attempt: Attempt, settings: Settings) -> pipeline.Choice:
+    """Return the choice of an attempt with its program selected, which has a name from now on."""
+    name = available_workloads.chosen_workload(None, attempt.program, settings)
+    return msgspec.structs.replace(attempt.choice, selection=_of_program(attempt.choice.selection, name))
 
 
 def _of_program(selection: Selection, name: str) -> Selection:

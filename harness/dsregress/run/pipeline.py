@@ -116,12 +116,7 @@ def _check_programs(cells: Iterable[Cell], settings: Settings, installer: Instal
         )
         if name in launches and not isinstance(lock, NotInstalled):
             line = launch_line.parse(launches[name].line)
-            needed_packages.check_imports(
-                line,
-                Path(launches[name].folder),
-                lock.requirements,
-                makes_up_data=bool(cell.parameters.get("synthetic_data")),
-            )
+            needed_packages.check_imports(line, Path(launches[name].folder), lock.requirements)
 
 
 def notes_on_programs(cells: Iterable[Cell]) -> dict[str, str]:
@@ -147,7 +142,7 @@ def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> sta
     """Return the stacks of a call, the baseline first. Raise UsageError, EnvironmentUnavailable."""
     if choice.pythons and choice.baseline is not None:
         raise UsageError("the first --python is the baseline", where="--baseline", hint="drop --baseline")
-    choice = _with_newest(settings, choice, installer)
+    choice = with_newest(settings, choice, installer)
     if choice.pythons:
         built = _built(settings, choice, installer) if choice.versions or choice.stack else None
         specs = {**settings.stacks.get(choice.stack or "", {}), **choice.versions}
@@ -155,8 +150,8 @@ def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> sta
     return _built(settings, choice, installer)
 
 
-def _with_newest(settings: Settings, choice: Choice, installer: Installer) -> Choice:
-    """Return the choice with a version for each package that it adds without one."""
+def with_newest(settings: Settings, choice: Choice, installer: Installer) -> Choice:
+    """Return the choice with a version for each package that it adds without one. Raise UsageError."""
     given = {package: spec for package, spec in choice.versions.items() if spec != stack_plans.NEWEST_THAT_FITS}
     added = [package for package in choice.versions if package not in given]
     if not added:
@@ -167,7 +162,7 @@ def _with_newest(settings: Settings, choice: Choice, installer: Installer) -> Ch
         if own is not None:
             hint = f"give the versions to compare: --with {package}=SPEC"
             raise UsageError(f"{package} is already in the stacks, as {own}", where="--with", hint=hint)
-    found = locking.newest_that_fit(base, added, compile=installer.compile)
+    found = locking.newest_that_fit(base, dict.fromkeys(added, stack_plans.NEWEST_THAT_FITS), compile=installer.compile)
     if isinstance(found, NotInstalled):
         hint = "check the names, or give versions: --with PACKAGE=VERSION"
         raise UsageError(

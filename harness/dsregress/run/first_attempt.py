@@ -1,0 +1,70 @@
+"""The first attempt at a program, by its launch line alone: what its messages would tell its user to do is done, where that
+is certain, and said in a line each.
+
+What its project's files say is done before anything is built (`program_stack`). Then the baseline alone is run, as long as
+its outcome has a remedy (`program_remedies`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from dsregress.config.settings import Settings
+from dsregress.envs.installer import Installer
+from dsregress.model import Cell, Outcome
+from dsregress.probe import launch_line
+from dsregress.run import pipeline, program_stack
+from dsregress.run.program_remedies import Attempt, remedy_of
+from dsregress.run.session import open_session
+from dsregress.run.watch import Watch
+
+#: More remedies than a program needs that can be measured.
+_MOST_REMEDIES = 8
+
+#: Plans the stacks and cells of an attempt.
+Plan = Callable[[Attempt], pipeline.Planned]
+
+
+def completed_attempt(
+    attempt: Attempt, device: str, settings: Settings, installer: Installer, note: Callable[[str], None]
+) -> Attempt:
+    """Return the attempt with what the program's project says of its packages. Raise UsageError, EnvironmentUnavailable."""
+    program = attempt.program
+    found = program_stack.complete_choice(
+        attempt.choice, launch_line.parse(program.line), Path(program.folder), device, settings, installer
+    )
+    for line in found.notes:
+        note(f"{program.name}: {line}")
+    return msgspec.structs.replace(attempt, choice=found.choice, added=found.added, stacks=settings.stacks)
+
+
+def remedied_attempt(attempt: Attempt, plan: Plan, settings: Settings, installer: Installer, watch: Watch) -> Attempt:
+    """Return the attempt with the remedies that runs of its baseline ask for. Every run is stored. Raise as
+    `Session.measure`."""
+    for _ in range(_MOST_REMEDIES):
+        planned = plan(attempt)
+        cells = _tried_first(planned)
+        if not cells:
+            break
+        found = remedy_of(_outcome(cells, planned, settings, installer, watch), attempt, planned.stacks.baseline)
+        if found is None:
+            break
+        attempt, line = found
+        watch.note(f"{attempt.program.name}: {line}")
+    return attempt
+
+
+def _tried_first(planned: pipeline.Planned) -> list[Cell]:
+    """Return the cells that tell whether the program can be measured: the baseline's."""
+    return [cell for cell in planned.matrix.cells if cell.stack.id == planned.stacks.baseline.id][:1]
+
+
+def _outcome(
+    cells: list[Cell], planned: pipeline.Planned, settings: Settings, installer: Installer, watch: Watch
+) -> Outcome:
+    with open_session(settings, (), watch, installer, planned.stacks.existing) as opened:
+        results = opened.measure(cells, baseline=planned.stacks.baseline, rounds=0)
+    return results[-1].outcome
