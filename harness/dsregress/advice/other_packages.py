@@ -28,7 +28,7 @@ _NOT_LOADED = re.compile(r"undefined symbol|[Cc]ould not load this library")
 _MOST_ADDED = 3
 
 #: Errors in a program's own code that a package of another release raises where it is called. Any other is its own.
-_OF_A_CALL = frozenset(("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError"))
+OF_A_CALL = frozenset(("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError"))
 
 
 class FailedImport(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ def packages_to_try(signature: Signature, stage: str, stack: Stack, varied: Coll
     is_known = missing is not None and (missing.package in AXES or missing.is_installed)
     if stage in ("install", "import") and not is_known:
         return []
-    if signature.is_of_program and signature.error not in _OF_A_CALL:
+    if signature.is_of_program and signature.error not in OF_A_CALL:
         return []
     provides = {package: module for module, package in packages_by_module().items()}
     parts = {part: package for package in stack.versions for part in package.split("-")}

@@ -163,7 +163,8 @@ def _basis(context: ReportContext) -> Text:
     )
     said = (joined(COMMA, (size, *common_text(comparison.stacks))), ran)
     sentences = [message("{sentence}.", sentence=one) for one in said]
-    return joined(SENTENCE, (*sentences, *_skipped(context), *_programs(context), *_made_up(context), *_without_values(context)))
+    of_programs = (*_programs(context), *_made_up(context), *_without_values(context))
+    return joined(SENTENCE, (*sentences, *_skipped(context), *of_programs))
 
 
 def _skipped(context: ReportContext) -> Iterator[Text]:

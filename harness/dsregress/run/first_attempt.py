@@ -7,7 +7,8 @@ its outcome has a remedy (`program_remedies`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,9 @@ from dsregress.envs.installer import Installer
 from dsregress.model import Cell, Outcome
 from dsregress.probe import launch_line
 from dsregress.run import pipeline, program_stack
-from dsregress.run.program_remedies import Attempt, remedy_of
+from dsregress.run.program_remedies import Attempt, OfItsDay, remedy_of
+from dsregress.run.program_stack import supported_release
+from dsregress.run.releases_of_day import day_of_last_commit, releases_of_day
 from dsregress.run.session import open_session
 from dsregress.run.watch import Watch
 
@@ -38,7 +41,14 @@ def completed_attempt(
     )
     for line in found.notes:
         note(f"{program.name}: {line}")
-    return msgspec.structs.replace(attempt, choice=found.choice, added=found.added, stacks=settings.stacks)
+    return msgspec.structs.replace(
+        attempt,
+        choice=found.choice,
+        added=found.added,
+        pinned=found.pinned,
+        fixed=tuple(attempt.choice.versions),
+        stacks=settings.stacks,
+    )
 
 
 def remedied_attempt(attempt: Attempt, plan: Plan, settings: Settings, installer: Installer, watch: Watch) -> Attempt:
@@ -49,12 +59,20 @@ def remedied_attempt(attempt: Attempt, plan: Plan, settings: Settings, installer
         cells = _tried_first(planned)
         if not cells:
             break
-        found = remedy_of(_outcome(cells, planned, settings, installer, watch), attempt, planned.stacks.baseline)
+        outcome = _outcome(cells, planned, settings, installer, watch)
+        of_its_day = functools.partial(_of_its_day, folder=Path(attempt.program.folder), installer=installer)
+        found = remedy_of(outcome, attempt, planned.stacks.baseline, of_its_day)
         if found is None:
             break
         attempt, line = found
         watch.note(f"{attempt.program.name}: {line}")
     return attempt
+
+
+def _of_its_day(packages: Collection[str], folder: Path, installer: Installer) -> OfItsDay:
+    day = day_of_last_commit(folder, installer)
+    found = releases_of_day(day, packages, installer) if day else {}
+    return OfItsDay(day, {name: supported_release(name, release) for name, release in found.items()})
 
 
 def _tried_first(planned: pipeline.Planned) -> list[Cell]:

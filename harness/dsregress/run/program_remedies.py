@@ -4,12 +4,13 @@ out where that is certain. Pure."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 import msgspec
+from packaging.version import Version
 
-from dsregress.advice.other_packages import packages_to_try
+from dsregress.advice.other_packages import OF_A_CALL, packages_to_try
 from dsregress.model import AXES, Failed, Outcome, Signature, Stack, read_signature
 from dsregress.probe.border.masking import masked_launch_line
 from dsregress.run.available_workloads import Program
@@ -22,6 +23,10 @@ _SAYS_WHAT_TO_DO = ("CannotRun", "NotHere")
 
 _WITH = re.compile(r"--with ([A-Za-z0-9][\w.-]*)")
 _PLACEHOLDER = "PACKAGE"
+
+#: Packages of every stack that a program goes with by their day. torch and DeepSpeed go with older programs.
+_PARTNERS = ("transformers", "accelerate", "peft")
+
 _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
 _PATH = re.compile(r"write PYTHONPATH=(\S+) before the line")
 _NO_RANK = "asks for its rank, and no launcher gives it one"
@@ -34,7 +39,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     program: Program
     choice: Choice
     added: tuple[str, ...] = ()  #: packages that its user did not name
-    left_out: tuple[str, ...] = ()  #: of those, the ones that cannot be installed
+    pinned: tuple[str, ...] = ()  #: of these and of every stack's, those that its project pins
+    left_out: tuple[str, ...] = ()  #: packages that cannot be installed
+    fixed: tuple[str, ...] = ()  #: packages whose release stays: those that its user named
     stacks: Mapping[str, Mapping[str, str]] = {}  #: the configured ones by name, of which another may be taken
 
 
@@ -45,17 +52,33 @@ class Remedy(NamedTuple):
     line: str
 
 
-def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack) -> Remedy | None:
+class OfItsDay(NamedTuple):
+    """The releases of the day on which a project was last changed."""
+
+    day: str  #: empty if it is not known
+    releases: Mapping[str, str]
+
+
+#: Returns the releases of these packages on the day of the program's last commit.
+ReleasesOfItsDay = Callable[[Collection[str]], OfItsDay]
+
+
+def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay) -> Remedy | None:
     """Return what to try after an attempt ended so on ``stack``; None if no remedy is certain, or it passed."""
     if not isinstance(outcome, Failed):
         return None
     signature = read_signature(outcome.signature)
     if outcome.stage == "install":
-        return _left_out(outcome, attempt)
+        return _unpinned(outcome, attempt) or _left_out(outcome, attempt)
     if signature.error in _SAYS_WHAT_TO_DO:
         found = (remedy(signature.message, attempt) for remedy in _REMEDIES)
         return next((one for one in found if one is not None), None)
-    return _older_transformers(signature, outcome.stage, attempt, stack)
+    suspected = _suspected(signature, outcome.stage, stack)
+    if not suspected:
+        return None
+    return _older_packages(signature, attempt, stack, of_its_day) or _older_transformers(
+        signature, suspected, attempt, stack
+    )
 
 
 def _packages(said: str, attempt: Attempt) -> Remedy | None:
@@ -110,29 +133,75 @@ def _changed(attempt: Attempt, said: str, /, **fields: object) -> Remedy:
     return Remedy(msgspec.structs.replace(attempt, program=program), said)
 
 
+def _unpinned(outcome: Failed, attempt: Attempt) -> Remedy | None:
+    """Take the newest releases of packages that were added for the program, if those that its project pins cannot be
+    installed here."""
+    names = [name for name in attempt.pinned if name in attempt.added and name in attempt.choice.versions]
+    if not names or not _names_one(outcome, attempt.added):
+        return None
+    versions = {**attempt.choice.versions, **dict.fromkeys(names, NEWEST_THAT_FITS)}
+    choice = msgspec.structs.replace(attempt.choice, versions=versions)
+    newer = msgspec.structs.replace(attempt, choice=choice, pinned=tuple(set(attempt.pinned) - set(names)))
+    return Remedy(newer, f"takes the newest {listing(names)}: what it pins cannot be installed ({outcome.signature})")
+
+
 def _left_out(outcome: Failed, attempt: Attempt) -> Remedy | None:
     """Leave out a package that was added for the program and cannot be installed here."""
-    said = f"{outcome.signature} {outcome.detail}".lower()
-    names = [
-        name
-        for name in attempt.added
-        if name in attempt.choice.versions and re.search(rf"(?<![\w-]){re.escape(name.lower())}(?![\w-])", said)
-    ]
-    if not names:
+    name = _names_one(outcome, [name for name in attempt.added if name in attempt.choice.versions])
+    if not name:
         return None
-    versions = {name: spec for name, spec in attempt.choice.versions.items() if name != names[0]}
+    versions = {other: spec for other, spec in attempt.choice.versions.items() if other != name}
     choice = msgspec.structs.replace(attempt.choice, versions=versions)
-    less = msgspec.structs.replace(attempt, choice=choice, left_out=(*attempt.left_out, names[0]))
-    return Remedy(less, f"leaves out {names[0]}, which cannot be installed here: {outcome.signature}")
+    less = msgspec.structs.replace(attempt, choice=choice, left_out=(*attempt.left_out, name))
+    return Remedy(less, f"leaves out {name}, which cannot be installed here: {outcome.signature}")
 
 
-def _older_transformers(signature: Signature, stage: str, attempt: Attempt, stack: Stack) -> Remedy | None:
+def _names_one(outcome: Failed, names: Collection[str]) -> str:
+    """Return the one of these packages that a failed installation names; empty if it names none."""
+    for said in (outcome.signature.lower(), outcome.detail.lower()):
+        for name in names:
+            if re.search(rf"(?<![\w-]){re.escape(name.lower())}(?![\w-])", said):
+                return name
+    return ""
+
+
+def _suspected(signature: Signature, stage: str, stack: Stack) -> list[str]:
+    """Return the packages of which other releases may pass, if the error is one of a call of theirs, or in their code."""
+    tried = packages_to_try(signature, stage, stack, ())
+    if signature.error in OF_A_CALL or signature.package in {name.replace("-", "_") for name in tried}:
+        return tried
+    return []
+
+
+def _older_packages(
+    signature: Signature, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
+) -> Remedy | None:
+    """Take the releases of the day on which the program was last changed, of the packages that nothing pins."""
+    if attempt.choice.stack or not set(_PARTNERS) & stack.versions.keys():
+        return None
+    free = [name for name in (*_PARTNERS, *attempt.added) if name not in (*attempt.fixed, *attempt.pinned)]
+    free = [name for name in free if name in stack.versions and not name.startswith("torch")]
+    day, found = of_its_day(free) if free else OfItsDay("", {})
+    older = {name: release for name, release in found.items() if Version(release) < Version(stack.versions[name])}
+    if not older:
+        return None
+    choice = msgspec.structs.replace(attempt.choice, versions={**attempt.choice.versions, **older})
+    said = ", ".join(f"{name} {release}" for name, release in older.items())
+    return Remedy(
+        msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, *free)),
+        f"fails with the newest packages ({signature.message}): takes those of its last commit, of {day}: {said}",
+    )
+
+
+def _older_transformers(
+    signature: Signature, suspected: Collection[str], attempt: Attempt, stack: Stack
+) -> Remedy | None:
     """Take the configured stack with an older transformers for a program that fails by the newest, unless a release is
     named."""
     now = stack.versions.get("transformers", "")
     if not now or attempt.choice.stack or "transformers" in attempt.choice.versions:
         return None
-    if not {"transformers", "huggingface-hub"} & set(packages_to_try(signature, stage, stack, ())):
+    if not {"transformers", "huggingface-hub"} & set(suspected):
         return None
     older = {
         name: pins["transformers"]

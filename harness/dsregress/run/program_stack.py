@@ -49,6 +49,7 @@ class CompletedChoice(msgspec.Struct, frozen=True, kw_only=True):
     choice: Choice
     notes: tuple[str, ...] = ()  #: what was added, and by which file
     added: tuple[str, ...] = ()  #: packages that the user did not name
+    pinned: tuple[str, ...] = ()  #: those that the project pins, or limits to others than the stack's
 
 
 def complete_choice(
@@ -73,7 +74,9 @@ def complete_choice(
         wanted.take_partners(needs.partners, base.baseline, device, settings)
     if needs.packages:
         wanted.add_packages(needs, pipeline.plan_stacks(settings, wanted.choice(), installer).baseline)
-    return CompletedChoice(choice=wanted.choice(), notes=tuple(wanted.notes), added=tuple(wanted.added))
+    return CompletedChoice(
+        choice=wanted.choice(), notes=tuple(wanted.notes), added=tuple(wanted.added), pinned=tuple(wanted.pinned)
+    )
 
 
 def uses_package(package: str, line: LaunchLine, folder: Path, files: Collection[Path]) -> bool:
@@ -123,6 +126,7 @@ class _Wanted:
         self._baseline: str | None = None
         self.notes: list[str] = []
         self.added: list[str] = []
+        self.pinned: list[str] = []
 
     def choice(self) -> Choice:
         """Return the choice as it is now."""
@@ -156,6 +160,7 @@ class _Wanted:
         if not found:
             return
         self._versions.update(found)
+        self.pinned += found
         if self._primary not in {**self._choice.versions, **self._versions}:  # it stays what is compared
             specs = settings.stack[self._primary]
             self._versions[self._primary] = specs if isinstance(specs, str) else ",".join(specs)
@@ -181,6 +186,8 @@ class _Wanted:
                 return ""
             inside = _inside(specifier, known)
         oldest = next((one for one in known if not _is_too_old(name, one, device)), current)
+        if not inside and declared.pin and _is_too_old(name, declared.pin, device):
+            inside = [declared.pin]
         if not inside:
             self.notes.append(f"no release is {name}{specifier} ({declared.file}): {name} {current} is taken")
             return ""
@@ -212,6 +219,7 @@ class _Wanted:
             )
         self._versions.update(found)
         self.added += found
+        self.pinned += [name for name in found if (one := wanted[name]) is not None and str(one.requirement.specifier)]
         if found:
             self.notes.append(f"adds {', '.join(_named(found, wanted))}; --with PACKAGE=VERSION takes another release")
 
@@ -238,6 +246,12 @@ def _named(found: Mapping[str, str], wanted: Mapping[str, DeclaredRequirement | 
 def _inside(specifier: SpecifierSet, known: Sequence[str]) -> list[str]:
     final = [one for one in known if not Version(one).is_prerelease]
     return list(specifier.filter(final)) or list(specifier.filter(known, prereleases=True))
+
+
+def supported_release(name: str, release: str) -> str:
+    """Return a release of a package, or the oldest with which programs were measured if that one is older."""
+    oldest = _OLDEST.get(name, "0")
+    return oldest if Version(release) < Version(oldest) else release
 
 
 def _is_too_old(name: str, release: str, device: str) -> bool:
