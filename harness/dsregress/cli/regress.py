@@ -15,6 +15,7 @@ from dsregress.cli.progress import Progress, duration_text
 from dsregress.config.settings import Settings, selecting
 from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
+from dsregress.model import Result
 from dsregress.probe.scenario import BASE_VARIANT
 from dsregress.run import available_workloads, first_attempt, pipeline
 from dsregress.run.available_workloads import Program
@@ -127,6 +128,7 @@ def regress_command(
     choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=run.fresh, explain=run.explain)
     installer = pipeline.new_installer(settings)
     attempt: Attempt | None = None
+    tried: Result | None = None
     if wanted.program is not None:
         attempt = _completed(Attempt(program=wanted.program, choice=choice), wanted.as_given, settings, installer)
         choice = _selecting_program(attempt, settings)
@@ -147,9 +149,9 @@ def regress_command(
             return EXIT_NOTHING_MEASURED
         if attempt is not None and not wanted.as_given:
             plan = functools.partial(_plan_of_attempt, settings=settings, installer=installer)
-            attempt = first_attempt.remedied_attempt(attempt, plan, settings, installer, progress)
+            attempt, tried = first_attempt.remedied_attempt(attempt, plan, settings, installer, progress)
             choice, planned = _selecting_program(attempt, settings), plan(attempt)
-        comparison = pipeline.regress(settings, choice, planned, installer, progress)
+        comparison = pipeline.regress(settings, choice, planned, installer, progress, tried)
     return write_reports(comparison, settings, files)
 
 

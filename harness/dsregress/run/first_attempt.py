@@ -10,12 +10,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
-from dsregress.model import Cell, Outcome
+from dsregress.model import Cell, Result
 from dsregress.probe import launch_line
 from dsregress.run import pipeline, program_stack
 from dsregress.run.program_remedies import Attempt, OfItsDay, remedy_of
@@ -23,9 +24,18 @@ from dsregress.run.program_stack import supported_release
 from dsregress.run.releases_of_day import day_of_last_commit, releases_of_day
 from dsregress.run.session import open_session
 from dsregress.run.watch import Watch
+from dsregress.store.reuse import reusable
 
 #: More remedies than a program needs that can be measured.
 _MOST_REMEDIES = 8
+
+
+class TriedAttempt(NamedTuple):
+    """The last attempt, and the result of its baseline if that would be run once more, as it says nothing of a release."""
+
+    attempt: Attempt
+    result: Result | None
+
 
 #: Plans the stacks and cells of an attempt.
 Plan = Callable[[Attempt], pipeline.Planned]
@@ -51,7 +61,9 @@ def completed_attempt(
     )
 
 
-def remedied_attempt(attempt: Attempt, plan: Plan, settings: Settings, installer: Installer, watch: Watch) -> Attempt:
+def remedied_attempt(
+    attempt: Attempt, plan: Plan, settings: Settings, installer: Installer, watch: Watch
+) -> TriedAttempt:
     """Return the attempt with the remedies that runs of its baseline ask for. Every run is stored. Raise as
     `Session.measure`."""
     for _ in range(_MOST_REMEDIES):
@@ -59,14 +71,14 @@ def remedied_attempt(attempt: Attempt, plan: Plan, settings: Settings, installer
         cells = _tried_first(planned)
         if not cells:
             break
-        outcome = _outcome(cells, planned, settings, installer, watch)
+        result = _result(cells, planned, settings, installer, watch)
         of_its_day = functools.partial(_of_its_day, folder=Path(attempt.program.folder), installer=installer)
-        found = remedy_of(outcome, attempt, planned.stacks.baseline, of_its_day)
+        found = remedy_of(result.outcome, attempt, planned.stacks.baseline, of_its_day)
         if found is None:
-            break
+            return TriedAttempt(attempt, result if reusable([result], 0) is None else None)
         attempt, line = found
         watch.note(f"{attempt.program.name}: {line}")
-    return attempt
+    return TriedAttempt(attempt, None)
 
 
 def _of_its_day(packages: Collection[str], folder: Path, installer: Installer) -> OfItsDay:
@@ -80,9 +92,8 @@ def _tried_first(planned: pipeline.Planned) -> list[Cell]:
     return [cell for cell in planned.matrix.cells if cell.stack.id == planned.stacks.baseline.id][:1]
 
 
-def _outcome(
+def _result(
     cells: list[Cell], planned: pipeline.Planned, settings: Settings, installer: Installer, watch: Watch
-) -> Outcome:
+) -> Result:
     with open_session(settings, (), watch, installer, planned.stacks.existing) as opened:
-        results = opened.measure(cells, baseline=planned.stacks.baseline, rounds=0)
-    return results[-1].outcome
+        return opened.measure(cells, baseline=planned.stacks.baseline, rounds=0)[-1]

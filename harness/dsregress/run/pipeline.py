@@ -74,8 +74,10 @@ def regress(
     planned: Planned,
     installer: Installer,
     watch: Watch,
+    tried: Result | None = None,
 ) -> compare.Comparison:
-    """Measure missing results, and compare everything that was selected.
+    """Measure missing results, and compare everything that was selected. ``tried`` is the result of a cell that was run
+    just now and would be repeated.
 
     Raise HarnessError, KeyboardInterrupt; everything measured until then is stored. Raise UsageError before anything is
     built for a program that cannot be imported.
@@ -86,10 +88,12 @@ def regress(
     with open_session(settings, (), watch, installer, planned.stacks.existing) as opened:
         if choice.explain is not False:
             opened.keep_open_for(planned.matrix.cells)
-        results = opened.measure(planned.matrix.cells, baseline=planned.stacks.baseline, fresh=choice.fresh)
+        cells = [cell for cell in planned.matrix.cells if tried is None or cell.id != tried.cell.id]
+        results = opened.measure(cells, baseline=planned.stacks.baseline, fresh=choice.fresh) if cells else []
+        results += [tried] if tried is not None else []
         comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
-        cells = [(cell.stack.id, cell.workload) for cell in planned.matrix.cells]
-        comparison = _with_absent(comparison, cells, "it was not run")
+        wanted = [(cell.stack.id, cell.workload) for cell in planned.matrix.cells]
+        comparison = _with_absent(comparison, wanted, "it was not run")
         if choice.explain is False:
             return comparison
         try:
