@@ -185,7 +185,7 @@ def _older_packages(
     older = {name: release for name, release in found.items() if Version(release) < Version(stack.versions[name])}
     if not older:
         return None
-    choice = msgspec.structs.replace(attempt.choice, versions={**attempt.choice.versions, **older})
+    choice = msgspec.structs.replace(attempt.choice, versions={**_resolved_anew(attempt), **older})
     said = ", ".join(f"{name} {release}" for name, release in older.items())
     return Remedy(
         msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, *free)),
@@ -211,11 +211,17 @@ def _older_transformers(
     if not older:
         return None
     name = max(older, key=lambda one: _major(older[one]))
-    choice = msgspec.structs.replace(attempt.choice, stack=name)
+    choice = msgspec.structs.replace(attempt.choice, stack=name, versions=_resolved_anew(attempt))
     return Remedy(
         msgspec.structs.replace(attempt, choice=choice),
         f"fails with transformers {now} ({signature.message}): takes {older[name]} (--stack {name})",
     )
+
+
+def _resolved_anew(attempt: Attempt) -> dict[str, str]:
+    """Return the versions of an attempt for a stack with other packages: those that nothing pins are chosen once more."""
+    free = [name for name in attempt.added if name in attempt.choice.versions and name not in attempt.pinned]
+    return {**attempt.choice.versions, **dict.fromkeys(free, NEWEST_THAT_FITS)}
 
 
 def _major(version: str) -> int:

@@ -24,6 +24,9 @@ _MOST_FILES = 20
 #: What poetry writes in place of a specifier.
 _CARET = re.compile(r"\^\s*(\d+)((?:\.\d+)*)")
 
+#: Names in a ``setup.py`` of lists of requirements: ``install_requires``, ``_deps``.
+_OF_REQUIREMENTS = re.compile(r"requir|deps\b|depend", re.IGNORECASE)
+
 #: An entry of conda's or pip's in an ``environment.yml``.
 _ENTRY = re.compile(r"^\s*-\s+([A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*[=<>~!].*?)\s*(?:#.*)?$", re.MULTILINE)
 
@@ -134,7 +137,7 @@ def _of_setup(file: Path) -> Iterator[str]:
     for node in nodes:
         names = [node.arg or ""] if isinstance(node, ast.keyword) else []
         names += [one.id for one in node.targets if isinstance(one, ast.Name)] if isinstance(node, ast.Assign) else []
-        if not isinstance(node, (ast.keyword, ast.Assign)) or not any("requir" in name.lower() for name in names):
+        if not isinstance(node, (ast.keyword, ast.Assign)) or not any(map(_OF_REQUIREMENTS.search, names)):
             continue
         listed = node.value.elts if isinstance(node.value, (ast.List, ast.Tuple)) else []
         yield from (one.value for one in listed if isinstance(one, ast.Constant) and isinstance(one.value, str))

@@ -172,7 +172,12 @@ def test_packages_that_nothing_pins_are_taken_of_the_day_of_the_last_commit() ->
     found = remedy_of(lacks, attempt, stack, of_its_day)
     assert found is not None
     assert asked == [["transformers", "peft", "trl"]]
-    assert found.attempt.choice.versions == {**attempt.choice.versions, "transformers": "4.40.2", "trl": "0.8.6"}
+    assert found.attempt.choice.versions == {
+        **attempt.choice.versions,
+        "transformers": "4.40.2",
+        "trl": "0.8.6",
+        "torchvision": "",
+    }
     assert found.line == (
         f"fails with the newest packages ({said}): takes those of its last commit, of 2024-05-07: transformers 4.40.2, "
         "trl 0.8.6"
@@ -186,8 +191,12 @@ NO_NAME = "ImportError: cannot import name 'X' from 'transformers' (transformers
 
 
 def test_the_configured_stack_with_the_older_transformers_is_taken() -> None:
-    more, line = remedied(NO_NAME)
-    assert more.choice == Choice(stack="transformers-4")
+    versions = {"datasets": "5.2.0", "trl": "0.9.6"}
+    attempt = msgspec.structs.replace(
+        GIVEN, choice=Choice(versions=versions), added=("datasets", "trl"), pinned=("trl",)
+    )
+    more, line = remedied(NO_NAME, attempt)
+    assert more.choice == Choice(stack="transformers-4", versions={"datasets": "", "trl": "0.9.6"})
     assert line == (
         "fails with transformers 5.24.0 (ImportError: cannot import name 'X' from 'transformers' "
         "(transformers/__init__.py)): takes 4.57.6 (--stack transformers-4)"

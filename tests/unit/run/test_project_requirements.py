@@ -22,6 +22,7 @@ def stated(folder: Path) -> dict[str, str]:
         ("pyproject.toml", "[project]\nname = 'own'\n[project.optional-dependencies]\ntrain = ['trl>=0.9,<1']\n"),
         ("setup.py", "from setuptools import setup\nsetup(install_requires=['trl>=0.9,<1', name])\n"),
         ("setup.py", "REQUIREMENTS = ['trl>=0.9,<1']\nsetup(install_requires=REQUIREMENTS)\n"),
+        ("setup.py", "_deps = ['trl>=0.9,<1']\nsetup(install_requires=[deps['trl']])\n"),
         ("setup.cfg", "[options]\ninstall_requires =\n  trl>=0.9,<1\n"),
         ("environment.yml", "dependencies:\n  - python\n  - pip:\n    - trl>=0.9,<1 # of its time\n"),
     ],
