@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
 import click
 import msgspec
 
-from dsregress.cli import options
-from dsregress.cli.lines import print_note, print_text
+from dsregress.cli import options, program_attempts
+from dsregress.cli.lines import print_text
 from dsregress.cli.output import write_reports
 from dsregress.cli.progress import Progress, duration_text
 from dsregress.config.settings import Settings, selecting
 from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.model import Result
-from dsregress.probe.scenario import BASE_VARIANT
-from dsregress.run import available_workloads, first_attempt, pipeline
+from dsregress.run import pipeline
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
 from dsregress.run.eta import GUESSED_STACK_S, expected_s, guessed_s
@@ -130,8 +128,9 @@ def regress_command(
     attempt: Attempt | None = None
     tried: Result | None = None
     if wanted.program is not None:
-        attempt = _completed(Attempt(program=wanted.program, choice=choice), wanted.as_given, settings, installer)
-        choice = _selecting_program(attempt, settings)
+        attempt = Attempt(program=wanted.program, choice=choice)
+        attempt = attempt if wanted.as_given else program_attempts.completed(attempt, settings, installer)
+        choice = program_attempts.selecting_program(attempt, settings)
     planned = pipeline.plan_run(settings, choice, installer)
     if run.dry_run:
         _print_plan(planned, settings)
@@ -148,9 +147,9 @@ def regress_command(
             progress.note("nothing was measured: all selected workloads are skipped on this machine")
             return EXIT_NOTHING_MEASURED
         if attempt is not None and not wanted.as_given:
-            plan = functools.partial(_plan_of_attempt, settings=settings, installer=installer)
-            attempt, tried = first_attempt.remedied_attempt(attempt, plan, settings, installer, progress)
-            choice, planned = _selecting_program(attempt, settings), plan(attempt)
+            attempt, tried = program_attempts.remedied(attempt, settings, installer, progress)
+            choice = program_attempts.selecting_program(attempt, settings)
+            planned = pipeline.plan_run(settings, choice, installer)
         comparison = pipeline.regress(settings, choice, planned, installer, progress, tried)
     return write_reports(comparison, settings, files)
 
@@ -168,33 +167,6 @@ def _selected(name: str, settings: Settings, stacks: options.StackOptions) -> tu
     if name in settings.stacks and stacks.stack is None and not stacks.pythons:
         stacks = msgspec.structs.replace(stacks, stack=name)
     return settings, stacks
-
-
-def _completed(attempt: Attempt, as_given: bool, settings: Settings, installer: Installer) -> Attempt:
-    """Return the attempt with what its project says of its packages, unless it is to run as it is given."""
-    device = next(iter(attempt.choice.selection.devices), "sim")
-    if as_given:
-        return attempt
-    return first_attempt.completed_attempt(attempt, device, settings, installer, print_note)
-
-
-def _plan_of_attempt(attempt: Attempt, *, settings: Settings, installer: Installer) -> pipeline.Planned:
-    return pipeline.plan_run(settings, _selecting_program(attempt, settings), installer)
-
-
-def _selecting_program(attempt: Attempt, settings: Settings) -> pipeline.Choice:
-    """Return the choice of an attempt with its program selected, which has a name from now on."""
-    name = available_workloads.chosen_workload(None, attempt.program, settings)
-    return msgspec.structs.replace(attempt.choice, selection=_of_program(attempt.choice.selection, name))
-
-
-def _of_program(selection: Selection, name: str) -> Selection:
-    """Select the program unchanged, in sim, unless the selection has other values."""
-    return Selection(
-        scenarios=selection.scenarios or (name,),
-        variants=selection.variants or (BASE_VARIANT,),
-        devices=selection.devices or ("sim",),
-    )
 
 
 def _print_disk(planned: pipeline.Planned, settings: Settings, installer: Installer) -> None:
