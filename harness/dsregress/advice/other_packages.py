@@ -31,6 +31,10 @@ _MOST_ADDED = 3
 OF_A_CALL = frozenset(("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError"))
 
 
+#: Errors whose line says all: what a program did in place of training, or what it lacks.
+_OF_OURS = frozenset(("ProgramError", "CannotRun", "NotHere", "SimulationError"))
+
+
 class FailedImport(msgspec.Struct, frozen=True):
     """The package that lacks an imported part."""
 
@@ -55,6 +59,8 @@ def packages_to_try(signature: Signature, stage: str, stack: Stack, varied: Coll
     """Return the packages of which other releases may pass, the likeliest first. A failed import names them. Else it is the
     added package whose code failed, or the stack's own, that one first, without those that ``varied``. Empty if a release
     does not import here for any other reason, if the program's own code is wrong, and for a program that hangs."""
+    if signature.error in _OF_OURS:
+        return []
     missing = failed_import(signature)
     is_known = missing is not None and (missing.package in AXES or missing.is_installed)
     if stage in ("install", "import") and not is_known:
