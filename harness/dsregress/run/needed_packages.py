@@ -52,7 +52,7 @@ _MOST_FILES = 5_000
 
 
 class ProgramNeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program needs beyond its stack."""
+    """The needs of a program beyond its stack."""
 
     modules: tuple[str, ...] = ()  #: that it imports in any case, and whose packages the stack lacks
     #: package -> the project's requirement: those of `modules`, and what the project requires and may import

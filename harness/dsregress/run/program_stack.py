@@ -7,6 +7,7 @@ A program that uses no DeepSpeed is measured with one release of it, as the othe
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from dsregress.config.settings import Settings
+from dsregress.envs import hardware
 from dsregress.envs.installer import Installer
 from dsregress.errors import HarnessError, UsageError
 from dsregress.model import AXES, NotInstalled, Stack
@@ -151,7 +153,8 @@ class _Wanted:
         for name, one in declared.items():
             if name == self._primary or name in self._choice.versions:
                 continue
-            if release := self._partner(name, one, base.versions[name], device):
+            release = self._partner(name, one, base.versions[name], device)
+            if release and (name != "torch" or self._has_cpu_build(release, one, base)):
                 found[name] = release
         if (transformers := found.get("transformers")) is not None:
             for name, release in _of_its_time(transformers).items():
@@ -193,8 +196,20 @@ class _Wanted:
             return ""
         if not _is_too_old(name, inside[-1], device):
             return inside[-1]
-        self.notes.append(f"{name}{specifier} ({declared.file}) is too old to be measured")
+        self.notes.append(f"{name}{specifier} ({declared.file}) is too old to be measured: {oldest} is the oldest")
         return oldest
+
+    def _has_cpu_build(self, release: str, declared: DeclaredRequirement, base: Stack) -> bool:
+        """Return False for a torch that comes with gigabytes of CUDA packages, on a machine without a GPU."""
+        if sys.platform != "linux" or hardware.has_gpu():
+            return True
+        if "torch" in self._installer.cpu_builds([f"torch=={release}"], base.python).requirements:
+            return True
+        self.notes.append(
+            f"no index that can be reached has torch {release} ({declared.file}) for the CPU: torch "
+            f"{base.versions['torch']} is taken; --torch {release} installs its CUDA packages, too"
+        )
+        return False
 
     def add_packages(self, needs: ProgramNeeds, base: Stack) -> None:
         """Add the packages that the stack lacks, each in the release that the project pins, else in the newest that goes

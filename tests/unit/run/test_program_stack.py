@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
+from dsregress.envs.recipe import CpuBuilds
 from dsregress.errors import UsageError
 from dsregress.model import Failed, NotInstalled
 from dsregress.probe import launch_line
@@ -41,6 +42,11 @@ class Index:
             pins.append(f"{one.name}=={inside[-1] or '1.0'}")
         output.write_text("\n".join(pins) + "\n")
         return None
+
+    def cpu_builds(self, requirements: list[str], python: str) -> CpuBuilds:
+        """Of each torch but one."""
+        found = {"torch": f"{requirements[0]}+cpu"} if requirements != ["torch==2.9.0"] else {}
+        return CpuBuilds(requirements=found)
 
     def published(self, package: str, python: str = "") -> tuple[str, ...]:
         name, _, version = package.partition("==")
@@ -142,6 +148,20 @@ def test_a_range_takes_the_newest_release_inside_unless_the_default_is(
     } == taken
 
 
+def test_a_torch_without_a_build_for_the_cpu_is_not_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    requires(folder, "torch==2.9.0")
+    monkeypatch.setattr(program_stack.sys, "platform", "linux")
+    monkeypatch.setattr(program_stack.hardware, "has_gpu", lambda: False)
+    found = completed(folder)
+    assert "torch" not in found.choice.versions
+    assert found.notes[0] == (
+        "no index that can be reached has torch 2.9.0 (requirements.txt) for the CPU: torch 2.13.0 is taken; "
+        "--torch 2.9.0 installs its CUDA packages, too"
+    )
+    monkeypatch.setattr(program_stack.hardware, "has_gpu", lambda: True)
+    assert completed(folder).choice.versions["torch"] == "2.9.0"
+
+
 def test_a_pin_that_is_too_old_gives_way_to_the_nearest(folder: Path) -> None:
     requires(folder, "torch==2.0.1", "transformers==4.2.1", "accelerate>=99")
     found = completed(folder)
@@ -150,8 +170,8 @@ def test_a_pin_that_is_too_old_gives_way_to_the_nearest(folder: Path) -> None:
         "transformers": "4.37.2",
     }
     assert found.notes[:3] == (
-        "torch==2.0.1 (requirements.txt) is too old to be measured",
-        "transformers==4.2.1 (requirements.txt) is too old to be measured",
+        "torch==2.0.1 (requirements.txt) is too old to be measured: 2.3.1 is the oldest",
+        "transformers==4.2.1 (requirements.txt) is too old to be measured: 4.37.2 is the oldest",
         "no release is accelerate>=99 (requirements.txt): accelerate 1.15.0 is taken",
     )
 
