@@ -56,6 +56,7 @@ def completed_attempt(
         choice=found.choice,
         added=found.added,
         pinned=found.pinned,
+        others=found.others,
         fixed=tuple(attempt.choice.versions),
         stacks=settings.stacks,
     )

@@ -45,6 +45,13 @@ _ASKED_FOR_BY_LIBRARIES = frozenset(
     )
 )
 
+#: Packages that a project requires and no program imports to train.
+_TOOLS = frozenset((
+    *("black", "build", "flake8", "gradio", "ipykernel", "ipywidgets", "isort", "jupyter", "jupyterlab", "mypy", "ninja"),
+    *("notebook", "pip", "pre-commit", "pylint", "pytest", "ruff", "setuptools", "sphinx", "streamlit", "twine", "wheel"),
+    *("deepspeed", "torch", "transformers", "accelerate", "peft"),
+))  # fmt: skip
+
 #: The packages of launchers' own commands.
 _OF_LAUNCHERS = {"trl": "trl", "llamafactory-cli": "llamafactory"}
 
@@ -59,6 +66,8 @@ class ProgramNeeds(msgspec.Struct, frozen=True, kw_only=True):
     packages: dict[str, DeclaredRequirement | None] = {}
     #: package of every stack -> what the project requires of it
     partners: dict[str, DeclaredRequirement] = {}
+    #: package -> what else the project requires and the stack lacks: one of them may provide a module of another name
+    others: dict[str, DeclaredRequirement] = {}
     files: tuple[Path, ...] = ()  #: its own that were read
 
 
@@ -90,6 +99,7 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
         modules=tuple(sorted(modules)),
         packages={name: wanted.get(name) for name in names},
         partners={name: wanted[name] for name in AXES if name in wanted and name in has},
+        others={name: one for name, one in wanted.items() if name not in {*has, *names, *_PROVIDED, *_TOOLS}},
         files=tuple(file for file, _ in found),
     )
 

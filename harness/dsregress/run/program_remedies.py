@@ -23,6 +23,8 @@ _SAYS_WHAT_TO_DO = ("CannotRun", "NotHere")
 
 _WITH = re.compile(r"--with ([A-Za-z0-9][\w.-]*)")
 _PLACEHOLDER = "PACKAGE"
+_WITH_PACKAGE = f"--with {_PLACEHOLDER}"
+_MOST_OTHERS = 25  #: a project that requires more is an environment of its own
 
 #: Packages of every stack that a program goes with by their day. torch and DeepSpeed go with older programs.
 _PARTNERS = ("transformers", "accelerate", "peft")
@@ -40,6 +42,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     choice: Choice
     added: tuple[str, ...] = ()  #: packages that its user did not name
     pinned: tuple[str, ...] = ()  #: of these and of every stack's, those that its project pins
+    others: Mapping[str, str] = {}  #: package -> pin, or empty, of what else its project requires
     left_out: tuple[str, ...] = ()  #: packages that cannot be installed
     fixed: tuple[str, ...] = ()  #: packages whose release stays: those that its user named
     stacks: Mapping[str, Mapping[str, str]] = {}  #: the configured ones by name, of which another may be taken
@@ -89,7 +92,23 @@ def _packages(said: str, attempt: Attempt) -> Remedy | None:
     versions = {**attempt.choice.versions, **dict.fromkeys(names, NEWEST_THAT_FITS)}
     choice = msgspec.structs.replace(attempt.choice, versions=versions)
     more = msgspec.structs.replace(attempt, choice=choice, added=(*attempt.added, *names))
-    return Remedy(more, f"adds {listing(names)}, which it lacks when it runs")
+    return Remedy(more, f"adds {listing(names, len(names))}, which it lacks when it runs")
+
+
+def _other_requirements(said: str, attempt: Attempt) -> Remedy | None:
+    """Add the rest of what the project requires for a module whose package is not known by its name."""
+    if f"with {_WITH_PACKAGE}" not in said or not 0 < len(attempt.others) <= _MOST_OTHERS:
+        return None
+    choice = msgspec.structs.replace(attempt.choice, versions={**attempt.others, **attempt.choice.versions})
+    more = msgspec.structs.replace(
+        attempt,
+        choice=choice,
+        added=(*attempt.added, *attempt.others),
+        pinned=(*attempt.pinned, *(name for name, pin in attempt.others.items() if pin)),
+        others={},
+    )
+    what = said.partition(": ")[2].partition(":")[0]
+    return Remedy(more, f"{what}: adds what else its project requires: {listing([*attempt.others], _MOST_OTHERS)}")
 
 
 def _rows(said: str, attempt: Attempt) -> Remedy | None:
@@ -125,7 +144,14 @@ def _launcher(said: str, attempt: Attempt) -> Remedy | None:
     return _changed(attempt, f"is started by {masked_launch_line(launched)}, as it asks for its rank", line=launched)
 
 
-_REMEDIES: tuple[Callable[[str, Attempt], Remedy | None], ...] = (_packages, _rows, _ranks, _path, _launcher)
+_REMEDIES: tuple[Callable[[str, Attempt], Remedy | None], ...] = (
+    _packages,
+    _other_requirements,
+    _rows,
+    _ranks,
+    _path,
+    _launcher,
+)
 
 
 def _changed(attempt: Attempt, said: str, /, **fields: object) -> Remedy:
@@ -142,7 +168,7 @@ def _unpinned(outcome: Failed, attempt: Attempt) -> Remedy | None:
     versions = {**attempt.choice.versions, **dict.fromkeys(names, NEWEST_THAT_FITS)}
     choice = msgspec.structs.replace(attempt.choice, versions=versions)
     newer = msgspec.structs.replace(attempt, choice=choice, pinned=tuple(set(attempt.pinned) - set(names)))
-    return Remedy(newer, f"takes the newest {listing(names)}: what it pins cannot be installed ({outcome.signature})")
+    return Remedy(newer, f"takes the newest {listing(names, len(names))}: what it pins cannot be installed ({outcome.signature})")
 
 
 def _left_out(outcome: Failed, attempt: Attempt) -> Remedy | None:

@@ -52,6 +52,7 @@ class CompletedChoice(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()  #: what was added, and by which file
     added: tuple[str, ...] = ()  #: packages that the user did not name
     pinned: tuple[str, ...] = ()  #: those that the project pins, or limits to others than the stack's
+    others: dict[str, str] = {}  #: package -> pin, or empty, of what else the project requires
 
 
 def complete_choice(
@@ -77,7 +78,11 @@ def complete_choice(
     if needs.packages:
         wanted.add_packages(needs, pipeline.plan_stacks(settings, wanted.choice(), installer).baseline)
     return CompletedChoice(
-        choice=wanted.choice(), notes=tuple(wanted.notes), added=tuple(wanted.added), pinned=tuple(wanted.pinned)
+        choice=wanted.choice(),
+        notes=tuple(wanted.notes),
+        added=tuple(wanted.added),
+        pinned=tuple(wanted.pinned),
+        others={name: one.pin for name, one in needs.others.items() if name not in wanted.choice().versions},
     )
 
 

@@ -80,6 +80,11 @@ def test_what_the_project_requires_and_imports_under_a_condition_is_needed(folde
     check_imports(launch_line.parse("torchrun train.py"), folder, LOCKED)
 
 
+def test_what_else_the_project_requires_is_kept_for_modules_of_another_name(folder: Path) -> None:
+    (folder / "requirements.txt").write_text("descript-audio-codec==1.0\ntrl\ntorch\nnumpy\npytest\nflash-attn\n")
+    assert {name: one.pin for name, one in needs(folder).others.items()} == {"descript-audio-codec": "1.0"}
+
+
 def test_what_libraries_look_for_is_needed_only_if_the_project_requires_it(folder: Path) -> None:
     (folder / "train.py").write_text("import transformers\n")
     assert needs(folder).packages == {}

@@ -69,6 +69,23 @@ def test_what_passed_or_failed_by_itself_has_no_remedy(outcome: Any) -> None:
     assert remedy_of(outcome, GIVEN, STACK, of_no_day) is None
 
 
+def test_the_rest_of_what_the_project_requires_is_added_for_a_module_of_another_name() -> None:
+    said = "CannotRun: train.py lacks the module 'dac': add its package with --with PACKAGE"
+    attempt = msgspec.structs.replace(
+        GIVEN,
+        choice=Choice(versions={"trl": "0.9.6"}),
+        added=("trl",),
+        others={"descript-audio-codec": "", "jiwer": "3.0.0"},
+    )
+    more, line = remedied(said, attempt)
+    assert more.choice.versions == {"descript-audio-codec": "", "jiwer": "3.0.0", "trl": "0.9.6"}
+    assert (more.added, more.pinned) == (("trl", "descript-audio-codec", "jiwer"), ("jiwer",))
+    assert line == ("train.py lacks the module 'dac': adds what else its project requires: descript-audio-codec, jiwer")
+    assert after(said, more) is None
+    many = msgspec.structs.replace(attempt, others={f"package{n}": "" for n in range(30)})
+    assert after(said, many) is None
+
+
 def test_rows_are_made_up() -> None:
     said = "NotHere: train.py:5: the data set a/b is not on this machine: give --synthetic-data for made-up rows"
     more, line = remedied(said)
