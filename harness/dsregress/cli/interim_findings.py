@@ -1,4 +1,4 @@
-"""What a run has found so far, told as soon as all releases of a workload have run."""
+"""The findings of a run so far, told as soon as all releases of a workload have run."""
 
 from __future__ import annotations
 
