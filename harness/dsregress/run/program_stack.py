@@ -31,7 +31,7 @@ from dsregress.run.targets import varied_package
 from dsregress.versions import locking, releases
 from dsregress.versions.stack_plans import NEWEST_THAT_FITS
 
-#: The oldest releases with which programs were measured (docs/programs-tried.md).
+#: The oldest releases with which programs were measured (results/programs-tried.md).
 _OLDEST = {"transformers": "4.35.2", "accelerate": "0.22.0", "peft": "0.6.2"}
 
 #: Releases of the time of a transformers below the first one named: partners of one that a project pins without them.
