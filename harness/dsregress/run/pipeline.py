@@ -68,7 +68,9 @@ def plan_run(settings: Settings, choice: Choice, installer: Installer) -> Planne
             scenarios,
             newest,
             lambda name, version: bool(installer.published(f"{name}=={version}")),
-            lambda names: locking.newest_that_fit(newest, names, compile=installer.compile),
+            lambda names: locking.newest_that_fit(
+                newest, dict.fromkeys(names, stack_plans.NEWEST_THAT_FITS), compile=installer.compile
+            ),
         )
     cells = cell_matrix.build_matrix(
         planned.stacks,

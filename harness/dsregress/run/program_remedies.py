@@ -168,7 +168,8 @@ def _unpinned(outcome: Failed, attempt: Attempt) -> Remedy | None:
     versions = {**attempt.choice.versions, **dict.fromkeys(names, NEWEST_THAT_FITS)}
     choice = msgspec.structs.replace(attempt.choice, versions=versions)
     newer = msgspec.structs.replace(attempt, choice=choice, pinned=tuple(set(attempt.pinned) - set(names)))
-    return Remedy(newer, f"takes the newest {listing(names, len(names))}: what it pins cannot be installed ({outcome.signature})")
+    said = f"takes the newest {listing(names, len(names))}"
+    return Remedy(newer, f"{said}: what it pins cannot be installed ({outcome.signature})")
 
 
 def _left_out(outcome: Failed, attempt: Attempt) -> Remedy | None:
