@@ -28,7 +28,11 @@ _NOT_LOADED = re.compile(r"undefined symbol|[Cc]ould not load this library")
 _MOST_ADDED = 3
 
 #: Errors in a program's own code that a package of another release raises where it is called. Any other is its own.
-_OF_A_CALL = frozenset(("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError"))
+OF_A_CALL = frozenset(("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError"))
+
+
+#: Errors whose line says all: what a program did in place of training, or what it lacks.
+_OF_OURS = frozenset(("ProgramError", "CannotRun", "NotHere", "SimulationError"))
 
 
 class FailedImport(msgspec.Struct, frozen=True):
@@ -46,17 +50,22 @@ def failed_import(signature: Signature | None) -> FailedImport | None:
 
 
 def other_packages(problem: Problem, stack: Stack, varied: Collection[str]) -> list[str]:
+    """Return the packages of which other releases may pass, of a problem that is a failure; see `packages_to_try`."""
+    signature = signature_of(problem.worst.outcome) if problem.worst.outcome is not None else None
+    return [] if signature is None else packages_to_try(signature, problem.worst.phase, stack, varied)
+
+
+def packages_to_try(signature: Signature, stage: str, stack: Stack, varied: Collection[str]) -> list[str]:
     """Return the packages of which other releases may pass, the likeliest first. A failed import names them. Else it is the
     added package whose code failed, or the stack's own, that one first, without those that ``varied``. Empty if a release
     does not import here for any other reason, if the program's own code is wrong, and for a program that hangs."""
-    signature = signature_of(problem.worst.outcome) if problem.worst.outcome is not None else None
-    if signature is None:
+    if signature.error in _OF_OURS:
         return []
     missing = failed_import(signature)
     is_known = missing is not None and (missing.package in AXES or missing.is_installed)
-    if problem.worst.phase in ("install", "import") and not is_known:
+    if stage in ("install", "import") and not is_known:
         return []
-    if signature.is_of_program and signature.error not in _OF_A_CALL:
+    if signature.is_of_program and signature.error not in OF_A_CALL:
         return []
     provides = {package: module for module, package in packages_by_module().items()}
     parts = {part: package for package in stack.versions for part in package.split("-")}

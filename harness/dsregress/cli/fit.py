@@ -9,7 +9,7 @@ import msgspec
 
 from dsregress.advice import card_fit
 from dsregress.advice.gpus import Card, step_time
-from dsregress.cli import options
+from dsregress.cli import options, program_attempts
 from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.output import exit_code_of, write_answer
 from dsregress.cli.progress import Progress
@@ -191,9 +191,13 @@ def fit_command(
           --svg curve.svg
     """
     settings = options.load_settings(results=reused.results)
+    installer, package = pipeline.new_installer(settings), targets.varied_package(settings)
+    choice = stacks.measured_choice(package, installer.published)
     program = tried.program
     if program is not None:
         program = msgspec.structs.replace(program, gpu=tried.cards[0].name)
+        if reused.results is None:  # else others have measured it
+            program, choice = program_attempts.attempted(program, choice, settings, installer)
     scenario = available_workloads.chosen_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     question = card_fit.FitQuery(
@@ -208,8 +212,7 @@ def fit_command(
         network_gbits_per_gpu=node.network_gbits,
     )
     card_fit.check_fit_query(question, declared)
-    installer, package = pipeline.new_installer(settings), targets.varied_package(settings)
-    planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
+    planned = pipeline.plan_stacks(settings, choice, installer)
     compared = planned.stacks
     published, settings = published_results(reused.results, settings, scenario, fresh=reused.fresh)
     if not stacks.names_releases:

@@ -25,7 +25,7 @@ from dsregress.report.answers.audit_answer import fact_text
 from dsregress.report.repository_files import WORKFLOWS, job_table, workflow_files
 from dsregress.run import pipeline
 from dsregress.run.available_workloads import Program
-from dsregress.run.needed_packages import lacking_packages
+from dsregress.run.needed_packages import needs_of_program
 from dsregress.run.repository_launches import FoundLaunch, launches_in
 from dsregress.run.repository_packages import name_of_project, packages_in
 from dsregress.versions import locking
@@ -95,14 +95,16 @@ def _found_job(root: Path, program: Program | None) -> tuple[JobSettings | None,
     facts, absent = facts_of_line(line, folder)
     _print_facts(facts, absent)
     packages = packages_in(root, folder, _used_packages(parsed, folder, facts), _usual_releases())
-    lacking = lacking_packages(parsed, folder, _locked_requirements())
-    added = lacking.values() if packages.files else (spec.partition("=")[0] for spec in lacking.values())
+    lacking = needs_of_program(parsed, folder, _locked_requirements()).packages
+    # A pin fits those beside it, and not another torch.
+    pins = {name: wanted.pin for name, wanted in lacking.items() if wanted is not None and packages.files}
+    added = (f"{name}={pin}" if (pin := pins.get(name)) else name for name in lacking)
     place = folder.relative_to(root).as_posix() if folder.is_relative_to(root) else str(folder)
     job = JobSettings(
         program=line,
         folder=place,
         packages=(*packages.files, *packages.pins),
-        added=tuple(dict.fromkeys(added)),  # a pin fits those beside it, and not another torch
+        added=tuple(added),
         synthetic_data=True,  # a workflow has no data sets
     )
     return job, others

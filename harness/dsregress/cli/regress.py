@@ -8,23 +8,24 @@ from pathlib import Path
 import click
 import msgspec
 
-from dsregress.cli import options
+from dsregress.cli import options, program_attempts
 from dsregress.cli.comparison_output import write_reports
-from dsregress.cli.configured_job import configured_workload, selection_of_program
+from dsregress.cli.configured_job import configured_workload
 from dsregress.cli.interim_findings import InterimFindings
 from dsregress.cli.lines import print_text
 from dsregress.cli.progress import Progress, duration_text
 from dsregress.config.settings import Settings, selecting
 from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, HarnessError, UsageError
-from dsregress.model import Cell
+from dsregress.model import Cell, Result
 from dsregress.report.interim import interim_lines
-from dsregress.run import available_workloads, pipeline
+from dsregress.run import pipeline
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
 from dsregress.run.checkout_stacks import Checkout
 from dsregress.run.commit_builds import known_lock, source_of
 from dsregress.run.eta import GUESSED_STACK_S, expected_s, guessed_s
+from dsregress.run.program_remedies import Attempt
 from dsregress.run.repository_packages import name_of_project
 from dsregress.run.targets import disk_need_here
 from dsregress.store import Store
@@ -37,6 +38,7 @@ class WantedWorkloads(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection
     named: str | None
     program: Program | None
+    as_given: bool  #: without what its project and its first run ask for
     checkout: Checkout | None
 
 
@@ -82,6 +84,11 @@ class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
         help="A named selection of the configuration, e.g. reported. One that has the name of a stack runs on that stack.",
     ),
     options.program_options,
+    click.option(
+        "--as-given",
+        is_flag=True,
+        help="Run the program as it is given: add no packages, take no releases that its project pins, and make up no data.",
+    ),
     options.grouped(
         "checkout",
         _given_checkout,
@@ -156,16 +163,19 @@ def regress_command(
     if wanted.named is not None:
         _check_alone(selection, wanted.program)
         settings, stacks = _selected(wanted.named, settings, stacks)
-    if wanted.program is not None:
-        name = available_workloads.chosen_workload(None, wanted.program, settings)
-        selection = selection_of_program(selection, name)
-    elif wanted.named is None:
+    if wanted.program is None and wanted.named is None:
         settings, selection, added = configured_workload(settings, selection)
         stacks = msgspec.structs.replace(stacks, versions={**added, **stacks.versions})
     choice = msgspec.structs.replace(
         stacks.choice(), selection=selection, checkout=wanted.checkout, fresh=run.fresh, explain=run.explain
     )
     installer = pipeline.new_installer(settings)
+    attempt: Attempt | None = None
+    tried: Result | None = None
+    if wanted.program is not None:
+        attempt = Attempt(program=wanted.program, choice=choice)
+        attempt = attempt if wanted.as_given else program_attempts.completed(attempt, settings, installer)
+        choice = program_attempts.selecting_program(attempt, settings)
     planned = pipeline.plan_run(settings, choice, installer)
     if run.dry_run:
         _print_plan(planned, settings)
@@ -181,8 +191,12 @@ def regress_command(
         if not planned.matrix.cells:
             progress.note("nothing was measured: all selected workloads are skipped on this machine")
             return EXIT_NOTHING_MEASURED
+        if attempt is not None and not wanted.as_given:
+            attempt, tried = program_attempts.remedied(attempt, settings, installer, progress)
+            choice = program_attempts.selecting_program(attempt, settings)
+            planned = pipeline.plan_run(settings, choice, installer)
         watch = InterimFindings(progress, planned.matrix.cells, _interim_lines(settings, planned))
-        comparison = pipeline.regress(settings, choice, planned, installer, watch)
+        comparison = pipeline.regress(settings, choice, planned, installer, watch, tried)
     return write_reports(comparison, settings, files)
 
 

@@ -164,7 +164,8 @@ def _basis(context: ReportContext) -> Text:
     )
     said = (joined(COMMA, (size, *common_text(comparison.stacks))), ran)
     sentences = [message("{sentence}.", sentence=one) for one in said]
-    return joined(SENTENCE, (*sentences, *_skipped(context), *_programs(context), *_without_values(context)))
+    of_programs = (*_programs(context), *_made_up(context), *_without_values(context))
+    return joined(SENTENCE, (*sentences, *_skipped(context), *of_programs))
 
 
 def _skipped(context: ReportContext) -> Iterator[Text]:
@@ -200,6 +201,16 @@ def _programs(context: ReportContext) -> Iterator[Text]:
     ]
     if said:
         yield message("{sentence}.", sentence=name_list(said, _MOST_PROGRAMS))
+
+
+def _made_up(context: ReportContext) -> Iterator[Text]:
+    """Yield that a given program had made-up rows, if one may have had."""
+    own = context.comparison.parameters
+    if any(
+        own[one].get("synthetic_data") and workload_words.is_given_program(split_workload(one).scenario)
+        for one in context.comparison.cells.workloads
+    ):
+        yield message("Rows of data sets that are not here are made up.")
 
 
 def _without_values(context: ReportContext) -> Iterator[Text]:

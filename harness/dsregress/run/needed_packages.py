@@ -7,21 +7,20 @@ project's own requirements) and not in the lock. What else may be missing is fou
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
+import msgspec
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from dsregress.config.toml_text import parsed_toml
 from dsregress.errors import UsageError
 from dsregress.model import AXES
-from dsregress.probe import oldest_torch
-from dsregress.probe.launch_line import LaunchLine
+from dsregress.probe.launch_line import INSTALLED, LaunchLine
 from dsregress.probe.module_packages import module_named, packages_by_module
 from dsregress.probe.program_imports import all_imports, imports_of_files, own_files
+from dsregress.run.project_requirements import DeclaredRequirement, declared_requirements, project_scripts
 from dsregress.wording.quantities import enumeration
 from vgpu.no_stand_in import WITHOUT_STAND_IN
 
@@ -30,29 +29,52 @@ _PROVIDED = frozenset(
     ("flash-attn", "bitsandbytes", "liger-kernel", "triton", *map(canonicalize_name, WITHOUT_STAND_IN))
 )
 
+#: Packages that libraries look for when a program asks them for something: named if the project requires them.
+_ASKED_FOR_BY_LIBRARIES = frozenset(
+    (
+        "blobfile",
+        "einops",
+        "pillow",
+        "protobuf",
+        "scipy",
+        "sentencepiece",
+        "tensorboard",
+        "tiktoken",
+        "timm",
+        "torchvision",
+    )
+)
+
+#: Packages that a project requires and no program imports to train.
+_TOOLS = frozenset((
+    *("black", "build", "flake8", "gradio", "ipykernel", "ipywidgets", "isort", "jupyter", "jupyterlab", "mypy", "ninja"),
+    *("notebook", "pip", "pre-commit", "pylint", "pytest", "ruff", "setuptools", "sphinx", "streamlit", "twine", "wheel"),
+    *("deepspeed", "torch", "transformers", "accelerate", "peft"),
+))  # fmt: skip
+
+#: The packages of launchers' own commands.
+_OF_LAUNCHERS = {"trl": "trl", "llamafactory-cli": "llamafactory"}
+
 _MOST_FILES = 5_000
 
 
-def check_imports(line: LaunchLine, folder: Path, locked: Iterable[str], *, makes_up_data: bool = False) -> None:
-    """Raise UsageError naming all modules of known packages that the program in ``folder`` imports, and that none of the
-    ``locked`` requirements provides, with the options that add them. If there are any, it also names what the project
-    requires and its files import under a condition."""
-    locked = list(locked)
-    needed = lacking_packages(line, folder, locked)
-    if not needed:
-        return
-    options = " ".join(f"--with {spec}" for spec in needed.values())
-    data = ", and --synthetic-data if its data sets are not here" if "datasets" in needed and not makes_up_data else ""
-    named = enumeration([repr(module) for module in needed])
-    wanted: dict[str, Requirement] = {canonicalize_name(one.name): one for one in _requirements(folder)}
-    hint = f"add {options}{data}{_pinned_otherwise(wanted, locked)}"
-    raise UsageError(f"{line.program} imports {named}, which the stack lacks", where="--program", hint=hint)
+class ProgramNeeds(msgspec.Struct, frozen=True, kw_only=True):
+    """The needs of a program beyond its stack."""
+
+    modules: tuple[str, ...] = ()  #: that it imports in any case, and whose packages the stack lacks
+    #: package -> the project's requirement: those of `modules`, and what the project requires and may import
+    packages: dict[str, DeclaredRequirement | None] = {}
+    #: package of every stack -> what the project requires of it
+    partners: dict[str, DeclaredRequirement] = {}
+    #: package -> what else the project requires and the stack lacks: one of them may provide a module of another name
+    others: dict[str, DeclaredRequirement] = {}
+    files: tuple[Path, ...] = ()  #: its own that were read
 
 
-def lacking_packages(line: LaunchLine, folder: Path, locked: Iterable[str]) -> dict[str, str]:
-    """Return module -> the package that provides it, as ``--with`` has it, for what `check_imports` names: sorted."""
+def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> ProgramNeeds:
+    """Return what the program in ``folder`` imports and none of the ``locked`` requirements provides."""
     has = {canonicalize_name(Requirement(text).name) for text in locked}
-    wanted: dict[str, Requirement] = {canonicalize_name(one.name): one for one in _requirements(folder)}
+    wanted = declared_requirements(_project_places(line, folder))
     known = {**packages_by_module(), **{module_named(name): name for name in wanted}}
     packages = {**_packages_of_parts(wanted, has), **known}
     own = _own_names(folder)
@@ -64,32 +86,46 @@ def lacking_packages(line: LaunchLine, folder: Path, locked: Iterable[str]) -> d
         return module not in own or (module in known and package in wanted)
 
     folders = _folders(line, folder)
-    files = own_files(line.program, folders) if line.is_module else [folder / line.program]
-    found = list(imports_of_files(files if not line.is_command else [], folders, lacks))
+    found = list(imports_of_files(_first_files(line, folder, folders), folders, lacks))
     modules = {module for _, lacking in found for module in lacking}
-    if not modules:
-        return {}
     imported = {
         module for file, _ in found for module in all_imports(file) if lacks(module) and packages[module] in wanted
     }
-    needed = sorted(modules | {module for module in imported if not own_files(module, folders)})
-    return {module: _spec(packages[module], wanted.get(packages[module])) for module in needed}
+    needed = modules | {module for module in imported if not own_files(module, folders)}
+    asked = {package for package in _ASKED_FOR_BY_LIBRARIES if package in wanted and package not in has}
+    command = _package_of_command(line, packages, has)
+    names = sorted({packages[module] for module in needed} | asked | {command} - {""})
+    return ProgramNeeds(
+        modules=tuple(sorted(modules)),
+        packages={name: wanted.get(name) for name in names},
+        partners={name: wanted[name] for name in AXES if name in wanted and name in has},
+        others={name: one for name, one in wanted.items() if name not in {*has, *names, *_PROVIDED, *_TOOLS}},
+        files=tuple(file for file, _ in found),
+    )
 
 
-def _pinned_otherwise(wanted: Mapping[str, Requirement], locked: Iterable[str]) -> str:
-    """Return the options for those packages of every stack that the project pins to other releases than the stack has."""
-    has = {str(canonicalize_name(each.name)): each.specifier for each in map(Requirement, locked)}
-    pins = {name: _pin(wanted[name]) for name in AXES if name in wanted}
-    if pins.get("torch") and oldest_torch.too_old(pins["torch"], "sim"):
-        del pins["torch"]
-    options = [f"--{name} {pin}" for name, pin in pins.items() if pin and name in has and not has[name].contains(pin)]
-    return f"; the project pins {' '.join(options)}" if options else ""
+def check_imports(line: LaunchLine, folder: Path, locked: Iterable[str]) -> None:
+    """Raise UsageError naming all modules of known packages that the program in ``folder`` imports in any case, and that
+    none of the ``locked`` requirements provides, with the options that add them."""
+    needs = needs_of_program(line, folder, locked)
+    if not needs.modules:
+        return
+    named = enumeration([repr(module) for module in needs.modules])
+    options = " ".join(_option(package, wanted) for package, wanted in needs.packages.items())
+    raise UsageError(f"{line.program} imports {named}, which the stack lacks", where="--program", hint=f"add {options}")
 
 
-def _pin(wanted: Requirement | None) -> str:
-    """Return the one release that a requirement allows; empty if it allows several."""
-    pinned = [each.version for each in wanted.specifier if each.operator == "=="] if wanted is not None else []
-    return pinned[0] if pinned and "*" not in pinned[0] else ""
+def _option(package: str, wanted: DeclaredRequirement | None) -> str:
+    """Return the option that adds a package, as the project's requirements pin it."""
+    return f"--with {package}={wanted.pin}" if wanted is not None and wanted.pin else f"--with {package}"
+
+
+def _package_of_command(line: LaunchLine, packages: Mapping[str, str], has: Iterable[str]) -> str:
+    """Return the known package that installs the command which a line starts; empty if the stack has it, or for a file."""
+    if not line.is_command:
+        return ""
+    package = _OF_LAUNCHERS.get(line.launcher) or packages.get(module_named(line.program), "")
+    return "" if package in has or package in _PROVIDED else package
 
 
 def _packages_of_parts(wanted: Iterable[str], has: Iterable[str]) -> dict[str, str]:
@@ -98,10 +134,21 @@ def _packages_of_parts(wanted: Iterable[str], has: Iterable[str]) -> dict[str, s
     return {part: name for name in wanted for part in name.split("-") if part not in theirs and len(part) > 2}
 
 
-def _spec(package: str, wanted: Requirement | None) -> str:
-    """Return a package as ``--with`` adds it, in the release to which the project's requirements pin it."""
-    pin = _pin(wanted)
-    return f"{package}={pin}" if pin else package
+def _project_places(line: LaunchLine, folder: Path) -> list[Path]:
+    """Return the folders whose project is the program's: that of the script, which may have requirements of its own, and
+    that of the line."""
+    script = [] if line.is_module or line.is_command else [(folder / line.program).parent]
+    return [*script, folder]
+
+
+def _first_files(line: LaunchLine, folder: Path, folders: list[str]) -> list[Path]:
+    """Return the program's own files that run first."""
+    if line.launcher == INSTALLED:
+        entry = project_scripts(folder).get(line.program, "")
+        return own_files(entry.partition(":")[0], folders) if entry else []
+    if line.is_command:
+        return []
+    return own_files(line.program, folders) if line.is_module else [folder / line.program]
 
 
 def _folders(line: LaunchLine, folder: Path) -> list[str]:
@@ -124,29 +171,3 @@ def _own_names(folder: Path) -> set[str]:
         if seen > _MOST_FILES:
             break
     return names
-
-
-def _requirements(folder: Path) -> Iterator[Requirement]:
-    """Yield the requirements that the project in ``folder`` declares, in ``pyproject.toml`` and ``requirements*.txt``."""
-    for text in (*_of_the_project(folder / "pyproject.toml"), *_of_files(sorted(folder.glob("requirements*.txt")))):
-        try:
-            yield Requirement(text)
-        except InvalidRequirement:  # an option of pip's, an address
-            continue
-
-
-def _of_the_project(file: Path) -> list[str]:
-    try:
-        found = parsed_toml(file.read_text("utf-8")).get("project", {}).get("dependencies", [])
-    except (OSError, ValueError, AttributeError):
-        return []
-    return [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
-
-
-def _of_files(files: Iterable[Path]) -> Iterator[str]:
-    for file in files:
-        try:
-            lines = file.read_text("utf-8").splitlines()
-        except (OSError, ValueError):
-            continue
-        yield from (text for line in lines if (text := re.split(r"(?:^|\s)#|\s--", line)[0].strip()))

@@ -72,7 +72,9 @@ def plan_run(settings: Settings, choice: Choice, installer: Installer) -> Planne
             scenarios,
             newest,
             lambda name, version: bool(installer.published(f"{name}=={version}")),
-            lambda names: locking.newest_that_fit(newest, names, compile=installer.compile),
+            lambda names: locking.newest_that_fit(
+                newest, dict.fromkeys(names, stack_plans.NEWEST_THAT_FITS), compile=installer.compile
+            ),
         )
     cells = cell_matrix.build_matrix(
         planned.stacks,
@@ -111,8 +113,10 @@ def regress(
     planned: Planned,
     installer: Installer,
     watch: Watch,
+    tried: Result | None = None,
 ) -> compare.Comparison:
-    """Measure missing results, and compare everything that was selected.
+    """Measure missing results, and compare everything that was selected. ``tried`` is the result of a cell that was run
+    just now and would be repeated.
 
     Raise HarnessError, KeyboardInterrupt; everything measured until then is stored. Raise UsageError before anything is
     built for a program that cannot be imported.
@@ -124,12 +128,14 @@ def regress(
         opened.add_sources(planned.sources)
         if choice.explain is not False:
             opened.keep_open_for(planned.matrix.cells)
-        results = opened.measure(planned.matrix.cells, baseline=planned.stacks.baseline, fresh=choice.fresh)
+        cells = [cell for cell in planned.matrix.cells if tried is None or cell.id != tried.cell.id]
+        results = opened.measure(cells, baseline=planned.stacks.baseline, fresh=choice.fresh) if cells else []
+        results += [tried] if tried is not None else []
         comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
         if choice.checkout is not None:
             comparison = compare.without_old_faults(comparison)
-        cells = [(cell.stack.id, cell.workload) for cell in planned.matrix.cells]
-        comparison = _with_absent(comparison, cells, "it was not run")
+        wanted = [(cell.stack.id, cell.workload) for cell in planned.matrix.cells]
+        comparison = _with_absent(comparison, wanted, "it was not run")
         if choice.explain is False:
             return comparison
         try:
@@ -159,12 +165,7 @@ def _check_programs(planned: Planned, settings: Settings, installer: Installer) 
         )
         if name in launches and not isinstance(lock, NotInstalled):
             line = launch_line.parse(launches[name].line)
-            needed_packages.check_imports(
-                line,
-                Path(launches[name].folder),
-                lock.requirements,
-                makes_up_data=bool(cell.parameters.get("synthetic_data")),
-            )
+            needed_packages.check_imports(line, Path(launches[name].folder), lock.requirements)
 
 
 def notes_on_programs(cells: Iterable[Cell]) -> dict[str, str]:
@@ -190,7 +191,7 @@ def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> sta
     """Return the stacks of a call, the baseline first. Raise UsageError, EnvironmentUnavailable."""
     if choice.pythons and choice.baseline is not None:
         raise UsageError("the first --python is the baseline", where="--baseline", hint="drop --baseline")
-    choice = _with_newest(settings, choice, installer)
+    choice = with_newest(settings, choice, installer)
     if choice.pythons:
         built = _built(settings, choice, installer) if choice.versions or choice.stack else None
         specs = {**settings.stacks.get(choice.stack or "", {}), **choice.versions}
@@ -198,8 +199,8 @@ def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> sta
     return _built(settings, choice, installer)
 
 
-def _with_newest(settings: Settings, choice: Choice, installer: Installer) -> Choice:
-    """Return the choice with a version for each package that it adds without one."""
+def with_newest(settings: Settings, choice: Choice, installer: Installer) -> Choice:
+    """Return the choice with a version for each package that it adds without one. Raise UsageError."""
     given = {package: spec for package, spec in choice.versions.items() if spec != stack_plans.NEWEST_THAT_FITS}
     added = [package for package in choice.versions if package not in given]
     if not added:
@@ -210,7 +211,7 @@ def _with_newest(settings: Settings, choice: Choice, installer: Installer) -> Ch
         if own is not None:
             hint = f"give the versions to compare: --with {package}=SPEC"
             raise UsageError(f"{package} is already in the stacks, as {own}", where="--with", hint=hint)
-    found = locking.newest_that_fit(base, added, compile=installer.compile)
+    found = locking.newest_that_fit(base, dict.fromkeys(added, stack_plans.NEWEST_THAT_FITS), compile=installer.compile)
     if isinstance(found, NotInstalled):
         hint = "check the names, or give versions: --with PACKAGE=VERSION"
         raise UsageError(

@@ -17,7 +17,7 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -119,16 +119,17 @@ def lock_stack(
 
 
 def newest_that_fit(
-    stack: Stack, packages: Sequence[str], *, compile: Compile, tools: Sequence[str] = TOOLS
+    stack: Stack, limits: Mapping[str, str], *, compile: Compile, tools: Sequence[str] = TOOLS
 ) -> dict[str, str] | NotInstalled:
-    """Return the newest release of each package that is compatible with the stack's own, by name."""
-    requirements = tuple(sorted((*wanted(stack, tools), *packages)))
+    """Return the newest release of each package that is compatible with the stack's own and within its limit (``>=0.9,<1``;
+    empty for any), by name."""
+    requirements = tuple(sorted((*wanted(stack, tools), *(f"{name}{limit}" for name, limit in limits.items()))))
     # Without the base's pins: to keep those, an old release would be chosen that limits nothing.
     resolved = resolve(requirements, base="", compile=compile, python=stack.python)
     if isinstance(resolved, NotInstalled):
         return resolved
     versions = _effective(_locked(stack, resolved))
-    return {package: versions[canonicalize_name(package)] for package in packages}
+    return {package: versions[canonicalize_name(package)] for package in limits}
 
 
 def lock_all(

@@ -39,9 +39,16 @@ def test_a_data_set_that_a_download_would_have_is_told_by_its_own_remedy() -> No
     assert environment_failure(raised.value, program, 0, 0) is raised.value
 
 
-def test_a_program_that_starts_its_own_ranks_is_told_their_number() -> None:
-    asked = ValueError("You requested gpu: [0, 1, 2]\n But your machine only has: [0]")
-    refused = environment_failure(asked, cast(LaunchedProgram, _Program()), 0, 0)
+@pytest.mark.parametrize(
+    "said",
+    [
+        "You requested gpu: [0, 1, 2]\n But your machine only has: [0]",
+        "Requested 3 processes, but only 1 GPUs are available.",
+        "request 3 GPUs while there is 1 GPU",
+    ],
+)
+def test_a_program_that_starts_its_own_ranks_is_told_their_number(said: str) -> None:
+    refused = environment_failure(ValueError(said), cast(LaunchedProgram, _Program()), 0, 0)
     assert str(refused) == "train.py starts 3 ranks, on as many GPUs: give --ranks 3"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dsregress.advice.other_packages import FailedImport, failed_import
-from dsregress.model import read_signature
+from dsregress.advice.other_packages import FailedImport, failed_import, packages_to_try
+from dsregress.model import Stack, read_signature
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,19 @@ from dsregress.model import read_signature
 )
 def test_only_a_package_with_the_part_elsewhere_is_known_to_be_installed(text: str, found: FailedImport | None) -> None:
     assert failed_import(read_signature(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "packages"),
+    [
+        ("ProgramError: train.py ended after 1 optimizer step, and 2 are needed: give it more data or epochs", []),
+        ("CannotRun: train.py lacks the module 'x': add its package with --with PACKAGE", []),
+        ("RuntimeError: x (deepspeed/ops/x.py:f)", ["deepspeed", "transformers", "accelerate", "torch"]),
+    ],
+)
+def test_no_other_package_passes_where_a_line_of_ours_says_what_is_wrong(text: str, packages: list[str]) -> None:
+    stack = Stack(python="3.11", versions={"torch": "2.13.0", "transformers": "5.24.0", "deepspeed": "0.16.8"})
+    assert packages_to_try(read_signature(text), "forward", stack, ()) == packages
 
 
 def test_what_is_no_failure_names_no_package() -> None:

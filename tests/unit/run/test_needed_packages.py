@@ -8,7 +8,7 @@ import pytest
 
 from dsregress.errors import UsageError
 from dsregress.probe import launch_line
-from dsregress.run.needed_packages import check_imports
+from dsregress.run.needed_packages import ProgramNeeds, check_imports, needs_of_program
 from dsregress.versions import locking
 
 LOCKED = [line for line in locking.BASE.read_text().splitlines() if "==" in line and not line.startswith("#")]
@@ -46,41 +46,64 @@ def refusal(folder: Path, line: str = "torchrun train.py", *more: str) -> str:
     return str(raised.value)
 
 
+def needs(folder: Path, line: str = "torchrun train.py", *more: str) -> ProgramNeeds:
+    return needs_of_program(launch_line.parse(line), folder, [*LOCKED, *more])
+
+
 def test_all_that_its_files_import_is_named_with_the_options_to_paste(folder: Path) -> None:
     assert refusal(folder) == (
         "--program: train.py imports 'PIL', 'datasets', 'sklearn', 'tiktoken' and 'trl', which the stack lacks; add "
-        "--with pillow --with datasets --with scikit-learn --with tiktoken --with trl, and --synthetic-data if its data "
-        "sets are not here"
+        "--with datasets --with pillow --with scikit-learn --with tiktoken --with trl"
     )
 
 
-def test_the_projects_pins_of_what_every_stack_has_are_offered_if_the_stack_has_others(folder: Path) -> None:
-    (folder / "requirements.txt").write_text("transformers==4.37.2\ntorch==2.0.1\naccelerate>=0.26\npeft==0.10.*\n")
-    locked = ["transformers==5.24.0", "torch==2.13.0", "accelerate==1.15.0", "peft==0.21.2"]
-    with pytest.raises(UsageError, match="are not here; the project pins --transformers 4.37.2$"):
-        check_imports(launch_line.parse("torchrun train.py"), folder, locked)
+def test_what_the_project_requires_of_every_stack_is_read(folder: Path) -> None:
+    (folder / "requirements.txt").write_text("transformers==4.37.2\ntorch>=2.4,<2.6\nnumpy==1.26\n")
+    found = needs(folder).partners
+    assert {name: str(one.requirement.specifier) for name, one in found.items()} == {
+        "torch": "<2.6,>=2.4",
+        "transformers": "==4.37.2",
+    }
 
 
-def test_made_up_data_are_not_proposed_twice_or_without_data_sets(folder: Path) -> None:
-    parsed = launch_line.parse("torchrun train.py")
-    with pytest.raises(UsageError, match="--with trl$"):
-        check_imports(parsed, folder, LOCKED, makes_up_data=True)
-    assert refusal(folder, "torchrun train.py", "datasets==4.0.0").endswith("--with trl")
-
-
-def test_what_the_project_requires_and_imports_under_a_condition_is_named_beside_what_is_missing(folder: Path) -> None:
+def test_what_the_project_requires_and_imports_under_a_condition_is_needed(folder: Path) -> None:
     (folder / "src" / "own" / "part.py").write_text(
         "import tiktoken\nif tiktoken:\n    import wandb\ndef log():\n    from tensorboard.x import y\n    import nltk2\n"
     )
     (folder / "requirements.txt").write_text("wandb\ntensorboard\nnltk\n")
-    assert refusal(folder).endswith(
-        "'datasets', 'sklearn', 'tensorboard', 'tiktoken', 'trl' and 'wandb', which the stack lacks; add --with pillow "
-        "--with datasets --with scikit-learn --with tensorboard --with tiktoken --with trl --with wandb, and "
-        "--synthetic-data if its data sets are not here"
-    )
+    found = needs(folder)
+    assert [*found.packages] == ["datasets", "pillow", "scikit-learn", "tensorboard", "tiktoken", "trl", "wandb"]
+    assert found.modules == ("PIL", "datasets", "sklearn", "tiktoken", "trl")
     (folder / "train.py").write_text("import own.part\n")
     (folder / "src" / "own" / "part.py").write_text("if own:\n    import wandb\n")
+    assert [*needs(folder).packages] == ["tensorboard", "wandb"]  # libraries look for the former
     check_imports(launch_line.parse("torchrun train.py"), folder, LOCKED)
+
+
+def test_what_else_the_project_requires_is_kept_for_modules_of_another_name(folder: Path) -> None:
+    (folder / "requirements.txt").write_text("descript-audio-codec==1.0\ntrl\ntorch\nnumpy\npytest\nflash-attn\n")
+    assert {name: one.pin for name, one in needs(folder).others.items()} == {"descript-audio-codec": "1.0"}
+
+
+def test_what_libraries_look_for_is_needed_only_if_the_project_requires_it(folder: Path) -> None:
+    (folder / "train.py").write_text("import transformers\n")
+    assert needs(folder).packages == {}
+    (folder / "requirements.txt").write_text("sentencepiece==0.2.0\nblack\ngradio\n")
+    assert [*needs(folder).packages] == ["sentencepiece"]
+
+
+@pytest.mark.parametrize(
+    ("line", "package"),
+    [("trl sft --model x", "trl"), ("litgpt finetune x", "litgpt"), ("llamafactory-cli train x.yaml", "llamafactory")],
+)
+def test_the_package_of_a_command_is_needed(tmp_path: Path, line: str, package: str) -> None:
+    assert [*needs(tmp_path, line).packages] == [package]
+    assert needs(tmp_path, line, f"{package}==1.0").packages == {}
+
+
+def test_a_command_of_the_project_imports_what_its_entry_does(folder: Path) -> None:
+    (folder / "pyproject.toml").write_text("[project]\nname = 'own'\n[project.scripts]\nown-train = 'own.model:main'\n")
+    assert [*needs(folder, "own-train --lr 1").packages] == ["tiktoken", "trl"]
 
 
 def test_a_package_that_the_project_requires_is_missing_though_a_module_of_its_own_has_its_name(folder: Path) -> None:
@@ -97,8 +120,8 @@ def test_the_projects_own_pins_are_offered(folder: Path) -> None:
     )
     (folder / "pyproject.toml").write_text("[project]\nname = 'own'\ndependencies = ['pillow==11.0.0']\n")
     assert refusal(folder).endswith(
-        "add --with pillow=11.0.0 --with an-unknown-module=3.0 --with datasets=2.16.1 --with scikit-learn --with tiktoken "
-        "--with trl, and --synthetic-data if its data sets are not here"
+        "add --with an-unknown-module=3.0 --with datasets=2.16.1 --with pillow=11.0.0 --with scikit-learn --with tiktoken "
+        "--with trl"
     )
 
 
@@ -135,7 +158,7 @@ def test_a_module_of_the_programs_own_is_not_missing_wherever_it_lies(folder: Pa
 
 
 def test_a_command_that_a_package_installs_imports_nothing_of_the_folder(folder: Path) -> None:
-    check_imports(launch_line.parse("trl sft --model x"), folder, LOCKED)
+    assert needs(folder, "trl sft --model x").modules == ()
 
 
 @pytest.mark.parametrize("content", ["this is no Python", "\0", "import torch\n"])

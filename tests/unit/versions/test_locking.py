@@ -171,11 +171,11 @@ def test_a_build_of_torch_is_taken_last_and_its_name_stays_out_of_the_lock() -> 
 
 def test_the_newest_release_that_goes_with_a_stack_is_found_under_the_name_that_was_given() -> None:
     resolver = Resolver(["mine==1.0\nits-helper==2.1 ; python_version >= '3.10'\n"])
-    assert locking.newest_that_fit(MINE, ["Its_Helper"], compile=resolver, tools=()) == {"Its_Helper": "2.1"}
+    assert locking.newest_that_fit(MINE, {"Its_Helper": ""}, compile=resolver, tools=()) == {"Its_Helper": "2.1"}
     requirements, preferences, _ = resolver.asked[0]
     assert (requirements.split(), preferences) == (["Its_Helper", "mine==1.0"], "")
     no = Failed("install", "no solution: mine needs its-helper<1")
-    assert locking.newest_that_fit(MINE, ["its-helper"], compile=Resolver([no] * 3), tools=()) == no
+    assert locking.newest_that_fit(MINE, {"its-helper": ""}, compile=Resolver([no] * 3), tools=()) == no
 
 
 def test_a_stack_without_a_solution_is_a_failure_of_that_stack(tmp_path: Path) -> None:

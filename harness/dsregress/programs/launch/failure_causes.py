@@ -33,8 +33,11 @@ _NOT_HERE = (CannotRun, NotHere, NoNetworkError, StartedError, LaunchLineError)
 _MOST_SAID = 100
 
 
-#: Lightning's words where it would start a rank on each of these devices, of which there are fewer.
-_ASKED_FOR_DEVICES = re.compile(r"You requested gpu: \[(?P<devices>[\d, ]+)\]")
+#: Lightning's words where it would start a rank on each of these devices, of which there are fewer, and programs' own.
+_ASKED_FOR_DEVICES = re.compile(
+    r"You requested gpu: \[(?P<devices>[\d, ]+)\]"
+    r"|[Rr]equest(?:ed|s|ing)? (?P<count>\d{1,3}) (?:process(?:es)?|GPUs?|devices?)\b.*\b\d+ (?:GPUs?|devices?)\b"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +132,7 @@ def _of_too_few_ranks(error: Exception, program: LaunchedProgram) -> Exception |
     asked = _ASKED_FOR_DEVICES.search(str(error))
     if asked is None:
         return None
-    count = len(asked["devices"].split(","))
+    count = int(asked["count"]) if asked["count"] else len(asked["devices"].split(","))
     return CannotRun(f"{program.name} starts {count} ranks, on as many GPUs: give --ranks {count}")
 
 

@@ -1,0 +1,51 @@
+"""The first attempt at a program that a command measures; see `dsregress.run.first_attempt`."""
+
+from __future__ import annotations
+
+import functools
+
+import msgspec
+
+from dsregress.cli.configured_job import selection_of_program
+from dsregress.cli.lines import print_note
+from dsregress.cli.progress import Progress
+from dsregress.config.settings import Settings
+from dsregress.envs.installer import Installer
+from dsregress.run import available_workloads, first_attempt, pipeline
+from dsregress.run.available_workloads import Program
+from dsregress.run.first_attempt import TriedAttempt
+from dsregress.run.program_remedies import Attempt
+from dsregress.run.watch import Watch
+
+
+def selecting_program(attempt: Attempt, settings: Settings) -> pipeline.Choice:
+    """Return the choice of an attempt with its program selected, which has a name from now on. Raise UsageError,
+    EnvironmentUnavailable."""
+    name = available_workloads.chosen_workload(None, attempt.program, settings)
+    return msgspec.structs.replace(attempt.choice, selection=selection_of_program(attempt.choice.selection, name))
+
+
+def completed(attempt: Attempt, settings: Settings, installer: Installer) -> Attempt:
+    """Return the attempt with what the program's project says of its packages. Raise UsageError, EnvironmentUnavailable."""
+    device = selecting_program(attempt, settings).selection.devices[0]
+    return first_attempt.completed_attempt(attempt, device, settings, installer, print_note)
+
+
+def remedied(attempt: Attempt, settings: Settings, installer: Installer, watch: Watch) -> TriedAttempt:
+    """Return the attempt with the remedies that runs of its baseline ask for."""
+    plan = functools.partial(_plan, settings=settings, installer=installer)
+    return first_attempt.remedied_attempt(attempt, plan, settings, installer, watch)
+
+
+def attempted(
+    program: Program, choice: pipeline.Choice, settings: Settings, installer: Installer
+) -> tuple[Program, pipeline.Choice]:
+    """Return a program, and the choice of its stacks, as a first attempt in sim leaves them."""
+    attempt = completed(Attempt(program=program, choice=choice), settings, installer)
+    with Progress(brief=True) as progress:
+        attempt = remedied(attempt, settings, installer, progress).attempt
+    return attempt.program, attempt.choice
+
+
+def _plan(attempt: Attempt, *, settings: Settings, installer: Installer) -> pipeline.Planned:
+    return pipeline.plan_run(settings, selecting_program(attempt, settings), installer)

@@ -1,0 +1,100 @@
+"""The first attempt at a program, by its launch line alone: what its messages would tell its user to do is done, where that
+is certain, and said in a line each.
+
+What its project's files say is done before anything is built (`program_stack`). Then the baseline alone is run, as long as
+its outcome has a remedy (`program_remedies`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from dsregress.config.settings import Settings
+from dsregress.envs.installer import Installer
+from dsregress.model import Cell, Result
+from dsregress.probe import launch_line
+from dsregress.run import pipeline, program_stack
+from dsregress.run.program_remedies import Attempt, OfItsDay, remedy_of
+from dsregress.run.program_stack import supported_release
+from dsregress.run.releases_of_day import day_of_last_commit, releases_of_day
+from dsregress.run.session import open_session
+from dsregress.run.watch import Watch
+from dsregress.store.reuse import reusable
+
+#: More remedies than a program needs that can be measured.
+_MOST_REMEDIES = 8
+
+
+class TriedAttempt(NamedTuple):
+    """The last attempt, and the result of its baseline if that would be run once more, as it says nothing of a release."""
+
+    attempt: Attempt
+    result: Result | None
+
+
+#: Plans the stacks and cells of an attempt.
+Plan = Callable[[Attempt], pipeline.Planned]
+
+
+def completed_attempt(
+    attempt: Attempt, device: str, settings: Settings, installer: Installer, note: Callable[[str], None]
+) -> Attempt:
+    """Return the attempt with what the program's project says of its packages. Raise UsageError, EnvironmentUnavailable."""
+    program = attempt.program
+    found = program_stack.complete_choice(
+        attempt.choice, launch_line.parse(program.line), Path(program.folder), device, settings, installer
+    )
+    for line in found.notes:
+        note(f"{program.name}: {line}")
+    return msgspec.structs.replace(
+        attempt,
+        choice=found.choice,
+        added=found.added,
+        pinned=found.pinned,
+        others=found.others,
+        fixed=tuple(attempt.choice.versions),
+        stacks=settings.stacks,
+    )
+
+
+def remedied_attempt(
+    attempt: Attempt, plan: Plan, settings: Settings, installer: Installer, watch: Watch
+) -> TriedAttempt:
+    """Return the attempt with the remedies that runs of its baseline ask for. Every run is stored. Raise as
+    `Session.measure`."""
+    for _ in range(_MOST_REMEDIES):
+        planned = plan(attempt)
+        cells = _tried_first(planned)
+        if not cells:
+            break
+        result = _result(cells, planned, settings, installer, watch)
+        of_its_day = functools.partial(_of_its_day, folder=Path(attempt.program.folder), installer=installer)
+        found = remedy_of(result.outcome, attempt, planned.stacks.baseline, of_its_day)
+        if found is None:
+            return TriedAttempt(attempt, result if reusable([result], 0) is None else None)
+        attempt, line = found
+        watch.note(f"{attempt.program.name}: {line}")
+    return TriedAttempt(attempt, None)
+
+
+def _of_its_day(packages: Collection[str], folder: Path, installer: Installer) -> OfItsDay:
+    day = day_of_last_commit(folder, installer)
+    found = releases_of_day(day, packages, installer) if day else {}
+    return OfItsDay(day, {name: supported_release(name, release) for name, release in found.items()})
+
+
+def _tried_first(planned: pipeline.Planned) -> list[Cell]:
+    """Return the cells that tell whether the program can be measured: the baseline's."""
+    return [cell for cell in planned.matrix.cells if cell.stack.id == planned.stacks.baseline.id][:1]
+
+
+def _result(
+    cells: list[Cell], planned: pipeline.Planned, settings: Settings, installer: Installer, watch: Watch
+) -> Result:
+    with open_session(settings, (), watch, installer, planned.stacks.existing) as opened:
+        return opened.measure(cells, baseline=planned.stacks.baseline, rounds=0)[-1]

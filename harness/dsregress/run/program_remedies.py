@@ -1,0 +1,256 @@
+"""The remedy for a first run of a program that could not be measured: what the line about it tells its user to do, carried
+out where that is certain. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+import msgspec
+from packaging.version import Version
+
+from dsregress.advice.other_packages import OF_A_CALL, packages_to_try
+from dsregress.model import AXES, Failed, Outcome, Signature, Stack, read_signature
+from dsregress.probe.border.masking import masked_launch_line
+from dsregress.run.available_workloads import Program
+from dsregress.run.pipeline import Choice
+from dsregress.versions.stack_plans import NEWEST_THAT_FITS
+from dsregress.wording.quantities import listing
+
+#: The errors whose line says what to do (`dsregress.programs.launch.failure_causes`).
+_SAYS_WHAT_TO_DO = ("CannotRun", "NotHere")
+
+_WITH = re.compile(r"--with ([A-Za-z0-9][\w.-]*)")
+_PLACEHOLDER = "PACKAGE"
+_WITH_PACKAGE = f"--with {_PLACEHOLDER}"
+_MOST_OTHERS = 25  #: a project that requires more is an environment of its own
+
+#: Packages of every stack that a program goes with by their day. torch and DeepSpeed go with older programs.
+_PARTNERS = ("transformers", "accelerate", "peft")
+
+_RANKS = re.compile(r"give --ranks (\d{1,3})\b")
+_PATH = re.compile(r"write PYTHONPATH=(\S+) before the line")
+_NO_RANK = "asks for its rank, and no launcher gives it one"
+_PYTHON = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+(?=\S)")
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """A way to measure a program."""
+
+    program: Program
+    choice: Choice
+    added: tuple[str, ...] = ()  #: packages that its user did not name
+    pinned: tuple[str, ...] = ()  #: of these and of every stack's, those that its project pins
+    others: Mapping[str, str] = {}  #: package -> pin, or empty, of what else its project requires
+    left_out: tuple[str, ...] = ()  #: packages that cannot be installed
+    fixed: tuple[str, ...] = ()  #: packages whose release stays: those that its user named
+    stacks: Mapping[str, Mapping[str, str]] = {}  #: the configured ones by name, of which another may be taken
+
+
+class Remedy(NamedTuple):
+    """Another attempt, and a line that says in what it differs."""
+
+    attempt: Attempt
+    line: str
+
+
+class OfItsDay(NamedTuple):
+    """The releases of the day on which a project was last changed."""
+
+    day: str  #: empty if it is not known
+    releases: Mapping[str, str]
+
+
+#: Returns the releases of these packages on the day of the program's last commit.
+ReleasesOfItsDay = Callable[[Collection[str]], OfItsDay]
+
+
+def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay) -> Remedy | None:
+    """Return what to try after an attempt ended so on ``stack``; None if no remedy is certain, or it passed."""
+    if not isinstance(outcome, Failed):
+        return None
+    signature = read_signature(outcome.signature)
+    if outcome.stage == "install":
+        return _unpinned(outcome, attempt) or _left_out(outcome, attempt)
+    if signature.error in _SAYS_WHAT_TO_DO:
+        found = (remedy(signature.message, attempt) for remedy in _REMEDIES)
+        return next((one for one in found if one is not None), None)
+    suspected = _suspected(signature, outcome.stage, stack)
+    if not suspected:
+        return None
+    return _older_packages(signature, attempt, stack, of_its_day) or _older_transformers(
+        signature, suspected, attempt, stack
+    )
+
+
+def _packages(said: str, attempt: Attempt) -> Remedy | None:
+    has = {*attempt.choice.versions, *attempt.left_out, *AXES, _PLACEHOLDER}
+    names = [name for name in dict.fromkeys(_WITH.findall(said)) if name.lower() not in has and name not in has]
+    if not names:
+        return None
+    versions = {**attempt.choice.versions, **dict.fromkeys(names, NEWEST_THAT_FITS)}
+    choice = msgspec.structs.replace(attempt.choice, versions=versions)
+    more = msgspec.structs.replace(attempt, choice=choice, added=(*attempt.added, *names))
+    return Remedy(more, f"adds {listing(names, len(names))}, which it lacks when it runs")
+
+
+def _other_requirements(said: str, attempt: Attempt) -> Remedy | None:
+    """Add the rest of what the project requires for a module whose package is not known by its name."""
+    if f"with {_WITH_PACKAGE}" not in said or not 0 < len(attempt.others) <= _MOST_OTHERS:
+        return None
+    choice = msgspec.structs.replace(attempt.choice, versions={**attempt.others, **attempt.choice.versions})
+    more = msgspec.structs.replace(
+        attempt,
+        choice=choice,
+        added=(*attempt.added, *attempt.others),
+        pinned=(*attempt.pinned, *(name for name, pin in attempt.others.items() if pin)),
+        others={},
+    )
+    what = said.partition(": ")[2].partition(":")[0]
+    return Remedy(more, f"{what}: adds what else its project requires: {listing([*attempt.others], _MOST_OTHERS)}")
+
+
+def _rows(said: str, attempt: Attempt) -> Remedy | None:
+    if "--synthetic-data" not in said or attempt.program.synthetic_data:
+        return None
+    what = re.sub(r": give --synthetic-data.*", "", said.partition(": ")[2])
+    return _changed(attempt, f"{what}: its rows are made up (--synthetic-data)", synthetic_data=True)
+
+
+def _ranks(said: str, attempt: Attempt) -> Remedy | None:
+    found = _RANKS.search(said)
+    if found is None or attempt.program.ranks is not None:
+        return None
+    return _changed(attempt, f"runs as {found[1]} ranks, which it starts itself (--ranks)", ranks=int(found[1]))
+
+
+def _path(said: str, attempt: Attempt) -> Remedy | None:
+    found, line = _PATH.search(said), attempt.program.line
+    if found is None:
+        return None
+    path = f"PYTHONPATH={found[1]}"
+    if f"{path} " in line or f"{path}:" in line:
+        return None
+    extended = line.replace("PYTHONPATH=", f"{path}:", 1) if "PYTHONPATH=" in line else f"{path} {line}"
+    return _changed(attempt, f"runs with {path}, as it imports modules of its own from there", line=extended)
+
+
+def _launcher(said: str, attempt: Attempt) -> Remedy | None:
+    line = attempt.program.line
+    launched = _PYTHON.sub("torchrun ", line, count=1)
+    if _NO_RANK not in said or launched == line:
+        return None
+    return _changed(attempt, f"is started by {masked_launch_line(launched)}, as it asks for its rank", line=launched)
+
+
+_REMEDIES: tuple[Callable[[str, Attempt], Remedy | None], ...] = (
+    _packages,
+    _other_requirements,
+    _rows,
+    _ranks,
+    _path,
+    _launcher,
+)
+
+
+def _changed(attempt: Attempt, said: str, /, **fields: object) -> Remedy:
+    program = msgspec.structs.replace(attempt.program, **fields)
+    return Remedy(msgspec.structs.replace(attempt, program=program), said)
+
+
+def _unpinned(outcome: Failed, attempt: Attempt) -> Remedy | None:
+    """Take the newest releases of packages that were added for the program, if those that its project pins cannot be
+    installed here."""
+    names = [name for name in attempt.pinned if name in attempt.added and name in attempt.choice.versions]
+    if not names or not _names_one(outcome, attempt.added):
+        return None
+    versions = {**attempt.choice.versions, **dict.fromkeys(names, NEWEST_THAT_FITS)}
+    choice = msgspec.structs.replace(attempt.choice, versions=versions)
+    newer = msgspec.structs.replace(attempt, choice=choice, pinned=tuple(set(attempt.pinned) - set(names)))
+    said = f"takes the newest {listing(names, len(names))}"
+    return Remedy(newer, f"{said}: what it pins cannot be installed ({outcome.signature})")
+
+
+def _left_out(outcome: Failed, attempt: Attempt) -> Remedy | None:
+    """Leave out a package that was added for the program and cannot be installed here."""
+    name = _names_one(outcome, [name for name in attempt.added if name in attempt.choice.versions])
+    if not name:
+        return None
+    versions = {other: spec for other, spec in attempt.choice.versions.items() if other != name}
+    choice = msgspec.structs.replace(attempt.choice, versions=versions)
+    less = msgspec.structs.replace(attempt, choice=choice, left_out=(*attempt.left_out, name))
+    return Remedy(less, f"leaves out {name}, which cannot be installed here: {outcome.signature}")
+
+
+def _names_one(outcome: Failed, names: Collection[str]) -> str:
+    """Return the one of these packages that a failed installation names; empty if it names none."""
+    for said in (outcome.signature.lower(), outcome.detail.lower()):
+        for name in names:
+            if re.search(rf"(?<![\w-]){re.escape(name.lower())}(?![\w-])", said):
+                return name
+    return ""
+
+
+def _suspected(signature: Signature, stage: str, stack: Stack) -> list[str]:
+    """Return the packages of which other releases may pass, if the error is one of a call of theirs, or in their code."""
+    tried = packages_to_try(signature, stage, stack, ())
+    if signature.error in OF_A_CALL or signature.package in {name.replace("-", "_") for name in tried}:
+        return tried
+    return []
+
+
+def _older_packages(
+    signature: Signature, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
+) -> Remedy | None:
+    """Take the releases of the day on which the program was last changed, of the packages that nothing pins."""
+    if attempt.choice.stack or not set(_PARTNERS) & stack.versions.keys():
+        return None
+    free = [name for name in (*_PARTNERS, *attempt.added) if name not in (*attempt.fixed, *attempt.pinned)]
+    free = [name for name in free if name in stack.versions and not name.startswith("torch")]
+    day, found = of_its_day(free) if free else OfItsDay("", {})
+    older = {name: release for name, release in found.items() if Version(release) < Version(stack.versions[name])}
+    if not older:
+        return None
+    choice = msgspec.structs.replace(attempt.choice, versions={**_resolved_anew(attempt), **older})
+    said = ", ".join(f"{name} {release}" for name, release in older.items())
+    return Remedy(
+        msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, *free)),
+        f"fails with the newest packages ({signature.message}): takes those of its last commit, of {day}: {said}",
+    )
+
+
+def _older_transformers(
+    signature: Signature, suspected: Collection[str], attempt: Attempt, stack: Stack
+) -> Remedy | None:
+    """Take the configured stack with an older transformers for a program that fails by the newest, unless a release is
+    named."""
+    now = stack.versions.get("transformers", "")
+    if not now or attempt.choice.stack or "transformers" in attempt.choice.versions:
+        return None
+    if not {"transformers", "huggingface-hub"} & set(suspected):
+        return None
+    older = {
+        name: pins["transformers"]
+        for name, pins in attempt.stacks.items()
+        if _major(pins.get("transformers", "")) < _major(now)
+    }
+    if not older:
+        return None
+    name = max(older, key=lambda one: _major(older[one]))
+    choice = msgspec.structs.replace(attempt.choice, stack=name, versions=_resolved_anew(attempt))
+    return Remedy(
+        msgspec.structs.replace(attempt, choice=choice),
+        f"fails with transformers {now} ({signature.message}): takes {older[name]} (--stack {name})",
+    )
+
+
+def _resolved_anew(attempt: Attempt) -> dict[str, str]:
+    """Return the versions of an attempt for a stack with other packages: those that nothing pins are chosen once more."""
+    free = [name for name in attempt.added if name in attempt.choice.versions and name not in attempt.pinned]
+    return {**attempt.choice.versions, **dict.fromkeys(free, NEWEST_THAT_FITS)}
+
+
+def _major(version: str) -> int:
+    first = version.partition(".")[0]
+    return int(first) if first.isdecimal() else 1_000

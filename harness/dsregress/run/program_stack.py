@@ -1,0 +1,285 @@
+"""The stack of a program as its project wants it: the packages that it needs and the stack lacks, in the releases that the
+project pins, and of the packages that every stack has those that it pins. What the user named stays.
+
+A program that uses no DeepSpeed is measured with one release of it, as the others would train the same.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from dsregress.config.settings import Settings
+from dsregress.envs import hardware
+from dsregress.envs.installer import Installer
+from dsregress.errors import HarnessError, UsageError
+from dsregress.model import AXES, NotInstalled, Stack
+from dsregress.probe import oldest_torch
+from dsregress.probe.launch_line import LaunchLine
+from dsregress.run import pipeline
+from dsregress.run.needed_packages import ProgramNeeds, needs_of_program
+from dsregress.run.pipeline import Choice
+from dsregress.run.project_requirements import DeclaredRequirement
+from dsregress.run.targets import varied_package
+from dsregress.versions import locking, releases
+from dsregress.versions.stack_plans import NEWEST_THAT_FITS
+
+#: The oldest releases with which programs were measured (results/programs-tried.md).
+_OLDEST = {"transformers": "4.35.2", "accelerate": "0.22.0", "peft": "0.6.2"}
+
+#: Releases of the time of a transformers below the first one named: partners of one that a project pins without them.
+_PARTNERS: Sequence[tuple[str, Mapping[str, str]]] = json.loads(
+    Path(__file__).with_name("stack_partners.json").read_text("utf-8")
+)
+
+#: A spec of one release names none of these.
+_SEVERAL = frozenset(",*<>!~")
+
+_LARGEST_SETTINGS = 1 << 20
+
+
+class CompletedChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The stacks of a program with what its project wants of them."""
+
+    choice: Choice
+    notes: tuple[str, ...] = ()  #: what was added, and by which file
+    added: tuple[str, ...] = ()  #: packages that the user did not name
+    pinned: tuple[str, ...] = ()  #: those that the project pins, or limits to others than the stack's
+    others: dict[str, str] = {}  #: package -> pin, or empty, of what else the project requires
+
+
+def complete_choice(
+    choice: Choice, line: LaunchLine, folder: Path, device: str, settings: Settings, installer: Installer
+) -> CompletedChoice:
+    """Return the choice with what the program in ``folder`` needs. Existing interpreters stay as they are. Raise
+    UsageError, EnvironmentUnavailable."""
+    if choice.pythons:
+        return CompletedChoice(choice=choice)
+    choice = pipeline.with_newest(settings, choice, installer)
+    base = pipeline.plan_stacks(settings, choice, installer)
+    cache = Path(settings.environments) / "locks"
+    lock = locking.lock_stack(base.baseline, cache=cache, compile=installer.compile, as_of=settings.as_of)
+    if isinstance(lock, NotInstalled):
+        return CompletedChoice(choice=choice)
+    needs = needs_of_program(line, folder, lock.requirements)
+    primary = varied_package(settings)
+    wanted = _Wanted(choice, primary, installer)
+    if not _names_packages(choice) and not uses_package(primary, line, folder, needs.files):
+        wanted.take_one_release(base.stacks[-1].versions[primary])
+    if not _compares_one_package(choice, primary):
+        wanted.take_partners(needs.partners, base.baseline, device, settings)
+    if needs.packages:
+        wanted.add_packages(needs, pipeline.plan_stacks(settings, wanted.choice(), installer).baseline)
+    return CompletedChoice(
+        choice=wanted.choice(),
+        notes=tuple(wanted.notes),
+        added=tuple(wanted.added),
+        pinned=tuple(wanted.pinned),
+        others={name: one.pin for name, one in needs.others.items() if name not in wanted.choice().versions},
+    )
+
+
+def uses_package(package: str, line: LaunchLine, folder: Path, files: Collection[Path]) -> bool:
+    """Return True if a line, its program's own ``files`` or a file of settings that it names mentions a package."""
+    words = [line.launcher, *line.options, *line.arguments]
+    values = {value for word in words for value in (word, word.rpartition("=")[2]) if value}
+    if any(package in word.lower() for word in words):
+        return True
+    stems = {Path(value).stem for value in values}
+    named = [file for value in values if (file := folder / value).suffix in _SETTINGS and file.is_file()]
+    named += [file for file in folder.rglob("*.y*ml") if file.stem in stems][:_MOST_SETTINGS]
+    return any(package in _text(file).lower() for file in (*files, *named))
+
+
+_SETTINGS = (".yaml", ".yml", ".json", ".toml")
+_MOST_SETTINGS = 100
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8", "replace") if file.stat().st_size <= _LARGEST_SETTINGS else ""
+    except OSError:
+        return ""
+
+
+def _names_packages(choice: Choice) -> bool:
+    """Return True if the user chose what to compare."""
+    return bool(choice.stack or choice.baseline or any(name in AXES for name in choice.versions))
+
+
+def _compares_one_package(choice: Choice, primary: str) -> bool:
+    """Return True if the user chose a stack, or one release of a package that is compared with the configured one."""
+    named = {name: spec for name, spec in choice.versions.items() if name in AXES}
+    if choice.stack:
+        return True
+    return bool(named) and primary not in named and all(_SEVERAL.isdisjoint(spec) for spec in named.values())
+
+
+class _Wanted:
+    """A choice while it is completed."""
+
+    def __init__(self, choice: Choice, primary: str, installer: Installer) -> None:
+        self._choice = choice
+        self._primary = primary
+        self._installer = installer
+        self._versions: dict[str, str] = {}
+        self._baseline: str | None = None
+        self.notes: list[str] = []
+        self.added: list[str] = []
+        self.pinned: list[str] = []
+
+    def choice(self) -> Choice:
+        """Return the choice as it is now."""
+        versions = {**self._choice.versions, **self._versions}
+        return msgspec.structs.replace(
+            self._choice, versions=versions, baseline=self._choice.baseline or self._baseline
+        )
+
+    def take_one_release(self, release: str) -> None:
+        """Measure one release of the primary package, which the program does not use."""
+        self._versions[self._primary] = release
+        self._baseline = f"{self._primary}=={release}"
+        self.notes.append(
+            f"it uses no {self._primary}, so one stack is measured; --transformers A,B or --torch A,B compares releases"
+        )
+
+    def take_partners(
+        self, declared: Mapping[str, DeclaredRequirement], base: Stack, device: str, settings: Settings
+    ) -> None:
+        """Take the releases that the project pins of packages that every stack has."""
+        found: dict[str, str] = {}
+        for name, one in declared.items():
+            if name == self._primary or name in self._choice.versions:
+                continue
+            release = self._partner(name, one, base.versions[name], device)
+            if release and (name != "torch" or self._has_cpu_build(release, one, base)):
+                found[name] = release
+        if (transformers := found.get("transformers")) is not None:
+            for name, release in _of_its_time(transformers).items():
+                if name not in declared and name not in self._choice.versions:
+                    found[name] = release
+        if not found:
+            return
+        self._versions.update(found)
+        self.pinned += found
+        if self._primary not in {**self._choice.versions, **self._versions}:  # it stays what is compared
+            specs = settings.stack[self._primary]
+            self._versions[self._primary] = specs if isinstance(specs, str) else ",".join(specs)
+        defaults = " ".join(f"--{name} {base.versions[name]}" for name in found)
+        taken = ", ".join(
+            f"{name} {release} ({declared[name].file if name in declared else 'of its time'})"
+            for name, release in found.items()
+        )
+        self.notes.append(f"takes {taken}; the default is {defaults}")
+
+    def _partner(self, name: str, declared: DeclaredRequirement, current: str, device: str) -> str:
+        """Return the release of a package that the project asks for; empty if the stack's own will do."""
+        specifier = SpecifierSet(",".join(str(one).partition("+")[0] for one in declared.requirement.specifier))
+        if not str(specifier) or specifier.contains(current, prereleases=True):
+            return ""
+        known = releases.known_releases(name)
+        inside = _inside(specifier, known)
+        if not inside:
+            try:
+                known = releases.sorted_versions((*known, *self._installer.published(name)))
+            except HarnessError as error:
+                self.notes.append(f"{declared.file} pins {name}{specifier}, which was not found: {error.what}")
+                return ""
+            inside = _inside(specifier, known)
+        oldest = next((one for one in known if not _is_too_old(name, one, device)), current)
+        if not inside and declared.pin and _is_too_old(name, declared.pin, device):
+            inside = [declared.pin]
+        if not inside:
+            self.notes.append(f"no release is {name}{specifier} ({declared.file}): {name} {current} is taken")
+            return ""
+        if not _is_too_old(name, inside[-1], device):
+            return inside[-1]
+        self.notes.append(f"{name}{specifier} ({declared.file}) is too old to be measured: {oldest} is the oldest")
+        return oldest
+
+    def _has_cpu_build(self, release: str, declared: DeclaredRequirement, base: Stack) -> bool:
+        """Return False for a torch that comes with gigabytes of CUDA packages, on a machine without a GPU."""
+        if sys.platform != "linux" or hardware.has_gpu():
+            return True
+        if "torch" in self._installer.cpu_builds([f"torch=={release}"], base.python).requirements:
+            return True
+        self.notes.append(
+            f"no index that can be reached has torch {release} ({declared.file}) for the CPU: torch "
+            f"{base.versions['torch']} is taken; --torch {release} installs its CUDA packages, too"
+        )
+        return False
+
+    def add_packages(self, needs: ProgramNeeds, base: Stack) -> None:
+        """Add the packages that the stack lacks, each in the release that the project pins, else in the newest that goes
+        with the others. Raise UsageError if none of them can be had."""
+        wanted = {name: one for name, one in needs.packages.items() if name not in self._given()}
+        limits = {name: str(one.requirement.specifier) if one is not None else "" for name, one in wanted.items()}
+        found = self._newest(base, limits)
+        if isinstance(found, NotInstalled):  # the project's limits do not go together with the stack's
+            pinned = {name: one.pin for name, one in wanted.items() if one is not None and one.pin}
+            found = self._newest(base, {name: NEWEST_THAT_FITS for name in limits if name not in pinned})
+            found = found if isinstance(found, NotInstalled) else {**pinned, **found}
+        if isinstance(found, NotInstalled):
+            there = {name: NEWEST_THAT_FITS for name in wanted if self._is_published(name)}
+            found = self._newest(base, there)
+            absent = sorted(wanted.keys() - there.keys())
+            if absent:
+                self.notes.append(f"leaves out {', '.join(absent)}, which no index has")
+        if isinstance(found, NotInstalled):
+            hint = "give the releases that go together: --with PACKAGE=VERSION"
+            raise UsageError(
+                f"{', '.join(wanted)}: no releases go with the others: {found.signature}", where="--program", hint=hint
+            )
+        self._versions.update(found)
+        self.added += found
+        self.pinned += [name for name in found if (one := wanted[name]) is not None and str(one.requirement.specifier)]
+        if found:
+            self.notes.append(f"adds {', '.join(_named(found, wanted))}; --with PACKAGE=VERSION takes another release")
+
+    def _given(self) -> set[str]:
+        return {str(canonicalize_name(name)) for name in self._choice.versions}
+
+    def _newest(self, base: Stack, limits: Mapping[str, str]) -> dict[str, str] | NotInstalled:
+        return locking.newest_that_fit(base, limits, compile=self._installer.compile) if limits else {}
+
+    def _is_published(self, name: str) -> bool:
+        try:
+            return bool(self._installer.published(name))
+        except UsageError:
+            return False
+
+
+def _named(found: Mapping[str, str], wanted: Mapping[str, DeclaredRequirement | None]) -> Iterator[str]:
+    for name, version in found.items():
+        one = wanted[name]
+        pinned = one is not None and one.requirement.specifier.contains(version, prereleases=True) and str(one.pin)
+        yield f"{name} {version} ({one.file})" if one is not None and pinned else f"{name} {version}"
+
+
+def _inside(specifier: SpecifierSet, known: Sequence[str]) -> list[str]:
+    final = [one for one in known if not Version(one).is_prerelease]
+    return list(specifier.filter(final)) or list(specifier.filter(known, prereleases=True))
+
+
+def supported_release(name: str, release: str) -> str:
+    """Return a release of a package, or the oldest with which programs were measured if that one is older."""
+    oldest = _OLDEST.get(name, "0")
+    return oldest if Version(release) < Version(oldest) else release
+
+
+def _is_too_old(name: str, release: str, device: str) -> bool:
+    if name == "torch":
+        return oldest_torch.too_old(release, device) is not None
+    return Version(release) < Version(_OLDEST.get(name, "0"))
+
+
+def _of_its_time(transformers: str) -> Mapping[str, str]:
+    """Return the partners of a release of transformers; empty if the newest go with it."""
+    return next((partners for below, partners in _PARTNERS if Version(transformers) < Version(below)), {})

@@ -1,0 +1,182 @@
+"""The requirements that a program's project declares, in its folder and those above it up to its repository's:
+``requirements*.txt``, ``pyproject.toml``, ``setup.py``, ``setup.cfg``, ``environment.yml``, the locks of uv and poetry."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from dsregress.config.toml_text import parsed_toml
+from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
+
+#: A project's file lies in the folder of the program, or in at most so many above it.
+_MOST_ABOVE = 4
+
+_MOST_FILES = 20
+
+#: What poetry writes in place of a specifier.
+_CARET = re.compile(r"\^\s*(\d+)((?:\.\d+)*)")
+
+#: Names in a ``setup.py`` of lists of requirements: ``install_requires``, ``_deps``.
+_OF_REQUIREMENTS = re.compile(r"requir|deps\b|depend", re.IGNORECASE)
+
+#: An entry of conda's or pip's in an ``environment.yml``.
+_ENTRY = re.compile(r"^\s*-\s+([A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*[=<>~!].*?)\s*(?:#.*)?$", re.MULTILINE)
+
+
+class DeclaredRequirement(NamedTuple):
+    """A requirement, and the name of the file that declares it."""
+
+    requirement: Requirement
+    file: str
+
+    @property
+    def pin(self) -> str:
+        """The one release that it allows; empty if it allows several."""
+        pinned = [each.version for each in self.requirement.specifier if each.operator in ("==", "===")]
+        return pinned[0] if pinned and "*" not in pinned[0] else ""
+
+
+def declared_requirements(folders: Iterable[Path]) -> dict[str, DeclaredRequirement]:
+    """Return, by package, what the project of these folders requires. The nearest folder counts, of its files
+    ``requirements.txt`` first, and a lock only for what no other file limits."""
+    found: dict[str, DeclaredRequirement] = {}
+    locked: dict[str, DeclaredRequirement] = {}
+    for project in dict.fromkeys(one for folder in folders for one in _project_folders(folder)):
+        for file, text in _texts(project):
+            if (one := _requirement(text)) is not None:
+                found.setdefault(canonicalize_name(one.name), DeclaredRequirement(one, file))
+        for file, text in _locked_texts(project):
+            if (one := _requirement(text)) is not None:
+                locked.setdefault(canonicalize_name(one.name), DeclaredRequirement(one, file))
+    unlimited = [name for name, one in found.items() if not one.requirement.specifier]
+    return {**found, **{name: locked[name] for name in unlimited if name in locked}}
+
+
+def project_scripts(folder: Path) -> Mapping[str, str]:
+    """Return, by its name, the ``module:function`` of each command that the project in ``folder`` installs."""
+    scripts = _table(folder / "pyproject.toml", "project").get("scripts", {})
+    return {name: entry for name, entry in scripts.items() if isinstance(entry, str)}
+
+
+def _project_folders(folder: Path) -> Iterator[Path]:
+    """Yield ``folder`` and those above it up to its repository's; alone if it lies in none."""
+    above = [folder, *folder.parents[:_MOST_ABOVE]]
+    root = next((at for at, one in enumerate(above) if (one / ".git").exists()), 0)
+    yield from above[: root + 1]
+
+
+def _requirement(text: str) -> Requirement | None:
+    """Return a requirement that holds here; None for an option of pip's, an address, or what another system needs."""
+    try:
+        found = Requirement(text)
+        holds = found.marker is None or found.marker.evaluate({"extra": ""})
+    except (InvalidRequirement, KeyError, ValueError):
+        return None
+    return found if holds else None
+
+
+def _texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield (file, requirement) of one folder."""
+    for file in [folder / "requirements.txt", *sorted(folder.glob("requirements*.txt"))][:_MOST_FILES]:
+        yield from ((file.name, text) for text in _of_pip(file, set()))
+    project = _table(folder / "pyproject.toml", "project")
+    extras = _lists(project.get("optional-dependencies", {}))
+    poetry = _table(folder / "pyproject.toml", "tool", "poetry", "dependencies")
+    named = {
+        "pyproject.toml": [*_strings(project.get("dependencies", [])), *_of_poetry(poetry), *extras],
+        "setup.py": _of_setup(folder / "setup.py"),
+        "setup.cfg": _of_setup_cfg(folder / "setup.cfg"),
+    }
+    yield from ((file, text) for file, texts in named.items() for text in texts)
+    for file in [*folder.glob("environment*.y*ml")][:_MOST_FILES]:
+        yield from (
+            (file.name, re.sub(r"(?<![=<>~!])=(?!=)", "==", text, count=1)) for text in _ENTRY.findall(_text(file))
+        )
+
+
+def _locked_texts(folder: Path) -> Iterator[tuple[str, str]]:
+    for name in ("uv.lock", "poetry.lock"):
+        packages = _document(folder / name).get("package", [])
+        for one in packages if isinstance(packages, list) else []:
+            if isinstance(one, dict) and {"name", "version"} <= one.keys():
+                yield name, f"{one['name']}=={one['version']}"
+
+
+def _of_pip(file: Path, seen: set[Path]) -> Iterator[str]:
+    if file in seen or len(seen) > _MOST_FILES:
+        return
+    seen.add(file)
+    for line in _text(file).splitlines():
+        if (other := re.match(r"\s*(?:-r|--requirement)[ =]\s*(\S+)", line)) is not None:
+            yield from _of_pip(file.parent / other[1], seen)
+        elif text := re.split(r"(?:^|\s)#|\s--", line)[0].strip():
+            yield text
+
+
+def _of_poetry(table: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in table.items():
+        said = value.get("version", "") if isinstance(value, dict) else value
+        spec = _CARET.sub(r">=\1\2,==\1.*", str(said)).strip()
+        yield name if spec in ("*", "") else f"{name}{spec if spec[0] in '=<>~!' else f'=={spec}'}"
+
+
+def _of_setup(file: Path) -> Iterator[str]:
+    """Yield the texts of lists that ``setup.py`` names for requirements: an argument, or a variable of such a name."""
+    try:
+        nodes = list(ast.walk(ast.parse(_text(file))))
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in nodes:
+        names = [node.arg or ""] if isinstance(node, ast.keyword) else []
+        names += [one.id for one in node.targets if isinstance(one, ast.Name)] if isinstance(node, ast.Assign) else []
+        if not isinstance(node, (ast.keyword, ast.Assign)) or not any(map(_OF_REQUIREMENTS.search, names)):
+            continue
+        listed = node.value.elts if isinstance(node.value, (ast.List, ast.Tuple)) else []
+        yield from (one.value for one in listed if isinstance(one, ast.Constant) and isinstance(one.value, str))
+
+
+def _of_setup_cfg(file: Path) -> Iterator[str]:
+    read = configparser.ConfigParser(interpolation=None)
+    try:
+        read.read_string(_text(file))
+    except configparser.Error:
+        return
+    yield from filter(None, map(str.strip, read.get("options", "install_requires", fallback="").splitlines()))
+
+
+def _table(file: Path, *names: str) -> Mapping[str, Any]:
+    found: Any = _document(file)
+    for name in names:
+        found = found.get(name, {}) if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _document(file: Path) -> Mapping[str, Any]:
+    try:
+        return parsed_toml(_text(file))
+    except ValueError:
+        return {}
+
+
+def _lists(table: object) -> Iterator[str]:
+    for listed in table.values() if isinstance(table, dict) else ():
+        yield from _strings(listed)
+
+
+def _strings(listed: object) -> Sequence[str]:
+    return [text for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
+
+
+def _text(file: Path) -> str:
+    try:
+        return read_regular(file, MOST_FILE_BYTES, follow_links=True).decode()
+    except (OSError, ValueError):
+        return ""

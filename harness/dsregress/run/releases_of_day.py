@@ -1,0 +1,39 @@
+"""The releases of packages on the day of a project's last commit: the likeliest to go with a program that pins none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from packaging.version import Version
+
+from dsregress.envs.installer import Installer
+from dsregress.envs.repository import Repository
+from dsregress.errors import HarnessError
+from dsregress.versions.releases import sorted_versions
+
+
+def day_of_last_commit(folder: Path, installer: Installer) -> str:
+    """Return the day of the last commit of the repository that ``folder`` lies in, ``2025-02-20``; empty without one."""
+    repository = Repository(str(folder), cache=folder, environment=installer.environment)
+    try:
+        repository.open()
+        return repository.head().date.partition("T")[0]
+    except HarnessError:
+        return ""
+
+
+def releases_of_day(day: str, packages: Iterable[str], installer: Installer) -> dict[str, str]:
+    """Return, by package, the newest final release that the indexes had on that day, as far as they had one."""
+    dated = Installer(
+        environment=installer.environment, pip=installer.pip, uv=installer.uv, offline=installer.offline, as_of=day
+    )
+    found: dict[str, str] = {}
+    for package in packages:
+        try:
+            listed = sorted_versions(dated.published(package))
+        except HarnessError:
+            continue
+        final = [one for one in listed if not Version(one).is_prerelease]
+        found |= {package: final[-1]} if final else {}
+    return found

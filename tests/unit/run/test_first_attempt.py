@@ -1,0 +1,101 @@
+"""The first attempt at a program: runs of its baseline, as long as their outcome has a remedy."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dsregress.config.settings import Settings
+from dsregress.model import Cell, Failed, Outcome, Passed, Result
+from dsregress.probe.adapters import PROGRAM
+from dsregress.probe.border.wire import RunRecord
+from dsregress.run import first_attempt, pipeline
+from dsregress.run.available_workloads import Program
+from dsregress.run.cell_matrix import CellMatrix
+from dsregress.run.first_attempt import TriedAttempt, remedied_attempt
+from dsregress.run.pipeline import Choice
+from dsregress.run.program_remedies import Attempt
+from dsregress.versions.stack_plans import StackPlan
+from tests.builders.cells import HARDWARE, RANK, cell, result_of, stack
+
+MEASURED = RunRecord(outcome="passed", ranks=[RANK])
+
+LACKS = Failed("import", "CannotRun: train.py lacks the module 'wandb': add --with wandb")
+ROWS = Failed("import", "NotHere: train.py:5: the data set a/b is not on this machine: give --synthetic-data")
+UNKNOWN = Failed("import", "CannotRun: train.py lacks the module 'x': add its package with --with PACKAGE")
+
+
+class Runs:
+    """A session and a watch. ``outcomes`` are those of the runs, in turn."""
+
+    def __init__(self, *outcomes: Outcome) -> None:
+        self.outcomes = list(outcomes)
+        self.ran: list[str] = []
+        self.notes: list[str] = []
+
+    def measure(self, cells: Sequence[Cell], **how: Any) -> list[Result]:
+        self.ran += [one.id for one in cells]
+        return [
+            result_of(msgspec.structs.replace(one, framework=PROGRAM), MEASURED, self.outcomes.pop(0)) for one in cells
+        ]
+
+    def note(self, line: str) -> None:
+        self.notes.append(line)
+
+    def plan(self, attempt: Attempt) -> pipeline.Planned:
+        cells = (cell("0.15.0", "sim"), cell("0.16.4", "sim"))
+        stacks = StackPlan(stacks=(stack("0.15.0"), stack("0.16.4")), baseline=stack("0.15.0"), axes=("deepspeed",))
+        return pipeline.Planned(stacks=stacks, matrix=CellMatrix(cells=cells, skipped=()), hardware=HARDWARE)
+
+
+def tried(monkeypatch: pytest.MonkeyPatch, runs: Runs, folder: Path) -> TriedAttempt:
+    @contextlib.contextmanager
+    def opened(*how: Any) -> Iterator[Runs]:
+        yield runs
+
+    monkeypatch.setattr(first_attempt, "open_session", opened)
+    given = Attempt(program=Program(line="python train.py", folder=str(folder)), choice=Choice())
+    nothing: Any = None
+    watch: Any = runs
+    return remedied_attempt(given, runs.plan, Settings(), nothing, watch)
+
+
+def test_the_baseline_runs_until_it_passes_and_each_remedy_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    runs = Runs(LACKS, ROWS, Passed())
+    found = tried(monkeypatch, runs, tmp_path)
+    assert found.attempt.choice.versions == {"wandb": ""}
+    assert found.attempt.program.synthetic_data
+    assert found.result is None
+    assert set(runs.ran) == {cell("0.15.0", "sim").id}
+    assert len(runs.ran) == 3
+    given = Program(line="python train.py", folder=str(tmp_path))
+    with_rows = msgspec.structs.replace(given, synthetic_data=True)
+    assert runs.notes == [
+        f"{given.name}: adds wandb, which it lacks when it runs",
+        f"{with_rows.name}: train.py:5: the data set a/b is not on this machine: its rows are made up (--synthetic-data)",
+    ]
+
+
+def test_what_cannot_be_measured_here_is_not_run_once_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    runs = Runs(UNKNOWN)
+    found = tried(monkeypatch, runs, tmp_path)
+    assert found.result is not None
+    assert (found.result.outcome, runs.notes) == (UNKNOWN, [])
+
+
+def test_a_failure_of_a_release_is_compared_as_usual(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert tried(monkeypatch, Runs(Failed("step", "RuntimeError: x")), tmp_path).result is None
+
+
+def test_remedies_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lacking = [Failed("import", f"CannotRun: train.py lacks 'x': add --with package{n}") for n in range(100)]
+    runs = Runs(*lacking)
+    tried(monkeypatch, runs, tmp_path)
+    assert len(runs.ran) == len(runs.notes) == 8

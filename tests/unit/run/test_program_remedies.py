@@ -1,0 +1,239 @@
+"""What is done after a first run of a program that ended in a line which says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+import pytest
+
+from dsregress.model import Failed, OutOfMemory, Passed, Stack
+from dsregress.run.available_workloads import Program
+from dsregress.run.pipeline import Choice
+from dsregress.run.program_remedies import Attempt, OfItsDay, Remedy, remedy_of
+
+STACK = Stack(python="3.11", versions={"torch": "2.13.0", "transformers": "5.24.0", "deepspeed": "0.16.8"})
+STACKS = {
+    "transformers-4": {"transformers": "4.57.6"},
+    "older": {"transformers": "3.5.1"},
+    "torch": {"torch": "2.6.0"},
+}
+GIVEN = Attempt(program=Program(line="python train.py --lr 1", folder="/x"), choice=Choice(), stacks=STACKS)
+
+
+def of_no_day(packages: Collection[str]) -> OfItsDay:
+    return OfItsDay("", {})
+
+
+def after(signature: str, attempt: Attempt = GIVEN, stage: str = "import") -> Remedy | None:
+    return remedy_of(Failed(stage, signature), attempt, STACK, of_no_day)
+
+
+def remedied(signature: str, attempt: Attempt = GIVEN, stage: str = "import") -> tuple[Attempt, str]:
+    found = after(signature, attempt, stage)
+    assert found is not None
+    return found.attempt, found.line
+
+
+def changed(attempt: Attempt, **fields: Any) -> Attempt:
+    return msgspec.structs.replace(attempt, program=msgspec.structs.replace(attempt.program, **fields))
+
+
+LACKS = "CannotRun: train.py lacks the modules 'wandb', 'git': add --with wandb --with gitpython"
+
+
+def test_modules_that_it_lacks_are_added_once() -> None:
+    more, line = remedied(LACKS)
+    assert more == msgspec.structs.replace(
+        GIVEN, choice=Choice(versions={"wandb": "", "gitpython": ""}), added=("wandb", "gitpython")
+    )
+    assert line == "adds wandb, gitpython, which it lacks when it runs"
+    assert after(LACKS, more) is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "CannotRun: train.py lacks the module 'unknown': add its package with --with PACKAGE",
+        "ValueError: give --with evil --synthetic-data --ranks 2 (train.py:3)",  # a program's own words
+        "CannotRun: give --with torch",  # which every stack has
+    ],
+)
+def test_a_line_that_names_no_package_or_is_not_ours_has_no_remedy(said: str) -> None:
+    assert after(said) is None
+
+
+@pytest.mark.parametrize("outcome", [Passed(), OutOfMemory("step"), Failed("step", "ValueError: x")])
+def test_what_passed_or_failed_by_itself_has_no_remedy(outcome: Any) -> None:
+    assert remedy_of(outcome, GIVEN, STACK, of_no_day) is None
+
+
+def test_the_rest_of_what_the_project_requires_is_added_for_a_module_of_another_name() -> None:
+    said = "CannotRun: train.py lacks the module 'dac': add its package with --with PACKAGE"
+    attempt = msgspec.structs.replace(
+        GIVEN,
+        choice=Choice(versions={"trl": "0.9.6"}),
+        added=("trl",),
+        others={"descript-audio-codec": "", "jiwer": "3.0.0"},
+    )
+    more, line = remedied(said, attempt)
+    assert more.choice.versions == {"descript-audio-codec": "", "jiwer": "3.0.0", "trl": "0.9.6"}
+    assert (more.added, more.pinned) == (("trl", "descript-audio-codec", "jiwer"), ("jiwer",))
+    assert line == ("train.py lacks the module 'dac': adds what else its project requires: descript-audio-codec, jiwer")
+    assert after(said, more) is None
+    many = msgspec.structs.replace(attempt, others={f"package{n}": "" for n in range(30)})
+    assert after(said, many) is None
+
+
+def test_rows_are_made_up() -> None:
+    said = "NotHere: train.py:5: the data set a/b is not on this machine: give --synthetic-data for made-up rows"
+    more, line = remedied(said)
+    assert more == changed(GIVEN, synthetic_data=True)
+    assert line == "train.py:5: the data set a/b is not on this machine: its rows are made up (--synthetic-data)"
+    assert after(said, more) is None
+
+
+def test_it_runs_as_the_ranks_that_it_starts_itself_unless_its_user_named_others() -> None:
+    said = "CannotRun: train.py starts 2 ranks, on as many GPUs: give --ranks 2"
+    more, line = remedied(said)
+    assert more == changed(GIVEN, ranks=2)
+    assert line == "runs as 2 ranks, which it starts itself (--ranks)"
+    assert after(said, changed(GIVEN, ranks=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "with_path"),
+    [
+        ("python train.py --lr 1", "PYTHONPATH=src python train.py --lr 1"),
+        ("A=b PYTHONPATH=lib torchrun train.py", "A=b PYTHONPATH=src:lib torchrun train.py"),
+    ],
+)
+def test_modules_of_its_own_are_found(line: str, with_path: str) -> None:
+    said = "CannotRun: train.py imports 'own' of the folder src: write PYTHONPATH=src before the line"
+    more, words = remedied(said, changed(GIVEN, line=line))
+    assert more.program.line == with_path
+    assert words == "runs with PYTHONPATH=src, as it imports modules of its own from there"
+    assert after(said, more) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "launched"),
+    [
+        ("python train.py --lr 1", "torchrun train.py --lr 1"),
+        ("A=b python3 -u -m own.train", "A=b torchrun -m own.train"),
+        ("/opt/bin/python3.11 train.py", "torchrun train.py"),
+    ],
+)
+def test_a_program_that_asks_for_its_rank_is_launched(line: str, launched: str) -> None:
+    said = "CannotRun: train.py asks for its rank, and no launcher gives it one: start it by torchrun or deepspeed"
+    more, words = remedied(said, changed(GIVEN, line=line))
+    assert more.program.line == launched
+    assert words == f"is started by {launched}, as it asks for its rank"
+    assert after(said, more) is None
+
+
+def test_an_added_package_that_cannot_be_installed_is_left_out_and_not_added_again() -> None:
+    attempt = msgspec.structs.replace(
+        GIVEN, choice=Choice(versions={"decord": "0.6.0", "trl": "0.24.0"}), added=("decord",)
+    )
+    more, line = remedied("decord 0.6.0 cannot be built", attempt, "install")
+    assert (more.choice.versions, more.left_out) == ({"trl": "0.24.0"}, ("decord",))
+    assert line == "leaves out decord, which cannot be installed here: decord 0.6.0 cannot be built"
+    assert after("CannotRun: train.py lacks the module 'decord': add --with decord", more) is None
+    assert after("trl 0.24.0 cannot be built", attempt, "install") is None  # its user named it
+    assert after("decord-ext cannot be built", attempt, "install") is None
+
+
+def test_pins_that_cannot_be_installed_give_way_to_the_newest_before_a_package_is_left_out() -> None:
+    versions = {"scipy": "1.4.1", "librosa": "0.7.2", "pandas": "2.0.0"}
+    attempt = msgspec.structs.replace(
+        GIVEN, choice=Choice(versions=versions), added=("scipy", "librosa", "pandas"), pinned=("scipy", "librosa")
+    )
+    more, line = remedied("build of scipy: NameError: x", attempt, "install")
+    assert more.choice.versions == {"scipy": "", "librosa": "", "pandas": "2.0.0"}
+    assert line == ("takes the newest scipy, librosa: what it pins cannot be installed (build of scipy: NameError: x)")
+    less, _ = remedied("build of scipy: NameError: x", more, "install")
+    assert less.choice.versions == {"librosa": "", "pandas": "2.0.0"}
+
+
+def test_packages_that_nothing_pins_are_taken_of_the_day_of_the_last_commit() -> None:
+    stack = Stack(
+        python="3.11",
+        versions={
+            "torch": "2.13.0",
+            "transformers": "5.24.0",
+            "accelerate": "1.15.0",
+            "peft": "0.21.2",
+            "trl": "1.16.0",
+        }
+        | {"datasets": "2.16.1", "torchvision": "0.28.0", "deepspeed": "0.16.8"},
+    )
+    attempt = msgspec.structs.replace(
+        GIVEN,
+        choice=Choice(
+            versions={"accelerate": "1.15.0", "trl": "1.16.0", "datasets": "2.16.1", "torchvision": "0.28.0"}
+        ),
+        added=("trl", "datasets", "torchvision"),
+        pinned=("datasets",),
+        fixed=("accelerate",),
+    )
+    asked: list[Collection[str]] = []
+
+    def of_its_day(packages: Collection[str]) -> OfItsDay:
+        asked.append(packages)
+        return OfItsDay("2024-05-07", {"transformers": "4.40.2", "peft": "0.21.2", "trl": "0.8.6"})
+
+    said = "ImportError: cannot import name 'x' from 'trl.import_utils' (trl/import_utils.py)"
+    lacks = Failed("init", f"{said} (trainer.py:28)")
+    found = remedy_of(lacks, attempt, stack, of_its_day)
+    assert found is not None
+    assert asked == [["transformers", "peft", "trl"]]
+    assert found.attempt.choice.versions == {
+        **attempt.choice.versions,
+        "transformers": "4.40.2",
+        "trl": "0.8.6",
+        "torchvision": "",
+    }
+    assert found.line == (
+        f"fails with the newest packages ({said}): takes those of its last commit, of 2024-05-07: transformers 4.40.2, "
+        "trl 0.8.6"
+    )
+    assert remedy_of(lacks, found.attempt, stack, of_its_day) is None
+    of_its_own = Failed("forward", "RuntimeError: shapes do not fit (train.py:3)")
+    assert remedy_of(of_its_own, attempt, stack, of_its_day) is None
+
+
+NO_NAME = "ImportError: cannot import name 'X' from 'transformers' (transformers/__init__.py) (train.py:3)"
+
+
+def test_the_configured_stack_with_the_older_transformers_is_taken() -> None:
+    versions = {"datasets": "5.2.0", "trl": "0.9.6"}
+    attempt = msgspec.structs.replace(
+        GIVEN, choice=Choice(versions=versions), added=("datasets", "trl"), pinned=("trl",)
+    )
+    more, line = remedied(NO_NAME, attempt)
+    assert more.choice == Choice(stack="transformers-4", versions={"datasets": "", "trl": "0.9.6"})
+    assert line == (
+        "fails with transformers 5.24.0 (ImportError: cannot import name 'X' from 'transformers' "
+        "(transformers/__init__.py)): takes 4.57.6 (--stack transformers-4)"
+    )
+    assert after(NO_NAME, more) is None
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        msgspec.structs.replace(GIVEN, choice=Choice(versions={"transformers": "5.24.0"})),
+        msgspec.structs.replace(GIVEN, stacks={}),
+    ],
+)
+def test_a_named_transformers_stays(attempt: Attempt) -> None:
+    assert after(NO_NAME, attempt) is None
+
+
+def test_an_error_of_the_programs_own_is_no_reason_for_another_transformers() -> None:
+    assert after("RuntimeError: shapes do not fit (train.py:3)", stage="forward") is None
+    assert after("RuntimeError: shapes do not fit (peft/tuners/lora.py:forward)", stage="forward") is None
+    assert after("TypeError: f() got an unexpected argument (train.py:3)", stage="init") is not None
+    assert after("ValueError: no such model (transformers/modeling_utils.py:load)", stage="init") is not None

@@ -1,0 +1,223 @@
+"""The stack of a program as its project wants it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from packaging.requirements import Requirement
+
+from dsregress.config.settings import Settings
+from dsregress.envs.installer import Installer
+from dsregress.envs.recipe import CpuBuilds
+from dsregress.errors import UsageError
+from dsregress.model import Failed, NotInstalled
+from dsregress.probe import launch_line
+from dsregress.run import program_stack
+from dsregress.run.pipeline import Choice
+
+#: What an index has besides the committed releases, and one release of anything else but of ``ours-alone``.
+INDEX = {
+    "trl": ["0.9.6", "0.19.1", "1.0.0"],
+    "datasets": ["2.16.1", "5.2.0"],
+    "transformers": ["4.2.1", "4.37.2", "4.40.0"],
+    "torch": ["2.0.1", "2.3.1"],
+    "accelerate": ["0.27.2"],
+    "peft": ["0.8.2"],
+}
+
+
+class Index:
+    """An installer that resolves each package to the newest release of ``INDEX`` within its limits."""
+
+    def compile(self, source: Path, output: Path, python: str, overrides: Path | None = None) -> NotInstalled | None:
+        pins = []
+        for one in map(Requirement, source.read_text().splitlines()):
+            exact = [each.version for each in one.specifier if each.operator in ("==", "===")]
+            inside = exact or [*one.specifier.filter(INDEX.get(one.name, ["1.0"]))] or [""]
+            if one.name == "ours-alone" or (one.name in ("trl", "datasets") and inside[-1] not in INDEX[one.name]):
+                return Failed("install", f"no solution: {one}")
+            pins.append(f"{one.name}=={inside[-1] or '1.0'}")
+        output.write_text("\n".join(pins) + "\n")
+        return None
+
+    def cpu_builds(self, requirements: list[str], python: str) -> CpuBuilds:
+        """Of each torch but one."""
+        found = {"torch": f"{requirements[0]}+cpu"} if requirements != ["torch==2.9.0"] else {}
+        return CpuBuilds(requirements=found)
+
+    def published(self, package: str, python: str = "") -> tuple[str, ...]:
+        name, _, version = package.partition("==")
+        if name not in INDEX:
+            raise UsageError(f"no configured index has a package {name!r}", where="package index", hint="check it")
+        return tuple(one for one in INDEX[name] if not version or one == version)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text("import torch, trl\nimport deepspeed\nif torch:\n    import datasets\n")
+    return tmp_path
+
+
+def completed(
+    folder: Path, choice: Choice | None = None, line: str = "torchrun train.py"
+) -> program_stack.CompletedChoice:
+    settings = Settings(environments=str(folder / ".dsregress"))
+    given = Choice() if choice is None else choice
+    installer = cast(Installer, cast(Any, Index()))
+    return program_stack.complete_choice(given, launch_line.parse(line), folder, "sim", settings, installer)
+
+
+def requires(folder: Path, *lines: str) -> None:
+    (folder / "requirements.txt").write_text("\n".join(lines) + "\n")
+
+
+def test_what_the_stack_lacks_is_added_in_the_release_that_the_project_pins(folder: Path) -> None:
+    requires(folder, "trl>=0.9,<1", "datasets==2.16.1")
+    found = completed(folder)
+    assert found.choice == Choice(versions={"datasets": "2.16.1", "trl": "0.19.1"})
+    assert found.notes == (
+        "adds datasets 2.16.1 (requirements.txt), trl 0.19.1; --with PACKAGE=VERSION takes another release",
+    )
+    assert found.added == ("datasets", "trl")
+
+
+def test_the_release_that_the_user_named_stays(folder: Path) -> None:
+    requires(folder, "trl==0.9.6", "transformers==4.40.0")
+    found = completed(folder, Choice(versions={"trl": "1.0.0", "deepspeed": "0.16.8", "transformers": "5.24.0"}))
+    assert found.choice.versions == {"trl": "1.0.0", "deepspeed": "0.16.8", "transformers": "5.24.0"}
+    assert (found.notes, found.added) == ((), ())
+
+
+def test_a_pin_that_no_index_has_gives_way(folder: Path) -> None:
+    requires(folder, "trl>=7")
+    found = completed(folder)
+    assert found.choice.versions == {"trl": "1.0.0"}
+
+
+def test_a_package_that_no_index_has_is_left_out(folder: Path) -> None:
+    (folder / "train.py").write_text("import deepspeed, trl\nif trl:\n    import ours_alone\n")
+    requires(folder, "ours-alone")
+    found = completed(folder)
+    assert found.choice.versions == {"trl": "1.0.0"}
+    assert found.notes == (
+        "leaves out ours-alone, which no index has",
+        "adds trl 1.0.0; --with PACKAGE=VERSION takes another release",
+    )
+
+
+DEEPSPEEDS = "0.15.0,0.16.4,0.16.8,latest"
+
+
+def test_the_projects_transformers_is_taken_with_partners_of_its_time(folder: Path) -> None:
+    requires(folder, "transformers==4.37.2", "trl==0.9.6")
+    found = completed(folder)
+    assert found.choice.versions == {
+        "transformers": "4.37.2",
+        "accelerate": "0.27.2",
+        "peft": "0.8.2",
+        "deepspeed": DEEPSPEEDS,
+        "trl": "0.9.6",
+    }
+    assert found.notes[0] == (
+        "takes transformers 4.37.2 (requirements.txt), accelerate 0.27.2 (of its time), peft 0.8.2 (of its time); the "
+        "default is --transformers 5.24.0 --accelerate 1.15.0 --peft 0.21.2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "taken"),
+    [
+        ("transformers>=4.45,<4.46", {"transformers": "4.45.2", "accelerate": "0.34.2", "peft": "0.13.2"}),
+        ("transformers>=4.55,<5", {"transformers": "4.57.6"}),
+        ("transformers>=4.45", {}),
+        ("transformers", {}),
+        ("torch==2.6.0+cu124", {"torch": "2.6.0"}),
+        ("torch~=2.5.0", {"torch": "2.5.1"}),
+    ],
+)
+def test_a_range_takes_the_newest_release_inside_unless_the_default_is(
+    folder: Path, said: str, taken: dict[str, str]
+) -> None:
+    requires(folder, said)
+    versions = completed(folder).choice.versions
+    assert {
+        name: version for name, version in versions.items() if name not in ("trl", "datasets", "deepspeed")
+    } == taken
+
+
+def test_a_torch_without_a_build_for_the_cpu_is_not_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    requires(folder, "torch==2.9.0")
+    monkeypatch.setattr(program_stack.sys, "platform", "linux")
+    monkeypatch.setattr(program_stack.hardware, "has_gpu", lambda: False)
+    found = completed(folder)
+    assert "torch" not in found.choice.versions
+    assert found.notes[0] == (
+        "no index that can be reached has torch 2.9.0 (requirements.txt) for the CPU: torch 2.13.0 is taken; "
+        "--torch 2.9.0 installs its CUDA packages, too"
+    )
+    monkeypatch.setattr(program_stack.hardware, "has_gpu", lambda: True)
+    assert completed(folder).choice.versions["torch"] == "2.9.0"
+
+
+def test_a_pin_that_is_too_old_gives_way_to_the_nearest(folder: Path) -> None:
+    requires(folder, "torch==2.0.1", "transformers==4.2.1", "accelerate>=99")
+    found = completed(folder)
+    assert {name: found.choice.versions[name] for name in ("torch", "transformers")} == {
+        "torch": "2.3.1",
+        "transformers": "4.37.2",
+    }
+    assert found.notes[:3] == (
+        "torch==2.0.1 (requirements.txt) is too old to be measured: 2.3.1 is the oldest",
+        "transformers==4.2.1 (requirements.txt) is too old to be measured: 4.37.2 is the oldest",
+        "no release is accelerate>=99 (requirements.txt): accelerate 1.15.0 is taken",
+    )
+
+
+@pytest.mark.parametrize("choice", [Choice(stack="transformers-4"), Choice(versions={"torch": "2.6.0"})])
+def test_the_projects_pins_leave_what_the_user_compares_alone(folder: Path, choice: Choice) -> None:
+    requires(folder, "transformers==4.40.0")
+    versions = completed(folder, choice).choice.versions
+    assert versions.keys() - {"trl", "datasets"} == choice.versions.keys()
+
+
+def test_a_program_that_uses_no_deepspeed_is_measured_with_one_release(folder: Path) -> None:
+    (folder / "train.py").write_text("import torch\n")
+    found = completed(folder)
+    assert found.choice.baseline is not None
+    package, _, release = found.choice.baseline.partition("==")
+    assert (package, found.choice.versions) == ("deepspeed", {"deepspeed": release})
+    assert re.fullmatch(r"0\.\d+\.\d+", release)
+    assert found.notes == (
+        "it uses no deepspeed, so one stack is measured; --transformers A,B or --torch A,B compares releases",
+    )
+    named = Choice(versions={"deepspeed": "0.16.4,0.16.8"})
+    assert completed(folder, named).choice == named
+
+
+@pytest.mark.parametrize(
+    ("line", "file", "content"),
+    [
+        ("deepspeed train.py", "x", ""),
+        ("torchrun train.py --deepspeed ds.json", "x", ""),
+        ("accelerate launch --config_file zero.yaml train.py", "zero.yaml", "distributed_type: DEEPSPEED\n"),
+        ("torchrun train.py --config=a.json", "a.json", '{"deepspeed": "ds.json"}'),
+        ("torchrun train.py config=large", "conf/model/large.yaml", "strategy: deepspeed_stage_3\n"),
+        ("torchrun train.py", "own.py", "def f():\n    import deepspeed\n"),
+    ],
+)
+def test_deepspeed_is_used_by_a_launcher_an_option_settings_or_a_module_of_its_own(
+    tmp_path: Path, line: str, file: str, content: str
+) -> None:
+    (tmp_path / "train.py").write_text("import torch, own\n")
+    (tmp_path / "unused.yaml").write_text("deepspeed: ds.json\n")
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text(content)
+    assert completed(tmp_path, line=line).choice == Choice()
+
+
+def test_existing_interpreters_stay_as_they_are(folder: Path) -> None:
+    given = Choice(pythons=("/opt/python",))
+    assert completed(folder, given).choice == given

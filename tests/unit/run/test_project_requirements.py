@@ -1,0 +1,93 @@
+"""The requirements of a program's project, in each of the files that state them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsregress.run.project_requirements import declared_requirements, project_scripts
+
+
+def stated(folder: Path) -> dict[str, str]:
+    return {name: f"{one.requirement.specifier} {one.file}" for name, one in declared_requirements([folder]).items()}
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("requirements.txt", "trl>=0.9,<1  # of its time\n-e .\n--index-url https://x\ngit+https://x/y\nnot [ one\n"),
+        ("requirements-train.txt", "trl<1,>=0.9 --hash=sha256:1\n"),
+        ("pyproject.toml", "[project]\nname = 'own'\ndependencies = ['trl>=0.9,<1', 3]\n"),
+        ("pyproject.toml", "[project]\nname = 'own'\n[project.optional-dependencies]\ntrain = ['trl>=0.9,<1']\n"),
+        ("setup.py", "from setuptools import setup\nsetup(install_requires=['trl>=0.9,<1', name])\n"),
+        ("setup.py", "REQUIREMENTS = ['trl>=0.9,<1']\nsetup(install_requires=REQUIREMENTS)\n"),
+        ("setup.py", "_deps = ['trl>=0.9,<1']\nsetup(install_requires=[deps['trl']])\n"),
+        ("setup.cfg", "[options]\ninstall_requires =\n  trl>=0.9,<1\n"),
+        ("environment.yml", "dependencies:\n  - python\n  - pip:\n    - trl>=0.9,<1 # of its time\n"),
+    ],
+)
+def test_a_range_is_read(tmp_path: Path, file: str, content: str) -> None:
+    (tmp_path / file).write_text(content)
+    assert stated(tmp_path) == {"trl": f"<1,>=0.9 {file}"}
+
+
+@pytest.mark.parametrize(
+    ("said", "spec"),
+    [("'^0.9.1'", "==0.*,>=0.9.1"), ("'0.9.1'", "==0.9.1"), ("{ version = '<2' }", "<2"), ("'*'", "")],
+)
+def test_poetrys_spelling_is_read(tmp_path: Path, said: str, spec: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.poetry.dependencies]\ntrl = {said}\n")
+    assert stated(tmp_path) == {"trl": f"{spec} pyproject.toml"}
+
+
+def test_condas_single_equals_sign_is_a_pin(tmp_path: Path) -> None:
+    (tmp_path / "environment.yaml").write_text("dependencies:\n  - torch=2.4.1\n  - pip:\n      - peft==0.10.0\n")
+    assert stated(tmp_path) == {"torch": "==2.4.1 environment.yaml", "peft": "==0.10.0 environment.yaml"}
+
+
+def test_a_file_that_another_one_names_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("-r more/train.txt\n-r requirements.txt\n")
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "train.txt").write_text("trl==0.9\n")
+    assert stated(tmp_path) == {"trl": "==0.9 requirements.txt"}
+
+
+def test_a_lock_pins_what_nothing_else_limits(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'own'\ndependencies = ['trl', 'peft>=0.10']\n")
+    names = {"trl": "0.9.6", "peft": "0.12.0", "idna": "3.0"}
+    lock = "".join(f"[[package]]\nname = '{name}'\nversion = '{version}'\n" for name, version in names.items())
+    (tmp_path / "uv.lock").write_text(lock)
+    assert stated(tmp_path) == {"trl": "==0.9.6 uv.lock", "peft": ">=0.10 pyproject.toml"}
+
+
+def test_the_nearest_folder_counts_up_to_that_of_the_repository(tmp_path: Path) -> None:
+    script = tmp_path / "repository" / "examples" / "sft"
+    script.mkdir(parents=True)
+    (tmp_path / "requirements.txt").write_text("torch==1.0\n")
+    (tmp_path / "repository" / "requirements.txt").write_text("trl==0.9\npeft==0.10\n")
+    (script / "requirements.txt").write_text("trl==0.11\n")
+    assert stated(script) == {"trl": "==0.11 requirements.txt"}
+    (tmp_path / "repository" / ".git").mkdir()
+    assert stated(script) == {"trl": "==0.11 requirements.txt", "peft": "==0.10 requirements.txt"}
+
+
+def test_what_another_system_needs_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("trl; sys_platform == 'win32'\npeft; python_version >= '3'\n")
+    assert stated(tmp_path) == {"peft": " requirements.txt"}
+
+
+@pytest.mark.parametrize("file", ["requirements.txt", "pyproject.toml", "setup.py", "setup.cfg", "uv.lock"])
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe", b"[[[", b"[options\n", b"\0", b"package = 3\nproject = 3\ntool = 3\n"]
+)
+def test_a_damaged_file_says_nothing(tmp_path: Path, file: str, content: bytes) -> None:
+    (tmp_path / file).write_bytes(content)
+    assert all(one.file == "requirements.txt" for one in declared_requirements([tmp_path]).values())
+    assert project_scripts(tmp_path) == {}
+
+
+def test_a_pin_is_one_release(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("a==1.0\nb==1.*\nc>=1\nd===2.0\n")
+    pins = {name: one.pin for name, one in declared_requirements([tmp_path]).items()}
+    assert pins == {"a": "1.0", "b": "", "c": "", "d": "2.0"}
