@@ -163,6 +163,8 @@ class RankRecord:
     #: files of weights that a program has saved without a tensor, by name, until it was measured
     empty_files: list[str] = dataclasses.field(default_factory=list)
     fed: list[FedBatch] = dataclasses.field(default_factory=list)  #: to a program's models, until it was measured
+    #: modules of the packages whose objects the workload has made; empty where an older probe measured
+    uses: list[str] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)  #: what a reader of the figures has to know
 
 

@@ -30,6 +30,7 @@ from dsregress.probe.border.faults import HARNESS
 from dsregress.probe.border.wire import OCCASIONS, PHASES, REGULAR_PHASES, Detail, RankRecord
 from dsregress.probe.meters.host_work import FUNCTIONS_KEPT
 from dsregress.probe.meters.phases import HostStopwatch, ProfiledPhases, TimedPhases
+from dsregress.probe.meters.used_packages import UsedPackages
 from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.rank_file import representable
 from dsregress.programs.watch import step_watch, stepper_facts, trainer_settings
@@ -113,6 +114,7 @@ class Measuring:
         """Begin to measure: the program's first line is next. ``check`` is called when everything untimed is measured,
         and may refuse it."""
         self._check = check
+        self._packages = UsedPackages()
         self._walk.begin()
         self.watch.await_forward()
 
@@ -227,6 +229,7 @@ class Measuring:
             self._keep_phases()
             self._keep_models()
             self._walk.stop_metering()
+            self.record.uses = self._packages.named()
             if self._ends_metered:
                 self._finish()
             else:
