@@ -16,6 +16,7 @@ from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.probe.scenario import BASE_VARIANT
 from dsregress.run import available_workloads, pipeline
+from dsregress.run.across_releases import regress_across
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
 from dsregress.run.eta import GUESSED_STACK_S, expected_s, guessed_s
@@ -31,6 +32,7 @@ class WantedWorkloads(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection
     named: str | None
     program: Program | None
+    then: str | None  #: a line that goes on from the files of the program
 
 
 class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +60,12 @@ class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
         help="A named selection of the configuration, e.g. reported. One that has the name of a stack runs on that stack.",
     ),
     options.program_options,
+    click.option(
+        "--then",
+        metavar="LINE",
+        help="A second line that goes on from the files which --program writes, such as a checkpoint. It runs with each "
+        "release on the files of each.",
+    ),
 )
 @options.grouped(
     "run",
@@ -98,6 +106,7 @@ def regress_command(
       dsregress regress --with trl=0.23.0,0.24.0                compare releases of any package
       dsregress regress --deepspeed 0.16.8 --torch 2.4.1 --transformers 4.37.2    pin the stack of an older program
       dsregress regress --program 'torchrun train.py --model qwen' --ranks 8 --deepspeed 0.16.4,0.16.8 --with trl=0.24.0
+      dsregress regress --program 'python train.py' --then 'python train.py --resume' --transformers 4.57.6,5.24.0
       dsregress regress --scenario 'llama*' --variant 'zero_stage=*' --device cpu
       dsregress regress --select reported                       the reported systems, by their own code
       dsregress regress --select llamafactory-6800              a bug report's job on the report's versions
@@ -116,6 +125,8 @@ def regress_command(
     if wanted.named is not None:
         _check_alone(selection, wanted.program)
         settings, stacks = _selected(wanted.named, settings, stacks)
+    if wanted.then is not None and wanted.program is None:
+        raise UsageError("needs --program", where="--then", hint="it goes on from the files of that program")
     if wanted.program is not None:
         selection = _of_program(selection, available_workloads.chosen_workload(None, wanted.program, settings))
     choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=run.fresh, explain=run.explain)
@@ -125,6 +136,11 @@ def regress_command(
         _print_plan(planned, settings)
         _print_disk(planned, settings, installer)
         return EXIT_OK
+    if wanted.then is not None and wanted.program is not None:
+        with Progress() as progress:
+            second = options.launch_in(wanted.program.folder, wanted.then)
+            comparison = regress_across(settings, choice, wanted.program, second, installer, progress)
+        return write_reports(comparison, settings, files)
     with Progress() as progress:
         if planned.stacks.added:
             progress.note(

@@ -154,8 +154,8 @@ class Measuring:
         if self._records_numerics:
             self._models.clipped(parameters, stepper_facts.whole_norm(norm))
 
-    def resumed(self, engine: object) -> None:
-        self._models.resumed(engine)
+    def resumed(self, stepper: object) -> None:
+        self._models.resumed(stepper)
 
     def evaluates(self, model: object) -> None:
         if self._walk.name == "forward" and self._models.train(model):

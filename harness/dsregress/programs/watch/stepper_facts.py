@@ -167,13 +167,18 @@ def is_engine(stepper: object) -> bool:
     return hasattr(stepper, "get_global_grad_norm")
 
 
-def is_same_model(stepper: object, other: object) -> bool:
-    """Return True if both are engines whose parameters have the same names."""
+def is_same_model(stepper: Any, other: Any) -> bool:
+    """Return True if both are engines whose parameters have the same names, or optimizers of tensors of the same shapes."""
 
     def names(engine: Any) -> list[str]:
         return [name for name, _ in engine.module.named_parameters()]
 
-    return is_engine(stepper) and is_engine(other) and names(stepper) == names(other)
+    def shapes(optimizer: Any) -> list[torch.Size]:
+        return [tensor.shape for group in optimizer.param_groups for tensor in group["params"]]
+
+    if is_engine(stepper) or is_engine(other):
+        return is_engine(stepper) and is_engine(other) and names(stepper) == names(other)
+    return shapes(stepper) == shapes(other)
 
 
 class _NoConfig:

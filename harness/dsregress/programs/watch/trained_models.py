@@ -1,9 +1,10 @@
 """Tells apart the models that one program trains: an actor and a critic, a generator and a discriminator.
 
 Models step by an engine or an optimizer. An engine that loads a checkpoint, and whose parameters have the same names as
-those of an earlier model, is that model's from then on, as after a restart. A phase of the program belongs to the engine
-whose call it is; if unknown, to the model that steps next, as plain PyTorch's calls do not name their model. Optimizers
-of parts of one module that is called as a whole train one model.
+those of an earlier model, is that model's from then on, as after a restart. So is an optimizer that loads the state of
+one with tensors of the same shapes, and one that steps all that another has stepped. A phase of the program belongs to
+the engine whose call it is; if unknown, to the model that steps next, as plain PyTorch's calls do not name their model.
+Optimizers of parts of one module that is called as a whole train one model.
 
 A model's name is that of the variable, or of the attribute of ``self``, that holds it when it steps: the nearest one
 that no other model has.
@@ -55,11 +56,16 @@ class TrainedModel:
         """Return True if the parameter of this identity belongs to the model."""
         return parameter in self._parameters
 
-    def goes_on_in(self, engine: object) -> None:
-        """Take another engine as the one that trains the model from now on."""
-        self.stepper = engine
-        self._parameters = _parameters_of(engine)
+    def goes_on_in(self, stepper: object) -> None:
+        """Take another engine or optimizer as the one that trains the model from now on."""
+        self.stepper = stepper
+        self._parameters = _parameters_of(stepper)
         self.variables = []
+
+    def is_taken_over_by(self, stepper: object) -> bool:
+        """Return True if another optimizer steps all that the model's own has stepped."""
+        are_optimizers = not (stepper_facts.is_engine(stepper) or stepper_facts.is_engine(self.stepper))
+        return are_optimizers and _parameters_of(stepper) >= _parameters_of(self.stepper)
 
     def is_trained_by(self, stepper: object) -> bool:
         """Return True if the stepper is the model's, or steps any of its parameters."""
@@ -91,13 +97,13 @@ class TrainedModels:
         if not any(module is known for known in self._called):
             self._called.append(module)
 
-    def resumed(self, engine: object) -> None:
-        """Record that an engine has loaded a checkpoint."""
-        if any(model.stepper is engine for model in self.models):
+    def resumed(self, stepper: object) -> None:
+        """Record that an engine has loaded a checkpoint, or an optimizer its state."""
+        if any(model.stepper is stepper for model in self.models):
             return
-        model = next((model for model in self.models if stepper_facts.is_same_model(model.stepper, engine)), None)
+        model = next((model for model in self.models if stepper_facts.is_same_model(model.stepper, stepper)), None)
         if model is not None:
-            model.goes_on_in(engine)
+            model.goes_on_in(stepper)
             self._called = []
 
     def train(self, module: torch.nn.Module) -> bool:
@@ -124,6 +130,8 @@ class TrainedModels:
         if model is None:
             model = TrainedModel(stepper, self._called)
             self.models.append(model)
+        elif stepper is not model.stepper and model.is_taken_over_by(stepper):
+            model.stepper = stepper
         if self.are_several:
             model.look_for_its_variables()
         losses = []
