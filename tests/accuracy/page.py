@@ -1,4 +1,4 @@
-"""The comparison for a terminal, as the page docs/accuracy.md, and as JSON."""
+"""The comparison for a terminal, as the page results/accuracy.md, and as JSON."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def as_text(answers: Sequence[PointAnswer]) -> str:
 
 
 def as_markdown(answers: Sequence[PointAnswer]) -> str:
-    """Return the page docs/accuracy.md, ending in a newline."""
+    """Return the page results/accuracy.md, ending in a newline."""
     lines = [
         *_head(answers),
         f"**{markdown(_summary(answers))}**",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,26 @@ def test_a_program_has_a_name_by_which_it_is_explained(
     assert done.returncode == 0, done.stderr
     assert "gathered parameters" in done.stdout
     assert "train.py" in done.stdout
+
+
+def test_an_audit_reads_from_a_run_of_the_program_what_no_file_states(
+    harness: Callable[..., Any], folder: Path, tmp_path: Path
+) -> None:
+    pins = tmp_path / "requirements.txt"
+    pins.write_text(f"deepspeed=={FAULTY}\n")
+
+    def facts(*options: str) -> dict[str, tuple[Any, str]]:
+        done = harness("audit", "-r", str(pins), "--program", LINE, "--json", "-", *options, cwd=folder)
+        assert done.returncode in (0, 1), done.stderr
+        return {fact["name"]: (fact["value"], fact["source"]) for fact in json.loads(done.stdout)["job"]["facts"]}
+
+    assert not facts().keys() & {"zero_stage", "gradient_checkpointing"}
+    observed = facts("--observe")
+    assert observed["zero_stage"] == (3, "--observe: zero_optimization.stage")
+    assert observed["gradient_accumulation_steps"] == (2, "--observe: gradient_accumulation_steps")
+    assert observed["gradient_checkpointing"] == ("non_reentrant", "--observe: gradient_checkpointing_kwargs")
+    assert observed["lora"] == (False, "--observe: no adapter is trained")
+    assert observed["overlap_comm"][0] is None
 
 
 RESUMING = """

@@ -497,6 +497,15 @@ def test_an_explained_program_names_the_lines_that_hold_its_memory(folder: Path)
     assert record.detail.configuration["optimizer"] == "AdamW"
 
 
+def test_an_engines_own_configuration_is_told_from_deepspeeds_defaults(folder: Path) -> None:
+    pytest.importorskip("deepspeed")
+    (folder / "train.py").write_text(DEEPSPEED)
+    record = passed(ran(folder, "sim", 2, "torchrun --nproc_per_node 2 train.py --stage 3"))
+    given = record.detail.deepspeed_config
+    assert given["zero_optimization.stage"] == record.detail.configuration["deepspeed.zero_config.stage"]
+    assert "zero_optimization.overlap_comm" not in given  # which has a default
+
+
 PIPELINE = """
 import argparse, torch, deepspeed
 from deepspeed.pipe import PipelineModule, LayerSpec

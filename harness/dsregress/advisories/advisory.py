@@ -109,7 +109,7 @@ class ScriptOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The runs that show it."""
 
-    script: str = ""  #: file in docs/reproducers; empty if there is none
+    script: str = ""  #: file in results/reproducers; empty if there is none
     further_scripts: tuple[str, ...] = ()
     runs: tuple[ScriptOutput, ...] = ()
     reason: str = ""  #: what was run, where that is no output of a script here

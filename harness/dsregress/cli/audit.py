@@ -17,6 +17,7 @@ from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
 from dsregress.cli import options
 from dsregress.cli.lines import print_note
 from dsregress.cli.named_files import read_named
+from dsregress.cli.observed_jobs import observed_facts
 from dsregress.cli.options import JobOptions
 from dsregress.cli.output import write_answer
 from dsregress.cli.stated_jobs import PACKAGES_HINT, FoundPackages, installed_packages, stated_job
@@ -31,9 +32,10 @@ from dsregress.versions.releases import known_releases
 from dsregress.wording import commands
 
 
-class AuditFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """The files that are requested beside the text."""
+class AuditRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The run of the program, and the files that are requested beside the text."""
 
+    is_observed: bool
     json_file: str | None
     sarif: str | None
 
@@ -61,8 +63,14 @@ class AuditFiles(msgspec.Struct, frozen=True, kw_only=True):
 @options.job_options
 @click.option("--ignore", "ignored", multiple=True, metavar="ID", help="An advisory to leave out. Repeatable.")
 @options.grouped(
-    "files",
-    AuditFiles,
+    "run",
+    AuditRun,
+    click.option(
+        "--observe",
+        "is_observed",
+        is_flag=True,
+        help="Run the program for some seconds in `sim` with its packages, and take what was in force as stated.",
+    ),
     options.json_option,
     click.option(
         "--sarif", type=options.OUTPUT_FILE, metavar="FILE", help="Write SARIF, for code scanning (- for stdout)."
@@ -74,12 +82,12 @@ def audit_command(
     targets: tuple[str, ...],
     job: JobOptions,
     ignored: tuple[str, ...],
-    files: AuditFiles,
+    run: AuditRun,
 ) -> int:
     """Say which known problems concern a job, and whether its packages can be upgraded. Measures nothing.
 
     An advisory is one problem: the releases that have it, and the settings that it needs, as far as they were run. What
-    FILEs and the launch line do not state is asked for, and never assumed.
+    FILEs and the launch line do not state is asked for, and never assumed; --observe runs the program to see more of it.
 
     \b
     Exit codes: 0 nothing concerns the job, or yes; 1 something does, or a setting must change, or an upgrade is ruled out;
@@ -91,6 +99,7 @@ def audit_command(
       dsregress audit -r uv.lock --program 'accelerate launch --config_file zero3.yaml train.py --use_peft' --gpu A100-40G
       dsregress audit -r requirements.txt --config ds_zero3.json --to deepspeed==0.19.8
       dsregress audit -r old.lock --to new.lock --config lora_sft.yaml --set resume=no
+      dsregress audit -r uv.lock --program 'torchrun --nproc_per_node 8 train.py' --observe
       dsregress audit --python .venv --json -
       dsregress audit -r uv.lock --config ds_zero3.json --sarif dsregress.sarif
 
@@ -102,15 +111,16 @@ def audit_command(
     settings = options.load_settings()
     advisories = read_advisories()
     found = installed_packages(sources, python, advisories)
-    old = stated_job(job, found)
+    observed = observed_facts(settings, found.versions, job) if run.is_observed else []
+    old = stated_job(job, found, observed=observed)
     left_out = _ignored(ignored, settings.audit.ignore, advisories)
     named = [source for source in sources if source != "-"]
     if not targets:
         audit = audit_job(advisories, old.job, left_out)
         write_answer(
             lambda: audit_answer.audit_text(audit, old),
-            (files.json_file, lambda: audit_json.audit_json(audit, old)),
-            (files.sarif, lambda: audit_sarif.audit_sarif(audit, old, named)),
+            (run.json_file, lambda: audit_json.audit_json(audit, old)),
+            (run.sarif, lambda: audit_sarif.audit_sarif(audit, old, named)),
         )
         return EXIT_REGRESSION if audit.concerned else EXIT_OK
     new = old.going_to(_target_versions(targets, found))
@@ -120,8 +130,8 @@ def audit_command(
     command = measuring_command(old, new, job.program)
     write_answer(
         lambda: audit_answer.upgrade_text(answer, audit, old, new, command),
-        (files.json_file, lambda: audit_json.upgrade_json(answer, audit, old, new, command)),
-        (files.sarif, lambda: audit_sarif.upgrade_sarif(answer, audit, old, new, named)),
+        (run.json_file, lambda: audit_json.upgrade_json(answer, audit, old, new, command)),
+        (run.sarif, lambda: audit_sarif.upgrade_sarif(answer, audit, old, new, named)),
     )
     return exit_code_of_answer(answer)
 

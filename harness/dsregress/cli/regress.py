@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 import msgspec
 
 from dsregress.cli import options
+from dsregress.cli.interim_findings import InterimFindings
 from dsregress.cli.lines import print_text
 from dsregress.cli.output import write_reports
 from dsregress.cli.progress import Progress, duration_text
 from dsregress.config.settings import Settings, selecting
 from dsregress.envs.installer import Installer
-from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
+from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, HarnessError, UsageError
+from dsregress.model import Cell
 from dsregress.probe.scenario import BASE_VARIANT
+from dsregress.report.interim import interim_lines
 from dsregress.run import available_workloads, pipeline
 from dsregress.run.across_releases import regress_across
 from dsregress.run.available_workloads import Program
@@ -151,8 +155,23 @@ def regress_command(
         if not planned.matrix.cells:
             progress.note("nothing was measured: all selected workloads are skipped on this machine")
             return EXIT_NOTHING_MEASURED
-        comparison = pipeline.regress(settings, choice, planned, installer, progress)
+        watch = InterimFindings(progress, planned.matrix.cells, _interim_lines(settings, planned))
+        comparison = pipeline.regress(settings, choice, planned, installer, watch)
     return write_reports(comparison, settings, files)
+
+
+def _interim_lines(settings: Settings, planned: pipeline.Planned) -> Callable[[Sequence[Cell]], Sequence[str]]:
+    """Return what tells the problems of the stored results of some cells."""
+    store, baseline = Store(settings.results), planned.stacks.baseline.id
+
+    def problem_lines(cells: Sequence[Cell]) -> Sequence[str]:
+        runs = [run for cell in cells if (run := store.last_run(cell)) is not None]
+        try:
+            return interim_lines(pipeline.compare_results(runs, baseline, settings, store))
+        except HarnessError:  # the report of the whole run says it
+            return []
+
+    return problem_lines
 
 
 def _check_alone(selection: Selection, program: Program | None) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
-from dsregress.advisories.job_facts import Fact, merged_facts, said_fact
+from dsregress.advisories.job_facts import Fact, OneOf, merged_facts, said_fact
 from dsregress.advisories.matching import known_packages
 from dsregress.advisories.stated.launch import facts_of_file, facts_of_line
 from dsregress.cli.lines import print_note
@@ -26,8 +26,11 @@ _OPTIONAL = ("vllm", "pillow")
 PACKAGES_HINT = "name a requirements file, uv.lock or poetry.lock, or - for stdin"
 
 
-def stated_job(job: JobOptions, packages: FoundPackages, more: Sequence[Fact] = ()) -> StatedJob:
-    """Return the job that options and files state. Raise UsageError."""
+def stated_job(
+    job: JobOptions, packages: FoundPackages, more: Sequence[Fact] = (), observed: Sequence[Fact] = ()
+) -> StatedJob:
+    """Return the job that options and files state. What was ``observed`` wins over what they state, but for what the reader
+    says. Raise UsageError."""
     read = [fact for file in job.configs for fact in facts_of_file(file, Path())]
     if job.program is not None:
         of_line, absent = facts_of_line(job.program.line, Path())
@@ -36,7 +39,10 @@ def stated_job(job: JobOptions, packages: FoundPackages, more: Sequence[Fact] = 
             print_note(f"{file} is not here, so that what it states is not known: give it with --config")
     read += [Fact(name="card", value=job.card.name, source="--gpu")] if job.card is not None else []
     read += [Fact(name="world_size", value=job.ranks, source="--ranks")] if job.ranks is not None else []
-    facts, conflicts = merged_facts([*read, *more, *packages.facts], [said_fact(text) for text in job.said])
+    certain = [fact for fact in observed if not isinstance(fact.value, OneOf) or not fact.value.values]
+    read += [fact for fact in observed if fact not in certain]
+    said = [*certain, *(said_fact(text) for text in job.said)]
+    facts, conflicts = merged_facts([*read, *more, *packages.facts], said)
     return StatedJob(versions=packages.versions, facts=facts, conflicts=conflicts, absent=packages.absent)
 
 

@@ -54,7 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     baseline: str = "0.15.0"  #: a version of the varied package
     scenarios: str = "scenarios"
     results: str = "results"
-    reproducers: str = "docs/reproducers"  #: answers of `reproduce`, which reports join with problems
+    reproducers: str = "results/reproducers"  #: answers of `reproduce`, which reports join with problems
     environments: str = ".dsregress"  #: environments, resolved locks and scratch files
     select: tuple[str, ...] = ("*_zero3_backward/gradient_checkpointing=non_reentrant/cpu",)
     selections: dict[str, tuple[str, ...]] = {}  #: name -> what ``--select NAME`` runs in the place of ``select``

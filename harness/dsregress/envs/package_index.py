@@ -55,7 +55,7 @@ def _query_releases(commands: PackageCommands, package: str, python: str) -> tup
     done = commands.run_pip("index", "versions", package, *options)
     if done.returncode == 0:
         listed = tuple(json.loads(done.stdout)["versions"])
-        return _not_above(_newest_then(commands, package), listed) if commands.as_of else listed
+        return _known_then(commands, package, listed) if commands.as_of else listed
     if "does not provide upload-time" in output_of(done):
         what = f"a package index does not say when its releases of {package} were uploaded"
         raise UsageError(what, where="--as-of", hint="use one that does, as pypi.org (see pip config list)")
@@ -71,16 +71,27 @@ def _query_releases(commands: PackageCommands, package: str, python: str) -> tup
     raise UsageError(f"no configured index has a package {package!r}", where=_PLACE, hint=hint)
 
 
-def _newest_then(commands: PackageCommands, package: str) -> Version | None:
-    """Return the newest release on the last known day; None without one. Whatever the day, pip lists what a folder of wheels
-    or an index without upload times has; uv does not take it."""
-    done = commands.resolve_alone(package, "--universal", "--prerelease", "allow", **commands.exclude_newer)
+def _known_then(commands: PackageCommands, package: str, listed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the listed releases up to the newest on the last known day: final ones, and pre-releases. Whatever the day, pip
+    lists what a folder of wheels or an index without upload times has; uv does not take it."""
+    newest = {
+        is_prerelease: _newest_then(commands, package, "allow" if is_prerelease else "if-necessary")
+        for is_prerelease in (False, True)
+    }
+    known = []
+    for text in listed:
+        version = Version(text.partition("+")[0])
+        limit = newest[version.is_prerelease]
+        if limit is not None and version <= limit:
+            known.append(text)
+    return tuple(known)
+
+
+def _newest_then(commands: PackageCommands, package: str, prereleases: str) -> Version | None:
+    """Return the newest release on the last known day; None without one."""
+    done = commands.resolve_alone(package, "--universal", "--prerelease", prereleases, **commands.exclude_newer)
     found = re.search(r"^\S+?==([^\s;+]+)", done.stdout, re.MULTILINE)
     return Version(found[1]) if done.returncode == 0 and found else None
-
-
-def _not_above(newest: Version | None, listed: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(text for text in listed if newest is not None and Version(text.partition("+")[0]) <= newest)
 
 
 def _index_has(commands: PackageCommands, requirement: str) -> bool:

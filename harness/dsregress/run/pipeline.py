@@ -22,7 +22,9 @@ from dsregress.errors import HarnessError, UsageError
 from dsregress.model import Cell, Hardware, NotInstalled, Result
 from dsregress.probe import launch_line
 from dsregress.probe.border.wire import Detail
+from dsregress.probe.scenario import Scenario
 from dsregress.run import available_workloads, cell_matrix, explaining, interpreters, needed_packages
+from dsregress.run.dated_scenarios import scenarios_of_the_day
 from dsregress.run.session import open_session
 from dsregress.run.targets import planned_hardware
 from dsregress.run.watch import Watch
@@ -58,9 +60,19 @@ def plan_run(settings: Settings, choice: Choice, installer: Installer) -> Planne
     """Return stacks and cells of a call. An index is queried only for a release that is not known. Raise UsageError."""
     planned = plan_stacks(settings, choice, installer)
     here = planned_hardware(settings, installer)
+    globs = cell_matrix.scenario_globs(choice.selection, settings.select)
+    scenarios: Mapping[str, Scenario] = available_workloads.load_scenarios(settings, globs)
+    if settings.as_of:
+        newest = planned.stacks[-1]
+        scenarios = scenarios_of_the_day(
+            scenarios,
+            newest,
+            lambda name, version: bool(installer.published(f"{name}=={version}")),
+            lambda names: locking.newest_that_fit(newest, names, compile=installer.compile),
+        )
     cells = cell_matrix.build_matrix(
         planned.stacks,
-        available_workloads.load_scenarios(settings, cell_matrix.scenario_globs(choice.selection, settings.select)),
+        scenarios,
         choice.selection,
         settings.select,
         here,

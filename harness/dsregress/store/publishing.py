@@ -128,11 +128,14 @@ class _Unsound(Exception):
 
 def _paths(folder: str) -> Iterator[str]:
     """Yield every file that may be a result's: ``NAME.json``, ``details/NAME``, ``STACK/NAME`` and
-    ``STACK/SCENARIO/NAME``."""
+    ``STACK/SCENARIO/NAME``. A folder with a README is a page about results, not a stack."""
     yield from (name for name in contents.file_names(folder) if name.endswith(".json"))
     for stack in map(os.path.basename, contents.subfolders(folder)):
         inside = os.path.join(folder, stack)
-        yield from (f"{stack}/{name}" for name in contents.file_names(inside))
+        names = contents.file_names(inside)
+        if "README.md" in names:
+            continue
+        yield from (f"{stack}/{name}" for name in names)
         if stack != details.FOLDER:
             for scenario in map(os.path.basename, contents.subfolders(inside)):
                 yield from (

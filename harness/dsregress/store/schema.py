@@ -116,8 +116,9 @@ def decode(data: bytes) -> Result:
 
 
 def encode_parts(detail: Detail) -> dict[str, bytes]:
-    """Return part of a detail -> its bytes, which are the same for equal parts."""
-    return {field.name: _encoder.encode(getattr(detail, field.name)) for field in dataclasses.fields(Detail)}
+    """Return part of a detail -> its bytes, which are the same for equal parts; without those that are empty."""
+    parts = {field.name: getattr(detail, field.name) for field in dataclasses.fields(Detail)}
+    return {name: _encoder.encode(part) for name, part in parts.items() if part}
 
 
 def decode_parts(parts: Mapping[str, bytes]) -> Detail:

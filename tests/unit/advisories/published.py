@@ -15,7 +15,7 @@ from dsregress.report.problem_facts import problem_facts
 from dsregress.report.upstream_changes import UpstreamChange
 from tests.unit.docs import findings_page, reproducer_page
 
-#: The comparisons that docs/findings.md shows.
+#: The comparisons that results/findings.md shows.
 COMPARED = (
     ("2026-11-26.jsonl.gz", "0.15.0"),
     ("2026-11-21-bisect.jsonl.gz", "transformers==4.45.2"),

@@ -33,8 +33,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ruling: Ruling
     sees: str
     raises: tuple[RaisedError, ...] = ()
-    scripts: tuple[str, ...] = ()  #: in docs/reproducers; of several it is a problem if any shows it
-    by_hand: tuple[str, ...] = ()  #: in docs/reproducers/by_hand; without `scripts`, their exit codes give the range
+    scripts: tuple[str, ...] = ()  #: in results/reproducers; of several it is a problem if any shows it
+    by_hand: tuple[str, ...] = ()  #: in results/reproducers/by_hand; without `scripts`, their exit codes give the range
     untestable: str = ""  #: a part of the error with which a release does not import
     rest_of: str = ""  #: a script whose jobs are wrong in releases in which it passes, by another cause: this one
     in_some_jobs: bool = False

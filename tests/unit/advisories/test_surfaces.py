@@ -14,6 +14,7 @@ import pytest
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_release
+from dsregress.compare.metrics import GRADIENT_NORM_ERROR
 from dsregress.model import Result
 from dsregress.report import known_problems, release_verdicts
 from dsregress.report.advisory_words import remedy_request
@@ -26,6 +27,8 @@ from dsregress.report.verdict_words import basis_text, settings_text
 from tests.builders.known_runs import QUARTER, compared, ran
 from tests.unit.advisories.questions import QUESTIONS, Question, ids, stated
 
+RIGHT, WRONG = 0.2, 60.0  #: distances from the truth in tolerances
+
 UPGRADES = [one for one in QUESTIONS if one.to.keys() == {"deepspeed"} and one.facts]
 
 
@@ -35,8 +38,11 @@ def answer_of(question: Question) -> UpgradeAnswer:
     return judge_release(read_advisories(), job, "deepspeed")
 
 
-def asked(question: Question, monkeypatch: pytest.MonkeyPatch, *, crash: str = "") -> ReportContext:
-    """Return the context of two runs, of the question's releases and of its job."""
+def asked(
+    question: Question, monkeypatch: pytest.MonkeyPatch, *, crash: str = "", error: float = RIGHT
+) -> ReportContext:
+    """Return the context of two runs, of the question's releases and of its job. The new one ends by ``crash``, or its
+    gradient is ``error`` tolerances from the truth."""
     facts = stated(question).job.facts
 
     def own_facts(workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -49,13 +55,13 @@ def asked(question: Question, monkeypatch: pytest.MonkeyPatch, *, crash: str = "
     ):
         monkeypatch.setattr(module, name, own_facts)
     old, new = (_run(question, version) for version in (question.job["deepspeed"], question.to["deepspeed"]))
-    if crash:
-        new = _run(question, question.to["deepspeed"], crash)
+    if crash or error != RIGHT:
+        new = _run(question, question.to["deepspeed"], crash, error)
     return report_context(compared(old, new))
 
 
-def _run(question: Question, deepspeed: str, crash: str = "") -> Result:
-    result = ran(deepspeed, QUARTER, crash=crash)
+def _run(question: Question, deepspeed: str, crash: str = "", error: float = RIGHT) -> Result:
+    result = ran(deepspeed, QUARTER, crash=crash, error=error)
     stack = msgspec.structs.replace(result.cell.stack, versions={**question.job, "deepspeed": deepspeed})
     return msgspec.structs.replace(result, cell=msgspec.structs.replace(result.cell, stack=stack))
 
@@ -80,6 +86,18 @@ def test_a_badge_and_a_page_answer_as_audit_does(question: Question, monkeypatch
     assert badge.message.startswith(words.get(answer.verdict, "ok on 1 workload"))
 
 
+def ending_of(context: ReportContext, version: str) -> ElementTree.Element:
+    """Return how JUnit says that the one case of a release ended."""
+    (case,) = [
+        each
+        for suite in ElementTree.fromstring(exports.junit(context))
+        if suite.get("name") == version
+        for each in suite
+    ]
+    (ending,) = list(case)
+    return ending
+
+
 def crashes() -> Iterator[tuple[Question, Advisory, str]]:
     """Yield the questions whose release ends the job, the advisory that says so, and its error."""
     for question in UPGRADES:
@@ -100,18 +118,19 @@ def test_junit_and_an_issue_name_the_advisory_of_audit(
     crash = f"RuntimeError: {error} (x.py:f)"
     context = asked(question, monkeypatch, crash=crash)
     version = question.to["deepspeed"]
-    (case,) = [
-        each
-        for suite in ElementTree.fromstring(exports.junit(context))
-        if suite.get("name") == version
-        for each in suite
-    ]
-    (ending,) = list(case)
+    ending = ending_of(context, version)
     assert ending.tag == "skipped"
     assert f"{advisory.id} {advisory.title}" in str(ending.get("message"))
-    run = SimpleNamespace(answer=upstream_issue.Verdict.BAD, line=crash, version=version)
+    known = known_in_issue(question, "outcome", crash)
+    assert known.id in str(ending.get("message"))
+
+
+def known_in_issue(question: Question, metric: str, line: str) -> Advisory:
+    """Return the advisory that an issue on the question's release names, whose title and remedies it has."""
+    version = question.to["deepspeed"]
+    run = SimpleNamespace(answer=upstream_issue.Verdict.BAD, line=line, version=version)
     found = SimpleNamespace(
-        question=SimpleNamespace(metric="outcome", phase="", key="", title="", name="outcome"),
+        question=SimpleNamespace(metric=metric, phase="", key="", title="", name=metric),
         smallest=_run(question, version).cell, bad=version, good=question.job["deepspeed"], package="deepspeed",
         runs=[run], reduced=SimpleNamespace(needed=[], seen_with=[], conditions=["one"]),
     )  # fmt: skip
@@ -121,8 +140,32 @@ def test_junit_and_an_issue_name_the_advisory_of_audit(
     assert title.startswith(known.title)
     assert len(title) < 90
     assert all(remedy_request(one) in sender for one in known.remedies[:4])
-    assert known.id in str(ending.get("message"))
+    return known
 
 
-def test_there_are_crashes_among_the_questions() -> None:
+def wrong_trainings() -> Iterator[tuple[Question, Advisory, str]]:
+    """Yield the questions whose release trains wrong, the advisory that says so, and the metric that shows it."""
+    for question in UPGRADES:
+        answer = answer_of(question)
+        for one in (*answer.against, *(each.matched for each in answer.conditions)):
+            for symptom in one.advisory.shown_by:
+                if GRADIENT_NORM_ERROR.name in symptom.metrics:
+                    yield question, one.advisory, GRADIENT_NORM_ERROR.name
+
+
+WRONG_TRAININGS = list(wrong_trainings())
+
+
+@pytest.mark.parametrize(("question", "advisory", "metric"), WRONG_TRAININGS, ids=lambda one: getattr(one, "name", ""))
+def test_junit_and_an_issue_on_wrong_training_name_the_advisory_of_audit(
+    question: Question, advisory: Advisory, metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending = ending_of(asked(question, monkeypatch, error=WRONG), question.to["deepspeed"])
+    assert ending.tag == "skipped"
+    assert f"{advisory.id} {advisory.title}" in str(ending.get("message"))
+    assert known_in_issue(question, metric, "60 tolerances").id in str(ending.get("message"))
+
+
+def test_there_are_crashes_and_wrong_trainings_among_the_questions() -> None:
     assert len(CRASHES) > 3
+    assert len(WRONG_TRAININGS) > 5

@@ -36,7 +36,7 @@ def test_another_package_needs_a_release_to_compare_with(capsys: pytest.CaptureF
     assert "error: --against: no release of transformers to compare with; name one" in capsys.readouterr().err
 
 
-ANSWER = ROOT / "docs" / "reproducers" / "quarter.json"
+ANSWER = ROOT / "results" / "reproducers" / "quarter.json"
 
 
 def cell(earlier: StoredReproduction, version: str) -> Cell:

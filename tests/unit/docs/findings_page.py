@@ -1,4 +1,4 @@
-"""``docs/findings.md``, written from published results: a template holds the words, results and answers hold the figures.
+"""``results/findings.md``, written from published results: a template holds the words, results and answers hold the figures.
 
 In the template ``problems(BUNDLE, ...)`` are the problems of a comparison as the site has them, each a `PublishedProblem`,
 and ``outcomes(BUNDLE, ...)`` is its table of releases by outcome.
@@ -34,8 +34,8 @@ from tests.unit.advisories.table import entries
 from tests.unit.docs import reproducer_page
 from tests.unit.docs.templates import page_of, rendered
 
-DOCS = ROOT / "docs"
-TEMPLATE = DOCS / "findings.md.jinja"
+RESULTS = ROOT / "results"
+TEMPLATE = RESULTS / "findings.md.jinja"
 PAGE = page_of(TEMPLATE)
 
 #: Lines of evidence that a problem has on the page; the site has all.

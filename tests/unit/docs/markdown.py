@@ -9,7 +9,13 @@ from pathlib import Path
 from tests.paths import ROOT
 
 #: The documentation proper, each page of which is reached from the README.
-DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+DOCS = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(page for room in (".", "reproducers", "workloads") for page in (ROOT / "results" / room).glob("*.md")),
+    ]
+)
 
 #: Those and the README beside the code of a package, or beside data; not those of programs, which may be others' checkouts.
 PAGES = sorted(

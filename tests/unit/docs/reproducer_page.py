@@ -23,16 +23,16 @@ from dsregress.reproduce.factors import SIMPLEST_OF
 from dsregress.reproduce.script import LAYERS, TRANSFORMERS, Subject
 from tests.paths import ROOT
 
-FOLDER = ROOT / "docs" / "reproducers"
+FOLDER = ROOT / "results" / "reproducers"
 PAGE = FOLDER / "README.md"
 BY_HAND = FOLDER / "by_hand"
 
 _HEAD = """# Reproducers: findings without the harness
 
 Each script needs the released packages alone, prints one line and ends with exit code 1 if the fault is there; its first
-comment has the two `pip install` lines. [reproduce](../reproduce.md) wrote them and ran them in the releases below, on CPU.
-The `.json` beside each is the whole answer. *Needs* and *does not matter* are of the smallest cell, one factor varied at a
-time; *goes away with* is a setting with which the script was run and passed.
+comment has the two `pip install` lines. [reproduce](../../docs/reproduce.md) wrote them and ran them in the releases
+below, on CPU. The `.json` beside each is the whole answer. *Needs* and *does not matter* are of the smallest cell, one
+factor varied at a time; *goes away with* is a setting with which the script was run and passed.
 """
 
 

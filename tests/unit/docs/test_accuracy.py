@@ -1,5 +1,5 @@
-"""docs/accuracy.md, the figures that README quotes of it, and what estimates of step time are calibrated on are those of the
-published results."""
+"""results/accuracy.md, the figures that README quotes of it, and what estimates of step time are calibrated on are those of
+the published results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.accuracy.__main__ import main
 from tests.paths import ROOT
 
 BUNDLE = ROOT / "results" / "2026-11-24-accuracy.jsonl.gz"
-PAGE = ROOT / "docs" / "accuracy.md"
+PAGE = ROOT / "results" / "accuracy.md"
 
 pytestmark = pytest.mark.slow  # all tests need the page
 
@@ -44,7 +44,7 @@ def page(answer: Path) -> str:
 
 
 def test_the_page_is_made_of_the_published_results(page: str) -> None:
-    again = f"nox -s accuracy -- --results results/{BUNDLE.name} --markdown docs/accuracy.md"
+    again = f"nox -s accuracy -- --results results/{BUNDLE.name} --markdown results/accuracy.md"
     assert PAGE.read_text(encoding="utf-8") == page, f"make it anew: {again}"
 
 

@@ -1,4 +1,4 @@
-"""``docs/findings.md`` is what its template makes of the published results and answers."""
+"""``results/findings.md`` is what its template makes of the published results and answers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The pages about reported workloads, written from published results: a template holds the words, results hold the figures.
 
-``docs/workloads/NAME.md.jinja`` becomes ``NAME.md``. In a template ``results(FILE, ...)`` reads bundles, and
+``results/workloads/NAME.md.jinja`` becomes ``NAME.md``. In a template ``results(FILE, ...)`` reads bundles, and
 ``cells(WORKLOAD, package=VERSION, ...)`` is the one cell with these versions; see `PublishedCell` for what it tells.
 """
 
@@ -25,7 +25,7 @@ from tests.unit.docs.commands import printed
 from tests.unit.docs.templates import SUFFIX, rendered
 from vgpu.figures import MemoryReading, PhaseReading
 
-FOLDER = ROOT / "docs" / "workloads"
+FOLDER = ROOT / "results" / "workloads"
 
 #: How DeepSpeed's own readings of the card begin that are a part of `deepspeed.initialize`.
 _OF_INITIALIZATION = ("Stage 3 ", "DeepSpeedZeRoOffload ", "Before ", "After ")

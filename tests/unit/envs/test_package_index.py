@@ -139,7 +139,10 @@ def dated(wheels: Path, tmp_path: Path) -> Iterator[Installer]:
     links = [f'<a href="{file.name}">{file.name}</a>' for file in undated.iterdir()]
     (undated / "index.html").write_text("".join(links))
     late = ("mine-1.0", "mine-1.2", "mine-2.1rc1", "later-1.0")
-    days = {"mine-1.1": "2025-02-20", "mine-2.0": "2025-01-01"} | dict.fromkeys(late, "2025-02-21")
+    tiny_packages.wheel(wheels, "mine", "5.0rc1")
+    days = {"mine-1.1": "2025-02-20", "mine-2.0": "2025-01-01", "mine-5.0rc1": "2025-02-01"} | dict.fromkeys(
+        late, "2025-02-21"
+    )
     with http_indexes.served(wheels, days) as index:
         environment = user_of(index.url, tmp_path).environment
         environment |= {"PIP_FIND_LINKS": str(own), "PIP_EXTRA_INDEX_URL": undated.parent.as_uri()}
@@ -147,7 +150,7 @@ def dated(wheels: Path, tmp_path: Path) -> Iterator[Installer]:
 
 
 def test_as_of_a_day_an_index_lists_what_was_uploaded_until_its_end(dated: Installer) -> None:
-    assert dated.published("mine") == ("2.0", "1.1")
+    assert dated.published("mine") == ("5.0rc1", "2.0", "1.1")
     assert dated.published("my-own") == ("3.0",)
     assert (dated.published("mine==1.1"), dated.published("mine==1.2")) == (("1.1",), ())
 

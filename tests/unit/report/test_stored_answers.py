@@ -106,7 +106,7 @@ def test_other_json_is_passed_over_and_what_is_damaged_or_newer_is_named() -> No
     assert read_answers([("list.json", b"[1]"), ("text.json", b"no")]) == StoredAnswers()
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "docs" / "reproducers").glob("*.json")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted((ROOT / "results" / "reproducers").glob("*.json")), ids=lambda file: file.stem)
 def test_what_is_published_is_read(file: Any) -> None:
     (found,) = read_answers([(str(file), file.read_bytes())]).reproductions
     assert found.name == file.stem

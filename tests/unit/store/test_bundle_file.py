@@ -137,6 +137,16 @@ def test_a_folder_without_results_is_no_bundle(tmp_path: Path) -> None:
         publish(str(tmp_path), str(tmp_path / "it.jsonl.gz"))
 
 
+def test_pages_about_results_are_no_part_of_it_and_no_damage(folder: Path, bundled: Path) -> None:
+    pages = folder / "reproducers"
+    pages.mkdir()
+    for name in ("README.md", "quarter.py", "quarter.json"):
+        (pages / name).write_text(SPELLED)
+    again = folder.parent / "again.jsonl.gz"
+    assert publish(str(folder), str(again)).problems == ()
+    assert again.read_bytes() == bundled.read_bytes()
+
+
 def test_what_is_damaged_in_the_folder_is_named_and_left_out(folder: Path) -> None:
     (file,) = [f for f in folder.rglob("base-cpu-*.json") if f.with_suffix(".benchmark.json").exists()]
     file.write_text('{"schema": 1, "cell"')

@@ -9,7 +9,7 @@
 
 What is left out (launches that the GPU waits for, matrices of unfavourable shapes, clocks that the supply holds down,
 collectives that nothing hides) is in `FACTORS`, which are calibrated: the median of measured over computed step times of
-published jobs, by the cards' architecture. docs/accuracy.md has these jobs, and by how much the factor of the others
+published jobs, by the cards' architecture. results/accuracy.md has these jobs, and by how much the factor of the others
 misses each of them.
 
 A job whose optimizer or weights are on the host is not estimated: it waits for the host's processors, whose speed is
@@ -39,7 +39,7 @@ MEMORY_SHARE = 0.9
 #: (https://github.com/stas00/ml-engineering/blob/744d01e/network/README.md).
 LINK_SHARE = 0.8
 
-#: Compute capability -> measured over computed step time, the median over the jobs of docs/accuracy.md.
+#: Compute capability -> measured over computed step time, the median over the jobs of results/accuracy.md.
 FACTORS = {"7.0": 1.90, "8.0": 1.31, "8.6": 1.06, "9.0": 1.45}
 
 #: Of cards of another architecture: the median over all of these jobs.

@@ -177,6 +177,8 @@ class Detail:
     host_functions: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)  #: phase -> function -> calls
     configuration: dict[str, Any] = dataclasses.field(default_factory=dict)  #: effective, flattened to dotted keys
     warnings: dict[str, int] = dataclasses.field(default_factory=dict)  #: signature -> count
+    #: of a program: what its first engine was given, with all that its trainer had filled in, as dotted keys
+    deepspeed_config: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(slots=True)

@@ -260,6 +260,7 @@ class Measuring:
             own = dict(free_value(stepper_facts.effective_configuration(model.stepper)))
             if model is self._models.leader:
                 self.detail.configuration |= own
+                self.detail.deepspeed_config = dict(free_value(stepper_facts.given_configuration(model.stepper)))
             else:
                 self.detail.configuration |= {f"{name}: {key}": value for key, value in own.items()}
             if self._models.are_several:

@@ -162,6 +162,13 @@ def effective_configuration(stepper: Any) -> dict[str, Any]:
     }
 
 
+def given_configuration(stepper: Any) -> dict[str, Any]:
+    """Return the configuration that an engine was given, as dotted keys, without DeepSpeed's defaults; empty for an
+    optimizer."""
+    given = getattr(getattr(stepper, "_config", None), "_param_dict", None) if is_engine(stepper) else None
+    return {key.partition(".")[2]: value for key, value in flatten("given", given or {}).items()}
+
+
 def is_engine(stepper: object) -> bool:
     """Return True if the stepper is an engine of DeepSpeed's."""
     return hasattr(stepper, "get_global_grad_norm")

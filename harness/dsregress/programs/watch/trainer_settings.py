@@ -8,6 +8,8 @@ import sys
 from types import FrameType
 from typing import Any
 
+from dsregress.probe.workloads.flatten import flatten
+
 #: Suffixes of settings that belong to one run and say nothing about a release.
 _OF_A_RUN = ("_dir", "_file", "_id", "_name", "_path", "_rank", "_token", "_url")
 
@@ -19,9 +21,10 @@ def settings_in_force() -> dict[str, Any]:
         return {}
     values = {field.name: getattr(settings, field.name, None) for field in dataclasses.fields(settings)}
     return {
-        f"trainer.{name}": value.value if isinstance(value, enum.Enum) else value
+        key: found
         for name, value in values.items()
         if _is_plain(value) and not name.startswith("_") and not name.endswith(_OF_A_RUN)
+        for key, found in flatten(f"trainer.{name}", value).items()
     }
 
 
@@ -37,4 +40,4 @@ def _running_trainer(frame: FrameType | None) -> object:
 
 
 def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, (bool, int, float, str, enum.Enum))
+    return value is None or isinstance(value, (bool, int, float, str, enum.Enum, dict))

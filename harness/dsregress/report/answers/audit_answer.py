@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from dsregress.advisories.advisory import Advisory, Remedy
+from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy
 from dsregress.advisories.auditing import Audit, Question, StatedJob, asked
 from dsregress.advisories.job_facts import FACTS, Fact, choices
 from dsregress.advisories.matching import (
@@ -175,14 +175,21 @@ def _if_open(one: Matched) -> str:
 
 
 def _gain_lines(gained: Sequence[Matched]) -> Iterator[str]:
-    """Yield the faults that end; of those that may, the ones that everybody can tell of a job of their own."""
+    """Yield the faults that end; of those that may, the ones that everybody can tell of a job of their own, and those that
+    nobody sees in it: it trains wrong."""
     sure = [one for one in gained if one.match is Match.CONCERNED]
     asked_for = {each.advisory.id for one in asked(gained) if one.is_common for each in one.matched}
-    shown = [*sure, *(one for one in gained if one not in sure and one.advisory.id in asked_for)]
-    rest = len(gained) - len(shown)
-    yield from _titled("gained", shown, _if_open)
-    if rest and shown:
-        yield f"  and {plural(rest, 'fix', 'fixes')} for what was not stated"
+    told = [one for one in gained if one not in sure and (one.advisory.id in asked_for or _is_silent(one.advisory))]
+    rest = len(gained) - len(sure) - len(told)
+    yield from _titled("gained", [*sure, *told], _if_open)
+    if rest:
+        beside = "and " if sure or told else "gained: "
+        indent = "  " if sure or told else ""
+        yield f"{indent}{beside}{plural(rest, 'fix', 'fixes')} for what was not stated"
+
+
+def _is_silent(advisory: Advisory) -> bool:
+    return advisory.kind is AdvisoryKind.TRAINS_WRONG
 
 
 def _arising_lines(answer: UpgradeAnswer) -> Iterator[str]:

@@ -1,0 +1,71 @@
+"""Facts that a run of the job shows: what was in force, with the defaults of its own releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dsregress.advisories.job_facts import NO_VALUE, Fact
+from dsregress.advisories.stated.deepspeed_json import facts_of_deepspeed
+from dsregress.advisories.stated.documents import Document
+from dsregress.advisories.stated.trainer_options import facts_of_trainer
+from dsregress.probe.border.wire import Detail, Numerics, RunRecord
+
+#: The name of the run in sources.
+RUN = "--observe"
+
+_TRAINER = "trainer"
+
+#: A key that every engine of DeepSpeed's has in its `Detail.configuration`, and no optimizer.
+_OF_ENGINE = "engine.optimizer"
+
+#: Facts of DeepSpeed's configuration, which a job without an engine has not.
+_OF_DEEPSPEED = ("zero_stage", "scheduler", "hpz_partition_size")
+
+
+def facts_of_run(record: RunRecord, detail: Detail) -> Iterator[Fact]:
+    """Yield the facts that a run that passed shows."""
+    if detail.deepspeed_config:
+        yield from facts_of_deepspeed(Document(_nested(detail.deepspeed_config), RUN))
+    elif _OF_ENGINE not in detail.configuration:
+        for name in _OF_DEEPSPEED:
+            yield Fact(name=name, value=NO_VALUE, source=f"{RUN}: no engine of DeepSpeed's")
+    settings = _nested(detail.configuration).get(_TRAINER)
+    if isinstance(settings, dict):
+        yield Fact(name="trainer", value=True, source=f"{RUN}: a Trainer runs it")
+        yield from facts_of_trainer(Document(settings, RUN))
+    if "model.model_type" in detail.configuration:
+        yield Fact(name="transformers_model", value=True, source=f"{RUN}: model.model_type")
+    yield from _adapters(record)
+
+
+def _adapters(record: RunRecord) -> Iterator[Fact]:
+    """Yield what the names of the trained tensors say of LoRA, as peft names them."""
+    trained = {name for numerics in _numerics(record) for name in numerics.trained}
+    if not trained:
+        return
+    lora = sorted(name for name in trained if ".lora_A." in name or ".lora_B." in name)
+    yield Fact(name="lora", value=bool(lora), source=f"{RUN}: {lora[0] if lora else 'no adapter'} is trained")
+    whole = sorted(name for name in trained if ".modules_to_save." in name)
+    if lora and not whole:
+        yield Fact(name="lora_modules_to_save", value="", source=f"{RUN}: adapters alone are trained")
+
+
+def _numerics(record: RunRecord) -> list[Numerics]:
+    first = next(iter(record.ranks), None)
+    if first is None:
+        return []
+    return [*first.models.values(), *([first.numerics] if first.numerics is not None else [])]
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return dotted keys as nested dictionaries. A key that is also the beginning of another is left out."""
+    found: dict[str, Any] = {}
+    for key, value in flat.items():
+        *parents, last = key.split(".")
+        inner: Any = found
+        for parent in parents:
+            inner = inner.setdefault(parent, {}) if isinstance(inner, dict) else None
+        if isinstance(inner, dict) and not isinstance(inner.get(last), dict):
+            inner[last] = value
+    return found
