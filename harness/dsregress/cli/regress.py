@@ -129,8 +129,7 @@ def regress_command(
     if wanted.named is not None:
         _check_alone(selection, wanted.program)
         settings, stacks = _selected(wanted.named, settings, stacks)
-    if wanted.then is not None and wanted.program is None:
-        raise UsageError("needs --program", where="--then", hint="it goes on from the files of that program")
+    second = _second_line(wanted)
     if wanted.program is not None:
         selection = _of_program(selection, available_workloads.chosen_workload(None, wanted.program, settings))
     choice = msgspec.structs.replace(stacks.choice(), selection=selection, fresh=run.fresh, explain=run.explain)
@@ -140,11 +139,6 @@ def regress_command(
         _print_plan(planned, settings)
         _print_disk(planned, settings, installer)
         return EXIT_OK
-    if wanted.then is not None and wanted.program is not None:
-        with Progress() as progress:
-            second = options.launch_in(wanted.program.folder, wanted.then)
-            comparison = regress_across(settings, choice, wanted.program, second, installer, progress)
-        return write_reports(comparison, settings, files)
     with Progress() as progress:
         if planned.stacks.added:
             progress.note(
@@ -155,9 +149,21 @@ def regress_command(
         if not planned.matrix.cells:
             progress.note("nothing was measured: all selected workloads are skipped on this machine")
             return EXIT_NOTHING_MEASURED
-        watch = InterimFindings(progress, planned.matrix.cells, _interim_lines(settings, planned))
-        comparison = pipeline.regress(settings, choice, planned, installer, watch)
+        if second and wanted.program is not None:
+            comparison = regress_across(settings, choice, wanted.program, second, installer, progress)
+        else:
+            watch = InterimFindings(progress, planned.matrix.cells, _interim_lines(settings, planned))
+            comparison = pipeline.regress(settings, choice, planned, installer, watch)
     return write_reports(comparison, settings, files)
+
+
+def _second_line(wanted: WantedWorkloads) -> str:
+    """Return the launch line that goes on from the files of the program; empty if there is none. Raise UsageError."""
+    if wanted.then is None:
+        return ""
+    if wanted.program is None:
+        raise UsageError("needs --program", where="--then", hint="it goes on from the files of that program")
+    return options.launch_in(wanted.program.folder, wanted.then)
 
 
 def _interim_lines(settings: Settings, planned: pipeline.Planned) -> Callable[[Sequence[Cell]], Sequence[str]]:
