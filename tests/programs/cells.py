@@ -22,9 +22,12 @@ def ran(
     *,
     run: Path | None = None,
     explain: bool = False,
+    found: Path | None = None,
+    kept: Path | None = None,
     **parameters: Any,
 ) -> RunRecord:
-    """The record of a program whose files are in ``folder``; ``run`` is the run's own folder."""
+    """The record of a program whose files are in ``folder``; ``run`` is the run's own folder. It finds what is in ``found``
+    as well, and what it writes is kept in ``kept``."""
     run = run or folder.parent / f"run-{device}-{len(os.listdir(folder.parent))}"
     run.mkdir()
     request = CellRequest(
@@ -38,6 +41,8 @@ def ran(
         timeout_s=120.0,
         explain=explain,
         program_folder=str(folder),
+        found=str(found or ""),
+        kept=str(kept or ""),
     )
     with working_folder(run):
         return execute_cell(request, run, types.SimpleNamespace(extra_info={}), OpenGate())

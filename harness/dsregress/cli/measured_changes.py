@@ -18,6 +18,7 @@ from dsregress.report.answers.package_answer import package_text
 from dsregress.run import pipeline
 from dsregress.run.available_workloads import Program
 from dsregress.run.session import open_session
+from dsregress.versions.partners import fitting_partners
 
 
 def measure_changes(
@@ -37,9 +38,16 @@ def measure_changes(
         return EXIT_OK
     installer = pipeline.new_installer(settings)
     configured = pipeline.plan_stacks(settings, pipeline.Choice(), installer).stacks[-1]
-    old = Stack(python=configured.python, versions={**configured.versions, **versions})
-    cell = one_cell(settings, old, workload, program)
+    cell = one_cell(settings, stack_of_list(configured, versions, goals), workload, program)
     with Progress() as progress, open_session(settings, (), progress, installer) as opened:
         found = measure_upgrade(opened, cell, changes)
     write_answer(lambda: package_text(found))
     return EXIT_OK if found.worst is None else EXIT_REGRESSION
+
+
+def stack_of_list(configured: Stack, versions: Mapping[str, str], goals: Mapping[str, str]) -> Stack:
+    """Return the stack of the installed ``versions``, with what is configured for packages that the list does not name, as
+    far as that runs with the versions and with the ``goals``."""
+    own = {**configured.versions, **versions}
+    partners = fitting_partners(configured.versions.keys() - versions.keys(), [own, {**own, **goals}])
+    return Stack(python=configured.python, versions={**own, **partners})

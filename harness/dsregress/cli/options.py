@@ -401,6 +401,14 @@ def _launch(line: str) -> Launch:
     return launch
 
 
+def launch_in(folder: str, line: str) -> str:
+    """Return the launch line that ``line`` comes to. Raise UsageError if it launches in another folder."""
+    launch = _launch(line)
+    if launch.folder != folder:
+        raise UsageError(f"starts in {launch.folder}", where="--then", hint="it must start where --program does")
+    return launch.line
+
+
 _DEFAULTS = Program(line="", folder="")
 
 

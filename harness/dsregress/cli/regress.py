@@ -20,6 +20,7 @@ from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, HarnessError, Usage
 from dsregress.model import Cell, Result
 from dsregress.report.interim import interim_lines
 from dsregress.run import pipeline
+from dsregress.run.across_releases import regress_across
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
 from dsregress.run.checkout_stacks import Checkout
@@ -40,6 +41,7 @@ class WantedWorkloads(msgspec.Struct, frozen=True, kw_only=True):
     program: Program | None
     as_given: bool  #: without what its project and its first run ask for
     checkout: Checkout | None
+    then: str | None  #: a line that goes on from the files of the program
 
 
 #: The branch of a pull request.
@@ -104,6 +106,12 @@ class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
             help=f"With --source: the branch whose last common commit it is compared with. Default: {_AGAINST}.",
         ),
     ),
+    click.option(
+        "--then",
+        metavar="LINE",
+        help="A second line that goes on from the files which --program writes, such as a checkpoint. It runs with each "
+        "release on the files of each.",
+    ),
 )
 @options.grouped(
     "run",
@@ -144,6 +152,7 @@ def regress_command(
       dsregress regress --with trl=0.23.0,0.24.0                compare releases of any package
       dsregress regress --deepspeed 0.16.8 --torch 2.4.1 --transformers 4.37.2    pin the stack of an older program
       dsregress regress --program 'torchrun train.py --model qwen' --ranks 8 --deepspeed 0.16.4,0.16.8 --with trl=0.24.0
+      dsregress regress --program 'python train.py' --then 'python train.py --resume' --transformers 4.57.6,5.24.0
       dsregress regress --scenario 'llama*' --variant 'zero_stage=*' --device cpu
       dsregress regress --select reported                       the reported systems, by their own code
       dsregress regress --select llamafactory-6800              a bug report's job on the report's versions
@@ -163,6 +172,7 @@ def regress_command(
     if wanted.named is not None:
         _check_alone(selection, wanted.program)
         settings, stacks = _selected(wanted.named, settings, stacks)
+    second = _second_line(wanted)
     if wanted.program is None and wanted.named is None:
         settings, selection, added = configured_workload(settings, selection)
         stacks = msgspec.structs.replace(stacks, versions={**added, **stacks.versions})
@@ -195,9 +205,21 @@ def regress_command(
             attempt, tried = program_attempts.remedied(attempt, settings, installer, progress)
             choice = program_attempts.selecting_program(attempt, settings)
             planned = pipeline.plan_run(settings, choice, installer)
-        watch = InterimFindings(progress, planned.matrix.cells, _interim_lines(settings, planned))
-        comparison = pipeline.regress(settings, choice, planned, installer, watch, tried)
+        if second and attempt is not None:
+            comparison = regress_across(settings, choice, attempt.program, second, installer, progress)
+        else:
+            watch = InterimFindings(progress, planned.matrix.cells, _interim_lines(settings, planned))
+            comparison = pipeline.regress(settings, choice, planned, installer, watch, tried)
     return write_reports(comparison, settings, files)
+
+
+def _second_line(wanted: WantedWorkloads) -> str:
+    """Return the launch line that goes on from the files of the program; empty if there is none. Raise UsageError."""
+    if wanted.then is None:
+        return ""
+    if wanted.program is None:
+        raise UsageError("needs --program", where="--then", hint="it goes on from the files of that program")
+    return options.launch_in(wanted.program.folder, wanted.then)
 
 
 def _interim_lines(settings: Settings, planned: pipeline.Planned) -> Callable[[Sequence[Cell]], Sequence[str]]:

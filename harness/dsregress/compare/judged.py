@@ -32,6 +32,7 @@ from dsregress.compare.notes import Remarks, remarks_on
 from dsregress.compare.release_ranges import in_version_order
 from dsregress.compare.result_pairs import Pair, ResultIndex, left_out, why_not
 from dsregress.compare.step_times import estimate_step_times
+from dsregress.compare.unused_releases import why_unused
 from dsregress.compare.worst_readings import Exact
 from dsregress.config.thresholds import Thresholds
 from dsregress.model import Finding, MachineFault, Outcome, OutOfMemory, Passed, Result, Stack, TimedOut
@@ -135,18 +136,27 @@ class _Judgement:
         if not reason:
             self._compare(pair)
             return
+        if outcome is None or outcome.kind != "failed":
+            self._leave_out(pair, reason)
+        else:  # the finding on the failure says why
+            self.without_verdict[pair.workload].append(pair.stack)
+
+    def _leave_out(self, pair: Pair, reason: str) -> None:
         self.without_verdict[pair.workload].append(pair.stack)
-        if outcome is None or outcome.kind != "failed":  # the finding on a failure says why
-            self.not_compared.append(NotCompared(pair.stack, pair.workload, EVERYTHING, reason))
+        self.not_compared.append(NotCompared(pair.stack, pair.workload, EVERYTHING, reason))
 
     def _compare(self, pair: Pair) -> None:
-        self.comparable.append(pair)
-        self.findings += model_differences.judge_model(pair)
-        self.findings += (trained := _judge_training(pair))
-        self.findings += saved_differences.judge_saved_tensors(pair, trains_otherwise=bool(trained))
-        if pair.is_baseline:
+        findings = model_differences.judge_model(pair)
+        findings += (trained := _judge_training(pair))
+        findings += saved_differences.judge_saved_tensors(pair, trains_otherwise=bool(trained))
+        differences = [] if pair.is_baseline else self._differences.of(pair)
+        is_different = bool(findings) or any(one.relevant for one in differences)
+        if not is_different and not pair.is_baseline and (reason := why_unused(pair)):
+            self._leave_out(pair, reason)
             return
-        for difference in self._differences.of(pair):
+        self.comparable.append(pair)
+        self.findings += findings
+        for difference in differences:
             if difference.value > difference.baseline:
                 key = (pair.workload, *_metric_and_phase(difference))
                 known = self.increases.setdefault(key, MetricIncreases(difference.metric, difference.baseline, {}))

@@ -47,6 +47,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()  #: notes that a reader of the figures has to know
     saved: tuple[SavedTensors, ...] = ()  #: by a program
     empty_files: tuple[str, ...] = ()  #: of weights, that it has saved
+    uses: tuple[str, ...] = ()  #: modules of packages; empty where that is not known
     fed: tuple[Feed, ...] = ()  #: to a program's models, by rank
     generates: bool = False  #: a program, by itself: what it feeds then follows from its training
     excesses: tuple[Excess, ...] = ()  #: of held memory over what ZeRO needs, by phase
@@ -111,6 +112,7 @@ def summarize(result: Result) -> ResultSummary:
         notes=noted(record),
         saved=saved_tensors(record),
         empty_files=tuple(sorted({name for rank in record.ranks for name in rank.empty_files})),
+        uses=tuple(sorted({name for rank in record.ranks for name in rank.uses})),
         fed=feeds(record),
         generates=any(_GENERATE in rank.phases for rank in record.ranks),
         excesses=over,

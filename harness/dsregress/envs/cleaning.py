@@ -14,14 +14,14 @@ from pathlib import Path
 
 import msgspec
 
-from dsregress.envs.places import BYTECODE, SHARED
+from dsregress.envs.places import BYTECODE, CHECKPOINTS, SHARED
 from dsregress.envs.venv import read_marker
 from dsregress.errors import EnvironmentUnavailable
 from dsregress.system.locks import try_lock
 from vgpu.trees import remove_tree
 
 #: All that the harness makes in the folder, and can make again: not ``edited``, which holds a user's edits.
-_ALL = ("envs", SHARED, BYTECODE, "locks", "probe", "caches", "skeletons", "truths", "runs")
+_ALL = ("envs", SHARED, BYTECODE, "locks", "probe", "caches", "skeletons", "truths", "runs", CHECKPOINTS)
 
 
 class Removable(msgspec.Struct, frozen=True, kw_only=True):

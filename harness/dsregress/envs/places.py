@@ -10,6 +10,9 @@ from dsregress.model import LockedStack
 SHARED = "shared"
 BYTECODE = "bytecode"
 
+#: Folder next to them with what programs have written for others that go on from it.
+CHECKPOINTS = "checkpoints"
+
 #: Describes a complete environment, in its folder.
 MARKER = "dsregress.json"
 

@@ -26,6 +26,8 @@ class ProgramLaunch(NamedTuple):
 
     folder: str  #: where its line would be typed; absolute, or in the copy of the scenarios
     line: str  #: with its secrets and home folders; the cell has the published form
+    found: str = ""  #: folder of files that it finds in its own, besides the user's
+    kept: str = ""  #: folder in which the files that it writes are kept, by stack; empty: they are discarded
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):

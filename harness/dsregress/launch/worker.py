@@ -153,8 +153,8 @@ class ServerWorker:
         self._run = run = _CellRun(_new_folder(self._runs, "run-", self._owner))
         if self._unusable is not None:
             return self._end(Ended(outcome=self._unusable))
-        folder, line = self._programs.get(cell.scenario, ("", ""))
-        parameters = _with_line(cell.parameters, line)
+        launch = self._programs.get(cell.scenario, ProgramLaunch("", ""))
+        parameters = _with_line(cell.parameters, launch.line)
         if parameters is None:
             return self._end(Ended(outcome=Failed("harness", _NO_SECRET)))
         request = CellRequest(
@@ -170,7 +170,9 @@ class ServerWorker:
             timeout_s=self._timeout_s,
             explain=plan.explain,
             room_bytes=plan.room_bytes,
-            program_folder=folder,
+            program_folder=launch.folder,
+            found=launch.found,
+            kept=os.path.join(launch.kept, cell.stack.id) if launch.kept and not plan.explain else "",
             truths=str(self._runs.parent / _TRUTHS),
             **({} if share is None else msgspec.structs.asdict(share)),
         )

@@ -89,9 +89,17 @@ def prepare_run(request: CellRequest, folder: Path) -> None:
     """Make the folder in which all ranks of a run work, before they are forked."""
     from dsregress.programs.world import peer_ranks, workplace
 
-    workplace.make_workplace(folder, _folder(request), request.truths)
+    workplace.make_workplace(folder, _folder(request), request.truths, request.found)
     if request.device == "sim":
         peer_ranks.make_messages_folder(folder, simulated_ranks(request.parameters))
+
+
+def keep_files(request: CellRequest, folder: Path) -> None:
+    """Keep what the program has written, if the request has a folder for it."""
+    from dsregress.programs.world import workplace
+
+    if request.kept:
+        workplace.keep_files(folder, _folder(request), request.kept)
 
 
 def prepare_retry(folder: Path) -> bool:
@@ -289,7 +297,7 @@ def _places(request: CellRequest) -> Callable[[Path], None]:
     def make_workplace(folder: Path) -> None:
         from dsregress.programs.world import workplace
 
-        workplace.make_workplace(folder, _folder(request), request.truths)
+        workplace.make_workplace(folder, _folder(request), request.truths, request.found)
 
     return make_workplace
 

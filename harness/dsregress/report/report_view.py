@@ -110,6 +110,9 @@ def _headline(context: ReportContext) -> Message:
         return message("Nothing was measured")
     others = any(stack.id != context.comparison.baseline for stack in context.comparison.stacks)
     if others and context.comparison.compared == 0:
+        reasons = {entry.reason for entry in context.comparison.not_compared if entry.what == EVERYTHING}
+        if len(reasons) == 1:
+            return message("Nothing could be compared with the baseline: {reason}", reason=reasons.pop())
         return message("Nothing could be compared with the baseline")
     if not others:
         return message("One stack measured: nothing to compare it with; the checks that need no baseline pass")

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import hashlib
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -46,6 +48,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     tiny: bool = False
     synthetic_data: bool = False
     inference: bool = False  #: it trains nothing
+    found: str = ""  #: folder of files that it finds in its own, besides the user's; of an earlier run
+    kept: str = ""  #: folder in which the files that it writes are kept, by stack
 
     @property
     def set_options(self) -> dict[str, object]:
@@ -64,6 +68,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         apart = msgspec.structs.replace(self, line=shown, folder=Path(self.folder).name)  # the same on another machine
         try:
             fields = msgspec.to_builtins(apart)
+            del fields["found"], fields["kept"]
             if not self.inference:
                 del fields["inference"]  # as names were made before there was such an option
             return given_program(shown, msgspec.json.encode(fields))
@@ -75,7 +80,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 def _scenario(given: Program) -> Scenario:
     """Return a program as a scenario. Raise ScenarioError."""
     more: dict[str, Any] = {INFERENCE: True} if given.inference else {}
-    return program(
+    scenario = program(
         version=1,
         line=given.line,
         folder=given.folder,
@@ -88,6 +93,13 @@ def _scenario(given: Program) -> Scenario:
         synthetic_data=given.synthetic_data,
         **more,
     )
+    if not given.found:
+        return scenario
+    if not os.path.isdir(given.found):
+        raise ScenarioError("program: the files that it goes on from are gone")
+    made = f"{scenario.parameters['sources_sha256']} {os.stat(given.found).st_mtime_ns}"  # anew by each run
+    sources = hashlib.sha256(made.encode()).hexdigest()[:16]
+    return dataclasses.replace(scenario, parameters={**scenario.parameters, "sources_sha256": sources})
 
 
 def _facts(card: gpus.Card) -> dict[str, object]:
@@ -130,7 +142,10 @@ def list_scenarios(settings: Settings) -> dict[str, Scenario]:
 
 def launches(settings: Settings) -> dict[str, ProgramLaunch]:
     """Return the launch of each workload that is a program, by the workload's name. Raise UsageError."""
-    programs = {name: ProgramLaunch(given.folder, given.line) for name, given in _programs(settings).items()}
+    programs = {
+        name: ProgramLaunch(given.folder, given.line, given.found, given.kept)
+        for name, given in _programs(settings).items()
+    }
     scenarios = {name: ProgramLaunch(found.folder, found.line) for name, found in _declared(settings).items()}
     return {name: launch for name, launch in {**programs, **scenarios}.items() if launch.folder}
 

@@ -15,6 +15,8 @@ baseline is a version of it.
   primary package itself (``--deepspeed 0.18.9 --torch 2.6.0,2.7.0``): the configured baseline was not requested.
 - So has a package that the configured stack lacks (``--with trl=0.24.0``). Without a version (``--with trl``) it is the
   newest that goes with the baseline. Of several of its versions (``--with trl=0.23.0,0.24.0``) it is an axis itself.
+- A configured package that is not named gives way where it does not run with an old release that is: see
+  `dsregress.versions.partners`.
 - A named stack (``--stack NAME``) replaces the configured versions; its primary package is compared with the baseline
   inside that same stack.
 - An explicit baseline (``--baseline``) is a version of the axis that has it: ``--deepspeed 0.16.8 --peft 0.20.0,0.21.1
@@ -33,6 +35,7 @@ from packaging.utils import InvalidName, canonicalize_name
 from dsregress.errors import HarnessError, Offline, UsageError, no_such
 from dsregress.model import AXES, Environment, Stack, stack_label
 from dsregress.versions import releases
+from dsregress.versions.partners import fitting_partners
 from dsregress.versions.releases import parsed_version
 from dsregress.versions.specs import UnknownVersion, exact, expand, only_exact
 
@@ -131,13 +134,18 @@ def plan_stacks(
         for package, spec in configured.items()
         if package not in varied
     } | everywhere
+    points = list(itertools.product(*varied.values()))
+    unnamed = (
+        () if configuration.as_of else table.keys() - {*varied, *overrides, *_named_stack(name, configuration.named)}
+    )
+    fitting = fitting_partners(unnamed, [{**fixed, **dict(zip(varied, point, strict=True))} for point in points])
     stacks = tuple(
         Stack(
             python=configuration.python,
-            versions={**fixed, **dict(zip(varied, point, strict=True))},
-            label=_stack_label(name, varied, point, everywhere),
+            versions={**fixed, **fitting, **dict(zip(varied, point, strict=True))},
+            label=_stack_label(name, varied, point, {**everywhere, **fitting}),
         )
-        for point in itertools.product(*varied.values())
+        for point in points
     )
     return StackPlan(
         stacks=stacks,

@@ -96,7 +96,7 @@ class Occasions(list[str]):
 
     def accumulated(self) -> None: ...
 
-    def resumed(self, engine: Any) -> None: ...
+    def resumed(self, stepper: Any) -> None: ...
 
 
 def test_the_outermost_call_counts_also_of_what_is_imported_later(
@@ -171,3 +171,32 @@ def test_a_call_that_a_release_renamed_is_an_error(monkeypatch: pytest.MonkeyPat
         pass
     assert "transformers.trainer" in str(raised.value)
     assert "has no 'evaluate', which the harness replaces" in str(raised.value)
+
+
+LOADING = """
+import torch, transformers
+sizes = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2)
+model = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=96, **sizes))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{loads}
+for _ in range(4):
+    model(input_ids=torch.arange(8)[None], labels=torch.arange(8)[None]).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    "loads",
+    [
+        "model.load_state_dict({name: value.double() for name, value in model.state_dict().items()})",
+        "model.resize_token_embeddings(4096)",
+        "from torch.distributed.checkpoint.state_dict import set_model_state_dict\n"
+        "set_model_state_dict(model, {name: value.clone() for name, value in model.state_dict().items()})",
+    ],
+    ids=["load_state_dict", "resize_token_embeddings", "set_model_state_dict"],
+)
+def test_weights_that_are_loaded_or_resized_by_any_of_these_calls_are_loading(folder: Path, loads: str) -> None:
+    (folder / "train.py").write_text(LOADING.format(loads=loads))
+    record = passed(ran(folder, "cpu", 1, "python train.py"))
+    assert record.ranks[0].phases["load"].device_peak_bytes > 0

@@ -46,7 +46,7 @@ class Events(list[str]):
     def occasion_ended(self, failed: bool) -> None:
         self.append("failed" if failed else "ended")
 
-    def resumed(self, engine: Any) -> None:
+    def resumed(self, stepper: Any) -> None:
         self.append("resumed")
 
     def clipping_begins(self, parameters: Any, limit: float, norm_type: float) -> None:

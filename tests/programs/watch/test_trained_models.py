@@ -292,3 +292,38 @@ def test_an_engine_that_resumes_trains_the_model_from_there_on() -> None:
     models.stepped(restarted, [], recorded=True)
     assert [model.stepper for model in models.models] == [restarted, critic]
     assert models.models[0].numerics.losses == [1.0, 2.0]
+
+
+RESUMING = """
+import torch
+def trained(model, optimizer, steps):
+    for _ in range(steps):
+        model(torch.ones(4, 8)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+torch.manual_seed(0)
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+trained(model, optimizer, 1)
+state = optimizer.state_dict()
+{again}
+trained(model, optimizer, 5)
+"""
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        "optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)",
+        "model = torch.nn.Linear(8, 1)\noptimizer = torch.optim.AdamW(model.parameters(), lr=0.1)\n"
+        "optimizer.load_state_dict(state)",
+    ],
+    ids=["of-the-same-model", "of-a-loaded-model"],
+)
+def test_an_optimizer_that_is_made_anew_trains_the_model_from_there_on(folder: Path, again: str) -> None:
+    (folder / "train.py").write_text(RESUMING.format(again=again))
+    record = passed(ran(folder, "cpu", 1, "python train.py"))
+    assert not record.ranks[0].models
+    numerics = record.ranks[0].numerics
+    assert numerics is not None
+    assert len(numerics.losses) == 3

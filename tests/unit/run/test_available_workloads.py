@@ -10,6 +10,7 @@ import pytest
 
 from dsregress.config.settings import Settings
 from dsregress.errors import UsageError
+from dsregress.launch.contract import ProgramLaunch
 from dsregress.probe import program as programs
 from dsregress.run import available_workloads, cell_matrix, scenario_files
 from dsregress.run.available_workloads import Program
@@ -119,7 +120,7 @@ def test_the_files_of_a_program_are_not_read_for_another_workload(
     available_workloads._scenario.cache_clear()  # another command
     hashed.clear()
     available_workloads.load_scenarios(settings, ["llama"])
-    assert available_workloads.launches(settings) == {name: (str(folder), "torchrun train.py")}
+    assert available_workloads.launches(settings) == {name: ProgramLaunch(str(folder), "torchrun train.py")}
     assert hashed == []
 
 
@@ -134,7 +135,7 @@ def test_a_scenario_that_is_a_program_is_read_once(
         f"SCENARIO = program(version=1, line='torchrun train.py', folder={str(folder)!r})\n"
     )
     assert list(available_workloads.load_scenarios(settings)) == ["llama", "ours"]
-    assert available_workloads.launches(settings) == {"ours": (str(folder), "torchrun train.py")}
+    assert available_workloads.launches(settings) == {"ours": ProgramLaunch(str(folder), "torchrun train.py")}
     assert read == [Path(settings.scenarios)]
 
 
@@ -150,7 +151,9 @@ def test_a_program_of_the_scenarios_folder_is_staged_with_it_and_finds_its_card(
         "                   devices={'sim': {}, 'cpu': {'tiny': True, 'world_size': 2, 'gpu': 'A100-80G'}})\n"
     )
     scenario = available_workloads.load_scenarios(settings)["lora"]
-    assert available_workloads.launches(settings) == {"lora": ("scenarios/programs/lora", "python train.py")}
+    assert available_workloads.launches(settings) == {
+        "lora": ProgramLaunch("scenarios/programs/lora", "python train.py")
+    }
     assert scenario.resolve("base", "cpu")["tiny"]
     assert scenario.resolve("base", "sim")["card"]["compute_capability"] == [7, 0]
     assert scenario.resolve("base", "cpu")["card"]["compute_capability"] == [8, 0]
@@ -176,7 +179,7 @@ def test_a_scenario_that_changed_is_loaded_anew(settings: Settings) -> None:
 def test_what_cannot_be_read_is_no_program(settings: Settings, folder: Path) -> None:
     name = given(settings, folder)
     (Path(settings.environments) / "programs" / "torn-123456.json").write_text('{"line": "tor')
-    assert available_workloads.launches(settings) == {name: (str(folder), "torchrun train.py")}
+    assert available_workloads.launches(settings) == {name: ProgramLaunch(str(folder), "torchrun train.py")}
 
 
 def test_what_reads_results_finds_a_program_with_the_ranks_that_it_was_given(settings: Settings, folder: Path) -> None:
@@ -205,7 +208,7 @@ def test_a_secret_is_in_no_parameter_and_a_new_one_is_the_same_program(settings:
     assert given(settings, folder, SECRET.format("new")) == name
     found = available_workloads.load_scenarios(settings, [name])[name]
     assert (found.parameters["program"], found.summary) == ("HF_TOKEN=*** torchrun train.py --data ~/data",) * 2
-    assert available_workloads.launches(settings) == {name: (str(folder), SECRET.format("new"))}
+    assert available_workloads.launches(settings) == {name: ProgramLaunch(str(folder), SECRET.format("new"))}
     file = Path(settings.environments) / "programs" / f"{name}.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     wanted = Program(line=SECRET.format("newest"), folder=str(folder))
@@ -220,4 +223,4 @@ def test_a_scenario_that_is_a_program_publishes_no_secret(settings: Settings, fo
     )
     scenario = available_workloads.load_scenarios(settings)["ours"]
     assert scenario.resolve("base", "sim")["program"] == "HF_TOKEN=*** torchrun train.py --data ~/data"
-    assert available_workloads.launches(settings) == {"ours": (str(folder), line)}
+    assert available_workloads.launches(settings) == {"ours": ProgramLaunch(str(folder), line)}

@@ -325,3 +325,34 @@ def test_a_framework_of_ones_own_is_varied_alike() -> None:
 def test_the_stack_of_an_id(text: str, versions: dict[str, str] | None) -> None:
     found = of_id(text)
     assert (found and found.versions) == versions
+
+
+@pytest.mark.parametrize(
+    ("overrides", "partners"),
+    [
+        ({"transformers": "4.45.2,4.46.3"}, {"accelerate": "1.15.0", "peft": "0.21.2"}),
+        ({"transformers": "4.37.2,4.38.2"}, {"accelerate": "0.34.2", "peft": "0.13.2"}),
+        ({"transformers": "4.37.2,4.38.2", "accelerate": "0.27.2"}, {"accelerate": "0.27.2", "peft": "0.13.2"}),
+        ({"transformers": "4.37.2,4.38.2", "peft": "0.21.2"}, {"accelerate": "0.34.2", "peft": "0.21.2"}),
+        ({"transformers": "4.56.2,4.57.6", "peft": "0.17.1"}, {"accelerate": "1.15.0", "peft": "0.17.1"}),
+    ],
+    ids=["newest", "old", "old-accelerate", "named", "all-named"],
+)
+def test_a_package_that_is_not_named_gives_way_to_one_that_runs_with_those_that_are(
+    overrides: dict[str, str], partners: dict[str, str]
+) -> None:
+    table = {
+        "torch": "2.13.0",
+        "transformers": "5.24.0",
+        "accelerate": "1.15.0",
+        "peft": "0.21.2",
+        "deepspeed": ("0.19.8",),
+    }
+    configured = ConfiguredStacks(table=table, baseline="0.19.8", python="3.11")
+    planned = plan_stacks(
+        configured,
+        overrides=overrides,
+        published=lambda package: tuple(version for spec in overrides.values() for version in spec.split(",")),
+    )
+    for stack in planned.stacks:
+        assert {package: stack.versions[package] for package in partners} == partners

@@ -62,6 +62,8 @@ class CellRequest:
     first_rank: int = 0  #: of those on this machine
     local_ranks: int = 0  #: how many run on this machine, where they span machines
     program_folder: str = ""  #: where a program's launch line would be typed; empty where the cell is none
+    found: str = ""  #: folder whose files a program finds in its own, besides the user's
+    kept: str = ""  #: folder in which the files that a program writes in its own are kept; empty: they are discarded
     truths: str = ""  #: folder in which plain PyTorch's training is kept for other releases; empty: it is not kept
 
 
@@ -167,6 +169,8 @@ class RankRecord:
     #: files of weights that a program has saved without a tensor, by name, until it was measured
     empty_files: list[str] = dataclasses.field(default_factory=list)
     fed: list[FedBatch] = dataclasses.field(default_factory=list)  #: to a program's models, until it was measured
+    #: modules of the packages whose objects the workload has made; empty where an older probe measured
+    uses: list[str] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)  #: what a reader of the figures has to know
 
 

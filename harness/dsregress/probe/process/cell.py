@@ -89,6 +89,8 @@ def execute_cell(request: CellRequest, folder: Path, benchmark: Any, gate: Gate)
                 if isinstance(adapter, ProgramAdapter) and adapter.prepare_retry(folder):
                     continue
                 raise
+            if isinstance(adapter, ProgramAdapter):
+                adapter.keep_files(request, folder)
             break
     except CellEnded as ended:
         record.outcome, record.stage = ended.outcome, ended.stage

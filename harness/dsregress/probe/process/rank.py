@@ -33,6 +33,7 @@ from dsregress.probe.meters.phases import (
     announced,
     walk,
 )
+from dsregress.probe.meters.used_packages import UsedPackages
 from dsregress.probe.meters.warning_counts import count_warnings
 from dsregress.probe.oracles.unbroken import NotCoveredError, unbroken
 from dsregress.probe.process import placement, scheduling
@@ -115,6 +116,7 @@ class RankMeasurement:
         self._meter, self._announce = meter, announce
         self._simulated = request.device == "sim"
         self._numerics = Numerics()
+        self._packages = UsedPackages()
         self.record = RankRecord(rank=rank)
         self.detail = Detail()
 
@@ -149,6 +151,7 @@ class RankMeasurement:
             metered.readings = {}
             self._walk(announced(metered, self._announce))
         self.record.phases.update(metered.readings)
+        self.record.uses = self._packages.named()
 
     def _compute_ideal(self) -> None:
         """Record the bytes that the job had to hold if the adapter computes them, else the reason. Raise HarnessFault if

@@ -131,10 +131,10 @@ class _Repeated:
     def evaluates(self, model: torch.nn.Module) -> None:
         pass
 
-    def resumed(self, engine: object) -> None:
-        """Take an engine that loads a checkpoint as the leader that was interrupted (see `trained_models`)."""
-        if self._leader is not None and stepper_facts.is_same_model(engine, self._leader):
-            self._leader = engine
+    def resumed(self, stepper: object) -> None:
+        """Take an engine or optimizer that loads a checkpoint as the leader that was interrupted (see `trained_models`)."""
+        if self._leader is not None and stepper_facts.is_same_model(stepper, self._leader):
+            self._leader = stepper
 
     def occasion_begins(self, phase: str) -> None:
         pass
@@ -204,9 +204,9 @@ class _PlainTraining(_RepeatedTraining):
         self._began: Any = None  #: weights at the first step, if an interruption made another engine
         self._random_states: list[str] = []
 
-    def resumed(self, engine: object) -> None:
+    def resumed(self, stepper: object) -> None:
         before = self._leader
-        super().resumed(engine)
+        super().resumed(stepper)
         if before is not None and before is not self._leader:
             self._began = self._began or before.training_precision.start
 

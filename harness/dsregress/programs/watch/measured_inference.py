@@ -18,6 +18,7 @@ from typing import Any
 
 from dsregress.probe.border.encoding import free_value
 from dsregress.probe.border.wire import OCCASIONS, PHASES, Detail, RankRecord
+from dsregress.probe.meters.used_packages import UsedPackages
 from dsregress.programs.watch import stepper_facts
 from dsregress.programs.watch.observed_rank import ObservedRank
 from dsregress.programs.watch.phase_walk import watched_phase
@@ -65,6 +66,7 @@ class Inference:
         """Begin to measure: the program's first line is next. ``check`` is called once the program has ended, and may
         refuse it."""
         self._check = check
+        self._packages = UsedPackages()
         self._walk.begin()
         self.watch.await_forward()
 
@@ -100,6 +102,8 @@ class Inference:
         self._leave_init()
         if not self._called and self._observer is not None:
             self._observer.built(model)
+        if not self._called:
+            self.record.uses = self._packages.named()
         self._called = True
         self._configured_by(model)
         if self._walk.name != "forward":
@@ -142,7 +146,7 @@ class Inference:
 
     def clipped(self, parameters: Sequence[object], norm: object) -> None: ...
 
-    def resumed(self, engine: object) -> None: ...
+    def resumed(self, stepper: object) -> None: ...
 
     def evaluates(self, model: object) -> None: ...
 

@@ -30,6 +30,7 @@ from dsregress.probe.border.faults import HARNESS
 from dsregress.probe.border.wire import OCCASIONS, PHASES, REGULAR_PHASES, Detail, RankRecord
 from dsregress.probe.meters.host_work import FUNCTIONS_KEPT
 from dsregress.probe.meters.phases import HostStopwatch, ProfiledPhases, TimedPhases
+from dsregress.probe.meters.used_packages import UsedPackages
 from dsregress.probe.process.channel import Channel
 from dsregress.probe.process.rank_file import representable
 from dsregress.programs.watch import step_watch, stepper_facts, trainer_settings
@@ -118,6 +119,7 @@ class Measuring:
         """Begin to measure: the program's first line is next. ``check`` is called when everything untimed is measured,
         and may refuse it."""
         self._check = check
+        self._packages = UsedPackages()
         self._walk.begin()
         self.watch.await_forward()
         self._evaluations.begin()
@@ -167,8 +169,8 @@ class Measuring:
         if self._records_numerics:
             self._models.clipped(parameters, stepper_facts.whole_norm(norm))
 
-    def resumed(self, engine: object) -> None:
-        self._models.resumed(engine)
+    def resumed(self, stepper: object) -> None:
+        self._models.resumed(stepper)
 
     def evaluates(self, model: object) -> None:
         if self._walk.name == "forward" and self._models.train(model):
@@ -253,6 +255,7 @@ class Measuring:
             self._keep_phases()
             self._keep_models()
             self._walk.stop_metering()
+            self.record.uses = self._packages.named()
             if self._ends_metered:
                 self._finish()
             else:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+import torch
 from torch.utils.data import dataloader
 
 from dsregress.programs.watch.clipping_watch import ClippingWatch
@@ -30,8 +31,8 @@ class Listener(TrainingListener, Protocol):
     def clipped(self, parameters: Sequence[object], norm: object) -> None:
         """Called when plain PyTorch has clipped the gradients of ``parameters``; ``norm`` is their norm before."""
 
-    def resumed(self, engine: object) -> None:
-        """Called when the engine has loaded a checkpoint."""
+    def resumed(self, stepper: object) -> None:
+        """Called when an engine has loaded a checkpoint, or an optimizer its state."""
 
     def occasion_begins(self, phase: str) -> None:
         """Called when an occasion begins. ``phase`` is one of `dsregress.probe.border.wire.OCCASIONS`."""
@@ -67,7 +68,8 @@ class StepWatch(TrainingWatch):
     def _watch(self, patches: Patches) -> None:
         super()._watch(patches)
         for engine in self._engine_classes():
-            wrap(patches, engine, "load_checkpoint", self._loading_of_engine)
+            wrap(patches, engine, "load_checkpoint", self._loading)
+        wrap(patches, torch.optim.Optimizer, "load_state_dict", self._loading)
         wrap(patches, dataloader._BaseDataLoaderIter, "_next_index", self._drawing)
         patches.enter_context(self._occasions)
         patches.enter_context(self._clipping)
@@ -77,13 +79,13 @@ class StepWatch(TrainingWatch):
         self._occasions.look()
         self._clipping.look()
 
-    def _loading_of_engine(self, original: Any) -> object:
-        def load_checkpoint(engine: object, *args: object, **kwargs: object) -> Any:
-            out = original(engine, *args, **kwargs)
-            self._resumed(engine)
+    def _loading(self, original: Any) -> object:
+        def load(stepper: object, *args: object, **kwargs: object) -> Any:
+            out = original(stepper, *args, **kwargs)
+            self._resumed(stepper)
             return out
 
-        return load_checkpoint
+        return load
 
     def _drawing(self, original: Any) -> Any:
         def next_index(iterator: object) -> Any:

@@ -185,6 +185,13 @@ def parameter_names(stepper: Any) -> list[str]:
     return [name for name, _ in stepper.module.named_parameters()] if is_engine(stepper) else []
 
 
+def stepped_shapes(stepper: Any) -> list[torch.Size]:
+    """Return the shapes of the tensors that an optimizer steps, in its order; none of an engine's."""
+    if is_engine(stepper):
+        return []
+    return [tensor.shape for group in stepper.param_groups for tensor in group["params"]]
+
+
 class _NoConfig:
     """The configuration of a model without one."""
 

@@ -1,10 +1,11 @@
 """Tells apart the models that one program trains: an actor and a critic, a generator and a discriminator.
 
 Models step by an engine or an optimizer. An engine that loads a checkpoint, and whose parameters have the same names as
-those of an earlier model, is that model's from then on, as after a restart. A phase of the program belongs to the engine
-whose call it is; if unknown, to the model that steps next, as plain PyTorch's calls do not name their model. Optimizers
-of parts of one module that is called as a whole train one model. So do those of tensors that are no module's, which step
-one after the other without a backward between them: copies of weights on the host, with an optimizer each.
+those of an earlier model, is that model's from then on, as after a restart. So is an optimizer that loads the state of
+one with tensors of the same shapes, and one that steps all that another has stepped. A phase of the program belongs to
+the engine whose call it is; if unknown, to the model that steps next, as plain PyTorch's calls do not name their model.
+Optimizers of parts of one module that is called as a whole train one model. So do those of tensors that are no module's,
+which step one after the other without a backward between them: copies of weights on the host, with an optimizer each.
 
 A model's name is that of the variable, or of the attribute of ``self``, that holds it when it steps: the nearest one
 that no other model has.
@@ -47,6 +48,7 @@ class TrainedModel:
         whole, self._parameters = min(wholes, key=lambda one: len(one[1]), default=(None, trained))
         self._whole = (lambda: None) if whole is None else weakref.ref(whole)
         self._names = stepper_facts.parameter_names(stepper)
+        self._shapes = stepper_facts.stepped_shapes(stepper)
         if whole is not None:
             self.numerics.dtype = stepper_facts.weight_dtypes(whole)
             self.numerics.trained = stepper_facts.trained_weights(whole)
@@ -86,24 +88,31 @@ class TrainedModel:
         """Take an optimizer of further parameters of the model."""
         self._parameters |= _parameters_of(optimizer)
 
-    def can_go_on_in(self, engine: object) -> bool:
-        """Return True if the engine's parameters have the names of those of the model's engine."""
-        return bool(self._names) and self._names == stepper_facts.parameter_names(engine)
+    def can_go_on_in(self, stepper: object) -> bool:
+        """Return True if an engine's parameters have the names of those of the model's engine, or an optimizer's tensors the
+        shapes of those of the model's optimizer."""
+        if self._names:
+            return self._names == stepper_facts.parameter_names(stepper)
+        return bool(self._shapes) and self._shapes == stepper_facts.stepped_shapes(stepper)
 
     def has(self, parameter: int | None) -> bool:
         """Return True if the parameter of this identity belongs to the model."""
         return parameter in self._parameters
 
-    def goes_on_in(self, engine: object) -> None:
-        """Take another engine as the one that trains the model from now on."""
-        self._stepper = weakref.ref(engine)
-        self._parameters = _parameters_of(engine)
+    def goes_on_in(self, stepper: object) -> None:
+        """Take another engine or optimizer as the one that trains the model from now on."""
+        self._stepper = weakref.ref(stepper)
+        self._parameters = _parameters_of(stepper)
         self.variables = []
 
-    def is_stepped_by(self, optimizer: object) -> None:
-        """Take an optimizer of its parameters in place of one that was dropped."""
-        if self.stepper is None:
-            self._stepper = weakref.ref(optimizer)
+    def is_stepped_by(self, stepper: object) -> None:
+        """Take an optimizer in place of one that was dropped, or all of whose parameters it steps."""
+        own = self.stepper
+        if own is stepper:
+            return
+        are_optimizers = not (stepper_facts.is_engine(stepper) or stepper_facts.is_engine(own))
+        if own is None or (are_optimizers and _parameters_of(stepper) >= _parameters_of(own)):
+            self._stepper = weakref.ref(stepper)
 
     def is_trained_by(self, stepper: object) -> bool:
         """Return True if the stepper is the model's, or steps any of its parameters."""
@@ -151,13 +160,13 @@ class TrainedModels:
         if not any(module is known() for known in self._called):
             self._called.append(weakref.ref(module))
 
-    def resumed(self, engine: object) -> None:
-        """Record that an engine has loaded a checkpoint."""
-        if any(model.stepper is engine for model in self.models):
+    def resumed(self, stepper: object) -> None:
+        """Record that an engine has loaded a checkpoint, or an optimizer its state."""
+        if any(model.stepper is stepper for model in self.models):
             return
-        model = next((model for model in self.models if model.can_go_on_in(engine)), None)
+        model = next((model for model in self.models if model.can_go_on_in(stepper)), None)
         if model is not None:
-            model.goes_on_in(engine)
+            model.goes_on_in(stepper)
             self._called = []
 
     def train(self, module: torch.nn.Module) -> bool:

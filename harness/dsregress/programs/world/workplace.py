@@ -24,6 +24,7 @@ from pathlib import Path
 from dsregress.probe.border.surroundings import SKELETONS
 from dsregress.probe.launch_line import LaunchLine
 from dsregress.probe.program import LARGEST_SOURCE, SOURCES, folder_to_copy
+from dsregress.programs.world.written_files import keep_written_files, put_written_files
 from vgpu import isolation
 from vgpu.trees import remove_tree
 
@@ -58,9 +59,10 @@ _LARGEST_COPY_BYTES, _MOST_COPIED_BYTES = 64 << 20, 2 << 30
 _FICLONE = 0x40049409
 
 
-def make_workplace(run: Path, source: str, truths: str = "") -> Path:
+def make_workplace(run: Path, source: str, truths: str = "", found: str = "") -> Path:
     """Make the folder in that of a run, from the user's, ``source``, with the shield of the run. Return the copy of
-    ``source``. ``truths`` is the store of plain training. Raise ValueError if ``source`` is empty."""
+    ``source``. ``truths`` is the store of plain training, ``found`` has files of an earlier run. Raise ValueError if
+    ``source`` is empty."""
     if not source:
         raise ValueError("where the program's files are is not known on this machine: give it with --program once more")
     shared = [os.environ.get(name, "") for name in _SHARED]
@@ -73,6 +75,8 @@ def make_workplace(run: Path, source: str, truths: str = "") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     mirror = _Mirror(in_view=in_view)
     mirror.fill(Path(source), folder)  # first, so that it is complete
+    if found:
+        put_written_files(Path(found), folder)
     if folder != made:
         mirror.fill(copied, made, but=(os.path.realpath(source), os.path.realpath(run)))
     return folder
@@ -83,6 +87,11 @@ def enter_workplace(run: Path) -> None:
     it cannot be undone."""
     if isolation.join_shield(run).kind != isolation.VIEW:
         _copy_what_is_opened(run)
+
+
+def keep_files(run: Path, source: str, kept: str) -> None:
+    """Keep what the program of a run has written in its folder, made from ``source``. Raise OSError."""
+    keep_written_files(launch_folder(run), Path(source), Path(kept))
 
 
 def discard_workplace(run: Path) -> None:

@@ -1,0 +1,78 @@
+"""A program that goes on from what another release has written: a checkpoint that is saved before an upgrade and loaded
+after it, or the other way round.
+
+The first line runs with each release, and what it writes in its folder is kept. The second line then runs with each release
+on the files of each: one workload for each release that wrote, so that those that read the same files are compared.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from dsregress.compare import Comparison
+from dsregress.config.settings import Settings
+from dsregress.envs.installer import Installer
+from dsregress.envs.places import CHECKPOINTS
+from dsregress.errors import NothingMeasured
+from dsregress.model import Stack
+from dsregress.run import available_workloads, pipeline
+from dsregress.run.available_workloads import Program
+from dsregress.run.watch import Watch
+from dsregress.versions.stack_plans import StackPlan
+from dsregress.wording.names import stack_names
+from dsregress.wording.quantities import listing
+from vgpu.trees import remove_tree
+
+#: The variable of a second line that says whose files it goes on from. Only readers of the report need it.
+WRITTEN_BY = "CHECKPOINT_OF"
+
+
+def regress_across(
+    settings: Settings, choice: pipeline.Choice, first: Program, second: str, installer: Installer, watch: Watch
+) -> Comparison:
+    """Measure a program with each stack, and the launch line ``second`` with each stack on the files that each has written.
+    Raise as `pipeline.regress`, and NothingMeasured if no stack writes a file."""
+    kept = Path(settings.environments).resolve() / CHECKPOINTS / first.name
+    remove_tree(kept)
+    writing = msgspec.structs.replace(first, kept=str(kept))
+    choice = _choosing(choice, [available_workloads.chosen_workload(None, writing, settings)])
+    planned = pipeline.plan_run(settings, choice, installer)
+    pipeline.regress(settings, msgspec.structs.replace(choice, fresh=True, explain=False), planned, installer, watch)
+    going_on = _programs_going_on(first, second, planned.stacks, kept)
+    names = stack_names(planned.stacks.stacks)
+    if silent := [names[stack.id] for stack in planned.stacks.stacks if stack.id not in going_on]:
+        watch.note(f"nothing goes on from {listing(silent)}: no file was written by the end of the measured step")
+    if not going_on:
+        hint = "let it save by then (--save_steps 1), in its own folder, or raise --steps"
+        raise NothingMeasured("writes no file in its folder", where="--program", hint=hint)
+    both = [first.name, *(available_workloads.chosen_workload(None, one, settings) for one in going_on.values())]
+    choice = _choosing(choice, both)
+    return pipeline.regress(settings, choice, pipeline.plan_run(settings, choice, installer), installer, watch)
+
+
+def _choosing(choice: pipeline.Choice, scenarios: Sequence[str]) -> pipeline.Choice:
+    selection = msgspec.structs.replace(choice.selection, scenarios=tuple(scenarios))
+    return msgspec.structs.replace(choice, selection=selection)
+
+
+def _programs_going_on(first: Program, second: str, planned: StackPlan, kept: Path) -> Mapping[str, Program]:
+    """Return the second program for each stack that has written files, by the stack's id."""
+    return {
+        stack.id: msgspec.structs.replace(
+            first,
+            line=f"{WRITTEN_BY}={shlex.quote(_releases_of(stack, planned))} {second}",
+            found=str(kept / stack.id),
+            kept="",
+        )
+        for stack in planned.stacks
+        if (kept / stack.id).is_dir()
+    }
+
+
+def _releases_of(stack: Stack, planned: StackPlan) -> str:
+    """Return what the stack's files are told by: ``transformers-4.57.6``."""
+    return "+".join(f"{package}-{stack.versions[package]}" for package in planned.axes) or stack.id

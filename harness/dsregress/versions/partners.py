@@ -1,0 +1,55 @@
+"""Releases of a stack's usual packages that do not run with each other, although no resolver can know it. ``partners.toml``
+has them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from packaging.specifiers import SpecifierSet
+
+from dsregress.versions.releases import known_releases, parsed_version
+from dsregress.versions.undeclared import UndeclaredBound
+
+
+def read_partners(content: bytes) -> tuple[UndeclaredBound, ...]:
+    """Return the bounds of a table. Raise ValueError if an entry is none."""
+    bounds = msgspec.toml.decode(content, type=dict[str, tuple[UndeclaredBound, ...]])["partner"]
+    for bound in bounds:
+        SpecifierSet(bound.releases), SpecifierSet(bound.versions)  # raises ValueError
+    return bounds
+
+
+_PARTNERS = read_partners(Path(__file__).with_suffix(".toml").read_bytes())
+
+
+def fitting_partners(unnamed: Collection[str], stacks: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the packages of ``unnamed`` that do not run in one of the stacks, package -> version, each with the newest
+    known release that runs in all of them. A package of which there is none is left out."""
+    chosen: dict[str, str] = {}
+    for package in dict.fromkeys(bound.package for bound in _PARTNERS if bound.package in unnamed):
+        present = [{**stack, **chosen} for stack in stacks if package in stack]
+        if all(_runs(package, stack[package], stack) for stack in present):
+            continue
+        newest_first = reversed(known_releases(package))
+        found = next((one for one in newest_first if all(_runs(package, one, stack) for stack in present)), None)
+        if found is not None:
+            chosen[package] = found
+    return chosen
+
+
+def _runs(package: str, version: str, stack: Mapping[str, str]) -> bool:
+    return not any(
+        bound.package == package
+        and _is_in(version, bound.releases, unknown=False)
+        and not _is_in(stack.get(bound.other, ""), bound.versions, unknown=True)
+        for bound in _PARTNERS
+    )
+
+
+def _is_in(version: str, specifier: str, *, unknown: bool) -> bool:
+    """Return True if the version is one of those; ``unknown`` for a text that is none, such as a commit."""
+    if parsed_version(version) is None:
+        return unknown
+    return SpecifierSet(specifier).contains(version, prereleases=True)

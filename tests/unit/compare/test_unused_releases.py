@@ -1,0 +1,75 @@
+"""A workload that does not use a package says nothing about its releases."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsregress.compare import Comparison, Thresholds, compare, exit_code
+from dsregress.model import Cell, Result
+from dsregress.probe.border.wire import RunRecord
+from dsregress.report.context import report_context
+from dsregress.report.report_view import report_view
+from tests.builders import synthetic
+from tests.builders.synthetic import MIB, result
+
+WORDS = ("memory", "time", "numerics", "crash")
+WITHOUT_PEFT = ["deepspeed", "torch", "transformers"]
+
+
+def run(uses: list[str], more_bytes: int = 0) -> RunRecord:
+    made = synthetic.record()
+    for rank in made.ranks:
+        rank.uses = uses
+        rank.phases["backward"].device_retained_bytes += more_bytes
+    return made
+
+
+def with_peft(version: str, scenario: str, record: RunRecord) -> Result:
+    made = result(scenario=scenario)
+    stack = synthetic.stack("0.15.0", peft=version)
+    fields = {name: getattr(made.cell, name) for name in made.cell.__struct_fields__}
+    return result(scenario=scenario, run=record, cell=Cell(**{**fields, "stack": stack}))
+
+
+def judged(*results: Result) -> Comparison:
+    return compare(results, synthetic.stack("0.15.0", peft="0.21.1").id, Thresholds(), lambda _: None)
+
+
+def both(scenario: str, uses: list[str], more_bytes: int = 0) -> list[Result]:
+    return [
+        with_peft("0.21.1", scenario, run(uses)),
+        with_peft("0.21.2", scenario, run(uses, more_bytes)),
+    ]
+
+
+def headline(comparison: Comparison) -> str:
+    return str(report_view(report_context(comparison, Thresholds())).screen.headline)
+
+
+def test_nothing_is_worse_is_not_said_of_a_release_that_no_workload_uses() -> None:
+    comparison = judged(*both("plain", WITHOUT_PEFT))
+    assert headline(comparison) == (
+        "Nothing could be compared with the baseline: it does not use peft, and says nothing about these releases"
+    )
+    assert exit_code(comparison, WORDS) == 4
+
+
+def test_a_workload_that_uses_the_release_is_compared_beside_one_that_does_not() -> None:
+    comparison = judged(*both("plain", WITHOUT_PEFT), *both("lora", ["peft", *WITHOUT_PEFT]))
+    assert [
+        (one.workload.split("/")[0], one.reason) for one in comparison.not_compared if one.what != "step_time_s"
+    ] == [("plain", "it does not use peft, and says nothing about these releases")]
+    assert comparison.compared == 1
+    assert headline(comparison) == "Nothing is worse than the baseline"
+    assert exit_code(comparison, WORDS) == 0
+
+
+def test_a_difference_counts_whatever_the_workload_seems_to_use() -> None:
+    comparison = judged(*both("plain", WITHOUT_PEFT, more_bytes=64 * MIB))
+    assert [one.metric for one in comparison.findings] == ["device_retained_bytes"]
+    assert exit_code(comparison, WORDS) == 1
+
+
+@pytest.mark.parametrize("uses", [[], ["peft", "torch"]], ids=["of-an-older-probe", "used"])
+def test_a_run_counts_where_the_release_is_used_or_that_is_not_known(uses: list[str]) -> None:
+    assert exit_code(judged(*both("lora", uses)), WORDS) == 0

@@ -1,0 +1,41 @@
+"""Usual packages that run with the releases that are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsregress.cli.measured_changes import stack_of_list
+from dsregress.model import Stack
+from dsregress.versions.partners import fitting_partners, read_partners
+
+
+def test_a_list_without_peft_gets_one_that_runs_with_its_releases() -> None:
+    configured = Stack(
+        python="3.11",
+        versions={"transformers": "5.24.0", "accelerate": "1.15.0", "peft": "0.21.2", "deepspeed": "0.19.8"},
+    )
+    found = stack_of_list(
+        configured,
+        {"transformers": "4.37.2", "accelerate": "0.27.2"},
+        {"transformers": "4.38.2", "accelerate": "latest"},
+    )
+    assert found.versions == {
+        "transformers": "4.37.2",
+        "accelerate": "0.27.2",
+        "peft": "0.13.2",
+        "deepspeed": "0.19.8",
+    }
+
+
+def test_a_package_without_a_release_that_runs_in_all_stacks_stays() -> None:
+    stacks = [{"transformers": version, "accelerate": "1.15.0", "peft": "0.17.1"} for version in ("4.41.0", "5.24.0")]
+    assert fitting_partners({"peft"}, stacks) == {}
+
+
+def test_a_commit_and_a_package_that_is_not_there_exclude_nothing() -> None:
+    assert fitting_partners({"peft", "accelerate"}, [{"transformers": "1a2b3c4d", "peft": "0.21.2"}]) == {}
+
+
+def test_a_table_with_a_bound_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="Invalid specifier"):
+        read_partners(b'[[partner]]\npackage = "peft"\nreleases = "new"\nother = "torch"\nversions = ">=2"\n')
