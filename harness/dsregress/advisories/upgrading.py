@@ -144,7 +144,7 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
         if one.match is Match.UNKNOWN and decides(one.advisory) and (is_beyond or not (one.open or one.open_packages))
     ]
     return UpgradeAnswer(
-        verdict=_verdict(
+        verdict=_reached_verdict(
             against,
             conditions,
             is_known=not any(is_beyond or one.beside_affected for one in unknown)
@@ -182,7 +182,7 @@ def _is_beyond(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> 
     return False
 
 
-def _verdict(against: Sequence[Matched], conditions: Sequence[SetBefore], *, is_known: bool) -> Verdict:
+def _reached_verdict(against: Sequence[Matched], conditions: Sequence[SetBefore], *, is_known: bool) -> Verdict:
     if against:
         return Verdict.NO
     if not is_known:

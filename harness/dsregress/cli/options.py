@@ -631,7 +631,7 @@ FAIL_ON_HELP = "Findings that make the exit code 1: any of memory,time,numerics,
 def fail_on_option(help: str) -> Callable[[_Command], _Command]:
     """Add ``--fail-on``; passes ``fail_on``, a tuple of words, or None if it was not given."""
 
-    def words(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+    def split_words(context: click.Context, option: click.Parameter, text: str | None) -> tuple[str, ...] | None:
         if text is None:
             return None
         found = () if text == "none" else tuple(word.strip() for word in text.split(","))
@@ -640,7 +640,7 @@ def fail_on_option(help: str) -> Callable[[_Command], _Command]:
             raise UsageError(f"unknown kind of finding: {unknown[0]}", where="--fail-on", hint=hint)
         return found
 
-    return click.option("--fail-on", metavar="WORDS", callback=words, help=help)
+    return click.option("--fail-on", metavar="WORDS", callback=split_words, help=help)
 
 
 def card_option(help: str) -> Callable[[_Command], _Command]:

@@ -123,7 +123,7 @@ class Progress:
         if self._is_live:
             self._live.start()
         else:
-            threading.Thread(target=self._look, daemon=True).start()
+            threading.Thread(target=self._watch_silence, daemon=True).start()
         return self
 
     def __exit__(
@@ -197,7 +197,7 @@ class Progress:
         about = f"; {duration_text(left)} left" if left else ""
         self._print(f"still {'; '.join(f'{doing} {name}: {since}' for doing, name, since in running)}{about}")
 
-    def _look(self) -> None:
+    def _watch_silence(self) -> None:
         while not self._is_over.wait(_LOOK_S):
             self.break_silence(time.monotonic())
 

@@ -18,10 +18,10 @@ def without_old_faults(comparison: Comparison) -> Comparison:
     """Return the comparison without the findings of the baseline, and those that it shares with others in the same workload
     and phase; a note counts what they come to."""
     baseline = comparison.baseline
-    old = {_place(found) for found in comparison.findings if found.stack == baseline and found.kind in _ABSOLUTE}
+    old = {_fault_key(found) for found in comparison.findings if found.stack == baseline and found.kind in _ABSOLUTE}
 
     def is_new(found: Finding) -> bool:
-        return found.stack != baseline and not (found.kind in _ABSOLUTE and _place(found) in old)
+        return found.stack != baseline and not (found.kind in _ABSOLUTE and _fault_key(found) in old)
 
     groups = [list(filter(is_new, group.findings)) for group in comparison.groups]
     problems = [_only_new(problem, filter(is_new, problem.findings), baseline) for problem in comparison.problems]
@@ -37,7 +37,7 @@ def without_old_faults(comparison: Comparison) -> Comparison:
     )
 
 
-def _place(found: Finding) -> tuple[str, str, str, str]:
+def _fault_key(found: Finding) -> tuple[str, str, str, str]:
     return found.workload, found.metric, found.phase, found.kind
 
 

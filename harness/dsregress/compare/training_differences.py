@@ -41,7 +41,7 @@ def judge_training(pair: Pair, *, before_step: int | None = None) -> list[Findin
         return []
     base = dict(pair.base.trained)
     found = [
-        _judged(pair, model, _first_steps(mine, before_step), _first_steps(base[model], before_step))
+        _training_finding(pair, model, _first_steps(mine, before_step), _first_steps(base[model], before_step))
         for model, mine in pair.own.trained
         if model in base and not trains_nothing(base[model])
     ]
@@ -102,7 +102,7 @@ def _norm(quantities: Sequence[_Quantity], step: int) -> _StepDifference | None:
 _TRAINS_OTHERWISE = message("training differs from the baseline")
 
 
-def _judged(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding | None:
+def _training_finding(pair: Pair, model: str, mine: Numerics, base: Numerics) -> Finding | None:
     quantities = list(_quantities(mine, base))
     beyond = [one for one in quantities if _largest(one).tolerances > 1]
     if not beyond:

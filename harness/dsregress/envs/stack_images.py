@@ -191,7 +191,7 @@ class ImageBuilder:
                         container_engine.BASE: of.base,
                         container_engine.COMMON: of.common_key,
                     }
-                    failed = self._build(client, "common", of.common, of.common_tag, arguments, labels)
+                    failed = self._build_layers(client, "common", of.common, of.common_tag, arguments, labels)
                     if failed is not None:
                         return failed
                 if find_image(client, of.tag) is not None:  # another run was faster
@@ -202,7 +202,7 @@ class ImageBuilder:
                     container_engine.LOCK: locked.sha256,
                     container_engine.STACK: locked.stack.id,
                 }
-                return self._build(client, "stack", of.framework, of.tag, {"COMMON": of.common_tag}, labels)
+                return self._build_layers(client, "stack", of.framework, of.tag, {"COMMON": of.common_tag}, labels)
         except OSError as error:
             raise EnvironmentUnavailable(
                 f"cannot write the build's files: {error.strerror}",
@@ -210,7 +210,7 @@ class ImageBuilder:
                 hint="free space, or set TMPDIR to a writable folder",
             ) from None
 
-    def _build(
+    def _build_layers(
         self,
         client: DockerClient,
         which: str,

@@ -199,7 +199,7 @@ class _Exploration:
                 left += not any(fault.may_explain(failure) and fault.is_in(failure.row) for fault in self._faults)
             else:
                 now = self._spent, self._processor_s
-                self._faults.append(self._fault(failure, self._parameters(failure.row), now, is_reduced=False))
+                self._faults.append(self._fault(failure, self._cell_parameters(failure.row), now, is_reduced=False))
         found = sorted(self._faults, key=lambda fault: (fault.other is None, severity(fault.finding)))
         return Explored(
             request=self._request,
@@ -244,15 +244,15 @@ class _Exploration:
         """Measure the rows that were not tried before in both releases."""
         self._check_budget()
         older, newer = self._request.releases
-        row_of = {cells.cell_of(self._simplest, older, self._parameters(row)).workload: row for row in rows}
+        row_of = {cells.cell_of(self._simplest, older, self._cell_parameters(row)).workload: row for row in rows}
         row_of = {workload: row for workload, row in row_of.items() if workload not in self._tried}
         if not row_of:
             return
         # In opposite orders, so that the release that comes later to a configuration finds its truth (`truth_store`).
         ordered = list(row_of.values())
         wanted = [
-            *(cells.cell_of(self._simplest, older, self._parameters(row)) for row in ordered),
-            *(cells.cell_of(self._simplest, newer, self._parameters(row)) for row in reversed(ordered)),
+            *(cells.cell_of(self._simplest, older, self._cell_parameters(row)) for row in ordered),
+            *(cells.cell_of(self._simplest, newer, self._cell_parameters(row)) for row in reversed(ordered)),
         ]
         results = newest_by_cell(self._session.measure(wanted, baseline=older, rounds=0))
         self._tried |= row_of
@@ -279,7 +279,7 @@ class _Exploration:
             f"{self._spent:.0f} of {self._request.budget_s:.0f} s"
         )
 
-    def _parameters(self, row: Mapping[str, object]) -> dict[str, object]:
+    def _cell_parameters(self, row: Mapping[str, object]) -> dict[str, object]:
         return {**self._base, **row}
 
     # -- what explains it --------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ class _Exploration:
             if values != space.varied_values({**space.simplest_row(), **values}):
                 continue  # one of them is the simplest
             with contextlib.suppress(_BudgetSpent):
-                if self._shows(failure, [self._parameters({**space.simplest_row(), **values})])[0] is Verdict.BAD:
+                if self._shows(failure, [self._cell_parameters({**space.simplest_row(), **values})])[0] is Verdict.BAD:
                     self._replace(fault, tries=fault.tries + 1, also=(*fault.also, values))
                     return True
         return False
@@ -354,7 +354,7 @@ class _Exploration:
 
     def _reduced(self, failure: FailedTry) -> Fault:
         """Return the fault of a failure, reduced to its smallest cell, or as it was tried if the budget ends first."""
-        parameters, is_reduced, other = self._parameters(failure.row), False, failure.other
+        parameters, is_reduced, other = self._cell_parameters(failure.row), False, failure.other
         found = self._spent, self._processor_s
         with contextlib.suppress(_BudgetSpent):
             for one in failure.alternatives:

@@ -263,7 +263,7 @@ def _problem_words(
         )
     is_setting_alone = setting is not None and assessed.kind is ProblemKind.DIFFERENT
     return ProblemWords(
-        releases=_releases(context, problem),
+        releases=_ranges_text(context, problem),
         who="" if is_setting_alone or assessed.kind is ProblemKind.UNTESTABLE else affected,
         symptom=None if is_setting_alone else symptom_of(context, problem),
         setting=changed,
@@ -316,7 +316,7 @@ def _end(context: ReportContext, stack: str, neighbor: str, otherwise: Text) -> 
     return ProblemEnd(context.name_beside(stack, neighbor), beside)
 
 
-def _releases(context: ReportContext, problem: Problem) -> Text:
+def _ranges_text(context: ReportContext, problem: Problem) -> Text:
     """Return the affected releases as ranges, each of which ends at a release without a verdict. If several packages vary,
     name the package that varies among the affected stacks, or one of which every unaffected stack has another release; else
     return the number of stacks."""

@@ -118,7 +118,7 @@ def _rows(said: str, attempt: Attempt) -> Remedy | None:
     return _changed(attempt, f"{what}: its rows are made up (--synthetic-data)", synthetic_data=True)
 
 
-def _ranks(said: str, attempt: Attempt) -> Remedy | None:
+def _more_ranks(said: str, attempt: Attempt) -> Remedy | None:
     found = _RANKS.search(said)
     if found is None or attempt.program.ranks is not None:
         return None
@@ -148,7 +148,7 @@ _REMEDIES: tuple[Callable[[str, Attempt], Remedy | None], ...] = (
     _packages,
     _other_requirements,
     _rows,
-    _ranks,
+    _more_ranks,
     _path,
     _launcher,
 )

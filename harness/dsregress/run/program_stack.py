@@ -95,14 +95,14 @@ def uses_package(package: str, line: LaunchLine, folder: Path, files: Collection
     stems = {Path(value).stem for value in values}
     named = [file for value in values if (file := folder / value).suffix in _SETTINGS and file.is_file()]
     named += [file for file in folder.rglob("*.y*ml") if file.stem in stems][:_MOST_SETTINGS]
-    return any(package in _text(file).lower() for file in (*files, *named))
+    return any(package in _text_of(file).lower() for file in (*files, *named))
 
 
 _SETTINGS = (".yaml", ".yml", ".json", ".toml")
 _MOST_SETTINGS = 100
 
 
-def _text(file: Path) -> str:
+def _text_of(file: Path) -> str:
     try:
         return file.read_text("utf-8", "replace") if file.stat().st_size <= _LARGEST_SETTINGS else ""
     except OSError:
@@ -241,7 +241,9 @@ class _Wanted:
         self.added += found
         self.pinned += [name for name in found if (one := wanted[name]) is not None and str(one.requirement.specifier)]
         if found:
-            self.notes.append(f"adds {', '.join(_named(found, wanted))}; --with PACKAGE=VERSION takes another release")
+            self.notes.append(
+                f"adds {', '.join(_added_text(found, wanted))}; --with PACKAGE=VERSION takes another release"
+            )
 
     def _given(self) -> set[str]:
         return {str(canonicalize_name(name)) for name in self._choice.versions}
@@ -256,7 +258,7 @@ class _Wanted:
             return False
 
 
-def _named(found: Mapping[str, str], wanted: Mapping[str, DeclaredRequirement | None]) -> Iterator[str]:
+def _added_text(found: Mapping[str, str], wanted: Mapping[str, DeclaredRequirement | None]) -> Iterator[str]:
     for name, version in found.items():
         one = wanted[name]
         pinned = one is not None and one.requirement.specifier.contains(version, prereleases=True) and str(one.pin)

@@ -84,11 +84,11 @@ def _files_to_read(root: Path) -> list[Path]:
         seen += len(files)
         if seen > _MOST_FILES:
             break
-        wanted += [Path(at, name) for name in sorted(files) if _kind(name) is not None]
-    return sorted(wanted, key=lambda file: (len(file.relative_to(root).parts), _kind(file.name), str(file)))
+        wanted += [Path(at, name) for name in sorted(files) if _launch_file_rank(name) is not None]
+    return sorted(wanted, key=lambda file: (len(file.relative_to(root).parts), _launch_file_rank(file.name), str(file)))
 
 
-def _kind(name: str) -> int | None:
+def _launch_file_rank(name: str) -> int | None:
     """Return the place of a file's kind in the order of reading; None if it is not read."""
     if name.lower().startswith("readme"):
         return 0

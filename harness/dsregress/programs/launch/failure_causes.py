@@ -228,11 +228,11 @@ def _line_of_names(before: str, names: Sequence[str], after: str) -> str:
     room = faults.SIGNATURE_LENGTH - len(f"{CannotRun.__name__}: {before}{after}")
     if len(every := ", ".join(map(repr, names))) <= room:
         return f"{before}{every}{after}"
-    most = next(n for n in range(len(names) - 1, -1, -1) if n == 0 or len(_counted(names, n)) <= room)
-    return f"{before}{_counted(names, most)}{after}\nAll {len(names)}: {every}"
+    most = next(n for n in range(len(names) - 1, -1, -1) if n == 0 or len(_listed_up_to(names, n)) <= room)
+    return f"{before}{_listed_up_to(names, most)}{after}\nAll {len(names)}: {every}"
 
 
-def _counted(names: Sequence[str], most: int) -> str:
+def _listed_up_to(names: Sequence[str], most: int) -> str:
     """Return ``'torch', 'numpy' and 7 more``."""
     return f"{', '.join(map(repr, names[:most]))} and {len(names) - most} more"
 

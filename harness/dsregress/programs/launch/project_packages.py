@@ -72,9 +72,9 @@ class _OwnPackages:
     def _is_package(self, folder: str) -> bool:
         """Return True if a folder without ``__init__.py`` is one of the project's packages."""
         where, name = os.path.split(folder)
-        return has_code(folder) and (os.path.basename(where) == "src" or name in self._named())
+        return has_code(folder) and (os.path.basename(where) == "src" or name in self._named_packages())
 
-    def _named(self) -> set[str]:
+    def _named_packages(self) -> set[str]:
         """Return the words in the project's files: they name its packages."""
         files = [self._project / name for name in _FILES]
         texts = [file.read_text("utf-8", "replace") for file in files if file.is_file()]

@@ -52,7 +52,7 @@ def computing_dtypes(root: Any, units: Sequence[Unit]) -> dict[int, torch.dtype 
     own = {id(unit.module): unit for unit in units}
     found: dict[int, torch.dtype | None] = {}
 
-    def walk(module: Any, computes_in: torch.dtype | None) -> None:
+    def note_dtypes(module: Any, computes_in: torch.dtype | None) -> None:
         if id(module) in own:
             computes_in = own[id(module)].computes_in
         if (handle := flat_handle(module)) is not None:
@@ -61,9 +61,9 @@ def computing_dtypes(root: Any, units: Sequence[Unit]) -> dict[int, torch.dtype 
         for parameter in module.parameters(recurse=False):
             found.setdefault(id(parameter), computes_in)
         for child in module.children():
-            walk(child, computes_in)
+            note_dtypes(child, computes_in)
 
-    walk(unwrapped(root), None)
+    note_dtypes(unwrapped(root), None)
     return found
 
 

@@ -42,14 +42,14 @@ class WholeStep:
             raise NoTruth(why)
         if self.first.optimizer not in _OPTIMIZERS:
             raise NoTruth(f"plain PyTorch does not compute a step of {_name(self.first.optimizer)} again")
-        self.before = self._whole(lambda rank: rank.before)
-        self.after = self._whole(lambda rank: rank.after)
-        self.leftover = self._whole(lambda rank: rank.leftover)
-        self.gradients = self._whole(lambda rank: rank.gradients)
-        self.used = self._whole(lambda rank: rank.used)
+        self.before = self._of_all_ranks(lambda rank: rank.before)
+        self.after = self._of_all_ranks(lambda rank: rank.after)
+        self.leftover = self._of_all_ranks(lambda rank: rank.leftover)
+        self.gradients = self._of_all_ranks(lambda rank: rank.gradients)
+        self.used = self._of_all_ranks(lambda rank: rank.used)
         self.stepped = [piece.name for number in self.first.stepped for piece in self.first.pieces[number]]
 
-    def _whole(self, of: Callable[[KeptStep], Sequence[torch.Tensor | None]]) -> Tensors:
+    def _of_all_ranks(self, of: Callable[[KeptStep], Sequence[torch.Tensor | None]]) -> Tensors:
         found = Wholes()
         for rank in self.ranks:
             for pieces, values in zip(rank.pieces, of(rank)):
@@ -64,7 +64,7 @@ class WholeStep:
         last: Snapshot = self.first.gradients
         for number, clip in enumerate(self.first.clips):
             names = [piece.name for weight in clip.weights for piece in self.first.pieces[weight]]
-            before = None if clip.before is last else self._whole(_gradients_before_clip(number))
+            before = None if clip.before is last else self._of_all_ranks(_gradients_before_clip(number))
             yield names, clip.limit, before
             last = clip.after
 
@@ -82,7 +82,7 @@ class WholeStep:
                     for piece in self.first.pieces[number]:
                         found.setdefault(piece.name, {})[key] = value
                 else:
-                    for name, whole in self._whole(_state_of(number, key)).items():
+                    for name, whole in self._of_all_ranks(_state_of(number, key)).items():
                         found.setdefault(name, {})[key] = whole.float()
         return found
 

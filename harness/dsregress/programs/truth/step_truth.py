@@ -81,7 +81,7 @@ class StepTruth:
             while not (self._kept.folder / f"why-{rank}").exists():
                 if time.monotonic() > self._deadline:
                     return f"rank {rank} did not keep its steps in time"
-                self._wait()
+                self._await_parts()
             if why := (self._kept.folder / f"why-{rank}").read_text():
                 return why
         return ""
@@ -93,7 +93,7 @@ class StepTruth:
         if not child:
             try:
                 process_control.die_with_parent(parent)
-                write_whole(left, json.dumps(_judged(self._kept, numerics)))
+                write_whole(left, json.dumps(_judged_numerics(self._kept, numerics)))
             except BaseException as error:  # told by the process that waits
                 write_whole(left, json.dumps({"broken": signature_of(error)}))
             finally:
@@ -118,14 +118,14 @@ class StepTruth:
             if time.monotonic() > self._deadline:
                 os.kill(child, signal.SIGKILL)
                 return os.waitpid(child, 0)[1]
-            self._wait()
+            self._await_parts()
 
-    def _wait(self) -> None:
+    def _await_parts(self) -> None:
         self._beat()
         time.sleep(_POLL_S)
 
 
-def _judged(kept: KeptSteps, numerics: Numerics) -> dict[str, Any]:
+def _judged_numerics(kept: KeptSteps, numerics: Numerics) -> dict[str, Any]:
     """Judge in this process, and return the fields of the numerics, or ``why`` there is no truth."""
     try:
         steps = _whole_steps(kept)

@@ -21,7 +21,7 @@ class Evaluations:
 
     def begin(self) -> None:
         """Begin to watch."""
-        self._hook = modules.register_module_forward_pre_hook(self._called)
+        self._hook = modules.register_module_forward_pre_hook(self._module_called)
 
     def end(self) -> None:
         """Watch nothing from now on."""
@@ -35,7 +35,7 @@ class Evaluations:
             self._models.add(id(model))
             model = getattr(model, "module", None)
 
-    def _called(self, module: Any, inputs: object) -> None:
+    def _module_called(self, module: Any, inputs: object) -> None:
         if self.dropping or module.training or torch.is_grad_enabled() or id(module) not in self._models:
             return
         self.dropping = [

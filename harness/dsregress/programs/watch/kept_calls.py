@@ -158,12 +158,12 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors of what a model returns, in order."""
     found: list[torch.Tensor] = []
 
-    def find(tensor: torch.Tensor) -> torch.Tensor:
+    def keep_tensor(tensor: torch.Tensor) -> torch.Tensor:
         found.append(tensor)
         return tensor
 
     with contextlib.suppress(_CannotBeKept):
-        _mapped(value, find)
+        _mapped(value, keep_tensor)
     yield from found
 
 

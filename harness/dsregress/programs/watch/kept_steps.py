@@ -107,7 +107,7 @@ class KeptSteps:
 
     def begin(self) -> None:
         """Begin to keep."""
-        self._hook = modules.register_module_forward_pre_hook(self._called)
+        self._hook = modules.register_module_forward_pre_hook(self._model_called)
 
     def end(self) -> None:
         """Keep nothing from now on."""
@@ -124,7 +124,7 @@ class KeptSteps:
     # -- events ------------------------------------------------------------------------------------------------------
 
     @_kept
-    def _called(self, module: Any, inputs: object) -> None:
+    def _model_called(self, module: Any, inputs: object) -> None:
         if self._inside or not torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
             return
         if self._steps + 1 not in self.wanted or stepper_facts.is_engine(module):

@@ -96,7 +96,7 @@ def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJo
         [*_titled("changes", [*answer.changes, *changing], _change_line)],
         [*_gain_lines(answer.gained)],
         [*_titled("in both, and not ended by it", answer.kept, _kept_line)],
-        [*_titled("costs", answer.costs, _title)],
+        [*_titled("costs", answer.costs, _titled_id)],
         [*_skip_lines(answer.skipped)],
         [*_question_lines(open_questions(answer))],
         [*_unknown_lines(answer.not_run, releases)],
@@ -145,7 +145,7 @@ def fact_text(fact: Fact) -> str:
 
 def _also(audit: Audit) -> Iterator[str]:
     yield from _titled("behaves so", audit.notes, _change_line)
-    yield from _titled("costs", audit.costs, _title)
+    yield from _titled("costs", audit.costs, _titled_id)
 
 
 def _titled(title: str, found: Sequence[Matched], line: Callable[[Matched], str]) -> Iterator[str]:
@@ -154,13 +154,13 @@ def _titled(title: str, found: Sequence[Matched], line: Callable[[Matched], str]
         yield from (f"  {line(one)}" for one in found)
 
 
-def _title(one: Matched) -> str:
+def _titled_id(one: Matched) -> str:
     return f"{one.advisory.id} {one.advisory.title}"
 
 
 def _kept_line(one: Matched) -> str:
     releases = [remedy_request(each) for each in one.advisory.remedies if each.package]
-    return f"{_title(one)}; {releases[0]}" if releases else _title(one)
+    return f"{_titled_id(one)}; {releases[0]}" if releases else _titled_id(one)
 
 
 def _change_line(one: Matched) -> str:
@@ -171,7 +171,7 @@ def _change_line(one: Matched) -> str:
 def _if_open(one: Matched) -> str:
     """Return a title, with the facts that it depends on."""
     parts = [*map(condition_text, one.open), *(f"some releases of {name}" for name in one.open_packages)]
-    return f"{_title(one)}, with {enumeration(parts)}" if parts else _title(one)
+    return f"{_titled_id(one)}, with {enumeration(parts)}" if parts else _titled_id(one)
 
 
 def _gain_lines(gained: Sequence[Matched]) -> Iterator[str]:
@@ -198,13 +198,13 @@ def _arising_lines(answer: UpgradeAnswer) -> Iterator[str]:
         when = f", with {enumeration(conditions)}" if conditions else ""
         remedies = [remedy_request(each) for each in one.matched.advisory.remedies if each.fact]
         then = f": {remedies[0]}" if remedies else ""
-        yield f"if you {remedy_request(one.remedy)}{when}: {_title(one.matched)}{then}"
+        yield f"if you {remedy_request(one.remedy)}{when}: {_titled_id(one.matched)}{then}"
 
 
 def _skip_lines(skipped: Sequence[Skipped]) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
     for one in skipped:
-        groups.setdefault(f"{one.package} {releases_text(one.releases)}", []).append(_title(one.matched))
+        groups.setdefault(f"{one.package} {releases_text(one.releases)}", []).append(_titled_id(one.matched))
     if groups:
         yield "skip on the way:"
     yield from (f"  {releases}: {'; '.join(titles)}" for releases, titles in groups.items())
@@ -256,7 +256,7 @@ def _unknown_lines(unknown: Sequence[Matched], releases: Sequence[str]) -> Itera
         reasons.setdefault(tuple(each for each in one.not_run if each in releases) or one.not_run, []).append(one)
     yield "not known, as it was not run:"
     for what, found in reasons.items():
-        named = _title(found[0]) if len(found) == 1 else listing([one.advisory.id for one in found], _MOST_IDS)
+        named = _titled_id(found[0]) if len(found) == 1 else listing([one.advisory.id for one in found], _MOST_IDS)
         yield f"  {', '.join(what)}: {named}"
 
 
