@@ -6,6 +6,7 @@ project's own requirements) and not in the lock. What else may be missing is fou
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -25,32 +26,15 @@ from dsregress.wording.quantities import enumeration
 from vgpu.no_stand_in import WITHOUT_STAND_IN
 
 #: Packages that have stand-ins in a run, and those that a run's names are placeholders of.
-_PROVIDED = frozenset(
-    ("flash-attn", "bitsandbytes", "liger-kernel", "triton", *map(canonicalize_name, WITHOUT_STAND_IN))
-)
+_PROVIDED = {"flash-attn", "bitsandbytes", "liger-kernel", "triton", *map(canonicalize_name, WITHOUT_STAND_IN)}
+
+_TABLES: dict[str, list[str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
 #: Packages that libraries look for when a program asks them for something: named if the project requires them.
-_ASKED_FOR_BY_LIBRARIES = frozenset(
-    (
-        "blobfile",
-        "einops",
-        "pillow",
-        "protobuf",
-        "scipy",
-        "sentencepiece",
-        "tensorboard",
-        "tiktoken",
-        "timm",
-        "torchvision",
-    )
-)
+_ASKED_FOR_BY_LIBRARIES = frozenset(_TABLES["asked_for_by_libraries"])
 
 #: Packages that a project requires and no program imports to train.
-_TOOLS = frozenset((
-    *("black", "build", "flake8", "gradio", "ipykernel", "ipywidgets", "isort", "jupyter", "jupyterlab", "mypy", "ninja"),
-    *("notebook", "pip", "pre-commit", "pylint", "pytest", "ruff", "setuptools", "sphinx", "streamlit", "twine", "wheel"),
-    *("deepspeed", "torch", "transformers", "accelerate", "peft"),
-))  # fmt: skip
+_TOOLS = frozenset(_TABLES["tools"])
 
 #: The packages of launchers' own commands.
 _OF_LAUNCHERS = {"trl": "trl", "llamafactory-cli": "llamafactory"}

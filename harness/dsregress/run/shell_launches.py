@@ -46,36 +46,10 @@ at=$(mktemp "$DSREGRESS_RECORDER/calls/$EPOCHREALTIME.XXXXXX")
 """
 
 #: ``uv run OPTIONS train.py ARGS``, and the like: the command after the runner's own options.
-_RUN = """#!{bash}
-[ "$1" = run ] || exit 0
-shift
-module=
-while [ $# -gt 0 ]; do
-    case $1 in
-    --with | --extra | --group | --python | --name | --env-file | --index | --package | --environment | -[pne]) shift 2 ;;
-    -m | --module) module=-m; shift ;;
-    -*) shift ;;
-    *) break ;;
-    esac
-done
-case $module$1 in
--m*) exec python -m "$@" ;;
-*.py) exec python "$@" ;;
-*) exec "$@" ;;
-esac
-"""
+_RUN = Path(__file__).with_name("shell_runner.sh").read_text(encoding="utf-8")
 
 #: ``sbatch OPTIONS script.slurm`` and ``srun OPTIONS torchrun ...`` on one node.
-_SLURM = """#!{bash}
-while [ $# -gt 0 ]; do
-    case $1 in
-    -?) shift 2 ;;
-    -*) shift ;;
-    *) break ;;
-    esac
-done
-exec {start}"$@"
-"""
+_SLURM = Path(__file__).with_name("shell_slurm.sh").read_text(encoding="utf-8")
 
 #: Stand-ins that answer the same each time: the same line is to be the same program tomorrow.
 _REPEATABLE = {

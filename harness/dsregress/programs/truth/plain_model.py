@@ -130,12 +130,12 @@ def _inner(module: Any) -> Any:
     return module
 
 
-def is_fsdp2(module: Any) -> bool:
+def is_fsdp2(module: object) -> bool:
     """Return True if ``fully_shard`` was given a module."""
     return hasattr(type(module), "_get_fsdp_state")
 
 
-def _is_of_distributed(hook: Any) -> bool:
+def _is_of_distributed(hook: object) -> bool:
     """Return True if torch's distributed packages made a hook. Raise NoTruth for one of tensor parallelism."""
     while isinstance(hook, functools.partial):
         hook = hook.func

@@ -125,7 +125,7 @@ class StepTruth:
         time.sleep(_POLL_S)
 
 
-def _judged_numerics(kept: KeptSteps, numerics: Numerics) -> dict[str, Any]:
+def _judged_numerics(kept: KeptSteps, numerics: Numerics) -> dict[str, object]:
     """Judge in this process, and return the fields of the numerics, or ``why`` there is no truth."""
     try:
         steps = _whole_steps(kept)

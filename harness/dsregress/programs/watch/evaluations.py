@@ -35,7 +35,7 @@ class Evaluations:
             self._models.add(id(model))
             model = getattr(model, "module", None)
 
-    def _module_called(self, module: Any, inputs: object) -> None:
+    def _module_called(self, module: torch.nn.Module, inputs: object) -> None:
         if self.dropping or module.training or torch.is_grad_enabled() or id(module) not in self._models:
             return
         self.dropping = [

@@ -36,10 +36,10 @@ class KeptCall:
     returned: list[torch.Tensor] = field(default_factory=list)  #: those that have a gradient
     gradients: list[torch.Tensor | None] = field(default_factory=list)  #: of each; None: no backward came to it
     outside: set[int] = field(default_factory=set)  #: those that the program went on with: their numbers
-    random: tuple[Any, ...] = ()  #: states of the generators before
+    random: tuple[object, ...] = ()  #: states of the generators before
     drawn: str = ""  #: digest of them after it
     autocast: dict[str, torch.dtype] = field(default_factory=dict)  #: by device, where it is on
-    scalars: list[dict[str, Any]] = field(default_factory=list)  #: plain attributes of each module within
+    scalars: list[dict[str, object]] = field(default_factory=list)  #: plain attributes of each module within
     buffers: list[torch.Tensor] = field(default_factory=list)
     why: str = ""  #: why it cannot be repeated
 
@@ -49,7 +49,7 @@ class KeptCall:
         return any(self.gradients[number] is not None for number in self.outside)
 
 
-def begin_call(root: int, module: Any) -> KeptCall:
+def begin_call(root: int, module: torch.nn.Module) -> KeptCall:
     """Return a call that is about to begin."""
     with _disable_current_modes():
         return KeptCall(
@@ -132,7 +132,7 @@ def restore_random_states(states: tuple[Any, ...]) -> None:
         sys.modules["numpy"].random.set_state(numpys)
 
 
-def scalars_of(module: torch.nn.Module) -> dict[str, Any]:
+def scalars_of(module: torch.nn.Module) -> dict[str, object]:
     """Return a module's attributes that are plain values, such as whether it trains."""
     return {name: value for name, value in vars(module).items() if type(value) in _PLAIN}
 
@@ -192,7 +192,7 @@ def _mapped(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
     return value
 
 
-def _of_kind(value: Mapping[Any, Any], made: dict[Any, Any]) -> Any:
+def _of_kind(value: Mapping[object, object], made: dict[object, object]) -> object:
     """Return a mapping of the same kind, as transformers' BatchEncoding; a dict where its kind takes none."""
     try:
         return type(value)(made)  # type: ignore[call-arg]

@@ -7,11 +7,7 @@ from typing import Any
 
 from dsregress.wording.quantities import plural
 
-_DEVICES = {
-    "sim": "simulated at full size, without a GPU",
-    "cpu": "run on CPU ranks",
-    "cuda": "run on GPUs",
-}
+_DEVICES = {"sim": "simulated at full size, without a GPU", "cpu": "run on CPU ranks", "cuda": "run on GPUs"}
 
 _PHRASES: dict[str, Callable[[Any], str]] = {
     "model": lambda value: f"model {value}",
