@@ -182,7 +182,7 @@ def test_a_program_that_resumes_and_saves_over_its_checkpoint_trains_the_same_in
         *("--deepspeed", f"{BEFORE},{FAULTY},{AFTER}", "--baseline", BEFORE),
         cwd=mine,
     )
-    assert report["exit_code_seen"] == 0
+    assert report["exit_code_seen"] == 4  # it does not use DeepSpeed, and says nothing about its releases
     assert {cell["outcome"] for cell in report["cells"]} == {"passed"}
     assert "training_difference" not in {finding["metric"] for finding in report["findings"]}
     assert (scratch / "last.pt").read_bytes() == b"a checkpoint of the user's"
