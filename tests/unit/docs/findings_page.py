@@ -94,7 +94,7 @@ class PublishedProblem:
             for entry in entries()
             if (script is not None and script.name in (*entry.scripts, entry.rest_of)) or by_hand in entry.by_hand
         ]
-        return "".join(f", [{name}](../results/advisories/{name}.json)" for name in found)
+        return "".join(f", [{name}](advisories/{name}.json)" for name in found)
 
     @property
     def conditions(self) -> str:
