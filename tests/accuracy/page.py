@@ -40,7 +40,7 @@ _HEAD = """# Accuracy
 This page compares what the simulation predicts with memory figures and [step times](#step-time) that others have
 published from real GPUs. The predictions need no GPU, and nothing about memory is fitted to the measurements. Sizes of
 tensors and the order of calls come from the real code of the release. The allocator's rules and the sizes of workspaces
-come from PyTorch's sources (see [the allocator](allocator.md) and [the simulation](sim.md)).
+come from PyTorch's sources (see [the allocator](../docs/allocator.md) and [the simulation](../docs/sim.md)).
 """
 
 _STEPS = f"""## Step time
@@ -83,8 +83,8 @@ has bytes; most sources round to 0.01.
 
 The goal: allocated and peak within {ALLOWED_SHARE["peak"] * 100:.1f} %, reserved within
 {ALLOWED_SHARE["reserved"] * 100:.0f} %, or each within {ALLOWED_BYTES / _GIB} GiB.
-If reserved bytes depend on the timing of streams, the prediction is a range ([streams](allocator.md#streams)), and the
-error is measured from its nearer end.
+If reserved bytes depend on the timing of streams, the prediction is a range ([streams](../docs/allocator.md#streams)), and
+the error is measured from its nearer end.
 For comparison: LLMem reports mean errors of 1.6 % and 3.0 %; FSDP's own test allows 10 %.
 
 The points and their programs are in `tests/accuracy/measured/`, whose README says how to add one. Grade A:
