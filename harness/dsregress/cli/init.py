@@ -26,8 +26,9 @@ from dsregress.report.repository_files import WORKFLOWS, job_table, workflow_fil
 from dsregress.run import pipeline
 from dsregress.run.available_workloads import Program
 from dsregress.run.needed_packages import needs_of_program
+from dsregress.run.project_requirements import name_of_project
 from dsregress.run.repository_launches import FoundLaunch, launches_in
-from dsregress.run.repository_packages import name_of_project, packages_in
+from dsregress.run.repository_packages import packages_in
 from dsregress.versions import locking
 from dsregress.wording import commands
 from dsregress.wording.quantities import plural

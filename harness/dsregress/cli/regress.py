@@ -27,7 +27,7 @@ from dsregress.run.checkout_stacks import Checkout
 from dsregress.run.commit_builds import known_lock, source_of
 from dsregress.run.eta import GUESSED_STACK_S, expected_s, guessed_s
 from dsregress.run.program_remedies import Attempt
-from dsregress.run.repository_packages import name_of_project
+from dsregress.run.project_requirements import name_of_project
 from dsregress.run.targets import disk_need_here
 from dsregress.store import Store
 from dsregress.wording.quantities import plural

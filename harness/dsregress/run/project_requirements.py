@@ -66,6 +66,19 @@ def project_scripts(folder: Path) -> Mapping[str, str]:
     return {name: entry for name, entry in scripts.items() if isinstance(entry, str)}
 
 
+def name_of_project(root: Path) -> str:
+    """Return the distribution that a repository builds, normalised; empty if no file says it."""
+    project = _table(root / "pyproject.toml", "project")
+    name = project.get("name")
+    if name is None:
+        found = re.search(
+            r"""\bname\s*=\s*["']?([A-Za-z][\w.-]*)""",
+            project_text(root / "setup.py") + project_text(root / "setup.cfg"),
+        )
+        name = found[1] if found else ""
+    return canonicalize_name(str(name))
+
+
 def _project_folders(folder: Path) -> Iterator[Path]:
     """Yield ``folder`` and those above it up to its repository's; alone if it lies in none."""
     above = [folder, *folder.parents[:_MOST_ABOVE]]
@@ -98,7 +111,8 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
     yield from ((file, text) for file, texts in named.items() for text in texts)
     for file in [*folder.glob("environment*.y*ml")][:_MOST_FILES]:
         yield from (
-            (file.name, re.sub(r"(?<![=<>~!])=(?!=)", "==", text, count=1)) for text in _ENTRY.findall(_text(file))
+            (file.name, re.sub(r"(?<![=<>~!])=(?!=)", "==", text, count=1))
+            for text in _ENTRY.findall(project_text(file))
         )
 
 
@@ -114,7 +128,7 @@ def _of_pip(file: Path, seen: set[Path]) -> Iterator[str]:
     if file in seen or len(seen) > _MOST_FILES:
         return
     seen.add(file)
-    for line in _text(file).splitlines():
+    for line in project_text(file).splitlines():
         if (other := re.match(r"\s*(?:-r|--requirement)[ =]\s*(\S+)", line)) is not None:
             yield from _of_pip(file.parent / other[1], seen)
         elif text := re.split(r"(?:^|\s)#|\s--", line)[0].strip():
@@ -131,7 +145,7 @@ def _of_poetry(table: Mapping[str, Any]) -> Iterator[str]:
 def _of_setup(file: Path) -> Iterator[str]:
     """Yield the texts of lists that ``setup.py`` names for requirements: an argument, or a variable of such a name."""
     try:
-        nodes = list(ast.walk(ast.parse(_text(file))))
+        nodes = list(ast.walk(ast.parse(project_text(file))))
     except (SyntaxError, ValueError, RecursionError):
         return
     for node in nodes:
@@ -146,7 +160,7 @@ def _of_setup(file: Path) -> Iterator[str]:
 def _of_setup_cfg(file: Path) -> Iterator[str]:
     read = configparser.ConfigParser(interpolation=None)
     try:
-        read.read_string(_text(file))
+        read.read_string(project_text(file))
     except configparser.Error:
         return
     yield from filter(None, map(str.strip, read.get("options", "install_requires", fallback="").splitlines()))
@@ -161,7 +175,7 @@ def _table(file: Path, *names: str) -> Mapping[str, Any]:
 
 def _document(file: Path) -> Mapping[str, Any]:
     try:
-        return parsed_toml(_text(file))
+        return parsed_toml(project_text(file))
     except ValueError:
         return {}
 
@@ -175,7 +189,8 @@ def _strings(listed: object) -> Sequence[str]:
     return [text for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
 
 
-def _text(file: Path) -> str:
+def project_text(file: Path) -> str:
+    """Return the text of a file of a project; empty if it cannot be read."""
     try:
         return read_regular(file, MOST_FILE_BYTES, follow_links=True).decode()
     except (OSError, ValueError):

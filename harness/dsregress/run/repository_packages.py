@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from dsregress.config.toml_text import parsed_toml
 from dsregress.errors import UsageError
 from dsregress.model import AXES
 from dsregress.probe.border.untrusted import MOST_FILE_BYTES, read_regular
+from dsregress.run.project_requirements import declared_requirements, project_text
 from dsregress.versions.installed import read_packages
 from dsregress.versions.releases import known_releases
 
@@ -22,6 +23,9 @@ _LOCKS = ("uv.lock", "poetry.lock", "requirements.lock", "requirements*.txt", "e
 
 #: A requirement between quotes, as setup.py has it.
 _QUOTED = re.compile(r"""(["'])(?P<text>[A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*(?:[=<>!~].*?)?)\1""")
+
+#: A repository in a requirements file.
+_CHECKOUT = re.compile(r"^git\+\S*/([\w-]+?)(?:\.git)?(?:@|#|\s|$)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,11 @@ def packages_in(root: Path, folder: Path, used: Iterable[str], usual: Mapping[st
             pinned = _pinned_by(file) & {*AXES}
             if pinned - {name for found in pinning.values() for name in found}:
                 pinning[str(file.relative_to(root))] = pinned
-    declared: dict[str, Requirement] = {name: Requirement(name) for name in used}
-    declared |= {canonicalize_name(one.name): one for one in _declared(folders)}
+    declared: dict[str, Requirement] = {
+        canonicalize_name(name): Requirement(name) for name in (*used, *_checkouts(folders))
+    }
+    declared |= {canonicalize_name(one.name): one for one in _quoted(folders)}
+    declared |= {name: one.requirement for name, one in declared_requirements(folders).items()}
     already = {name for found in pinning.values() for name in found}
     pins = [
         f"{name}=={release}"
@@ -52,18 +59,6 @@ def packages_in(root: Path, folder: Path, used: Iterable[str], usual: Mapping[st
         if name in declared and name not in already and (release := _release(declared[name], usual)) is not None
     ]
     return RepositoryPackages(tuple(pinning), tuple(pins))
-
-
-def name_of_project(root: Path) -> str:
-    """Return the distribution that a repository builds, normalised; empty if no file says it."""
-    project = _toml(root / "pyproject.toml").get("project", {})
-    name = project.get("name") if isinstance(project, dict) else None
-    if name is None:
-        found = re.search(
-            r"""\bname\s*=\s*["']?([A-Za-z][\w.-]*)""", _text(root / "setup.py") + _text(root / "setup.cfg")
-        )
-        name = found[1] if found else ""
-    return canonicalize_name(str(name))
 
 
 def _pinned_by(file: Path) -> set[str]:
@@ -74,25 +69,19 @@ def _pinned_by(file: Path) -> set[str]:
         return set()
 
 
-def _declared(folders: list[Path]) -> Iterator[Requirement]:
-    """Yield the requirements that a repository declares, those of the whole first: a later one replaces an earlier."""
-    for folder in reversed(folders):
-        texts = [
-            found["text"] for name in ("setup.py", "setup.cfg") for found in _QUOTED.finditer(_text(folder / name))
-        ]
-        project = _toml(folder / "pyproject.toml").get("project", {})
-        if isinstance(project, dict):
-            extras = project.get("optional-dependencies", {})
-            lists = [project.get("dependencies", []), *(extras.values() if isinstance(extras, dict) else [])]
-            texts += [text for each in lists if isinstance(each, list) for text in each]
-        for file in sorted(folder.glob("requirements*.txt")):
-            texts += [re.split(r"(?:^|\s)#|\s--", line)[0].strip() for line in _text(file).splitlines()]
-        for text in texts:
-            try:
-                yield Requirement(str(text))
-            except InvalidRequirement:
-                if found := re.match(r"git\+\S*/(?P<name>[\w-]+?)(?:\.git)?(?:@|#|$)", str(text)):
-                    yield Requirement(found["name"])  # of a checkout: any release
+def _quoted(folders: Sequence[Path]) -> Iterator[Requirement]:
+    """Yield what setup files have between quotes, extras among them, that of the whole first: a later one replaces an
+    earlier."""
+    for file in (folder / name for folder in reversed(folders) for name in ("setup.py", "setup.cfg")):
+        for found in _QUOTED.finditer(project_text(file)):
+            with contextlib.suppress(InvalidRequirement):
+                yield Requirement(found["text"])
+
+
+def _checkouts(folders: Iterable[Path]) -> Iterator[str]:
+    """Yield the names of the repositories that requirements files install: any release of them will do."""
+    for file in (file for folder in folders for file in folder.glob("requirements*.txt")):
+        yield from _CHECKOUT.findall(project_text(file))
 
 
 def _release(requirement: Requirement, usual: Mapping[str, str]) -> str | None:
@@ -101,17 +90,3 @@ def _release(requirement: Requirement, usual: Mapping[str, str]) -> str | None:
         one for one in (*known_releases(name), usual.get(name, "")) if one and requirement.specifier.contains(one)
     ]
     return fitting[-1] if fitting else None
-
-
-def _toml(file: Path) -> dict[str, object]:
-    try:
-        return parsed_toml(_text(file))
-    except ValueError:
-        return {}
-
-
-def _text(file: Path) -> str:
-    try:
-        return read_regular(str(file), MOST_FILE_BYTES, follow_links=True).decode("utf-8", "replace")
-    except OSError:
-        return ""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dsregress.run.repository_packages import name_of_project, packages_in
+from dsregress.run.project_requirements import name_of_project
+from dsregress.run.repository_packages import packages_in
 from dsregress.versions.releases import known_releases
 
 USUAL = {"torch": "2.13.0", "transformers": "5.24.0"}
