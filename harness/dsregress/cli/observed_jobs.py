@@ -9,12 +9,13 @@ import msgspec
 from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.stated.observed_run import RUN, facts_of_run
 from dsregress.cli.lines import print_note
+from dsregress.cli.measured_changes import stack_of_list
 from dsregress.cli.named_cells import one_cell
 from dsregress.cli.options import JobOptions, WorkloadOptions
 from dsregress.cli.progress import Progress
 from dsregress.config.settings import Settings
 from dsregress.errors import UsageError
-from dsregress.model import AXES, Passed, Stack
+from dsregress.model import AXES, Passed
 from dsregress.probe.scenario import BASE_VARIANT
 from dsregress.run import pipeline
 from dsregress.run.session import open_session
@@ -36,7 +37,7 @@ def observed_facts(settings: Settings, versions: Mapping[str, str], job: JobOpti
     installer = pipeline.new_installer(settings)
     configured = pipeline.plan_stacks(settings, pipeline.Choice(), installer).stacks[-1]
     mine = {name: version for name, version in versions.items() if name in {*AXES, *configured.versions}}
-    stack = Stack(python=configured.python, versions={**configured.versions, **mine})
+    stack = stack_of_list(configured, mine, {})
     cell = one_cell(settings, stack, WorkloadOptions(scenario=None, variant=BASE_VARIANT, device=_SIM), program)
     with Progress() as progress, open_session(settings, (), progress, installer) as opened:
         (result,) = opened.measure([cell], baseline=stack, rounds=0, fresh=True)

@@ -180,12 +180,10 @@ def _gain_lines(gained: Sequence[Matched]) -> Iterator[str]:
     sure = [one for one in gained if one.match is Match.CONCERNED]
     asked_for = {each.advisory.id for one in asked(gained) if one.is_common for each in one.matched}
     told = [one for one in gained if one not in sure and (one.advisory.id in asked_for or _is_silent(one.advisory))]
-    rest = len(gained) - len(sure) - len(told)
-    yield from _titled("gained", [*sure, *told], _if_open)
-    if rest:
-        beside = "and " if sure or told else "gained: "
-        indent = "  " if sure or told else ""
-        yield f"{indent}{beside}{plural(rest, 'fix', 'fixes')} for what was not stated"
+    shown = [*sure, *told]
+    yield from _titled("gained", shown, _if_open)
+    if rest := len(gained) - len(shown):
+        yield f"{'  and' if shown else 'gained:'} {plural(rest, 'fix', 'fixes')} for what was not stated"
 
 
 def _is_silent(advisory: Advisory) -> bool:
