@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from dsregress.programs.__main__ import given_parameters
+from tests.paths import SOURCE
 from vgpu.card_catalogue import UnknownCard
 
 
@@ -42,13 +44,19 @@ while True:
 """
 
 
+def run_by_hand(folder: Path, *parameters: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dsregress.programs", "sim", "1", "python train.py", *parameters]
+    # A measured environment has no dsregress: pytest alone finds it, by the path in its own configuration.
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
 def test_the_program_finds_the_card_and_takes_the_steps(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
-    ran = [sys.executable, "-m", "dsregress.programs", "sim", "1", "python train.py", "gpu=A100-80G", "steps=2"]
-    done = subprocess.run(ran, cwd=tmp_path, capture_output=True, text=True)
+    done = run_by_hand(tmp_path, "gpu=A100-80G", "steps=2")
     assert done.returncode == 0, done.stdout + done.stderr
     seen = [line for line in done.stdout.splitlines() if line.startswith("step")]
     assert seen == [f"step {number} NVIDIA A100-SXM4-80GB (8, 0)" for number in (1, 2, 3)]
-    refused = subprocess.run([*ran, "step=2"], cwd=tmp_path, capture_output=True, text=True)
+    refused = run_by_hand(tmp_path, "gpu=A100-80G", "steps=2", "step=2")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.splitlines()[-1].startswith("a program has no 'step' (known: steps, ")
