@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dsregress.compare import Comparison, Thresholds, compare
 from dsregress.model import Cell, Failed, Outcome, Passed, Result, Stack
 from dsregress.probe import scenario
-from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
+from dsregress.probe.border.wire import Detail, Numerics, RankRecord, RunRecord
 from tests.builders.cells import result_of
 from tests.paths import ROOT
 from vgpu.figures import PhaseReading
@@ -32,5 +34,5 @@ def ran(version: str, variant: str, *, error: float = 0.2, crash: str = "") -> R
     return result_of(cell, None if crash else record, outcome)
 
 
-def compared(*results: Result) -> Comparison:
-    return compare(results, results[0].cell.stack.id, Thresholds(), lambda _: None)
+def compared(*results: Result, detail_of: Callable[[Result], Detail | None] = lambda _: None) -> Comparison:
+    return compare(results, results[0].cell.stack.id, Thresholds(), detail_of)

@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 
 from dsregress.advice.card_rooms import CardRoom, CardRooms
+from dsregress.advice.known_problems import KnownProblems
 from dsregress.advice.soundness import Soundness
 from dsregress.compare import Comparison, Problem, ProblemKind
 from dsregress.compare.finding_groups import gravity, kind_of
@@ -40,18 +41,20 @@ class Assessor:
     def __init__(self, comparison: Comparison, rooms: CardRooms) -> None:
         self._comparison = comparison
         self._rooms = rooms
+        known = KnownProblems(comparison)
+        self._problems = [known.ruled(problem) for problem in comparison.problems]
         self._sound = {limit: soundness(comparison, rooms, limit) for limit in _LIMITS}
         self._order = [stack.id for stack in comparison.stacks]
 
     def all(self) -> list[Assessment]:
         """Return every problem, the gravest first."""
-        return self._sorted(self._assessment(problem, problem.affected) for problem in self._comparison.problems)
+        return self._sorted(self._assessment(problem, problem.affected) for problem in self._problems)
 
     def met(self, stack: str) -> list[Assessment]:
         """Return the problems that a stack has on workloads on which the baseline is not known to have them, each as it is
         in that stack, the gravest first."""
         found = []
-        for problem in self._comparison.problems:
+        for problem in self._problems:
             new = [w for w, having in problem.affected.items() if stack in having and self._baseline not in having]
             if new:
                 found.append(self._assessment(problem, dict.fromkeys(new, (stack,))))
@@ -118,8 +121,9 @@ class Assessor:
 
 def soundness(comparison: Comparison, rooms: CardRooms, limit: ProblemKind = ProblemKind.LEAK) -> Soundness:
     """Return the soundness of releases, in which a failure or regression as grave as ``limit``, or graver, rules one out."""
-    return Soundness(comparison, rooms, partial(_is_as_grave, limit=limit))
+    return Soundness(comparison, rooms, partial(_is_as_grave, limit=limit, known=KnownProblems(comparison)))
 
 
-def _is_as_grave(found: Finding, limit: ProblemKind) -> bool:
-    return found.kind in ("failed", "wrong", "regression") and kind_of(found) <= limit
+def _is_as_grave(found: Finding, limit: ProblemKind, known: KnownProblems) -> bool:
+    is_worse = found.kind in ("failed", "wrong", "regression")
+    return is_worse and kind_of(found) <= limit and not known.is_known_change(found)

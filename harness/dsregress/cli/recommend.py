@@ -8,8 +8,10 @@ import click
 import msgspec
 
 from dsregress.advice import release_advice
+from dsregress.advice.known_problems import KnownProblems
 from dsregress.advice.release_advice import Advice, Rulings
 from dsregress.advisories.matching import KnownJob, known_packages
+from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.pinning import choose_release
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_release, known_versions
@@ -27,8 +29,6 @@ from dsregress.probe.scenario import Scenario, ScenarioError
 from dsregress.report.answers import pin_answer
 from dsregress.report.answers import recommend_answer as recommend_report
 from dsregress.report.context import report_context
-from dsregress.report.known_problems import KnownProblems
-from dsregress.report.measured_jobs import reader_facts
 from dsregress.report.release_verdicts import ReleaseVerdicts
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.store import Store
@@ -190,7 +190,7 @@ def rulings_of_advisories(
     workload = f"{question.scenario}/{question.variant}/{device}"
     facts = reader_facts(workload, declared.resolve(question.variant, device))
     context = report_context(comparison)
-    knowledge, verdicts = KnownProblems(context), ReleaseVerdicts(context)
+    knowledge, verdicts = KnownProblems(context.comparison), ReleaseVerdicts(context)
     return Rulings(
         of_release=lambda stack: judge_release(advisories, KnownJob(versions=stack.versions, facts=facts), package),
         knows_finding=verdicts.knows_finding,

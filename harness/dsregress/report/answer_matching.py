@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dsregress.advisories.measured_jobs import UNNAMED
 from dsregress.bisect import questions
 from dsregress.bisect.questions import Question
 from dsregress.compare.metrics import BY_NAME as BY_METRIC
@@ -11,9 +12,6 @@ from dsregress.errors import UsageError
 from dsregress.model import Finding, variant_values
 from dsregress.probe.factors import BY_NAME, FACTORS
 from dsregress.probe.scenario import variant_id
-
-#: The values of these parameters in workloads that do not name them.
-UNNAMED = {"model_outputs": "all", "integration": "transformers"}
 
 
 def is_alike_asked(one: Question, other: Question) -> bool:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from dsregress.advisories.measured_jobs import UNNAMED
 from dsregress.bisect.questions import Question
 from dsregress.compare import Problem, ProblemKind
 from dsregress.compare.metrics import OUTCOME
@@ -20,7 +21,7 @@ from dsregress.compare.release_ranges import ranges
 from dsregress.model import Finding, Verdict, WorkloadParts, split_workload, variant_values
 from dsregress.probe.factor import among
 from dsregress.probe.factors import BY_NAME
-from dsregress.report.answer_matching import UNNAMED, answers_by, has_all, is_alike, meets, question_of
+from dsregress.report.answer_matching import answers_by, has_all, is_alike, meets, question_of
 from dsregress.report.context import ReportContext
 from dsregress.report.known_answers import Title, TriedChange
 from dsregress.report.stored_answers import (

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from dsregress.advice.assessment import Assessment
+from dsregress.advice.known_problems import KnownProblems
 from dsregress.advice.other_packages import other_packages
 from dsregress.advisories.advisory import Advisory, Ruling
+from dsregress.advisories.upgrading import is_another_job
 from dsregress.compare import Problem, ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import WEIGHT_PRECISION
@@ -32,7 +34,6 @@ from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext
-from dsregress.report.known_problems import KnownProblems
 from dsregress.report.plain_text import plain
 from dsregress.report.problem_kinds import KINDS
 from dsregress.report.symptoms import Symptom, first_finding, symptom_of
@@ -174,7 +175,7 @@ def problem_sections(context: ReportContext, assessed: Sequence[Assessment]) -> 
 
 def problem_lines(context: ReportContext, assessed: Sequence[Assessment]) -> list[ProblemLine]:
     """Return a line for each problem, numbered."""
-    distinguishing, known = DistinguishingParameters(context.comparison.parameters), KnownProblems(context)
+    distinguishing, known = DistinguishingParameters(context.comparison.parameters), KnownProblems(context.comparison)
     return [
         _problem_line(context, one, affected_text(one.problem, distinguishing), number, known.of_problem(one.problem))
         for number, one in enumerate(assessed, 1)
@@ -281,12 +282,21 @@ def _ruling_text(assessed: Assessment, known: Sequence[Advisory]) -> Text:
     if assessed.release or assessed.problem.setting is not None:
         return ""
     if assessed.kind.has_no_right_side and all(one.ruling is not Ruling.FAULT for one in known):
-        return message("No fault.")
+        return _no_fault_text(known)
     remedies = [remedy_request(one).partition(";")[0] for one in known[0].remedies[:_MOST_REMEDIES]]
     if assessed.kind.is_cost or not remedies:
         return ""
     remedy = either(remedies)
     return message("{sentence}.", sentence=f"{remedy[:1].upper()}{remedy[1:]}")
+
+
+def _no_fault_text(known: Sequence[Advisory]) -> Text:
+    """Return that a change is no fault, with what to set for the old behaviour."""
+    remedies = (remedy for one in known for remedy in one.remedies)
+    settings = [remedy_request(one) for one in remedies if one.fact and not is_another_job(one)]
+    if not settings:
+        return message("No fault.")
+    return message("No fault: {settings}.", settings=either(settings[:_MOST_REMEDIES]))
 
 
 def _short_key(setting: str) -> str:

@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+from dsregress.advice.known_problems import KnownProblems
 from dsregress.advice.soundness import Soundness
 from dsregress.advisories.matching import KnownJob, Match, match_advisory
+from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides, judge_release
 from dsregress.compare import ProblemKind
@@ -17,8 +19,6 @@ from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import BY_NAME
 from dsregress.model import Finding, Passed
 from dsregress.report.context import ReportContext
-from dsregress.report.known_problems import KnownProblems
-from dsregress.report.measured_jobs import reader_facts
 from dsregress.report.rows import is_worse
 from dsregress.versions.releases import parsed_version
 from dsregress.wording.names import outcome_text
@@ -46,7 +46,7 @@ class ReleaseVerdicts:
 
     def __init__(self, context: ReportContext) -> None:
         self._context = context
-        self._known = KnownProblems(context)
+        self._known = KnownProblems(context.comparison)
         self._of_problem = {
             found.key: known
             for problem in context.comparison.problems

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from dsregress.advisories.measured_jobs import job_facts
 from dsregress.compare import Comparison, Problem
 from dsregress.report.context import report_context
-from dsregress.report.measured_jobs import job_facts
 from dsregress.report.problem_facts import problem_facts
 from dsregress.report.upstream_changes import UpstreamChange
 from tests.unit.docs import findings_page, reproducer_page

@@ -12,6 +12,7 @@ from packaging.version import Version
 
 from dsregress.advisories.advisory import Advisory, MeasuredSymptom
 from dsregress.advisories.matching import condition_shows, is_affected
+from dsregress.advisories.measured_jobs import job_facts
 from dsregress.compare.metrics import (
     BY_NAME,
     DEVICE_EXCESS,
@@ -26,7 +27,6 @@ from dsregress.config.thresholds import Thresholds
 from dsregress.model import Failed, Passed
 from dsregress.probe.adapters import PROGRAM
 from dsregress.report.answer_matching import question_of
-from dsregress.report.measured_jobs import job_facts
 from dsregress.store import Store
 from tests.paths import ROOT
 from tests.unit.advisories.published import COMPARED

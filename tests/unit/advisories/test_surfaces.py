@@ -11,18 +11,20 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from dsregress.advisories.advisory import Advisory
+from dsregress.advice import known_problems
+from dsregress.advisories.advisory import Advisory, Ruling
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_release
 from dsregress.compare.metrics import GRADIENT_NORM_ERROR
 from dsregress.model import Result
-from dsregress.report import known_problems, release_verdicts
+from dsregress.report import release_verdicts
 from dsregress.report.advisory_words import remedy_request
 from dsregress.report.answers import reproduce_answer, upstream_issue
 from dsregress.report.comparison import exports
 from dsregress.report.context import ReportContext, report_context
 from dsregress.report.html.badges import standings
 from dsregress.report.release_verdicts import ReleaseVerdicts
+from dsregress.report.report_view import report_view
 from dsregress.report.verdict_words import basis_text, settings_text
 from tests.builders.known_runs import QUARTER, compared, ran
 from tests.unit.advisories.questions import QUESTIONS, Question, ids, stated
@@ -166,6 +168,21 @@ def test_junit_and_an_issue_on_wrong_training_name_the_advisory_of_audit(
     assert known_in_issue(question, metric, "60 tolerances").id in str(ending.get("message"))
 
 
+@pytest.mark.parametrize(("question", "advisory", "metric"), WRONG_TRAININGS, ids=lambda one: getattr(one, "name", ""))
+def test_the_first_screen_calls_wrong_what_audit_calls_a_fault(
+    question: Question, advisory: Advisory, metric: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (section,) = report_view(asked(question, monkeypatch, error=WRONG)).screen.sections
+    (line,) = section.problems
+    assert advisory.id in line.advisories
+    if advisory.ruling is Ruling.FAULT:
+        assert section.title == "TRAINS WRONG"
+    else:
+        assert section.title == "TRAINS DIFFERENTLY"
+        assert [one for one in advisory.remedies if remedy_request(one) in line.sentences]
+
+
 def test_there_are_crashes_and_wrong_trainings_among_the_questions() -> None:
     assert len(CRASHES) > 3
     assert len(WRONG_TRAININGS) > 5
+    assert {one.ruling for _, one, _ in WRONG_TRAININGS} == {Ruling.FAULT, Ruling.CHANGE}

@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from dsregress.advice import known_problems
 from dsregress.bisect.questions import parse_question
 from dsregress.cli.progress import QuietWatch
 from dsregress.config.settings import Settings
@@ -20,7 +21,6 @@ from dsregress.errors import NothingMeasured
 from dsregress.model import Cell, Environment, Failed, Hardware, Outcome, Result, Stack, Verdict, WorkloadParts
 from dsregress.probe import scenario
 from dsregress.probe.border.wire import Numerics, RankRecord, RunRecord
-from dsregress.report import known_problems
 from dsregress.report.answers import reproduce_answer as report
 from dsregress.report.answers.upstream_issue import issue_text
 from dsregress.report.stored_answers import StoredBisection, StoredProbe, StoredSearch, StoredTransition

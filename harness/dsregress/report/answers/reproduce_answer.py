@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 from packaging.version import Version
 
+from dsregress.advice.known_problems import advisories_of_symptom
 from dsregress.advisories.advisory import Advisory
+from dsregress.advisories.measured_jobs import job_facts
 from dsregress.advisories.osv import event_ranges
 from dsregress.model import Verdict
 from dsregress.report.advisory_words import releases_of_advisory
-from dsregress.report.known_problems import advisories_of_symptom
-from dsregress.report.measured_jobs import job_facts
 from dsregress.report.plain_text import plain
 from dsregress.report.stored_answers import REPRODUCTION_SCHEMA
 from dsregress.reproduce import upstream

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
+from dsregress.advice.known_problems import KnownProblems
 from dsregress.advisories.advisory import Advisory
 from dsregress.compare import Group
 from dsregress.compare.result_summary import ResultSummary
@@ -23,7 +24,6 @@ from dsregress.model import Failed, MachineFault, OutOfMemory, Passed, Skipped, 
 from dsregress.report.comparison.comparison_comment import comparison_comment
 from dsregress.report.comparison.job_summary import summary_markdown
 from dsregress.report.context import ReportContext
-from dsregress.report.known_problems import KnownProblems
 from dsregress.report.plain_text import plain
 from dsregress.report.rows import is_worse
 from dsregress.wording.names import outcome_text
@@ -32,7 +32,7 @@ from dsregress.wording.names import outcome_text
 def junit(context: ReportContext) -> str:
     """Return one suite for each stack, and one test case for each cell. A worse cell is a failure, but a skip if advisories
     know all that is worse; one that did not run is a skip too."""
-    worse, known = _worse(context), KnownProblems(context)
+    worse, known = _worse(context), KnownProblems(context.comparison)
     root = ElementTree.Element("testsuites", name="dsregress")
     suites: dict[str, ElementTree.Element] = {}
     for cell in context.comparison.cells:

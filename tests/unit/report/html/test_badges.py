@@ -7,10 +7,11 @@ import json
 import msgspec
 import pytest
 
+from dsregress.advice import known_problems
 from dsregress.advisories.advisory import Ruling
 from dsregress.advisories.shipped import read_advisories
 from dsregress.compare import Comparison
-from dsregress.report import known_problems, release_verdicts
+from dsregress.report import release_verdicts
 from dsregress.report.context import report_context
 from dsregress.report.html.badges import Standing, endpoint, standings
 from dsregress.report.release_verdicts import ReleaseVerdicts

@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 
 from dsregress.advisories.matching import KnownJob
+from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.pinning import choose_release
 from dsregress.advisories.shipped import read_advisories
 from dsregress.compare import Thresholds, compare
 from dsregress.report import urls
 from dsregress.report.context import report_context
 from dsregress.report.html.site import build_site
-from dsregress.report.measured_jobs import reader_facts
 from dsregress.report.report_view import report_view
 from dsregress.report.verdict_words import basis_text, settings_text
 from tests.builders.known_runs import QUARTER, compared, ran

@@ -9,15 +9,19 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from dsregress.advice import known_problems
 from dsregress.advice.assessment import assess
+from dsregress.advice.card_rooms import CardRooms
+from dsregress.advice.known_problems import KnownProblems, advisories_of_symptom
+from dsregress.advice.upgrade_judgement import UpgradeVerdict, judge_upgrade
 from dsregress.advisories.advisory import MeasuredSymptom, Ruling
+from dsregress.advisories.measured_jobs import job_facts
 from dsregress.advisories.shipped import read_advisories
+from dsregress.compare import ProblemKind
 from dsregress.model import Result
-from dsregress.report import known_problems
+from dsregress.probe.border.wire import Detail
 from dsregress.report.comparison import exports, terminal
 from dsregress.report.context import report_context
-from dsregress.report.known_problems import KnownProblems, advisories_of_symptom
-from dsregress.report.measured_jobs import job_facts
 from dsregress.report.problem_lines import problem_lines
 from dsregress.report.report_view import report_view
 from tests.builders.known_runs import QUARTER, compared, ran
@@ -25,7 +29,7 @@ from tests.builders.known_runs import QUARTER, compared, ran
 
 def known(*results: Result) -> list[tuple[str, ...]]:
     comparison = compared(*results)
-    knowledge = KnownProblems(report_context(comparison))
+    knowledge = KnownProblems(comparison)
     return [tuple(one.id for one in knowledge.of_problem(problem)) for problem in comparison.problems]
 
 
@@ -122,6 +126,44 @@ def test_another_training_that_an_advisory_rules_no_fault_says_so(monkeypatch: p
     monkeypatch.setattr(known_problems, "read_advisories", lambda: (change,))
     assert sentences(*runs).endswith(" No fault. See DSR-2026-0001.")
     assert "cannot tell" not in sentences(*runs)
+
+
+UNCLIPPED = "gradient_clipping=none"
+
+
+def unclipped(version: str, error: float = 0.2) -> Result:
+    """One that configures no clipping."""
+    return ran(version, UNCLIPPED, error=error)
+
+
+def test_a_default_that_is_ruled_no_fault_is_what_changed_and_not_wrong() -> None:
+    effective = {"0": Detail(configuration={"deepspeed.gradient_clipping": 0.0})}
+    effective["1"] = Detail(configuration={"deepspeed.gradient_clipping": 1.0})
+    runs = [
+        msgspec.structs.replace(one, detail_sha256={"configuration": digest})
+        for one, digest in zip((unclipped("0.16.8"), unclipped("0.19.8", error=60)), effective, strict=True)
+    ]
+    context = report_context(compared(*runs, detail_of=lambda one: effective[one.detail_sha256["configuration"]]))
+    (section,) = report_view(context).screen.sections
+    assert section.title == "TRAINS DIFFERENTLY"
+    assert section.problems[0].text == "gradient_clipping is 1.0 where it is not set, was 0.0."
+    assert section.problems[0].consequence == "Set it; 0.0 keeps the old behaviour."
+    upgrade = judge_upgrade(context.comparison, "deepspeed", runs[1].cell.stack.id)
+    assert (upgrade.verdict, upgrade.judgement.settings) == (UpgradeVerdict.IF_SET, ("deepspeed.gradient_clipping",))
+
+
+def test_a_change_whose_default_was_not_recorded_has_what_its_advisory_sets() -> None:
+    said = sentences(unclipped("0.16.8"), unclipped("0.19.8", error=60))
+    assert said.endswith(" No fault: set `gradient_clipping`; 0.0 keeps the old behaviour. See DSR-2026-0009.")
+    assert "0.16.8" not in said
+
+
+def test_a_release_with_a_change_that_is_no_fault_is_one_to_use() -> None:
+    crash = "RuntimeError: Output 0 of Split is a view and is being modified inplace. (torch/x.py:f)"
+    runs = unclipped("0.16.8"), ran("0.18.8", UNCLIPPED, crash=crash), unclipped("0.19.8", error=60)
+    comparison = compared(*runs)
+    releases = {one.kind: one.release for one in assess(comparison, CardRooms(comparison))}
+    assert releases == {ProblemKind.CRASH: runs[2].cell.stack.id, ProblemKind.DIFFERENT: ""}
 
 
 def test_a_stack_of_no_version_is_known_by_nothing() -> None:

@@ -12,7 +12,9 @@ from dsregress.advisories.job_facts import Fact, merged_facts
 from dsregress.model import split_workload
 from dsregress.probe.factor import among
 from dsregress.probe.factors import BY_NAME, factor_values
-from dsregress.report.answer_matching import UNNAMED
+
+#: The values of these parameters in workloads that do not name them.
+UNNAMED = {"model_outputs": "all", "integration": "transformers"}
 
 #: Scenarios that are programs, of which the facts are known that their options mean.
 _TRAINER_LORA, _TRAINER_RESUME = "trainer_lora", "trainer_resume"

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from dsregress.advisories.advisory import Advisory, MeasuredSymptom, Ruling
 from dsregress.advisories.matching import KnownJob, Match, match_advisory
+from dsregress.advisories.measured_jobs import job_facts
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import decides
-from dsregress.compare import Problem
+from dsregress.compare import Comparison, Problem, ProblemKind
+from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, OUTCOME
 from dsregress.model import Cell, Finding
-from dsregress.report.context import ReportContext
-from dsregress.report.measured_jobs import job_facts
 from dsregress.versions.releases import parsed_version
 
 #: Metrics of one cause: what is held, and what is held beyond ZeRO's need.
@@ -23,8 +25,9 @@ _SAME = {DEVICE_EXCESS.name: DEVICE_RETAINED.name}
 class KnownProblems:
     """The advisories that know what a comparison has found."""
 
-    def __init__(self, context: ReportContext) -> None:
-        self._context = context
+    def __init__(self, comparison: Comparison) -> None:
+        self._stacks = dict(zip(comparison.names, comparison.stacks, strict=True))  # by id, which takes a while to make
+        self._parameters = comparison.parameters
         self._facts: dict[str, Mapping[str, Any]] = {}  #: by workload
 
     def of_problem(self, problem: Problem) -> tuple[Advisory, ...]:
@@ -41,17 +44,33 @@ class KnownProblems:
         known = self.of_finding(found)
         return not known or any(decides(one) and one.ruling is Ruling.FAULT for one in known)
 
+    def is_known_change(self, found: Finding) -> bool:
+        """Return True for wrong values of which every advisory that knows them says that they are right."""
+        if kind_of(found) is not ProblemKind.WRONG:
+            return False
+        known = self.of_finding(found)
+        return bool(known) and all(one.ruling is not Ruling.FAULT for one in known)
+
+    def ruled(self, problem: Problem) -> Problem:
+        """Return a problem as the advisories rule that know it: another training is not wrong if it is right by all of them,
+        and a default explains it if that is what they say to set."""
+        if problem.kind is not ProblemKind.WRONG or not self.is_known_change(problem.worst):
+            return problem
+        to_set = {remedy.fact for one in self.of_problem(problem) for remedy in one.remedies if remedy.fact}
+        setting = next((one for one in problem.moved if one.key.rpartition(".")[2] in to_set), None)
+        return msgspec.structs.replace(problem, kind=ProblemKind.DIFFERENT, setting=setting)
+
     def of_outcome(self, cell: Cell, error: str) -> tuple[Advisory, ...]:
         """Return the advisories that know the error by which a cell ended."""
         return self._known(cell.stack.id, cell.workload, OUTCOME.name, "", error)
 
     def _known(self, stack: str, workload: str, metric: str, phase: str, error: str) -> tuple[Advisory, ...]:
         if workload not in self._facts:
-            self._facts[workload] = job_facts(workload, self._context.comparison.parameters.get(workload, {}))
+            self._facts[workload] = job_facts(workload, self._parameters.get(workload, {}))
         facts = self._facts[workload]
-        if not facts or stack not in self._context.stacks:
+        if not facts or stack not in self._stacks:
             return ()
-        versions = self._context.stacks[stack].versions
+        versions = self._stacks[stack].versions
         return advisories_of_symptom(metric=metric, phase=phase, error=error, versions=versions, facts=facts)
 
 
