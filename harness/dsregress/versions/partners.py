@@ -26,9 +26,12 @@ _PARTNERS = read_partners(Path(__file__).with_suffix(".toml").read_bytes())
 
 def fitting_partners(unnamed: Collection[str], stacks: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Return the packages of ``unnamed`` that do not run in one of the stacks, package -> version, each with the newest
-    known release that runs in all of them. A package of which there is none is left out."""
+    known release that runs in all of them. A package of which there is none is left out. Of two that are both unnamed, the
+    one that the bound is about gives way."""
     chosen: dict[str, str] = {}
-    for package in dict.fromkeys(bound.package for bound in _PARTNERS if bound.package in unnamed):
+    giving_way = dict.fromkeys(bound.package for bound in _PARTNERS if bound.package in unnamed)
+    giving_way |= dict.fromkeys(bound.other for bound in _PARTNERS if bound.other in unnamed)
+    for package in giving_way:
         present = [{**stack, **chosen} for stack in stacks if package in stack]
         if all(_runs(package, stack[package], stack) for stack in present):
             continue
@@ -40,10 +43,11 @@ def fitting_partners(unnamed: Collection[str], stacks: Sequence[Mapping[str, str
 
 
 def _runs(package: str, version: str, stack: Mapping[str, str]) -> bool:
+    with_it = {**stack, package: version}
     return not any(
-        bound.package == package
-        and _is_in(version, bound.releases, unknown=False)
-        and not _is_in(stack.get(bound.other, ""), bound.versions, unknown=True)
+        package in (bound.package, bound.other)
+        and _is_in(with_it.get(bound.package, ""), bound.releases, unknown=False)
+        and not _is_in(with_it.get(bound.other, ""), bound.versions, unknown=True)
         for bound in _PARTNERS
     )
 

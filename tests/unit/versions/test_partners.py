@@ -27,6 +27,17 @@ def test_a_list_without_peft_gets_one_that_runs_with_its_releases() -> None:
     }
 
 
+def test_an_old_peft_gets_a_transformers_that_it_runs_with() -> None:
+    stacks = [{"transformers": "5.24.0", "accelerate": "1.15.0", "peft": version} for version in ("0.16.0", "0.21.2")]
+    assert fitting_partners({"transformers", "accelerate"}, stacks) == {"transformers": "4.57.6"}
+    assert fitting_partners({"transformers", "accelerate"}, stacks[1:]) == {}
+
+
+def test_of_two_that_are_not_named_the_one_that_the_bound_is_about_gives_way() -> None:
+    (stack,) = [{"transformers": "5.24.0", "accelerate": "1.15.0", "peft": "0.16.0"}]
+    assert fitting_partners({"transformers", "peft"}, [stack]) == {"peft": "0.21.2"}
+
+
 def test_a_package_without_a_release_that_runs_in_all_stacks_stays() -> None:
     stacks = [{"transformers": version, "accelerate": "1.15.0", "peft": "0.17.1"} for version in ("4.41.0", "5.24.0")]
     assert fitting_partners({"peft"}, stacks) == {}
