@@ -92,6 +92,8 @@ def _trainer_lora(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "gradient_clipping": 1.0,
         "gradient_checkpointing": "reentrant" if checkpointing else "none",
         "evaluate": parameters["evaluate"] != "no",
+        "objective": "next_token",
+        "forward_between": False,
         "checkpoint": False,
         "offload_optimizer": False,
         "offload_param": False,

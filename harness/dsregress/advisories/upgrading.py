@@ -76,6 +76,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()  #: these, and those that facts decide that were not stated: the verdict rests on none
     gained: tuple[Matched, ...] = ()  #: concern the old job alone, or may
     kept: tuple[Matched, ...] = ()  #: faults of both, which no remedy ends
+    kept_open: tuple[Matched, ...] = ()  #: that end both jobs, or not, by what was not stated
     changes: tuple[Matched, ...] = ()
     costs: tuple[Matched, ...] = ()
     skipped: tuple[Skipped, ...] = ()
@@ -158,6 +159,7 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
         not_run=tuple(one for one in after if decides(one.advisory) and _is_newly_unknown(one, before)),
         gained=tuple(_gained(before, after)),
         kept=tuple(kept),
+        kept_open=tuple(one for one in after if _is_open_in_both(one, before)),
         changes=tuple(one for one in others if not is_cost(one.advisory)),
         costs=tuple(one for one in others if is_cost(one.advisory)),
         uncovered=uncovered,
@@ -204,6 +206,12 @@ def _is_new(one: Matched, before: Mapping[str, Matched]) -> bool:
     if one.match is Match.CONCERNED:
         return earlier.match is not Match.CONCERNED
     return earlier.match in (Match.FREE, Match.UNKNOWN) if one.match is Match.DEPENDS else earlier.match is Match.FREE
+
+
+def _is_open_in_both(one: Matched, before: Mapping[str, Matched]) -> bool:
+    """Return True if it depends on what was not stated whether both jobs end."""
+    both = (one.match, before[one.advisory.id].match)
+    return both == (Match.DEPENDS, Match.DEPENDS) and decides(one.advisory) and ends_the_job(one.advisory)
 
 
 def _is_newly_unknown(one: Matched, before: Mapping[str, Matched]) -> bool:

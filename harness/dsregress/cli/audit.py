@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_upgrade
 from dsregress.cli import options
 from dsregress.cli.configured_job import completed_job, configured_program
+from dsregress.cli.ignored_advisories import ignored_ids
 from dsregress.cli.lines import print_note
 from dsregress.cli.named_files import read_named
 from dsregress.cli.options import JobOptions
@@ -29,9 +29,8 @@ from dsregress.cli.stated_jobs import (
     packages_before,
     stated_job,
 )
-from dsregress.config.audit import IgnoredAdvisory
 from dsregress.config.settings import Settings
-from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, UsageError, no_such
+from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, UsageError
 from dsregress.model import AXES
 from dsregress.probe.border.masking import masked_launch_line
 from dsregress.report.answers import audit_answer, audit_comment, audit_json, audit_sarif
@@ -145,7 +144,7 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
     settings = options.load_settings()
     advisories = read_advisories()
     job = completed_job(job, settings)
-    left_out = _ignored(ignored, settings.audit.ignore, advisories)
+    left_out = ignored_ids(ignored, settings.audit.ignore, advisories)
     named = [source for source in packages.sources if source != "-"]
     found, versions = _found_and_wanted(packages, settings, advisories)
     observed = _observed(settings, found, job) if run.is_observed else []
@@ -243,22 +242,6 @@ def _release(package: str, spec: str) -> str:
     if not _is_version(spec):
         raise UsageError(f"{spec!r} is not a version", where="--to", hint="write e.g. deepspeed==0.19.8")
     return str(Version(spec))
-
-
-def _ignored(ids: Sequence[str], configured: Sequence[IgnoredAdvisory], advisories: Sequence[Advisory]) -> set[str]:
-    """Return the ids that are left out today. Raise UsageError for one that no advisory has."""
-    known = [one.id for one in advisories]
-    for name, where in (
-        *((one, "--ignore") for one in ids),
-        *((one.id, "[tool.dsregress.audit]") for one in configured),
-    ):
-        if name not in known:
-            raise no_such("advisory", name, known, where=where, most=6)
-    today = datetime.datetime.now(tz=datetime.timezone.utc).date()
-    for one in configured:
-        if one.expires < today:
-            print_note(f"{one.id} was ignored until {one.expires} ({one.reason}); it is no longer")
-    return {*ids, *(one.id for one in configured if one.expires >= today)}
 
 
 def measuring_command(old: StatedJob, new: StatedJob, program: Program | None) -> str:

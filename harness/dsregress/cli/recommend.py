@@ -10,12 +10,13 @@ import msgspec
 from dsregress.advice import release_advice
 from dsregress.advice.known_problems import KnownProblems
 from dsregress.advice.release_advice import Advice, Rulings
+from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.matching import KnownJob, known_packages
 from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.pinning import choose_release
-from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_release, known_versions
 from dsregress.cli import options
+from dsregress.cli.ignored_advisories import heeded_advisories
 from dsregress.cli.named_cells import declared_card, declared_scenario
 from dsregress.cli.options import JobOptions
 from dsregress.cli.output import note_problems, write_answer
@@ -127,7 +128,7 @@ def _recommend_for_job(
     sources: Sequence[str], job: JobOptions, stacks: options.StackOptions, settings: Settings, json_file: str | None
 ) -> int:
     """Answer by the advisories alone, of the releases that the options name, or of all that advisories know."""
-    advisories, package = read_advisories(), targets.varied_package(settings)
+    advisories, package = heeded_advisories(settings), targets.varied_package(settings)
     stated = stated_job(job, installed_packages(sources, None, advisories, settings))
     releases = known_versions(advisories, package)
     if package in stacks.versions:
@@ -175,15 +176,18 @@ def _advised(
         what = f"no result of {scenario} can be read for the baseline"
         raise NothingMeasured(what, where=settings.results, hint=baseline_hint)
     missing = [stack.versions[package] for stack in requested if stack.id not in known]
-    rulings = rulings_of_advisories(question, declared, comparison, package)
+    rulings = rulings_of_advisories(heeded_advisories(settings), question, declared, comparison, package)
     return release_advice.advise(question, declared, comparison, package, compared, missing, rulings)
 
 
 def rulings_of_advisories(
-    question: release_advice.RecommendQuery, declared: Scenario, comparison: Comparison, package: str
+    advisories: Sequence[Advisory],
+    question: release_advice.RecommendQuery,
+    declared: Scenario,
+    comparison: Comparison,
+    package: str,
 ) -> Rulings:
     """Return what the advisories say of the scenario's job: as it is simulated if it is, since that is its real size."""
-    advisories = read_advisories()
     if package not in known_packages(advisories):
         return Rulings()
     device = "sim" if "sim" in declared.devices else next(iter(declared.devices))

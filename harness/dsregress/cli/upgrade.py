@@ -14,6 +14,7 @@ from packaging.version import Version
 from dsregress.advice import upgrade_judgement
 from dsregress.advice.gpus import Card
 from dsregress.advice.upgrade_judgement import Upgrade, UpgradeVerdict
+from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
 from dsregress.advisories.job_facts import FACTS, Fact
 from dsregress.advisories.matching import known_packages
@@ -21,6 +22,7 @@ from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.cli import options
 from dsregress.cli.configured_job import WHERE, completed_job, configured_packages
+from dsregress.cli.ignored_advisories import heeded_advisories
 from dsregress.cli.measured_changes import measure_changes
 from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.named_files import STDIN, read_named
@@ -135,7 +137,7 @@ def upgrade_command(
     unchecked = _unchecked(upgrades, packages, found)
     stated = [] if declared is None else _facts_of_scenario(str(scenario), declared, upgrades)
     mine_stated = stated_job(job, FoundPackages([found], read_advisories(), source), stated)
-    answers = _upgrade_answers(mine_stated, upgrades, is_named=is_named)
+    answers = _upgrade_answers(heeded_advisories(settings), mine_stated, upgrades, is_named=is_named)
     write_answer(
         lambda: upgrade_report.upgrades_text(answers, missing, found.versions, unchecked),
         (json_file, lambda: upgrade_json.upgrades_json(answers, missing, unchecked)),
@@ -155,9 +157,10 @@ def exit_code_of_upgrades(answers: Iterable[UpgradeAnswers]) -> int:
     return EXIT_NOTHING_MEASURED if UpgradeVerdict.UNKNOWN.name in verdicts else EXIT_OK
 
 
-def _upgrade_answers(job: StatedJob, upgrades: Iterable[Upgrade], *, is_named: bool) -> list[UpgradeAnswers]:
+def _upgrade_answers(
+    advisories: Sequence[Advisory], job: StatedJob, upgrades: Iterable[Upgrade], *, is_named: bool
+) -> list[UpgradeAnswers]:
     """Return the answers for each package: of the advisories, if they are about it, and of what was measured."""
-    advisories = read_advisories()
     found = []
     for one in upgrades:
         answer, new = None, job

@@ -121,8 +121,10 @@ class ReleaseVerdicts:
         return kind.is_cost or kind.has_no_right_side or self._is_small(found)
 
     def _is_small(self, found: Finding) -> bool:
-        is_of_small_model = found.device == "cpu" and kind_of(found) is ProblemKind.LEAK
-        return is_of_small_model and bool(self._job_facts(found.workload))
+        is_of_memory = (
+            kind_of(found) in (ProblemKind.LEAK, ProblemKind.MORE) and BY_NAME[found.metric].fails == "memory"
+        )
+        return is_of_memory and found.device == "cpu" and bool(self._job_facts(found.workload))
 
     def _names(self, found: Finding) -> tuple[str, ...]:
         """Return the ids of the advisories that know a finding's problem, else the word by which it fails a run."""

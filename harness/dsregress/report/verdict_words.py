@@ -119,7 +119,7 @@ def _assent(answer: UpgradeAnswer, basis: str) -> str:
     no more than is known."""
     if answer.verdict is Verdict.IF_SET or not (basis or answer.ungrounded):
         return "yes"
-    return "no known new problem" if answer.kept else "no known problem"
+    return "no known new problem" if answer.kept or answer.kept_open else "no known problem"
 
 
 def _first_title(found: Sequence[Matched]) -> str:

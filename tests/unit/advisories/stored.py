@@ -114,7 +114,7 @@ def symptoms_of(entry: Entry) -> tuple[MeasuredSymptom, ...]:
     for one in reproducer_page.known().without_script:
         if one.by_hand in files and one.shown_by is not None:
             found.append(MeasuredSymptom(metrics=one.shown_by.metrics, error=one.shown_by.error))
-    return tuple(found)
+    return (*found, *entry.also_shown_by)
 
 
 def family(metric: str) -> str:

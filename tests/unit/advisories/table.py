@@ -53,6 +53,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     remedies: tuple[Remedy, ...] = ()
     run: str = ""
     shown_by: MeasuredSymptom | None = None
+    also_shown_by: tuple[MeasuredSymptom, ...] = ()  #: beside what the scripts ask
     references: UpstreamLinks = UpstreamLinks()
     published: str = "2026-11-26"
     modified: str = ""

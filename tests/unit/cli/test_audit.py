@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
-from dsregress.cli import audit, cli
+from dsregress.cli import audit, cli, ignored_advisories
 from dsregress.config.audit import IgnoredAdvisory
 from dsregress.errors import NothingMeasured, UsageError
 from tests.builders.advisories import advisory
@@ -241,6 +241,20 @@ def test_an_advisory_is_left_out_until_a_day(say: Say, tmp_path: Path) -> None:
     expired = say(*arguments)
     assert expired.return_value == 1
     assert expired.stderr == "dsregress: DSR-2026-0008 was ignored until 2020-01-01 (no head); it is no longer\n"
+
+
+def test_what_a_project_leaves_out_is_left_out_of_upgrade_and_recommend_as_well(
+    say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "req.txt").write_text("deepspeed==0.16.8\n")
+    hidden = [one.id for one in ALL]
+    entries = ", ".join(f'{{ id = "{one}", reason = "not ours", expires = 2999-01-01 }}' for one in hidden)
+    (tmp_path / "pyproject.toml").write_text(f"[tool.dsregress.audit]\nignore = [{entries}]\n")
+    monkeypatch.setattr(ignored_advisories, "read_advisories", lambda: ALL)
+    for command in (["upgrade", "--from", "req.txt", "--to", "0.19.8"], ["recommend", "-r", "req.txt"]):
+        said = CliRunner().invoke(cli, command, standalone_mode=False)
+        assert f"dsregress: ignored: {', '.join(hidden)} ([tool.dsregress.audit])" in said.stderr
+        assert "DSR-" not in said.stdout
 
 
 def test_an_ignored_advisory_needs_a_reason(say: Say, tmp_path: Path) -> None:

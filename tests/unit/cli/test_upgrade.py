@@ -98,10 +98,11 @@ def test_a_card_with_the_room_has_the_leak_but_is_not_full() -> None:
 def test_a_release_with_nothing_new_is_no_known_problem() -> None:
     said = say("deepspeed==0.16.8\n", "--to", "0.16.9", "--scenario", "llama3_70b_zero3", "--set", "scheduler=none")
     assert said.return_value == 0
-    first, title, not_run, *measured = said.stdout.splitlines()
+    first, in_both, _, title, not_run, *measured = said.stdout.splitlines()
     assert re.sub(r"\d+ adv", "N adv", first) == (
-        "deepspeed 0.16.8 -> 0.16.9: no known problem; N advisories were not run with deepspeed 0.16.9"
+        "deepspeed 0.16.8 -> 0.16.9: no known new problem; N advisories were not run with deepspeed 0.16.9"
     )
+    assert in_both == "  not stated, and in both:"
     assert (title, not_run.partition(": ")[0]) == ("  not known, as it was not run:", "    deepspeed 0.16.9")
     assert measured == [
         "  measured here: yes",

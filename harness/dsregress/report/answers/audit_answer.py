@@ -80,8 +80,13 @@ def _measure_words(old: StatedJob, new: StatedJob) -> str:
 
 
 def open_lines(answer: UpgradeAnswer, releases: Sequence[str]) -> list[str]:
-    """Return what the verdict leaves open: what is not stated, and what was not run with the ``releases``."""
-    return [*_question_lines(open_questions(answer)), *_unknown_lines(answer.not_run, releases)]
+    """Return what the verdict depends on, and what it leaves open: what is not stated, and what was not run with the
+    ``releases``."""
+    return [
+        *_titled("conditions", [one.matched for one in answer.conditions], _condition_line),
+        *_question_lines(open_questions(answer)),
+        *_unknown_lines(answer.not_run, releases),
+    ]
 
 
 def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
@@ -99,6 +104,7 @@ def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJo
         [*_titled("costs", answer.costs, _titled_id)],
         [*_skip_lines(answer.skipped)],
         [*_question_lines(open_questions(answer))],
+        [*_question_lines(asked(answer.kept_open), "not stated, and in both")],
         [*_unknown_lines(answer.not_run, releases)],
         [uncovered_text(answer)] if answer.uncovered else [],
     ]
@@ -158,6 +164,10 @@ def _titled_id(one: Matched) -> str:
     return f"{one.advisory.id} {one.advisory.title}"
 
 
+def _condition_line(one: Matched) -> str:
+    return f"{_titled_id(one)}: {one.advisory.size}" if one.advisory.size else _titled_id(one)
+
+
 def _kept_line(one: Matched) -> str:
     releases = [remedy_request(each) for each in one.advisory.remedies if each.package]
     return f"{_titled_id(one)}; {releases[0]}" if releases else _titled_id(one)
@@ -213,10 +223,10 @@ def releases_text(releases: Sequence[str]) -> str:
     return releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
 
 
-def _question_lines(questions: Sequence[Question]) -> Iterator[str]:
+def _question_lines(questions: Sequence[Question], title: str = "not stated") -> Iterator[str]:
     """Yield the questions that a reader can answer at once, and count what else decides."""
     if questions:
-        yield "not stated:"
+        yield f"{title}:"
     shown = [one for one in questions if one.is_common and len(one.conditions) == 1][:_MOST_QUESTIONS]
     for one in shown:
         ids = listing([each.advisory.id for each in one.matched], _MOST_IDS)

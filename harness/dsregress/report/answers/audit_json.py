@@ -52,6 +52,7 @@ def upgrade_json(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
             "instead": dict(answer.instead),
             "gained": _matched(answer.gained),
             "kept": _matched(answer.kept),
+            "kept_open": _questions(answer.kept_open),
             "changes": _matched(answer.changes),
             "costs": _matched(answer.costs),
             "skipped": [

@@ -214,6 +214,7 @@ globalThis.dsregressAudit = (() => {
       against,
       conditions,
       kept,
+      keptOpen: after.filter((one) => one.match === "depends" && before.get(one.advisory.id).match === "depends" && one.advisory.decides && one.advisory.ends_the_job),
       unknown,
       uncovered,
       ungrounded: moved.filter((name, at) => covers[at] === "depends"),
@@ -324,7 +325,7 @@ globalThis.dsregressAudit = (() => {
       return `not known: ${listing(what, 2)} ${what.length === 1 ? "was" : "were"} not run`;
     }
     const rests = basis(answer, answer.releases);
-    const assent = (!rests && !answer.ungrounded.length) || answer.verdict === "if set" ? "yes" : answer.kept.length ? "no known new problem" : "no known problem";
+    const assent = (!rests && !answer.ungrounded.length) || answer.verdict === "if set" ? "yes" : answer.kept.length || answer.keptOpen.length ? "no known new problem" : "no known problem";
     const kept = answer.kept.length ? `; it does not end what the job has: ${firstTitle(answer.kept)}` : "";
     return `${assent}${provisos(answer)}${kept}${rests}`;
   };
@@ -338,6 +339,7 @@ globalThis.dsregressAudit = (() => {
     answer.instead = answer.verdict === "no" ? insteadOf(data, old, now, answer, before) : {};
     answer.skipped = skippedBetween(data, old, now);
     answer.questions = asked(data, answer.depends.filter((one) => one.advisory.decides));
+    answer.keptQuestions = asked(data, answer.keptOpen);
     answer.releases = Object.entries(now.versions).filter(([name, version]) => old.versions[name] !== version).map(([name, version]) => `${name} ${version}`);
     answer.shown = answer.verdict === "yes" && (basis(answer, answer.releases) || answer.ungrounded.length) ? "unknown" : answer.verdict;
     answer.headline = `${changeText(data, old, now)}: ${verdictText(answer, old, now)}`;

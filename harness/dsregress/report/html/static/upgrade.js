@@ -27,13 +27,15 @@
     if (remedies.length) item.append(` Remedy: ${remedies.map((each) => each.request).join("; or ")}.`);
     return item;
   };
+  const question = (one) => made("li", `${one.text}: ${one.matched.map((each) => each.advisory.id).join(", ")}`);
   const sections = (answer) => [
     ["Against it", answer.against.map((one) => line(one, one.advisory.remedies.filter((each) => each.package)))],
     ["To set", answer.conditions.map((one) => line(one.matched, one.remedies))],
-    ["Not stated", answer.questions.map((one) => made("li", `${one.text}: ${one.matched.map((each) => each.advisory.id).join(", ")}`))],
+    ["Not stated", answer.questions.map(question)],
     ["Changes", answer.changes.map((one) => line(one))],
     ["Gained", answer.gained.filter((one) => one.match === "concerned").map((one) => line(one))],
     ["In both, and not ended by it", answer.kept.map((one) => line(one))],
+    ["Not stated, and in both", answer.keptQuestions.map(question)],
     ["Skip on the way", answer.skipped.map((one) => made("li", `${one.package} ${one.releases.join(", ")}: ${one.advisory.id} ${one.advisory.title}`))],
     ["Not run", answer.notRun.map((one) => made("li", `${one.notRun.join(", ")}: ${one.advisory.id} ${one.advisory.title}`))],
   ];
