@@ -98,16 +98,16 @@ def test_a_card_with_the_room_has_the_leak_but_is_not_full() -> None:
 def test_a_release_with_nothing_new_is_no_known_problem() -> None:
     said = say("deepspeed==0.16.8\n", "--to", "0.16.9", "--scenario", "llama3_70b_zero3", "--set", "scheduler=none")
     assert said.return_value == 0
-    first, in_both, _, title, not_run, *measured = said.stdout.splitlines()
+    first, in_both, *_, title, not_run, verdict, compared = said.stdout.splitlines()
     assert re.sub(r"\d+ adv", "N adv", first) == (
         "deepspeed 0.16.8 -> 0.16.9: no known new problem; N advisories were not run with deepspeed 0.16.9"
     )
     assert in_both == "  not stated, and in both:"
     assert (title, not_run.partition(": ")[0]) == ("  not known, as it was not run:", "    deepspeed 0.16.9")
-    assert measured == [
+    assert (verdict, compared) == (
         "  measured here: yes",
         "    1 of 1 workload compared, with torch 2.13.0, transformers 4.57.6, accelerate 1.15.0, peft 0.21.2",
-    ]
+    )
 
 
 def test_differences_of_workloads_that_nobody_named_do_not_decide() -> None:
