@@ -41,8 +41,8 @@ class Assessor:
     def __init__(self, comparison: Comparison, rooms: CardRooms) -> None:
         self._comparison = comparison
         self._rooms = rooms
-        known = KnownProblems(comparison)
-        self._problems = [known.ruled(problem) for problem in comparison.problems]
+        self._known = KnownProblems(comparison)
+        self._problems = [self._known.ruled(problem) for problem in comparison.problems]
         self._sound = {limit: soundness(comparison, rooms, limit) for limit in _LIMITS}
         self._order = [stack.id for stack in comparison.stacks]
 
@@ -54,10 +54,11 @@ class Assessor:
         """Return the problems that a stack has on workloads on which the baseline is not known to have them, each as it is
         in that stack, the gravest first."""
         found = []
-        for problem in self._problems:
+        for problem in self._comparison.problems:
             new = [w for w, having in problem.affected.items() if stack in having and self._baseline not in having]
             if new:
-                found.append(self._assessment(problem, dict.fromkeys(new, (stack,))))
+                own = self._known.ruled(_as_in(stack, problem))
+                found.append(self._assessment(own, dict.fromkeys(new, (stack,))))
         return self._sorted(found)
 
     def kept(self, stack: str) -> list[Assessment]:
@@ -117,6 +118,12 @@ class Assessor:
             return {}
         runs = ((stack, workload) for workload, stacks in affected.items() for stack in stacks)
         return {run: found for run in runs if (found := self._rooms.of(*run)) is not None}
+
+
+def _as_in(stack: str, problem: Problem) -> Problem:
+    """Return a problem by its findings in one stack: advisories may know those of another one by another cause."""
+    own = tuple(one for one in problem.findings if one.stack == stack)
+    return msgspec.structs.replace(problem, findings=own or problem.findings)
 
 
 def soundness(comparison: Comparison, rooms: CardRooms, limit: ProblemKind = ProblemKind.LEAK) -> Soundness:
