@@ -17,7 +17,7 @@ from dsregress.compare.metrics import DEVICE_RETAINED
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_OK, NothingMeasured, UsageError
-from dsregress.model import Cell, Environment, Stack, split_workload
+from dsregress.model import Cell, Environment, Result, Stack, split_workload
 from dsregress.probe.border.wire import Explanation
 from dsregress.report import memory_timeline
 from dsregress.report.answers import explain_answer as explain_report
@@ -79,7 +79,8 @@ def explain_command(
     files: options.AnswerFiles,
 ) -> int:
     """Show what holds a cell's memory at the peak and at the end of each phase: by category (parameter shards, gathered
-    parameters, gradients, ...), by module, and by the line of code that allocated it. The bytes add up to the metric.
+    parameters, gradients, ...), by module, and by the line of code that allocated it. The bytes add up to the metric. If its
+    stored run trained wrong, also the first module that differs from plain PyTorch.
 
     CELL is stack/scenario/variant/device: an id as `show` prints it, a glob that matches one stored cell, or
     VERSION/scenario/variant/device with a release of the package under test. If no explanation is stored, the cell runs once
@@ -118,24 +119,43 @@ def explain_command(
             found |= _explain_cells(
                 missing, measuring_settings(settings, store), installer, progress, existing, fresh=run.fresh
             )
-    _write_explanations(found, cell, other, _moments(found[cell.id], explained.moments), files)
+    moments = _moments(found[cell.id], explained.moments)
+    _write_explanations(found, cell, other, moments, files, _first_module(store.last_run(cell)))
     return EXIT_OK
 
 
+def _first_module(newest: Result | None) -> str:
+    """Return the first module that differs from plain PyTorch in a result, and how; "" if it has none."""
+    if newest is None or newest.record is None or not newest.record.ranks:
+        return ""
+    first = newest.record.ranks[0]
+    of_models = (first.numerics, *first.models.values())
+    return next((one.first_module for one in of_models if one is not None and one.first_module), "")
+
+
 def _write_explanations(
-    found: Mapping[str, Explanation], cell: Cell, other: Cell | None, keys: Sequence[str], files: options.AnswerFiles
+    found: Mapping[str, Explanation],
+    cell: Cell,
+    other: Cell | None,
+    keys: Sequence[str],
+    files: options.AnswerFiles,
+    first_module: str,
 ) -> None:
-    """Print what holds the memory of ``cell``, beyond that of ``other`` if there is one, and write it to the files."""
+    """Print what holds the memory of ``cell``, beyond that of ``other`` if there is one, and its ``first_module`` that
+    differs from plain PyTorch, if any does. Write it to the files."""
     mine = found[cell.id]
     theirs = found[other.id] if other is not None else None
     other_id = other.id if other is not None else ""
     write_answer(
         lambda: (
-            explain_report.explanation_text(cell.id, mine, keys)
-            if theirs is None
-            else explain_report.difference_as_text(cell.id, mine, other_id, theirs, keys)
+            (
+                explain_report.explanation_text(cell.id, mine, keys)
+                if theirs is None
+                else explain_report.difference_as_text(cell.id, mine, other_id, theirs, keys)
+            )
+            + explain_report.first_module_text(first_module)
         ),
-        (files.json, lambda: explain_report.explanation_json(cell.id, mine, keys, other_id, theirs)),
+        (files.json, lambda: explain_report.explanation_json(cell.id, mine, keys, other_id, theirs, first_module)),
         (files.svg, lambda: _drawn(cell, mine, other, theirs)),
     )
 

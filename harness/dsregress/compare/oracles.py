@@ -26,9 +26,9 @@ from dsregress.compare.metrics import (
 from dsregress.compare.result_pairs import Pair
 from dsregress.compare.worst_readings import Excess
 from dsregress.config.thresholds import Thresholds
-from dsregress.messages import message, plural_message
+from dsregress.messages import Text, message, plural_message
 from dsregress.model import Finding
-from dsregress.probe.border.wire import NO_NUMBER, Numerics
+from dsregress.probe.border.wire import NO_MODULE, NO_NUMBER, Numerics
 from dsregress.wording.names import stage_words
 from dsregress.wording.quantities import shortened
 
@@ -129,8 +129,6 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
         )
     else:
         distance = message("{tolerances:.3g} times the tolerance from plain PyTorch", tolerances=size)
-    if numbers.right_when_repeated:
-        distance = message("in one of two runs, {distance}", distance=distance)
     return pair.finding(
         metric=name,
         phase=metric.finding_phase,
@@ -142,12 +140,25 @@ def _numerics_finding(pair: Pair, name: str, size: float, rank: int, model: str,
         significant=True,
         relevant=True,
         claim=metric.wrong,
-        sentence=distance,
+        sentence=_with_circumstances(distance, name, numbers, is_truth=not is_dropping),
         model=model,
         rank=rank,
         evidence=_numerics_evidence(name, numbers),
         intermittent=numbers.right_when_repeated,
     )
+
+
+def _with_circumstances(distance: Text, name: str, numbers: Numerics, *, is_truth: bool) -> Text:
+    """Return what is wrong, with the module in which it is first if the truth says it, and in which runs and on what ranks
+    it may be."""
+    if is_truth and numbers.first_module and not numbers.first_module.startswith(NO_MODULE):
+        where = numbers.first_module.partition(":")[0]
+        distance = message("{distance}, first in {module}", distance=distance, module=where)
+    if numbers.is_of_gloo and name != LOSS_ERROR.name:
+        distance = message("{distance}; only CPU ranks may have it", distance=distance)
+    if numbers.right_when_repeated:
+        distance = message("in one of two runs, {distance}", distance=distance)
+    return distance
 
 
 def _furthest(name: str, numbers: Numerics) -> tuple[float, float] | None:
@@ -165,6 +176,8 @@ def _numerics_evidence(name: str, numbers: Numerics) -> tuple[str, ...]:
         lines = _beside("losses", numbers.losses, numbers.true_losses)
     elif name == GRADIENT_NORM_ERROR.name:
         lines = _beside("gradient norms", numbers.gradient_norms, numbers.true_gradient_norms)
+    if numbers.first_module:
+        lines.append(f"first difference: {numbers.first_module}")
     if numbers.right_when_repeated:
         lines.append(NOT_EACH_TIME)
     if numbers.note:

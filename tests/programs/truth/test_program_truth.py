@@ -3,6 +3,7 @@ what the program itself decides is no fault."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,33 @@ def test_an_engine_that_quarters_gradients_is_wrong(folder: Path, quartered: Non
     assert numerics.gradient_norm_error is not None
     assert numerics.gradient_norm_error > 10
     assert not numerics.right_when_repeated
+    assert numerics.first_module == (
+        "no module: all inputs, outputs and, but for a common factor, their gradients are equal"
+    )
     assert [norm * 4 for norm in numerics.gradient_norms if norm] == pytest.approx(
         numerics.true_gradient_norms, rel=0.05
+    )
+
+
+def test_the_module_of_which_an_engine_changes_the_output_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deepspeed.runtime.engine import DeepSpeedEngine
+
+    forward = DeepSpeedEngine.forward
+
+    def scaled(engine: Any, *args: Any, **more: Any) -> Any:
+        hook = engine.module[2].register_forward_hook(lambda module, given, out: 1.5 * out)
+        try:
+            return forward(engine, *args, **more)
+        finally:
+            hook.remove()
+
+    monkeypatch.setattr(DeepSpeedEngine, "forward", scaled)
+    assert re.fullmatch(
+        r"2, forward, micro-batch 1 of step 1, each rank: its inputs are equal, its output is [\d.e+]+ tolerances off; "
+        r"called from train\.py:\d+ in <module>",
+        trained(folder).first_module,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dsregress.compare import Comparison, Thresholds, compare, exit_code
 from dsregress.compare.oracles import NOT_EACH_TIME
 from dsregress.model import Finding, Result
@@ -112,6 +114,44 @@ def test_a_gradient_that_is_not_plain_pytorchs_is_named_with_no_baseline_at_all(
         "the updated parameters are wrong: the gradient of up.weight in step 2 is 2 times plain PyTorch's (50 times the "
         "tolerance), rank 0"
     )
+
+
+FIRST = (
+    "layers.1.mlp.up, forward, micro-batch 1 of step 1, each rank: its inputs are equal, its output is 9 tolerances off"
+)
+NONE = "no module: all inputs, outputs and their gradients are equal"
+
+
+@pytest.mark.parametrize(
+    ("first", "said"), [(FIRST, ", first in layers.1.mlp.up, forward, micro-batch 1 of step 1, each rank"), (NONE, "")]
+)
+def test_the_first_module_that_differs_is_in_the_finding_and_how_in_its_evidence(first: str, said: str) -> None:
+    made = synthetic.record()
+    made.ranks[0].numerics = Numerics(losses=[2.3], parameter_error=50.0, first_module=first)
+    (found,) = wrong(judged(result("0.16.4", run=made)))
+    assert found.message == (
+        f"the updated parameters are wrong: 50 times the tolerance from plain PyTorch{said}, rank 0"
+    )
+    assert f"first difference: {first}" in found.evidence
+
+
+def test_what_only_gloo_may_do_is_said_in_the_finding_itself() -> None:
+    made = synthetic.record()
+    made.ranks[0].numerics = Numerics(
+        losses=[2.3, 2.3],
+        gradient_norms=[1.0, 1.0],
+        true_gradient_norms=[0.5, 0.5],
+        loss_error=9.0,
+        gradient_norm_error=50.0,
+        parameter_error=50.0,
+        is_of_gloo=True,
+    )
+    found = wrong(judged(result("0.16.4", run=made)))
+    assert {one.metric: "; only CPU ranks may have it, rank 0" in one.message for one in found} == {
+        "loss_error": False,
+        "gradient_norm_error": True,
+        "parameter_error": True,
+    }
 
 
 def test_training_nothing_is_wrong_also_where_the_truth_follows_the_program_step_by_step() -> None:

@@ -110,6 +110,9 @@ NO_TRUTH = "no truth to compare with, only other releases"
 #: The `Numerics.note` of a simulation.
 NO_VALUES = "a simulation computes no values"
 
+#: The beginning of a `Numerics.first_module` where it goes wrong in none.
+NO_MODULE = "no module"
+
 #: JSON has no infinity: an error this large means that the measured value is not a number.
 NO_NUMBER = 1e300
 
@@ -145,6 +148,9 @@ class Numerics:
     #: the truth is of single steps, each from what the program gave its models: what the program itself decides is in it
     is_stepwise: bool = False
     gradient_apart: str = ""  #: how a gradient differs from the true one, if that is what is wrong; of programs
+    #: the first module that differs from plain PyTorch where the training is wrong, and how; of programs
+    first_module: str = ""
+    is_of_gloo: bool = False  #: wrong as gloo's sums are where FSDP2 asks for means: GPUs need not have it
     right_when_repeated: bool = False  #: what went wrong was repeated, and was right then
 
 

@@ -3,9 +3,9 @@ return, the mean of the ranks' gradients, their norm, clipping, and the optimize
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from dsregress.programs.truth.plain_settings import NoTruth
 from dsregress.programs.watch import kept_calls
 from dsregress.programs.watch.kept_calls import KeptCall
 from dsregress.programs.watch.kept_steps import Clip, KeptStep, KeptSteps, Snapshot
+from dsregress.programs.watch.module_values import ModuleValues, ModuleWatch
 from dsregress.programs.watch.weight_pieces import Wholes
 from dsregress.programs.world import random_state
 
@@ -104,13 +105,15 @@ def _state_of(number: int, key: str) -> Callable[[KeptStep], list[torch.Tensor |
 
 
 class PlainStep:
-    """One computation of a step: ``loss`` of rank 0, ``gradients``, those ``used``, the ``norm``, and weights ``after``."""
+    """One computation of a step: ``loss`` of rank 0, ``gradients``, those ``used``, the ``norm``, weights ``after`` and, if
+    wanted, what the ``modules`` gave in each call of each rank."""
 
     def __init__(self) -> None:
         self.loss = self.norm = math.nan
         self.gradients: Tensors = {}
         self.used: Tensors = {}
         self.after: Tensors = {}
+        self.modules: list[list[ModuleValues]] = []
 
 
 class PlainSteps:
@@ -141,9 +144,9 @@ class PlainSteps:
         self.watched = _Watched({parameter.dtype for parameter in self._parameters.values()} | self._reduces)
         self.draws_otherwise = False  #: whether a call drew other random numbers than the program's
 
-    def compute(self, step: WholeStep, seed: int | None, unit: float) -> PlainStep:
-        """Compute a step, with weights and gradients that are off by roundings of the size ``unit`` if ``seed`` is a number.
-        Raise NoTruth."""
+    def compute(self, step: WholeStep, seed: int | None, *, watches: bool = False) -> PlainStep:
+        """Compute a step, with weights and gradients that are off by a rounding if ``seed`` is a number. ``watches``: keep
+        what the modules give. Raise NoTruth."""
         with torch.no_grad():
             for name, values in step.before.items():
                 if self._parameters[name].is_floating_point():
@@ -151,15 +154,19 @@ class PlainSteps:
         stepped = set(step.stepped)
         mixed = MixedPrecision(
             {name: self._parameters[name] for name in step.stepped},
-            unit=unit,
+            unit=self.rounding,
             perturbations=seed,
             frozen=[p for name, p in self._parameters.items() if name not in stepped and p.is_floating_point()],
             gradient_perturbations=None if seed is None else 1000 * seed,
         )
         made, change = PlainStep(), 0.0
         for rank in step.ranks:
+            made.modules.append([])
             for call in rank.calls:
-                changed = self._call(call)
+                watch = ModuleWatch(self._roots[call.root], locates=seed is None) if watches else None
+                changed = self._call(call, watch)
+                if watch is not None:
+                    made.modules[-1].append(watch.values)
                 change += changed if rank is step.first else 0.0
                 mixed.accumulate(1 / len(step.ranks))
         if step.first.losses:
@@ -172,7 +179,12 @@ class PlainSteps:
         _update(step, made)
         return made
 
-    def _call(self, call: KeptCall) -> float:
+    @property
+    def rounding(self) -> float:
+        """Return the size of a rounding, relative to what is rounded."""
+        return torch.finfo(self.watched.coarsest).eps
+
+    def _call(self, call: KeptCall, watch: ModuleWatch | None) -> float:
         """Repeat a call and its backward. Return by how much the loss would change with what it returns now."""
         root = self._roots[call.root]
         if not self._forwards:
@@ -181,7 +193,8 @@ class PlainSteps:
         args, kwargs = (kept_calls.copied(one) for one in call.given)
         try:
             with self.watched, _autocast(call.autocast):
-                out = root(*args, **kwargs)
+                with watch or contextlib.nullcontext():
+                    out = root(*args, **kwargs)
                 self.draws_otherwise |= random_state.random_digest() != call.drawn
                 returned = [one for one in kept_calls.tensors_in(out) if one.requires_grad]
                 if [one.shape for one in returned] != [one.shape for one in call.returned]:
@@ -215,7 +228,7 @@ def _restore(root: Any, call: KeptCall) -> None:
             buffer.copy_(values)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _autocast(kept: Mapping[str, torch.dtype]) -> Iterator[None]:
     if not kept:
         yield

@@ -20,6 +20,7 @@ from dsregress.probe.oracles.reference_training import Trained
 from dsregress.programs.launch import program_rank
 from dsregress.programs.truth.plain_engine import DTYPES, PlainEngine
 from dsregress.programs.truth.plain_settings import NoTruth
+from dsregress.programs.truth.repeated_modules import RepeatedModules
 from dsregress.programs.truth.without_deepspeed import without_deepspeed
 from dsregress.programs.watch import step_watch, stepper_facts
 from dsregress.programs.watch.measured_training import ProgramEnded
@@ -37,6 +38,7 @@ class Plain:
     dtype: str  #: that is computed in
     engine: int  #: which of those that the program makes
     random_states: list[str]  #: after each step
+    folder: Path  #: of the repeat
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Again:
 def read_plain_training(folder: Path) -> Plain:
     """Return what `train_plainly` left in the folder."""
     left = torch.load(folder / FILE, weights_only=True)
-    return Plain(Trained(*left["trained"]), left["dtype"], left["engine"], left["random_states"])
+    return Plain(Trained(*left["trained"]), left["dtype"], left["engine"], left["random_states"], folder)
 
 
 def read_repetition(folder: Path) -> Again:
@@ -158,6 +160,7 @@ class _Repeated:
             self.steps += 1
             self.stepped()
             if self.steps == self.wanted_steps:
+                self.leaves()
                 if self._rank == 0:
                     torch.save(self.left(), self._folder / FILE)
                 raise ProgramEnded
@@ -169,6 +172,9 @@ class _Repeated:
 
     def stepped(self) -> None:
         """Called after the leading engine stepped."""
+
+    def leaves(self) -> None:
+        """Leave what each rank leaves."""
 
     def left(self) -> object:
         """Return what rank 0 leaves in `FILE`."""
@@ -183,8 +189,19 @@ class _RepeatedTraining(_Repeated):
         self._micro_losses: list[tuple[float, Any]] = []  #: and whose, if known
         self._losses: list[float | None] = []
         self._norms: list[float | None] = []
+        self._modules = RepeatedModules(locates=engines is not None)
+
+    def begin(self, check: Callable[[], None] = lambda: None) -> None:
+        self._modules.begin()
+
+    def end(self) -> None:
+        self._modules.end()
+
+    def leaves(self) -> None:
+        self._modules.leave(self._folder, self._rank)
 
     def backward_begins(self, loss: object, engine: object) -> None:
+        self._modules.backward_begins()
         self._micro_losses += [(value, engine) for value in stepper_facts.loss_values(loss)]
 
     def another_stepped(self) -> None:
@@ -196,6 +213,7 @@ class _RepeatedTraining(_Repeated):
         self._losses.append(stepper_facts.mean_loss(own))
         self._norms.append(stepper_facts.gradient_norm(self._leader))
         self._micro_losses = []
+        self._modules.stepped()
 
 
 class _PlainTraining(_RepeatedTraining):
@@ -234,10 +252,12 @@ class _Again(_RepeatedTraining):
         self._metering = contextlib.ExitStack()
 
     def begin(self, check: Callable[[], None] = lambda: None) -> None:
+        super().begin(check)
         self._metering.enter_context(self._meter)
 
     def end(self) -> None:
         self._metering.close()
+        super().end()
 
     def stepped(self) -> None:
         super().stepped()

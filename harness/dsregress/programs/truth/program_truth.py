@@ -9,6 +9,7 @@ race.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,8 +22,10 @@ from dsregress.probe.oracles import truth
 from dsregress.probe.oracles.references import References, Truth, Yardstick
 from dsregress.probe.oracles.unbroken import unbroken
 from dsregress.programs.truth import plain_training
+from dsregress.programs.truth.plain_engine import DTYPES
 from dsregress.programs.truth.plain_training import Plain
 from dsregress.programs.truth.program_repeats import RepeatFailed, Repeats
+from dsregress.programs.truth.repeated_modules import first_module_of
 from dsregress.programs.truth.step_truth import StepTruth
 from dsregress.programs.watch import stepper_facts
 from dsregress.programs.world import random_state
@@ -33,6 +36,8 @@ _SLOWER, _PATIENCE_S = 3.0, 60.0
 #: How far rounding may move losses before no verdict is possible, relative to the larger of the losses and the second
 #: number: if tokens are sampled, one that differs makes everything after it another problem.
 _ILL_CONDITIONED, _NEAR_ZERO = 0.05, 1e-3
+
+_KINDS = {name: kind for kind, name in DTYPES.items()}
 
 
 class ProgramTruth:
@@ -47,6 +52,7 @@ class ProgramTruth:
         self._steps = 0
         self._dtype = ""  #: that the program computes in
         self._last: References  #: that it was compared with
+        self._last_plain: tuple[Path, ...] = ()  #: folders of the repeats that made them
 
     def stepped(self) -> None:
         self._random_states.append(random_state.random_digest())
@@ -76,7 +82,7 @@ class ProgramTruth:
         try:
             why = self._judge(trained, numerics)
             if not why and truth.worst(numerics) > 1:
-                numerics.right_when_repeated = self._is_right_again()
+                self._judge_again(numerics)
         except RepeatFailed as error:
             return f"the program was repeated, and {error}"
         return why
@@ -101,28 +107,35 @@ class ProgramTruth:
         own = self._from_its_own_start(plain)
         return "" if own is plain else self._with_yardsticks(judged, numerics, own)
 
-    def _is_right_again(self) -> bool:
-        """Return True if the program is right when repeated with DeepSpeed."""
+    def _judge_again(self, numerics: Numerics) -> None:
+        """Repeat with DeepSpeed a training that was wrong: note that it is right then, or the first module that differs."""
         try:
-            again = plain_training.read_repetition(self._repeats.order(self._limit_s, kind="again", steps=self._steps))
+            folder = self._repeats.order(self._limit_s, kind="again", steps=self._steps)
         except RepeatFailed:
-            return False
-        numerics = Numerics(losses=again.losses, gradient_norms=again.gradient_norms)
+            return
+        again = plain_training.read_repetition(folder)
+        repeated = Numerics(losses=again.losses, gradient_norms=again.gradient_norms)
         judged = truth.JudgedTraining(dtype=self._dtype, steps=self._steps, trained=again.parameters)
-        judged.compare(numerics, self._last.true, self._last.yardsticks)
-        return truth.worst(numerics) <= 1
+        judged.compare(repeated, self._last.true, self._last.yardsticks)
+        numerics.right_when_repeated = truth.worst(repeated) <= 1
+        if not numerics.right_when_repeated:
+            ranks, dtype = int(os.environ.get("WORLD_SIZE", "1")), _KINDS[self._dtype]
+            true, *moved = self._last_plain
+            numerics.first_module = first_module_of(folder, true, moved, ranks, torch.finfo(dtype).eps)
 
     def _with_yardsticks(self, judged: truth.JudgedTraining, numerics: Numerics, plain: Plain) -> str:
         """Compare with as many yardsticks as the doubt requires. Return the reason if there is no truth, else ""."""
         self._last = references = _references(plain)
+        self._last_plain = (plain.folder,)
         true, yardsticks = references.true, references.yardsticks
         judged.compare(numerics, true, yardsticks)
         while truth.worst(numerics) > 1 and (
             len(yardsticks) < truth.YARDSTICKS
             or (truth.worst(numerics) < truth.BEYOND_DOUBT and len(yardsticks) < truth.YARDSTICKS_OF_A_SUSPICION)
         ):
-            perturbed = self._plainly(perturbations=len(yardsticks), dtype=plain.dtype).trained
-            yardsticks.append(Yardstick.of(perturbed, true))
+            perturbed = self._plainly(perturbations=len(yardsticks), dtype=plain.dtype)
+            self._last_plain += (perturbed.folder,)
+            yardsticks.append(Yardstick.of(perturbed.trained, true))
             if _moved(true, yardsticks[-1]):
                 return "rounding alone decides what it trains"
             judged.compare(numerics, true, yardsticks)

@@ -8,6 +8,7 @@ tolerances are those of `dsregress.probe.oracles.truth`: gradients are judged as
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -15,16 +16,18 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from dsregress.probe.border.faults import signal_signature, signature_of
-from dsregress.probe.border.wire import Numerics
+from dsregress.probe.border.wire import NO_MODULE, Numerics
 from dsregress.probe.harness_fault import HarnessFault
 from dsregress.probe.oracles import truth
 from dsregress.probe.oracles.reference_training import Trained
 from dsregress.probe.oracles.references import Truth, Yardstick
+from dsregress.programs.truth import first_module
 from dsregress.programs.truth.plain_engine import DTYPES
 from dsregress.programs.truth.plain_settings import NoTruth
 from dsregress.programs.truth.plain_steps import PlainStep, PlainSteps, Tensors, WholeStep
@@ -51,7 +54,7 @@ _SUMMED = (
 #: Fields of `Numerics` that the process leaves.
 _FIELDS = (
     "true_losses", "true_gradient_norms", "loss_error", "gradient_norm_error", "parameter_error",
-    "is_stepwise", "gradient_apart", "note",
+    "is_stepwise", "gradient_apart", "first_module", "is_of_gloo", "note",
 )  # fmt: skip
 
 
@@ -93,7 +96,7 @@ class StepTruth:
         if not child:
             try:
                 process_control.die_with_parent(parent)
-                write_whole(left, json.dumps(_judged_numerics(self._kept, numerics)))
+                _judge_into(left, self._kept, numerics)
             except BaseException as error:  # told by the process that waits
                 write_whole(left, json.dumps({"broken": signature_of(error)}))
             finally:
@@ -125,15 +128,25 @@ class StepTruth:
         time.sleep(_POLL_S)
 
 
-def _judged_numerics(kept: KeptSteps, numerics: Numerics) -> dict[str, object]:
-    """Judge in this process, and return the fields of the numerics, or ``why`` there is no truth."""
+def _judge_into(left: Path, kept: KeptSteps, numerics: Numerics) -> None:
+    """Judge in this process. Write the fields of the numerics, or ``why`` there is no truth: first without the module that
+    differs first, for the time that its search takes."""
+
+    def write() -> None:
+        write_whole(left, json.dumps({name: getattr(numerics, name) for name in _FIELDS}))
+
     try:
         steps = _whole_steps(kept)
         judge = _Judge(steps, PlainSteps(kept, len(steps[0].ranks)), numerics)
         judge.judge()
     except NoTruth as error:
-        return {"why": str(error)}
-    return {name: getattr(numerics, name) for name in _FIELDS}
+        write_whole(left, json.dumps({"why": str(error)}))
+        return
+    write()
+    if truth.worst(numerics) > 1:
+        with contextlib.suppress(NoTruth):
+            judge.name_the_first_module()
+            write()
 
 
 def _whole_steps(kept: KeptSteps) -> list[WholeStep]:
@@ -159,6 +172,7 @@ class _Judge:
     def __init__(self, steps: Sequence[WholeStep], plain: PlainSteps, numerics: Numerics) -> None:
         self._steps, self._plain, self._numerics = steps, plain, numerics
         self._last = max(step.number for step in steps)
+        self._wrong: list[tuple[str, WholeStep]] = []  #: weights of the first step whose gradient is wrong
 
     def judge(self) -> None:
         """Compare with as many yardsticks as the doubt requires. Raise NoTruth."""
@@ -181,6 +195,14 @@ class _Judge:
         if truth.worst(self._numerics) > 1:
             self._name_the_first(judged, true, yardsticks)
 
+    def name_the_first_module(self) -> None:
+        """Note the first module that differs. Raise NoTruth."""
+        self._numerics.first_module = first_module.first_module(self._steps, self._plain)
+        if self._wrong and self._numerics.first_module.startswith(NO_MODULE):
+            step = self._wrong[0][1]
+            names = [name for name, one in self._wrong if one is step]
+            self._numerics.first_module = first_module.module_of_weights(names, len(step.stepped), step)
+
     def _sides(self) -> tuple[Tensors, Tensors]:
         """Return what is judged, by a name that says what it is: as it was before, and as the program has it after. A
         gradient was zero before."""
@@ -199,7 +221,7 @@ class _Judge:
         losses, norms = [math.nan] * self._last, [math.nan] * self._last
         after: Tensors = {}
         for step in self._steps:
-            made = self._plain.compute(step, seed, torch.finfo(self._plain.watched.coarsest).eps)
+            made = self._plain.compute(step, seed)
             if step.first.losses:
                 losses[step.number - 1] = made.loss
             if self._numerics.gradient_norms[step.number - 1] is not None:
@@ -232,9 +254,22 @@ class _Judge:
                 name = found.note.removeprefix(_FURTHEST)
                 own, plain, ranks = judged.trained[name], true.parameters[name], len(self._steps[0].ranks)
                 is_sum = ranks > 1 and kind == _KINDS[0] and abs(_share(own, plain) / ranks - 1) < _NEARLY
-                self._numerics.note = found.note + (_SUMMED if is_sum and self._plain.asks_gloo_for_means else "")
+                self._numerics.is_of_gloo = is_sum and self._plain.asks_gloo_for_means
+                self._numerics.note = found.note + (_SUMMED if self._numerics.is_of_gloo else "")
                 self._numerics.gradient_apart = f"{name} is {_ratio(own, plain)}"
+                if kind == _KINDS[0]:
+                    self._wrong = [
+                        (weight, step)
+                        for step in self._steps
+                        for weight in step.stepped
+                        if self._is_wrong(_gradient(kind, weight, step), judged, true, yardsticks)
+                    ]
                 return
+
+    def _is_wrong(self, name: str, judged: truth.JudgedTraining, true: Truth, yardsticks: Sequence[Yardstick]) -> bool:
+        found = Numerics(losses=self._numerics.losses, gradient_norms=self._numerics.gradient_norms)
+        judged.compare(found, dataclasses.replace(true, parameters={name: true.parameters[name]}), yardsticks)
+        return (found.parameter_error or 0.0) > 1
 
 
 def _ratio(own: torch.Tensor, true: torch.Tensor) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from dsregress.programs.watch.module_values import ModuleValues
 from dsregress.programs.watch.weight_pieces import unwrapped
 from dsregress.programs.world import random_state
 from vgpu import autocast_state
@@ -41,6 +42,8 @@ class KeptCall:
     autocast: dict[str, torch.dtype] = field(default_factory=dict)  #: by device, where it is on
     scalars: list[dict[str, object]] = field(default_factory=list)  #: plain attributes of each module within
     buffers: list[torch.Tensor] = field(default_factory=list)
+    modules: ModuleValues = field(default_factory=ModuleValues)
+    micro_batch: int = 1  #: the backward that follows, of those of the step
     why: str = ""  #: why it cannot be repeated
 
     @property

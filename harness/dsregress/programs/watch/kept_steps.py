@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from dsregress.probe.border.faults import signature_of
 from dsregress.programs.watch import kept_calls, stepper_facts
 from dsregress.programs.watch.kept_calls import KeptCall
+from dsregress.programs.watch.module_values import ModuleWatch
 from dsregress.programs.watch.weight_pieces import (
     Piece,
     UnknownDivision,
@@ -60,6 +61,7 @@ class KeptStep:
     ranks: int
     calls: list[KeptCall] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)  #: of each backward
+    backwards: int = 0  #: that have begun
     leftover: Snapshot = field(default_factory=list)  #: gradients before the first backward
     gradients: Snapshot = field(default_factory=list)  #: after the last backward
     clips: list[Clip] = field(default_factory=list)
@@ -139,6 +141,10 @@ class KeptSteps:
         if self._step is None:
             self._step = KeptStep(self._steps + 1, _ranks())
         step = self._step
+        call.micro_batch = step.backwards + 1
+        watch = ModuleWatch(module)
+        call.modules = watch.values
+        watch.begin()
 
         def returned(_: object, args: object, kwargs: object, out: object) -> None:
             hook.remove()
@@ -146,6 +152,7 @@ class KeptSteps:
 
         def left(*_: object) -> None:
             always.remove()
+            watch.end()
             self._inside = False
 
         hook = module.register_forward_hook(returned, with_kwargs=True)
@@ -165,13 +172,16 @@ class KeptSteps:
         if (step := self._step) is None:
             return None
         step.losses += stepper_facts.loss_values(loss)
+        step.backwards += 1
         if kept_calls.follow_loss(loss) is not None:
             return self.give_up("its loss uses weights beside a call of its model")
         if not step.gradients:
             step.leftover = self._gradients()
         elif step.gradients and _is_broken(step.gradients) and not _is_any(self._gradients()):
             step.calls = [call for call in step.calls if not call.is_used]  # a step that was skipped
-            step.losses, step.leftover = step.losses[-1:], []
+            step.losses, step.leftover, step.backwards = step.losses[-1:], [], 1
+            for call in step.calls:
+                call.micro_batch = 1
         return None
 
     @_kept

@@ -79,6 +79,11 @@ def clean_name(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
 
 
+def is_wrapper(module: object) -> bool:
+    """Return True for a module whose name is not in those of the weights below it."""
+    return any(hasattr(module, name) for name in _WRAPPERS)
+
+
 def unwrapped(root: Any) -> Any:
     """Return the module within DistributedDataParallel; any other module itself."""
     return root.module if isinstance(root, torch.nn.parallel.DistributedDataParallel) else root

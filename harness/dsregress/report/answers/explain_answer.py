@@ -14,8 +14,8 @@ from dsregress.probe.border.wire import Explanation, Moment, Refusal
 from dsregress.report.plain_text import plain
 from dsregress.wording.quantities import short_quantity
 
-#: Of ``--json``. History: 1 first, 2 ``refusal``.
-SCHEMA = 2
+#: Of ``--json``. History: 1 first, 2 ``refusal``, 3 ``first_module``.
+SCHEMA = 3
 
 #: Rows of a list in the text; the rest is counted. The JSON has all of them.
 _MOST_PLACES, _MOST_MODULES = 8, 6
@@ -53,6 +53,11 @@ def explanation_text(cell: str, explanation: Explanation, wanted: Sequence[str])
     if explanation.note:
         blocks.append(plain(explanation.note))
     return "\n\n".join(blocks) + "\n"
+
+
+def first_module_text(first_module: str) -> str:
+    """Return where a cell first differs from plain PyTorch, for a terminal, ending in a newline; "" if it is in nothing."""
+    return f"\nfirst difference from plain PyTorch: {plain(first_module)}\n" if first_module else ""
 
 
 def refusal_text(refusal: Refusal) -> str:
@@ -99,6 +104,7 @@ def explanation_json(
     wanted: Iterable[str],
     against: str = "",
     other: Explanation | None = None,
+    first_module: str = "",
 ) -> bytes:
     """Return everything as JSON, with a schema number. With ``other``, each moment also has its ``difference``."""
     moments: dict[str, Any] = {}
@@ -126,6 +132,7 @@ def explanation_json(
         "timeline": msgspec.to_builtins(explanation.timeline),
         "note": explanation.note,
         "refusal": msgspec.to_builtins(explanation.refusal),
+        "first_module": first_module,
     }
     return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 

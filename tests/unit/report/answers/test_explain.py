@@ -96,8 +96,16 @@ def test_a_memory_that_is_never_used_is_left_out() -> None:
 def test_json_has_every_row_and_the_difference() -> None:
     content = json.loads(explain_answer.explanation_json("a", told(4096), [KEY], "b", told(1024)))
     moment = content["moments"][KEY]
-    assert content["schema"] == 2
+    assert content["schema"] == 3
     assert moment["bytes"] == 6144
     assert moment["other_bytes"] == 3072
     assert sum(row["nbytes"] for row in moment["held"]) == 6144
     assert [one["more_bytes"] for one in moment["difference"]] == [3072, 0]
+
+
+def test_the_first_module_that_differs_from_plain_pytorch_is_told() -> None:
+    first = "layers.1.mlp.up, forward, micro-batch 1 of step 1, rank 1: its inputs are equal, its output is 9 tolerances off"
+    assert explain_answer.first_module_text("") == ""
+    assert explain_answer.first_module_text(first) == f"\nfirst difference from plain PyTorch: {first}\n"
+    content = json.loads(explain_answer.explanation_json("a", told(4096), [KEY], first_module=first))
+    assert content["first_module"] == first
