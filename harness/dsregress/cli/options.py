@@ -451,7 +451,7 @@ def program_beside_ranks_options(command: _Command, *further: _AddOption) -> _Co
         ),
         click.option(
             "--steps",
-            type=click.IntRange(1, 1000),
+            type=click.IntRange(0, 1000),
             default=_DEFAULTS.steps,
             metavar="N",
             help=f"Optimizer steps of the program before the measured one. Default: {_DEFAULTS.steps}.",

@@ -19,7 +19,7 @@ from dsregress.envs.installer import Installer
 from dsregress.model import Cell, Result
 from dsregress.probe import launch_line
 from dsregress.run import pipeline, program_stack
-from dsregress.run.program_remedies import Attempt, OfItsDay, remedy_of
+from dsregress.run.program_remedies import Attempt, OfItsDay, line_searching, remedy_of
 from dsregress.run.program_stack import supported_release
 from dsregress.run.releases_of_day import day_of_last_commit, releases_of_day
 from dsregress.run.session import open_session
@@ -51,8 +51,12 @@ def completed_attempt(
     )
     for line in found.notes:
         note(f"{program.name}: {line}")
+    line = program.line
+    for folder in found.searched:
+        line = line_searching(line, folder)
     return msgspec.structs.replace(
         attempt,
+        program=msgspec.structs.replace(program, line=line),
         choice=found.choice,
         added=found.added,
         pinned=found.pinned,

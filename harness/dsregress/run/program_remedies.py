@@ -30,6 +30,7 @@ _MOST_OTHERS = 25  #: a project that requires more is an environment of its own
 _PARTNERS = ("transformers", "accelerate", "peft")
 
 _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
+_STEPS = re.compile(r"ended after (\d{1,3}) optimizer steps?, and \d+ are needed: give it .* --steps (\d{1,3})$")
 _PATH = re.compile(r"write PYTHONPATH=(\S+) before the line")
 _NO_RANK = "asks for its rank, and no launcher gives it one"
 _PYTHON = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+(?=\S)")
@@ -76,6 +77,8 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
     if signature.error in _SAYS_WHAT_TO_DO:
         found = (remedy(signature.message, attempt) for remedy in _REMEDIES)
         return next((one for one in found if one is not None), None)
+    if signature.error == "ProgramError":
+        return _fewer_steps(signature.message, attempt)
     suspected = _suspected(signature, outcome.stage, stack)
     if not suspected:
         return None
@@ -125,15 +128,38 @@ def _more_ranks(said: str, attempt: Attempt) -> Remedy | None:
     return _changed(attempt, f"runs as {found[1]} ranks, which it starts itself (--ranks)", ranks=int(found[1]))
 
 
+def _fewer_steps(said: str, attempt: Attempt) -> Remedy | None:
+    """Measure the last step of a program that takes fewer than usual."""
+    found = _STEPS.search(said)
+    if found is None or attempt.program.steps <= int(found[2]):
+        return None
+    steps = int(found[2])
+    if steps:
+        return _changed(
+            attempt, f"takes {found[1]} optimizer steps: its last one is measured (--steps {steps})", steps=steps
+        )
+    only = "its only one, which allocates the optimizer's state, is measured"
+    return _changed(attempt, f"takes 1 optimizer step: {only} (--steps 0)", steps=0)
+
+
 def _path(said: str, attempt: Attempt) -> Remedy | None:
     found, line = _PATH.search(said), attempt.program.line
     if found is None:
         return None
-    path = f"PYTHONPATH={found[1]}"
-    if f"{path} " in line or f"{path}:" in line:
+    extended = line_searching(line, found[1])
+    if extended == line:
         return None
-    extended = line.replace("PYTHONPATH=", f"{path}:", 1) if "PYTHONPATH=" in line else f"{path} {line}"
-    return _changed(attempt, f"runs with {path}, as it imports modules of its own from there", line=extended)
+    return _changed(
+        attempt, f"runs with PYTHONPATH={found[1]}, as it imports modules of its own from there", line=extended
+    )
+
+
+def line_searching(line: str, folder: str) -> str:
+    """Return a launch line with a folder first in its ``PYTHONPATH``."""
+    path = f"PYTHONPATH={folder}"
+    if f"{path} " in line or f"{path}:" in line:
+        return line
+    return line.replace("PYTHONPATH=", f"{path}:", 1) if "PYTHONPATH=" in line else f"{path} {line}"
 
 
 def _launcher(said: str, attempt: Attempt) -> Remedy | None:

@@ -25,6 +25,7 @@ from dsregress.probe import oldest_torch
 from dsregress.probe.launch_line import LaunchLine
 from dsregress.run import pipeline
 from dsregress.run.needed_packages import ProgramNeeds, needs_of_program
+from dsregress.run.own_packages import OwnPackage
 from dsregress.run.pipeline import Choice
 from dsregress.run.project_requirements import DeclaredRequirement
 from dsregress.run.targets import varied_package
@@ -53,6 +54,7 @@ class CompletedChoice(msgspec.Struct, frozen=True, kw_only=True):
     added: tuple[str, ...] = ()  #: packages that the user did not name
     pinned: tuple[str, ...] = ()  #: those that the project pins, or limits to others than the stack's
     others: dict[str, str] = {}  #: package -> pin, or empty, of what else the project requires
+    searched: tuple[str, ...] = ()  #: folders of its own packages, which come before the environment
 
 
 def complete_choice(
@@ -79,11 +81,18 @@ def complete_choice(
         wanted.add_packages(needs, pipeline.plan_stacks(settings, wanted.choice(), installer).baseline)
     return CompletedChoice(
         choice=wanted.choice(),
-        notes=tuple(wanted.notes),
+        notes=(*wanted.notes, *(_own_note(one, base.baseline) for one in needs.own)),
+        searched=tuple(one.folder for one in needs.own if one.is_appended),
         added=tuple(wanted.added),
         pinned=tuple(wanted.pinned),
         others={name: one.pin for name, one in needs.others.items() if name not in wanted.choice().versions},
     )
+
+
+def _own_note(own: OwnPackage, base: Stack) -> str:
+    path = f", by PYTHONPATH={own.folder}, as it requires no {own.name}" if own.is_appended else ""
+    where = "its folder" if own.folder == "." else own.folder
+    return f"imports the {own.name} of {where}, not {own.name} {base.versions[own.name]} of the stack{path}"
 
 
 def uses_package(package: str, line: LaunchLine, folder: Path, files: Collection[Path]) -> bool:

@@ -193,6 +193,7 @@ def _write_commands(folder: Path, bash: str) -> None:
     scripts |= {name: _RUN.format(bash=bash) for name in _COMMANDS["runners"]}
     scripts |= dict.fromkeys(("bash", "sh", "dash", "zsh"), f'#!{bash}\nexec {bash} "$@"\n')
     scripts |= {"srun": _SLURM.format(bash=bash, start=""), "sbatch": _SLURM.format(bash=bash, start=f"{bash} ")}
+    scripts |= {"scontrol": f'#!{bash}\n[ "$1" = show ] && [ "${{2%s}}" = hostname ] && echo localhost\nexit 0\n'}
     for name, text in _REPEATABLE.items():
         if tool := shutil.which(name):
             scripts[name] = text.format(bash=bash, tool=tool)
@@ -212,11 +213,15 @@ def _launch(file: Path, before: dict[str, str]) -> Launch:
     new = {name: value for name, value in variables.items() if before.get(name) != value and name.isidentifier()}
     if "PYTHONPATH" in new:
         new["PYTHONPATH"] = os.pathsep.join(_below(each, folder) for each in new["PYTHONPATH"].split(os.pathsep))
-    set_words = [f"{name}={value}" for name, value in sorted(new.items()) if name not in _NOT_THE_SCRIPTS]
+    set_words = [f"{name}={value}" for name, value in sorted(new.items()) if not _is_set_here(name)]
     empty = _empty_options(words)
     for option in empty:
         words.remove(option)  # the first one is the launcher's
     return Launch(shlex.join((*set_words, *words)), folder, empty)
+
+
+def _is_set_here(variable: str) -> bool:
+    return variable in _NOT_THE_SCRIPTS or variable.startswith("SLURM_")
 
 
 def _empty_options(words: list[str]) -> tuple[str, ...]:

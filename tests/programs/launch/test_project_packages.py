@@ -65,3 +65,33 @@ def test_what_the_environment_has_comes_first(tmp_path: Path) -> None:
         spec = importlib.util.find_spec("pytest")
         assert spec is not None
         assert not str(spec.origin).startswith(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        (".", "../.."),
+        ("src", "../../src"),
+        ("projects", ".."),
+        ("code/python", "../../code/python"),
+        ("vendor/tests", None),
+    ],
+)
+def test_a_module_of_the_project_around_a_folder_is_found(tmp_path: Path, place: str, found: str | None) -> None:
+    (tmp_path / ".git").mkdir()
+    folder = tmp_path / "projects" / "adder"
+    folder.mkdir(parents=True)
+    _package(tmp_path / place, "own_package_above")
+    assert project_packages.folder_with_module("own_package_above", folder) == found
+
+
+def test_a_module_in_several_folders_of_a_project_or_around_no_project_is_not_found(tmp_path: Path) -> None:
+    folder = tmp_path / "project" / "examples"
+    folder.mkdir(parents=True)
+    _package(tmp_path / "project", "own_package_alone")
+    assert project_packages.folder_with_module("own_package_alone", folder) is None
+    (tmp_path / "project" / "setup.py").touch()
+    assert project_packages.folder_with_module("own_package_alone", folder) == ".."
+    for name in ("one", "other"):
+        _package(tmp_path / "project" / name, "own_package_twice")
+    assert project_packages.folder_with_module("own_package_twice", folder) is None

@@ -237,3 +237,17 @@ def test_an_error_of_the_programs_own_is_no_reason_for_another_transformers() ->
     assert after("RuntimeError: shapes do not fit (peft/tuners/lora.py:forward)", stage="forward") is None
     assert after("TypeError: f() got an unexpected argument (train.py:3)", stage="init") is not None
     assert after("ValueError: no such model (transformers/modeling_utils.py:load)", stage="init") is not None
+
+
+def test_a_program_of_fewer_steps_is_measured_in_its_last_one() -> None:
+    said = (
+        "ProgramError: train.py ended after 1 optimizer step, and 2 are needed: give it more data or epochs, or measure its "
+        "last one with --steps 0"
+    )
+    more, line = remedied(said, stage="step")
+    assert more == changed(GIVEN, steps=0)
+    assert (
+        line == "takes 1 optimizer step: its only one, which allocates the optimizer's state, is measured (--steps 0)"
+    )
+    assert after(said, more, stage="step") is None
+    assert after("ProgramError: train.py exits with 2: give --ranks 2, or --with evil", stage="init") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import sys
@@ -98,7 +99,25 @@ def _of_a_missing_rank(error: Exception, program: LaunchedProgram) -> Exception 
 
 def _of_a_missing_module(error: Exception, program: LaunchedProgram) -> Exception | None:
     if isinstance(error, ModuleNotFoundError) and missing_imports.is_missing(error.name):
-        return CannotRun(_without(error, program.name, program.start))
+        return CannotRun(_without(error, program))
+    return None
+
+
+def _of_an_unbuilt_module(error: Exception, program: LaunchedProgram) -> Exception | None:
+    """Explain a missing part of the program's own package that has to be compiled."""
+    name = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+    package = importlib.util.find_spec(name.partition(".")[0]) if "." in name else None
+    for folder in (package.submodule_search_locations or ()) if package is not None else ():
+        inside = workplace.path_beside(os.path.realpath(folder), os.path.realpath(os.getcwd()))
+        if inside and project_packages.is_compiled(folder):
+            how = (
+                "`python setup.py build_ext --inplace`"
+                if os.path.isfile(os.path.join(folder, "setup.py"))
+                else "see its README"
+            )
+            return CannotRun(
+                f"{program.name} lacks {name!r}, which the project compiles: build it first in {inside}: {how}"
+            )
     return None
 
 
@@ -141,6 +160,7 @@ _EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], .
     _of_a_refused_path,
     _of_a_missing_rank,
     _of_a_missing_module,
+    _of_an_unbuilt_module,
     _of_the_network,
     _of_a_missing_package,
     _of_a_login,
@@ -177,21 +197,25 @@ def _asks_for_its_rank(error: BaseException) -> bool:
     return False
 
 
-def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -> str:
+def _without(error: ModuleNotFoundError, program: LaunchedProgram) -> str:
     first = str(error.name).partition(".")[0]
     for folder, of_folder in ((".", "the folder that it is launched in"), ("src", "the folder src")):
         path = os.path.join(folder, first)
         if os.path.isfile(f"{path}.py") or project_packages.has_code(path):
-            return f"{program} imports {first!r} of {of_folder}: write PYTHONPATH={folder} before the line"
-    names = [
-        first,
-        *(name for name in missing_imports.missing_modules(_first_files(start), _own_folders()) if name != first),
-    ]
+            return f"{program.name} imports {first!r} of {of_folder}: write PYTHONPATH={folder} before the line"
+    files = _first_files(program.start)
+    others = (name for name in missing_imports.missing_modules(files, _own_folders()) if name != first)
+    names = [first, *others]
     known = packages_by_module()
+    folder = (
+        None if first in known else project_packages.folder_with_module(first, Path(os.path.realpath(program.source)))
+    )
+    if folder is not None:
+        return f"{program.name} imports {first!r} of its project's {folder}: write PYTHONPATH={folder} before the line"
     modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
     options = " ".join(f"--with {known[name]}" for name in names if name in known)
     how = f"add {options}" if all(name in known for name in names) else f"add {packages} with --with PACKAGE"
-    return _line_of_names(f"{program} lacks the {modules} ", names, f": {how}")
+    return _line_of_names(f"{program.name} lacks the {modules} ", names, f": {how}")
 
 
 def _own_folders() -> list[str]:

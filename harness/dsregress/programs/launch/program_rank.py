@@ -97,6 +97,9 @@ def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -
             finally:
                 measuring.end()
     if not measuring.is_complete:
+        starts, ranks = given.others.ranks
+        if not measuring.steps and ranks > 1:
+            raise CannotRun(f"{program.name} starts {ranks} ranks itself, by {starts}: give --ranks {ranks}")
         raise ProgramError(_too_early(measuring, program.name, given.others))
 
 
@@ -131,7 +134,7 @@ def _surrounded(
         _start_variables(start, of_a_rank := _of_a_rank()),
         _command_line(start),
         project_packages.importable(project),
-        started_processes.watch_processes() as others,
+        started_processes.watch_processes(is_launched=start.is_launched) as others,
         last_line.keep_last_line() as last,
     ):
         yield _Surroundings(weights, made_up, others, last, of_a_rank)
@@ -202,7 +205,9 @@ def _too_early(measuring: Run, program: str, others: started_processes.StartedPr
         return f"{program} ended without an optimizer step{others.note}{ask}"
     passes = f"{backwards} backward pass{'es' if backwards > 1 else ''}"
     took = f"{steps} optimizer step{'s' if steps > 1 else ''}" if steps else f"{passes} and no optimizer step"
-    return f"{program} ended after {took}, and {measuring.wanted_steps} are needed: give it more data or epochs"
+    fewer = f", or measure its last one with --steps {steps - 1}" if steps else ""
+    wanted = measuring.wanted_steps
+    return f"{program} ended after {took}, and {wanted} are needed: give it more data or epochs{fewer}"
 
 
 def _execute(start: launchers.Start, others: started_processes.StartedProcesses, of_a_rank: Mapping[str, str]) -> None:
