@@ -171,6 +171,10 @@ def test_any_rank_is_simulated_and_says_which(folder: Path) -> None:
             "from argparse import ArgumentParser as P\np = P()\np.add_argument('--lr', required=True)\np.parse_args()\n",
             "ProgramError: train.py exits with 2: train.py: error: the following arguments are required: --lr",
         ),
+        (
+            "import sys, warnings\nwarnings.warn('old')\nprint('run `pip install absent-one[app]`')\nsys.exit(1)\n",
+            "CannotRun: run `pip install absent-one[app]`: give --with absent-one",
+        ),
         ("def inner():\n    raise KeyError('text')\ninner()\n", "KeyError: 'text'"),
     ],
 )

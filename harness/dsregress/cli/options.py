@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -395,7 +396,8 @@ def _launch(line: str) -> Launch:
         for each in several.lines:
             print_note(each)
         raise
-    print_note(f"--program starts: {masked_launch_line(launch.line)}")
+    where = f" in {os.path.relpath(launch.folder, folder)}" if launch.folder != str(folder) else ""
+    print_note(f"--program starts{where}: {masked_launch_line(launch.line)}")
     if launch.empty:
         print_note(f"left out, as no variable fills it: {' '.join(launch.empty)}; --ranks N sets the number of ranks")
     return launch

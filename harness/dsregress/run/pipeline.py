@@ -27,6 +27,7 @@ from dsregress.run import available_workloads, cell_matrix, checkout_stacks, exp
 from dsregress.run.checkout_stacks import Checkout
 from dsregress.run.commit_builds import CommitSources, source_of
 from dsregress.run.dated_scenarios import scenarios_of_the_day
+from dsregress.run.refusals import says_what_to_do
 from dsregress.run.session import open_session
 from dsregress.run.targets import planned_hardware
 from dsregress.run.watch import Watch
@@ -129,6 +130,9 @@ def regress(
         if choice.explain is not False:
             opened.keep_open_for(planned.matrix.cells)
         cells = [cell for cell in planned.matrix.cells if tried is None or cell.id != tried.cell.id]
+        if tried is not None and cells and says_what_to_do(tried.outcome):
+            cells = []
+            watch.note(f"{tried.cell.scenario}: the other releases are not run, as it lacks the same with each")
         results = opened.measure(cells, baseline=planned.stacks.baseline, fresh=choice.fresh) if cells else []
         results += [tried] if tried is not None else []
         comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)

@@ -1,10 +1,12 @@
 """The remedy for a first run of a program that could not be measured: what the line about it tells its user to do, carried
-out where that is certain. Pure."""
+out where that is certain. Pure, but for a table."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -15,11 +17,9 @@ from dsregress.model import AXES, Failed, Outcome, Signature, Stack, read_signat
 from dsregress.probe.border.masking import masked_launch_line
 from dsregress.run.available_workloads import Program
 from dsregress.run.pipeline import Choice
+from dsregress.run.refusals import says_what_to_do
 from dsregress.versions.stack_plans import NEWEST_THAT_FITS
 from dsregress.wording.quantities import listing
-
-#: The errors whose line says what to do (`dsregress.programs.launch.failure_causes`).
-_SAYS_WHAT_TO_DO = ("CannotRun", "NotHere")
 
 _WITH = re.compile(r"--with ([A-Za-z0-9][\w.-]*)")
 _PLACEHOLDER = "PACKAGE"
@@ -28,6 +28,11 @@ _MOST_OTHERS = 25  #: a project that requires more is an environment of its own
 
 #: Packages of every stack that a program goes with by their day. torch and DeepSpeed go with older programs.
 _PARTNERS = ("transformers", "accelerate", "peft")
+
+#: What an error says, and the last releases of a dependency that do not raise it.
+_OLDER_DEPENDENCIES: Sequence[tuple[str, Mapping[str, str]]] = json.loads(
+    Path(__file__).with_name("older_dependencies.json").read_text("utf-8")
+)
 
 _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
 _STEPS = re.compile(r"ended after (\d{1,3}) optimizer steps?, and \d+ are needed: give it .* --steps (\d{1,3})$")
@@ -74,16 +79,20 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
     signature = read_signature(outcome.signature)
     if outcome.stage == "install":
         return _unpinned(outcome, attempt) or _left_out(outcome, attempt)
-    if signature.error in _SAYS_WHAT_TO_DO:
-        found = (remedy(signature.message, attempt) for remedy in _REMEDIES)
-        return next((one for one in found if one is not None), None)
+    if (found := _older_dependency(signature, attempt)) is not None:
+        return found
+    if says_what_to_do(outcome):
+        remedies = (remedy(signature.message, attempt) for remedy in _REMEDIES)
+        return next((one for one in remedies if one is not None), None)
     if signature.error == "ProgramError":
         return _fewer_steps(signature.message, attempt)
     suspected = _suspected(signature, outcome.stage, stack)
     if not suspected:
         return None
-    return _older_packages(signature, attempt, stack, of_its_day) or _older_transformers(
-        signature, suspected, attempt, stack
+    return (
+        _older_packages(signature, suspected, attempt, stack, of_its_day)
+        or _older_transformers(signature, suspected, attempt, stack)
+        or _older_torch(signature, suspected, attempt, stack, of_its_day)
     )
 
 
@@ -226,11 +235,24 @@ def _suspected(signature: Signature, stage: str, stack: Stack) -> list[str]:
     return []
 
 
+def _older_dependency(signature: Signature, attempt: Attempt) -> Remedy | None:
+    """Take the last release of a dependency that has what later ones lack, which no file of the project limits."""
+    for says, releases in _OLDER_DEPENDENCIES:
+        new = {name: release for name, release in releases.items() if name not in attempt.choice.versions}
+        if not new or not re.search(says, signature.message):
+            continue
+        choice = msgspec.structs.replace(attempt.choice, versions={**attempt.choice.versions, **new})
+        said = ", ".join(f"{name} {release}" for name, release in new.items())
+        more = msgspec.structs.replace(attempt, choice=choice, added=(*attempt.added, *new))
+        return Remedy(more, f"fails with a newer one ({signature.message}): takes {said}")
+    return None
+
+
 def _older_packages(
-    signature: Signature, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
+    signature: Signature, suspected: Sequence[str], attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
 ) -> Remedy | None:
     """Take the releases of the day on which the program was last changed, of the packages that nothing pins."""
-    if attempt.choice.stack or not set(_PARTNERS) & stack.versions.keys():
+    if attempt.choice.stack or not set(_PARTNERS) & stack.versions.keys() or suspected == ["torch"]:
         return None
     free = [name for name in (*_PARTNERS, *attempt.added) if name not in (*attempt.fixed, *attempt.pinned)]
     free = [name for name in free if name in stack.versions and not name.startswith("torch")]
@@ -243,6 +265,24 @@ def _older_packages(
     return Remedy(
         msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, *free)),
         f"fails with the newest packages ({signature.message}): takes those of its last commit, of {day}: {said}",
+    )
+
+
+def _older_torch(
+    signature: Signature, suspected: Sequence[str], attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
+) -> Remedy | None:
+    """Take the torch of that day, unless its release is named: last, as a program of any age mostly goes with it."""
+    named = {*attempt.fixed, *attempt.pinned, *attempt.choice.versions}
+    if attempt.choice.stack or "torch" in named or "torch" not in suspected:
+        return None
+    day, found = of_its_day(("torch",))
+    release = found.get("torch", "")
+    if not release or Version(release) >= Version(stack.versions["torch"]):
+        return None
+    choice = msgspec.structs.replace(attempt.choice, versions={**_resolved_anew(attempt), "torch": release})
+    return Remedy(
+        msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, "torch")),
+        f"fails with torch {stack.versions['torch']} ({signature.message}): takes {release}, of its last commit, of {day}",
     )
 
 

@@ -214,10 +214,7 @@ class _Wanted:
         return oldest
 
     def _has_cpu_build(self, release: str, declared: DeclaredRequirement, base: Stack) -> bool:
-        """Return False for a torch that comes with gigabytes of CUDA packages, on a machine without a GPU."""
-        if sys.platform != "linux" or hardware.has_gpu():
-            return True
-        if "torch" in self._installer.cpu_builds([f"torch=={release}"], base.python).requirements:
+        if is_torch_for_here(release, base.python, self._installer):
             return True
         self.notes.append(
             f"no index that can be reached has torch {release} ({declared.file}) for the CPU: torch "
@@ -265,6 +262,13 @@ class _Wanted:
             return bool(self._installer.published(name))
         except UsageError:
             return False
+
+
+def is_torch_for_here(release: str, python: str, installer: Installer) -> bool:
+    """Return False for a torch that comes with gigabytes of CUDA packages, on a machine without a GPU."""
+    if sys.platform != "linux" or hardware.has_gpu():
+        return True
+    return "torch" in installer.cpu_builds([f"torch=={release}"], python).requirements
 
 
 def _added_text(found: Mapping[str, str], wanted: Mapping[str, DeclaredRequirement | None]) -> Iterator[str]:

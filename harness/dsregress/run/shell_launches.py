@@ -7,6 +7,7 @@ written stays away from the user's files as what a program writes does (`vgpu.is
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -118,11 +119,25 @@ def launch_of_shell(line: str, folder: Path) -> Launch:
     of_ranks = [launch for launch, parsed in found.items() if parsed.launcher != "python"]
     chosen = of_ranks or list(found)
     if len(chosen) == 1:
-        return chosen[0]
+        return _where_its_program_is(chosen[0], found[chosen[0]])
     if chosen:
         raise SeveralLaunches([without_secrets(launch.line) for launch in chosen])
     why = record.complaint or (f"it calls {', '.join(record.left_out)}" if record.left_out else "")
     raise UsageError(f"starts no program{': ' if why else ''}{why}", where="--program", hint=_HINT)
+
+
+def _where_its_program_is(launch: Launch, parsed: LaunchLine) -> Launch:
+    """Return a launch in the folder of the repository that has its program: its script may first change to a folder of its
+    author's machine."""
+    folder = Path(launch.folder)
+    if parsed.is_module or parsed.is_command or (folder / parsed.program).exists():
+        return launch
+    for at in folder.parents if not (folder / ".git").exists() else ():
+        if (at / parsed.program).is_file():
+            return dataclasses.replace(launch, folder=str(at))
+        if (at / ".git").exists():
+            break
+    return launch
 
 
 def _parsed(launch: Launch) -> LaunchLine | None:

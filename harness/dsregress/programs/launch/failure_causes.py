@@ -6,7 +6,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from dsregress.programs.substitutes import more_columns, tiny_models
 from dsregress.programs.substitutes.synthetic_datasets import MadeUp
 from dsregress.programs.world import workplace
 from dsregress.programs.world.local_sockets import NoNetworkError
-from dsregress.programs.world.program_errors import CannotRun
+from dsregress.programs.world.program_errors import CannotRun, ProgramError
 from dsregress.programs.world.resource_errors import NotHere, place_of
 from vgpu import isolation
 from vgpu.error_chain import behind, behind_one_another
@@ -185,6 +185,13 @@ def lacks_launcher(error: ModuleNotFoundError) -> CannotRun | None:
     return CannotRun(f"the environment lacks {error.name!r}, which starts the program: {_add(str(error.name))}")
 
 
+def lacks_packages(said: str) -> CannotRun | None:
+    """Return the error of a program that exits as it lacks packages, which its last line names; None if it names none."""
+    error = ProgramError(said)
+    needed = absent_packages.packages_asked_for(error)
+    return CannotRun(_refusal_text(error, needed)) if needed else None
+
+
 def _asks_for_its_rank(error: BaseException) -> bool:
     """Return True if torch or the program missed a variable of a rank, or DeepSpeed tried MPI for it."""
     for one in behind_one_another(error):
@@ -207,15 +214,22 @@ def _without(error: ModuleNotFoundError, program: LaunchedProgram) -> str:
     others = (name for name in missing_imports.missing_modules(files, _own_folders()) if name != first)
     names = [first, *others]
     known = packages_by_module()
-    folder = (
-        None if first in known else project_packages.folder_with_module(first, Path(os.path.realpath(program.source)))
-    )
-    if folder is not None:
-        return f"{program.name} imports {first!r} of its project's {folder}: write PYTHONPATH={folder} before the line"
-    modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
+    source = Path(os.path.realpath(program.source))
+    place = None if first in known else project_packages.folder_with_module(first, source)
+    if place is not None:
+        return f"{program.name} imports {first!r} of its project's {place}: write PYTHONPATH={place} before the line"
+    modules = "modules" if len(names) > 1 else "module"
+    return _line_of_names(f"{program.name} lacks the {modules} ", names, f": add {_options_of(names, known)}")
+
+
+def _options_of(names: Sequence[str], known: Mapping[str, str]) -> str:
+    """Return the options that add the packages of these modules, as far as they are ``known``."""
     options = " ".join(f"--with {known[name]}" for name in names if name in known)
-    how = f"add {options}" if all(name in known for name in names) else f"add {packages} with --with PACKAGE"
-    return _line_of_names(f"{program.name} lacks the {modules} ", names, f": {how}")
+    unknown = [name for name in names if name not in known]
+    if not unknown:
+        return options
+    several = "their packages with --with PACKAGE" if len(unknown) > 1 else "its package with --with PACKAGE"
+    return several if not options else f"{options}, and with --with PACKAGE that of {', '.join(map(repr, unknown))}"
 
 
 def _own_folders() -> list[str]:

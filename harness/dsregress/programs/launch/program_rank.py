@@ -16,7 +16,12 @@ from dsregress.probe import launch_line
 from dsregress.probe.border.surroundings import SKELETONS
 from dsregress.probe.program import spelled_out
 from dsregress.programs.launch import console_scripts, last_line, launchers, project_packages, started_processes
-from dsregress.programs.launch.failure_causes import LaunchedProgram, environment_failure, lacks_launcher
+from dsregress.programs.launch.failure_causes import (
+    LaunchedProgram,
+    environment_failure,
+    lacks_launcher,
+    lacks_packages,
+)
 from dsregress.programs.substitutes.absent_metrics import absent_metrics
 from dsregress.programs.substitutes.local_weights import LocalWeights, local_weights
 from dsregress.programs.substitutes.synthetic_datasets import MadeUp, synthetic_data
@@ -172,7 +177,10 @@ def _exits_explained(
     reason = ended.__context__
     if isinstance(ended.code, int) and isinstance(reason, Exception) and not _is_of_a_parser(reason):
         raise reason  # outside the handler of the exit, so that it keeps the errors behind it
-    why = f": {last_line()}" if last_line() and isinstance(ended.code, int) else ""
+    said = last_line() if isinstance(ended.code, int) else str(ended.code)
+    if (needed := lacks_packages(said)) is not None:
+        raise needed from ended
+    why = f": {said}" if said and isinstance(ended.code, int) else ""
     raise ProgramError(f"{program} exits with {ended.code!r}{why}{others.note}") from ended
 
 
