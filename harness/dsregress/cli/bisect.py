@@ -142,7 +142,7 @@ def bisect_command(
     question = sought.question()
     first, last = _ends_of_span(span, ends, fixed=sought.fixed)
     program = searched_cell.program
-    if program is not None and not sought.repository and package not in searched.fixed:
+    if not sought.repository:
         program, searched = program_attempts.attempted_between(program, package, first, searched, settings)
     settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     request = BisectRequest(
@@ -161,9 +161,8 @@ def bisect_command(
     with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
         found = bisection.bisect(request, listed, VersionRunner(opened, cell))
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
-    write_answer(
-        lambda: bisect_answer.bisection_text(found), (json_file, lambda: bisect_answer.bisection_json(found, code))
-    )
+    as_json = (json_file, lambda: bisect_answer.bisection_json(found, code))
+    write_answer(lambda: bisect_answer.bisection_text(found), as_json)
     return code
 
 

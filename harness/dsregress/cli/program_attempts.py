@@ -49,10 +49,12 @@ def attempted(
 
 
 def attempted_between(
-    program: Program, package: str, release: str, searched: options.SearchedPackage, settings: Settings
-) -> tuple[Program, options.SearchedPackage]:
+    program: Program | None, package: str, release: str, searched: options.SearchedPackage, settings: Settings
+) -> tuple[Program | None, options.SearchedPackage]:
     """Return a program, and the stack around a package of which releases are searched, as a first attempt in sim with
-    ``release``, the older end, leaves them."""
+    ``release``, the older end, leaves them; unchanged without a program, or if the package is fixed, which is refused."""
+    if program is None or package in searched.fixed:
+        return program, searched
     choice = pipeline.Choice(
         versions={package: release, **searched.fixed}, stack=searched.stack, baseline=f"{package}=={release}"
     )

@@ -116,12 +116,10 @@ def remedies_command(
             published, compared, lambda stack: remedy_cases.first_cells(question, declared, stack).values(), package
         )
         compared = (max(compared, key=lambda stack: Version(stack.versions[package])),)
-    every = _with_pinned(compared, declared)
+    every, fresh = _with_pinned(compared, declared), reused.fresh
     with (
         Progress() as progress,
-        answering(
-            settings, every, progress, installer, published, fresh=reused.fresh, existing=planned.existing
-        ) as run,
+        answering(settings, every, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
     ):
         answers = [remedy_cases.answer_remedies(question, declared, stack, run) for stack in compared]
     _write_remedies(answers, files)

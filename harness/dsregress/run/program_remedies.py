@@ -30,9 +30,8 @@ _MOST_OTHERS = 25  #: a project that requires more is an environment of its own
 _PARTNERS = ("transformers", "accelerate", "peft")
 
 #: What an error says, and the last releases of a dependency that do not raise it.
-_OLDER_DEPENDENCIES: Sequence[tuple[str, Mapping[str, str]]] = json.loads(
-    Path(__file__).with_name("older_dependencies.json").read_text("utf-8")
-)
+_TABLE = Path(__file__).with_name("older_dependencies.json")
+_OLDER_DEPENDENCIES: Sequence[tuple[str, Mapping[str, str]]] = json.loads(_TABLE.read_text("utf-8"))
 
 _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
 _STEPS = re.compile(r"ended after (\d{1,3}) optimizer steps?, and \d+ are needed: give it .* --steps (\d{1,3})$")

@@ -14,7 +14,7 @@ class LastLine:
     line = ""
 
 
-class _Kept:
+class _KeepingStream:
     """A stream that passes everything on and keeps its last line that is not blank."""
 
     def __init__(self, stream: Any, last: LastLine) -> None:
@@ -37,7 +37,7 @@ def keep_last_line() -> Iterator[LastLine]:
     """Keep the last line that the program writes to ``sys.stderr`` or ``sys.stdout`` within the block."""
     last = LastLine()
     before = sys.stderr, sys.stdout
-    kept = _Kept(sys.stderr, last), _Kept(sys.stdout, last)
+    kept = _KeepingStream(sys.stderr, last), _KeepingStream(sys.stdout, last)
     sys.stderr, sys.stdout = kept  # type: ignore[assignment]  # text streams in all but their class
     try:
         yield last
