@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,22 @@ def test_a_module_in_several_folders_of_a_project_or_around_no_project_is_not_fo
     for name in ("one", "other"):
         _package(tmp_path / "project" / name, "own_package_twice")
     assert project_packages.folder_with_module("own_package_twice", folder) is None
+
+
+def test_a_package_of_its_own_hides_the_environments_that_was_loaded_before(tmp_path: Path) -> None:
+    theirs, own = tmp_path / "site-packages", tmp_path / "own"
+    for folder in (theirs, own):
+        _package(folder, "package_of_both", f"place = {folder.name!r}")
+    (theirs / "package_of_both" / "part.py").touch()
+    sys.path.insert(0, str(theirs))
+    try:
+        loaded = importlib.import_module("package_of_both.part")
+        sys.path.insert(0, str(own))
+        with project_packages.found_before_the_environment([str(tmp_path / "none"), str(own)]):
+            assert importlib.import_module("package_of_both").place == "own"
+        assert sys.modules["package_of_both.part"] is loaded
+        assert importlib.import_module("package_of_both").place == "site-packages"
+    finally:
+        sys.path[:] = [path for path in sys.path if path not in (str(theirs), str(own))]
+        for name in ("package_of_both", "package_of_both.part"):
+            del sys.modules[name]

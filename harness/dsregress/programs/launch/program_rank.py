@@ -267,5 +267,5 @@ def _command_line(start: launchers.Start) -> Iterator[None]:
     more = searched.split(os.pathsep) if searched else []  # of which an empty one is the current folder
     words, folders = [start.program, *start.arguments], [first, *map(os.path.abspath, more)]
     bytecode = attribute(sys, "dont_write_bytecode", True)  # next to the user's files
-    with command_line(words, folders), bytecode:
+    with command_line(words, folders), project_packages.found_before_the_environment(folders), bytecode:
         yield

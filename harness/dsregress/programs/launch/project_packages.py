@@ -23,6 +23,9 @@ _FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 #: Files of a folder that are looked at for code.
 _MOST_FILES = 2_000
 
+#: Packages whose calls are watched: they stay those of the environment.
+_WATCHED = frozenset(("torch", "transformers", "deepspeed", "accelerate", "numpy"))
+
 #: A project's root lies in at most so many folders above that of the line, and its packages as many below its root.
 _MOST_LEVELS = 4
 _MOST_FOLDERS = 2_000
@@ -92,6 +95,25 @@ def importable(folder: Path) -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
+
+
+@contextlib.contextmanager
+def found_before_the_environment(folders: Sequence[str]) -> Iterator[None]:
+    """Forget within the block those of the environment's modules that were loaded before the program began, and that
+    packages of its own in ``folders``, which Python searches first, hide."""
+    tops = {name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names - _WATCHED
+    own = {top for top in tops if any(_has_module(Path(folder), top, regular=True) for folder in folders)}
+    hidden = {
+        name: module
+        for name, module in sys.modules.items()
+        if name.partition(".")[0] in own and "site-packages" in str(getattr(module, "__file__", ""))
+    }
+    for name in hidden:
+        del sys.modules[name]
+    try:
+        yield
+    finally:
+        sys.modules.update(hidden)
 
 
 class _OwnPackages:
