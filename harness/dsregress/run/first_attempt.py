@@ -58,10 +58,10 @@ def completed_attempt(
         attempt,
         program=msgspec.structs.replace(program, line=line),
         choice=found.choice,
-        added=found.added,
-        pinned=found.pinned,
+        added=(*attempt.added, *found.added),
+        pinned=(*attempt.pinned, *found.pinned),
         others=found.others,
-        fixed=tuple(attempt.choice.versions),
+        fixed=attempt.fixed or tuple(attempt.choice.versions),
         stacks=settings.stacks,
     )
 
@@ -83,8 +83,10 @@ def remedied_attempt(
         found = remedy_of(result.outcome, attempt, planned.stacks.baseline, of_its_day)
         if found is None:
             return TriedAttempt(attempt, result if reusable([result], 0) is None else None)
-        attempt, line = found
+        before, (attempt, line) = attempt.program.line, found
         watch.note(f"{attempt.program.name}: {line}")
+        if attempt.program.line != before:  # it may reach more of its files, which import more
+            attempt = completed_attempt(attempt, cells[0].device, settings, installer, watch.note)
     return TriedAttempt(attempt, None)
 
 
