@@ -129,16 +129,14 @@ def regress(
         opened.add_sources(planned.sources)
         if choice.explain is not False:
             opened.keep_open_for(planned.matrix.cells)
-        cells = [cell for cell in planned.matrix.cells if tried is None or cell.id != tried.cell.id]
-        if tried is not None and cells and says_what_to_do(tried.outcome):
-            cells = []
-            watch.note(f"{tried.cell.scenario}: the other releases are not run, as it lacks the same with each")
+        selected = cells_to_compare(planned.matrix.cells, tried, watch)
+        cells = [cell for cell in selected if tried is None or cell.id != tried.cell.id]
         results = opened.measure(cells, baseline=planned.stacks.baseline, fresh=choice.fresh) if cells else []
         results += [tried] if tried is not None else []
         comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
         if choice.checkout is not None:
             comparison = compare.without_old_faults(comparison)
-        wanted = [(cell.stack.id, cell.workload) for cell in planned.matrix.cells]
+        wanted = [(cell.stack.id, cell.workload) for cell in selected]
         comparison = _with_absent(comparison, wanted, "it was not run")
         if choice.explain is False:
             return comparison
@@ -149,6 +147,14 @@ def regress(
         except HarnessError as error:  # what was measured is worth a report without it
             watch.note(f"memory explanations are missing: {error}")
             return comparison
+
+
+def cells_to_compare(cells: tuple[Cell, ...], tried: Result | None, watch: Watch) -> tuple[Cell, ...]:
+    """Return the cells; that of ``tried`` alone if it ended in what its program lacks."""
+    if tried is None or len(cells) == 1 or not says_what_to_do(tried.outcome):
+        return cells
+    watch.note(f"{tried.cell.scenario}: the other releases are not run, as it lacks the same with each")
+    return tuple(cell for cell in cells if cell.id == tried.cell.id)
 
 
 def _check_programs(planned: Planned, settings: Settings, installer: Installer) -> None:

@@ -108,6 +108,21 @@ def test_what_cannot_be_measured_here_is_not_run_once_more(monkeypatch: pytest.M
     assert (found.result.outcome, runs.notes) == (UNKNOWN, [])
 
 
+def test_what_a_program_lacks_is_not_run_with_the_other_releases(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    runs = Runs(UNKNOWN)
+    refused = tried(monkeypatch, runs, tmp_path).result
+    planned = runs.plan(Attempt(program=Program(line="train.py", folder="."), choice=Choice())).matrix.cells
+    watch: Any = runs
+    assert refused is not None
+    assert pipeline.cells_to_compare(planned, refused, watch) == planned[:1]
+    assert runs.notes == [f"{refused.cell.scenario}: the other releases are not run, as it lacks the same with each"]
+    failed = msgspec.structs.replace(refused, outcome=Failed("install", "no solution"))
+    assert pipeline.cells_to_compare(planned, failed, watch) == planned
+    assert pipeline.cells_to_compare(planned, None, watch) == planned
+
+
 def test_a_failure_of_a_release_is_compared_as_usual(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert tried(monkeypatch, Runs(Failed("step", "RuntimeError: x")), tmp_path).result is None
 
