@@ -17,12 +17,15 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
+from vgpu.loaded import loaded_modules
+
 _SOURCES_OF_EXTENSIONS = (".pyx", ".c", ".cpp", ".cu", ".rs")
 _FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 
 #: Files of a folder that are looked at for code.
 _MOST_FILES = 2_000
 
+_IN_AN_ENVIRONMENT = "site-packages"
 #: Packages whose calls are watched: they stay those of the environment.
 _WATCHED = frozenset(("torch", "transformers", "deepspeed", "accelerate", "numpy"))
 
@@ -101,13 +104,12 @@ def importable(folder: Path) -> Iterator[None]:
 def found_before_the_environment(folders: Sequence[str]) -> Iterator[None]:
     """Forget within the block those of the environment's modules that were loaded before the program began, and that
     packages of its own in ``folders``, which Python searches first, hide."""
-    tops = {name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names - _WATCHED
+    loaded = [
+        (name, module) for name, module, held in loaded_modules() if _IN_AN_ENVIRONMENT in str(held.get("__file__"))
+    ]
+    tops = {name.partition(".")[0] for name, _ in loaded} - _WATCHED
     own = {top for top in tops if any(_has_module(Path(folder), top, regular=True) for folder in folders)}
-    hidden = {
-        name: module
-        for name, module in sys.modules.items()
-        if name.partition(".")[0] in own and "site-packages" in str(getattr(module, "__file__", ""))
-    }
+    hidden = {name: module for name, module in loaded if name.partition(".")[0] in own}
     for name in hidden:
         del sys.modules[name]
     try:
