@@ -127,9 +127,9 @@ def regress(
         watch.note(f"{name}: {line}")
     with open_session(settings, (), watch, installer, planned.stacks.existing) as opened:
         opened.add_sources(planned.sources)
-        if choice.explain is not False:
-            opened.keep_open_for(planned.matrix.cells)
         selected = cells_to_compare(planned.matrix.cells, tried, watch)
+        if choice.explain is not False:
+            opened.keep_open_for(selected)
         cells = [cell for cell in selected if tried is None or cell.id != tried.cell.id]
         results = opened.measure(cells, baseline=planned.stacks.baseline, fresh=choice.fresh) if cells else []
         results += [tried] if tried is not None else []
