@@ -277,8 +277,12 @@ def _listed_up_to(names: Sequence[str], most: int) -> str:
 
 def _refusal_text(error: BaseException, needed: Sequence[str]) -> str:
     """Return a library's own message, cut to fit into a line, with the packages to add."""
-    said = str(faults.announced(error)).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
-    return f"{said[:_MOST_SAID]}: {_add(*needed)}"
+    said = str(faults.announced(error)).strip().partition("\n")[0].partition(". ")[0].rstrip(".")[:_MOST_SAID]
+    room = faults.SIGNATURE_LENGTH - len(f"{CannotRun.__name__}: {said}: ")
+    whole = [*needed]
+    while len(whole) > 1 and len(_add(*whole)) > room:  # a part of a name is another package's
+        whole.pop()
+    return f"{said}: {_add(*whole)}"
 
 
 def _add(*needed: str) -> str:
