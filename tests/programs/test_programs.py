@@ -202,7 +202,11 @@ def test_a_program_that_does_not_train_is_one_line(folder: Path, program: str, s
         ),
         ("import own.model\n", "imports 'own' of the folder src: write PYTHONPATH=src before the line"),
         ("import data\n", "lacks the module 'data': add its package with --with PACKAGE"),
-        ("import cv2, absent_two\n", "lacks the modules 'cv2', 'absent_two': add their packages with --with PACKAGE"),
+        (
+            "import cv2, absent_two\n",
+            "lacks the modules 'cv2', 'absent_two': add --with opencv-python-headless, and with --with PACKAGE that of "
+            "'absent_two'",
+        ),
         (
             "if 1:\n    import cv2\nimport lightning\n",
             "lacks the modules 'cv2', 'lightning': add --with opencv-python-headless --with lightning",
