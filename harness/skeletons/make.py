@@ -124,12 +124,25 @@ def loaded_config(fields: dict[str, object]) -> Any:
         raise SkeletonError("the configuration is of a quantised checkpoint, whose tensors only its library knows; "
                             "remove quantization_config")  # fmt: skip
     try:
-        known = transformers.AutoConfig.for_model(kind)
+        known = type(transformers.AutoConfig.for_model(kind))
     except (ValueError, KeyError):
+        known = _config_class_of(fields)
+    if known is None:
         raise SkeletonError(
             f"transformers {transformers.__version__} has no model_type {kind!r}; choose another release (--transformers)"
-        ) from None
-    return type(known).from_dict(fields)
+        )
+    return known.from_dict(fields)
+
+
+def _config_class_of(fields: dict[str, object]) -> Any:
+    """Return the configuration of a model's class for a part of a model, which a release's table may lack (CLIP's text
+    model); None if there is no such class."""
+    import transformers
+
+    named = fields.get("architectures")
+    classes = (getattr(transformers, str(name), None) for name in (named if isinstance(named, list) else ()))
+    configs = (getattr(found, "config_class", None) for found in classes)
+    return next((found for found in configs if getattr(found, "model_type", "") == fields["model_type"]), None)
 
 
 def fitting_family(config: dict[str, Any]) -> TokenizerFamily:

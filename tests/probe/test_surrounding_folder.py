@@ -68,3 +68,12 @@ def test_changed_code_beside_the_folder_is_measured_again(folder: Path) -> None:
     before = sources_sha256(line, folder)
     (folder.parent / "tools.py").write_text("x = 2")
     assert sources_sha256(line, folder) != before
+
+
+def test_changed_code_on_its_path_is_measured_again(folder: Path) -> None:
+    line = launch_line.parse("PYTHONPATH=.. python train.py")
+    (folder / "train.py").write_text("import tools")
+    (folder.parent / "tools.py").write_text("x = 1")
+    before = sources_sha256(line, folder)
+    (folder.parent / "tools.py").write_text("x = 2")
+    assert sources_sha256(line, folder) != before

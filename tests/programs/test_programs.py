@@ -171,6 +171,10 @@ def test_any_rank_is_simulated_and_says_which(folder: Path) -> None:
             "from argparse import ArgumentParser as P\np = P()\np.add_argument('--lr', required=True)\np.parse_args()\n",
             "ProgramError: train.py exits with 2: train.py: error: the following arguments are required: --lr",
         ),
+        (
+            "import sys, warnings\nwarnings.warn('old')\nprint('run `pip install absent-one[app]`')\nsys.exit(1)\n",
+            "CannotRun: run `pip install absent-one[app]`: give --with absent-one",
+        ),
         ("def inner():\n    raise KeyError('text')\ninner()\n", "KeyError: 'text'"),
     ],
 )
@@ -198,7 +202,11 @@ def test_a_program_that_does_not_train_is_one_line(folder: Path, program: str, s
         ),
         ("import own.model\n", "imports 'own' of the folder src: write PYTHONPATH=src before the line"),
         ("import data\n", "lacks the module 'data': add its package with --with PACKAGE"),
-        ("import cv2, absent_two\n", "lacks the modules 'cv2', 'absent_two': add their packages with --with PACKAGE"),
+        (
+            "import cv2, absent_two\n",
+            "lacks the modules 'cv2', 'absent_two': add --with opencv-python-headless, and with --with PACKAGE that of "
+            "'absent_two'",
+        ),
         (
             "if 1:\n    import cv2\nimport lightning\n",
             "lacks the modules 'cv2', 'lightning': add --with opencv-python-headless --with lightning",
@@ -664,6 +672,70 @@ def test_a_program_that_spawns_its_ranks_is_each_of_them(folder: Path) -> None:
     assert record.outcome == "passed", record.signature
     assert "all_reduce" in record.ranks[0].phases["backward"].collectives
     assert "give it --ranks 8" in ran(folder, "sim", 4, "python train.py 8").signature
+
+
+STARTING = """
+import multiprocessing, sys
+import torch, torch.distributed as dist
+def main(rank, world):
+    dist.init_process_group("nccl", rank=rank, world_size=world)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64).to(rank), device_ids=[rank])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        model(torch.randn(2, 64).to(rank)).sum().backward()
+        optimizer.step()
+def tells(number):
+    print("helper", number)
+if __name__ == "__main__":
+    world = int(sys.argv[1])
+    helpers = [multiprocessing.Process(target=tells, args=("x",)) for _ in range(2)]
+    ranks = [multiprocessing.Process(target=main, args=(rank, world)) for rank in range(world)] if world else []
+    for process in helpers + ranks:
+        process.start()
+    for process in helpers + ranks:
+        process.join()
+"""
+
+
+def test_a_program_that_starts_a_process_for_each_rank_is_each_of_them(folder: Path) -> None:
+    (folder / "train.py").write_text(STARTING)
+    record = passed(ran(folder, "sim", 4, "python train.py 4"))
+    assert "all_reduce" in record.ranks[0].phases["backward"].collectives
+    refused = ran(folder, "sim", 1, "python train.py 2")
+    assert refused.signature == "CannotRun: train.py starts 2 ranks itself, by Process(main): give --ranks 2"
+    alone = ran(folder, "sim", 4, "python train.py 0")
+    assert alone.signature.startswith("ProgramError: train.py ended without a")
+
+
+ONE_STEP = """
+import torch
+model = torch.nn.Linear(1024, 1024, device="cuda")
+optimizer = torch.optim.AdamW(model.parameters())
+model(torch.ones(1, 1024, device="cuda")).sum().backward()
+optimizer.step()
+"""
+
+
+def test_the_only_step_of_a_program_can_be_measured(folder: Path) -> None:
+    (folder / "train.py").write_text(ONE_STEP)
+    refused = ran(folder, "sim", 1, "python train.py")
+    assert refused.signature.endswith("give it more data or epochs, or measure its last one with --steps 0")
+    record = passed(ran(folder, "sim", 1, "python train.py", warmup_steps=0))
+    phases = record.ranks[0].phases
+    assert {"init", "forward", "backward", "step"} <= phases.keys()
+    assert phases["step"].device_retained_bytes > 4 * 4 * 1024 * 1024
+
+
+def test_a_module_that_the_project_has_to_compile_is_named_with_the_step(folder: Path) -> None:
+    (folder / "align").mkdir()
+    (folder / "align" / "__init__.py").write_text("from .core import maximum\n")
+    (folder / "train.py").write_text("import align\n")
+    assert ran(folder, "sim", 1, "train.py").signature.startswith("ModuleNotFoundError")
+    (folder / "align" / "core.pyx").touch()
+    said = "CannotRun: train.py lacks 'align.core', which the project compiles: build it first in align: "
+    assert ran(folder, "sim", 1, "train.py").signature == f"{said}see its README"
+    (folder / "align" / "setup.py").touch()
+    assert ran(folder, "sim", 1, "train.py").signature == f"{said}`python setup.py build_ext --inplace`"
 
 
 SAVED_WHOLE = """

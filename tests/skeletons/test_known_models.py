@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -126,3 +126,16 @@ def test_a_known_model_has_the_published_number_of_parameters(name: str) -> None
         assert counted == published["built_by_transformers_5"]
     else:
         assert counted == published["parameters"]
+
+
+def test_a_part_of_a_model_that_a_releases_table_lacks_is_found_by_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers = pytest.importorskip("transformers")
+
+    def lacks(kind: str) -> NoReturn:
+        raise ValueError(f"Unrecognized model identifier: {kind}")
+
+    monkeypatch.setattr(transformers.AutoConfig, "for_model", lacks)
+    fields: dict[str, Any] = {"model_type": "clip_text_model", "architectures": ["CLIPTextModel"], "hidden_size": 64}
+    assert make.loaded_config(fields).hidden_size == 64
+    with pytest.raises(make.SkeletonError, match="has no model_type 'clip_vision_model'"):
+        make.loaded_config({**fields, "model_type": "clip_vision_model"})

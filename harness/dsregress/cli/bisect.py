@@ -8,7 +8,7 @@ import msgspec
 from dsregress.bisect import bisection, candidates, questions, timed_tester
 from dsregress.bisect.bisection import BisectRequest
 from dsregress.bisect.runner import VersionRunner
-from dsregress.cli import options
+from dsregress.cli import options, program_attempts
 from dsregress.cli.named_cells import one_cell
 from dsregress.cli.output import write_answer
 from dsregress.cli.progress import Progress
@@ -140,8 +140,11 @@ def bisect_command(
     installer = pipeline.new_installer(settings)
     package = spelled_package(searched.package or targets.varied_package(settings), settings.stack)
     question = sought.question()
-    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     first, last = _ends_of_span(span, ends, fixed=sought.fixed)
+    program = searched_cell.program
+    if not sought.repository:
+        program, searched = program_attempts.attempted_between(program, package, first, searched, settings)
+    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
     request = BisectRequest(
         package=package,
         first=first,
@@ -154,13 +157,12 @@ def bisect_command(
         most_rounds=sought.most_rounds,
     )
     listed = bisection.list_candidates(request, settings, installer)
-    cell = one_cell(settings, listed.versions[0].stack, searched_cell.workload, searched_cell.program)
+    cell = one_cell(settings, listed.versions[0].stack, searched_cell.workload, program)
     with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
         found = bisection.bisect(request, listed, VersionRunner(opened, cell))
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
-    write_answer(
-        lambda: bisect_answer.bisection_text(found), (json_file, lambda: bisect_answer.bisection_json(found, code))
-    )
+    as_json = (json_file, lambda: bisect_answer.bisection_json(found, code))
+    write_answer(lambda: bisect_answer.bisection_text(found), as_json)
     return code
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -399,7 +400,8 @@ def _launch(line: str) -> Launch:
         for each in several.lines:
             print_note(each)
         raise
-    print_note(f"--program starts: {masked_launch_line(launch.line)}")
+    where = f" in {os.path.relpath(launch.folder, folder)}" if launch.folder != str(folder) else ""
+    print_note(f"--program starts{where}: {masked_launch_line(launch.line)}")
     if launch.empty:
         print_note(f"left out, as no variable fills it: {' '.join(launch.empty)}; --ranks N sets the number of ranks")
     return launch
@@ -455,7 +457,7 @@ def program_beside_ranks_options(command: _Command, *further: _AddOption) -> _Co
         ),
         click.option(
             "--steps",
-            type=click.IntRange(1, 1000),
+            type=click.IntRange(0, 1000),
             default=_DEFAULTS.steps,
             metavar="N",
             help=f"Optimizer steps of the program before the measured one. Default: {_DEFAULTS.steps}.",

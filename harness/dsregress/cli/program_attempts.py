@@ -6,12 +6,13 @@ import functools
 
 import msgspec
 
+from dsregress.cli import options
 from dsregress.cli.configured_job import selection_of_program
 from dsregress.cli.lines import print_note
 from dsregress.cli.progress import Progress
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
-from dsregress.run import available_workloads, first_attempt, pipeline
+from dsregress.run import available_workloads, first_attempt, pipeline, targets
 from dsregress.run.available_workloads import Program
 from dsregress.run.first_attempt import TriedAttempt
 from dsregress.run.program_remedies import Attempt
@@ -45,6 +46,22 @@ def attempted(
     with Progress(brief=True) as progress:
         attempt = remedied(attempt, settings, installer, progress).attempt
     return attempt.program, attempt.choice
+
+
+def attempted_between(
+    program: Program | None, package: str, release: str, searched: options.SearchedPackage, settings: Settings
+) -> tuple[Program | None, options.SearchedPackage]:
+    """Return a program, and the stack around a package of which releases are searched, as a first attempt in sim with
+    ``release``, the older end, leaves them; unchanged without a program, or if the package is fixed, which is refused."""
+    if program is None or package in searched.fixed:
+        return program, searched
+    choice = pipeline.Choice(
+        versions={package: release, **searched.fixed}, stack=searched.stack, baseline=f"{package}=={release}"
+    )
+    program, choice = attempted(program, choice, settings, pipeline.new_installer(settings))
+    unnamed = {package, targets.varied_package(settings)} - searched.fixed.keys()
+    fixed = {name: spec for name, spec in choice.versions.items() if name not in unnamed}
+    return program, msgspec.structs.replace(searched, stack=choice.stack, fixed=fixed)
 
 
 def _plan(attempt: Attempt, *, settings: Settings, installer: Installer) -> pipeline.Planned:

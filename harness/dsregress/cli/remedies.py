@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from dsregress.advice import card_fit, remedy_cases
 from dsregress.advice.gpus import Card
-from dsregress.cli import options
+from dsregress.cli import options, program_attempts
 from dsregress.cli.named_cells import declared_card, declared_scenario
 from dsregress.cli.output import exit_code_of, write_answer
 from dsregress.cli.progress import Progress
@@ -90,6 +90,10 @@ def remedies_command(
     card = case.card
     if program is not None:
         program = msgspec.structs.replace(program, gpu=card.name if card is not None else program.gpu)
+    installer, package = pipeline.new_installer(settings), targets.varied_package(settings)
+    choice = stacks.measured_choice(package, installer.published)
+    if program is not None and reused.results is None:  # else others have measured it
+        program, choice = program_attempts.attempted(program, choice, settings, installer)
     scenario = available_workloads.chosen_workload(scenario, program, settings)
     declared = declared_scenario(settings, scenario)
     mode = _device_mode(declared, case.device)
@@ -104,9 +108,7 @@ def remedies_command(
         overhead_bytes=case.overhead_bytes,
     )
     remedy_cases.check_remedy_query(question, declared)
-    installer = pipeline.new_installer(settings)
-    package = targets.varied_package(settings)
-    planned = pipeline.plan_stacks(settings, stacks.measured_choice(package, installer.published), installer)
+    planned = pipeline.plan_stacks(settings, choice, installer)
     compared = planned.stacks
     published, settings = published_results(reused.results, settings, scenario, fresh=reused.fresh)
     if not stacks.names_releases:
@@ -114,12 +116,10 @@ def remedies_command(
             published, compared, lambda stack: remedy_cases.first_cells(question, declared, stack).values(), package
         )
         compared = (max(compared, key=lambda stack: Version(stack.versions[package])),)
-    every = _with_pinned(compared, declared)
+    every, fresh = _with_pinned(compared, declared), reused.fresh
     with (
         Progress() as progress,
-        answering(
-            settings, every, progress, installer, published, fresh=reused.fresh, existing=planned.existing
-        ) as run,
+        answering(settings, every, progress, installer, published, fresh=fresh, existing=planned.existing) as run,
     ):
         answers = [remedy_cases.answer_remedies(question, declared, stack, run) for stack in compared]
     _write_remedies(answers, files)

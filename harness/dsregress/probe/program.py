@@ -200,12 +200,15 @@ def check(line: LaunchLine, folder: Path) -> None:
 
 def sources_sha256(line: LaunchLine, folder: Path) -> str:
     """Return one hash of the program's code and settings: those files in its folder, or in the surrounding one to which they
-    reach, the script, and every file that the line names. A data file counts by its size and time."""
+    reach, or on the line's ``PYTHONPATH``, the script, and every file that the line names. A data file counts by its size
+    and time."""
     named = [folder / word for word in (line.program, *_option_values(line)) if word and not word.startswith("-")]
     total = hashlib.sha256()
     own = _sources(folder)
     if (around := surrounding_folder(folder, own)) != Path(os.path.realpath(folder)):
         own += _sources(around)
+    searched = dict(line.variables).get("PYTHONPATH", "").split(os.pathsep)
+    own += [file for each in searched if each.startswith("..") for file in _sources(folder / each)]
     for file in dict.fromkeys((*own, *(file for file in named if _is_file(file)))):
         total.update(f"{os.path.relpath(file, folder)}\0{_content(file)}\n".encode(errors="surrogateescape"))
     return total.hexdigest()[:16]

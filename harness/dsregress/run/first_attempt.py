@@ -16,11 +16,11 @@ import msgspec
 
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
-from dsregress.model import Cell, Result
-from dsregress.probe import launch_line
+from dsregress.model import Cell, Result, Stack
+from dsregress.probe import launch_line, oldest_torch
 from dsregress.run import pipeline, program_stack
-from dsregress.run.program_remedies import Attempt, OfItsDay, remedy_of
-from dsregress.run.program_stack import supported_release
+from dsregress.run.program_remedies import Attempt, OfItsDay, line_searching, remedy_of
+from dsregress.run.program_stack import is_torch_for_here, supported_release
 from dsregress.run.releases_of_day import day_of_last_commit, releases_of_day
 from dsregress.run.session import open_session
 from dsregress.run.watch import Watch
@@ -51,13 +51,17 @@ def completed_attempt(
     )
     for line in found.notes:
         note(f"{program.name}: {line}")
+    line = program.line
+    for folder in found.searched:
+        line = line_searching(line, folder)
     return msgspec.structs.replace(
         attempt,
+        program=msgspec.structs.replace(program, line=line),
         choice=found.choice,
-        added=found.added,
-        pinned=found.pinned,
+        added=(*attempt.added, *found.added),
+        pinned=(*attempt.pinned, *found.pinned),
         others=found.others,
-        fixed=tuple(attempt.choice.versions),
+        fixed=attempt.fixed or tuple(attempt.choice.versions),
         stacks=settings.stacks,
     )
 
@@ -73,18 +77,26 @@ def remedied_attempt(
         if not cells:
             break
         result = _result(cells, planned, settings, installer, watch)
-        of_its_day = functools.partial(_of_its_day, folder=Path(attempt.program.folder), installer=installer)
+        of_its_day = functools.partial(
+            _of_its_day, folder=Path(attempt.program.folder), stack=planned.stacks.baseline, installer=installer
+        )
         found = remedy_of(result.outcome, attempt, planned.stacks.baseline, of_its_day)
         if found is None:
             return TriedAttempt(attempt, result if reusable([result], 0) is None else None)
-        attempt, line = found
+        before, (attempt, line) = attempt.program.line, found
         watch.note(f"{attempt.program.name}: {line}")
+        if attempt.program.line != before:  # it may reach more of its files, which import more
+            attempt = completed_attempt(attempt, cells[0].device, settings, installer, watch.note)
     return TriedAttempt(attempt, None)
 
 
-def _of_its_day(packages: Collection[str], folder: Path, installer: Installer) -> OfItsDay:
+def _of_its_day(packages: Collection[str], folder: Path, stack: Stack, installer: Installer) -> OfItsDay:
+    """Return the releases that can be measured here."""
     day = day_of_last_commit(folder, installer)
     found = releases_of_day(day, packages, installer) if day else {}
+    torch = found.get("torch", "")
+    if torch and (oldest_torch.too_old(torch, "sim") or not is_torch_for_here(torch, stack.python, installer)):
+        del found["torch"]
     return OfItsDay(day, {name: supported_release(name, release) for name, release in found.items()})
 
 

@@ -21,6 +21,7 @@ from dsregress.model import AXES
 from dsregress.probe.launch_line import INSTALLED, LaunchLine
 from dsregress.probe.module_packages import module_named, packages_by_module
 from dsregress.probe.program_imports import all_imports, imports_of_files, own_files
+from dsregress.run.own_packages import OwnPackage, own_packages
 from dsregress.run.project_requirements import DeclaredRequirement, declared_requirements, project_scripts
 from dsregress.wording.quantities import enumeration
 from vgpu.no_stand_in import WITHOUT_STAND_IN
@@ -53,6 +54,7 @@ class ProgramNeeds(msgspec.Struct, frozen=True, kw_only=True):
     #: package -> what else the project requires and the stack lacks: one of them may provide a module of another name
     others: dict[str, DeclaredRequirement] = {}
     files: tuple[Path, ...] = ()  #: its own that were read
+    own: tuple[OwnPackage, ...] = ()  #: its own in place of those of every stack
 
 
 def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> ProgramNeeds:
@@ -85,6 +87,7 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
         partners={name: wanted[name] for name in AXES if name in wanted and name in has},
         others={name: one for name, one in wanted.items() if name not in {*has, *names, *_PROVIDED, *_TOOLS}},
         files=tuple(file for file, _ in found),
+        own=tuple(own_packages(folder, _searched(line, folder), [file for file, _ in found], wanted)),
     )
 
 
@@ -137,9 +140,14 @@ def _first_files(line: LaunchLine, folder: Path, folders: list[str]) -> list[Pat
 
 def _folders(line: LaunchLine, folder: Path) -> list[str]:
     """Return the folders in which the program's own modules are looked for."""
+    return [*_searched(line, folder), str(folder), str(folder / "src")]
+
+
+def _searched(line: LaunchLine, folder: Path) -> list[str]:
+    """Return the folders that Python searches before the environment."""
     first = folder if line.is_module else (folder / line.program).parent
-    searched = dict(line.variables).get("PYTHONPATH", "").split(os.pathsep)
-    return [str(first), *(str(folder / each) for each in searched), str(folder), str(folder / "src")]
+    searched = dict(line.variables).get("PYTHONPATH", "")
+    return [str(first), *(str(folder / each) for each in searched.split(os.pathsep) if searched)]
 
 
 def _own_names(folder: Path) -> set[str]:

@@ -27,6 +27,7 @@ from dsregress.run import available_workloads, cell_matrix, checkout_stacks, exp
 from dsregress.run.checkout_stacks import Checkout
 from dsregress.run.commit_builds import CommitSources, source_of
 from dsregress.run.dated_scenarios import scenarios_of_the_day
+from dsregress.run.refusals import says_what_to_do
 from dsregress.run.session import open_session
 from dsregress.run.targets import planned_hardware
 from dsregress.run.watch import Watch
@@ -126,15 +127,16 @@ def regress(
         watch.note(f"{name}: {line}")
     with open_session(settings, (), watch, installer, planned.stacks.existing) as opened:
         opened.add_sources(planned.sources)
+        selected = cells_to_compare(planned.matrix.cells, tried, watch)
         if choice.explain is not False:
-            opened.keep_open_for(planned.matrix.cells)
-        cells = [cell for cell in planned.matrix.cells if tried is None or cell.id != tried.cell.id]
+            opened.keep_open_for(selected)
+        cells = [cell for cell in selected if tried is None or cell.id != tried.cell.id]
         results = opened.measure(cells, baseline=planned.stacks.baseline, fresh=choice.fresh) if cells else []
         results += [tried] if tried is not None else []
         comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
         if choice.checkout is not None:
             comparison = compare.without_old_faults(comparison)
-        wanted = [(cell.stack.id, cell.workload) for cell in planned.matrix.cells]
+        wanted = [(cell.stack.id, cell.workload) for cell in selected]
         comparison = _with_absent(comparison, wanted, "it was not run")
         if choice.explain is False:
             return comparison
@@ -145,6 +147,14 @@ def regress(
         except HarnessError as error:  # what was measured is worth a report without it
             watch.note(f"memory explanations are missing: {error}")
             return comparison
+
+
+def cells_to_compare(cells: tuple[Cell, ...], tried: Result | None, watch: Watch) -> tuple[Cell, ...]:
+    """Return the cells; that of ``tried`` alone if it ended in what its program lacks."""
+    if tried is None or len(cells) == 1 or not says_what_to_do(tried.outcome):
+        return cells
+    watch.note(f"{tried.cell.scenario}: the other releases are not run, as it lacks the same with each")
+    return tuple(cell for cell in cells if cell.id == tried.cell.id)
 
 
 def _check_programs(planned: Planned, settings: Settings, installer: Installer) -> None:

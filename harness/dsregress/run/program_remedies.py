@@ -1,10 +1,12 @@
 """The remedy for a first run of a program that could not be measured: what the line about it tells its user to do, carried
-out where that is certain. Pure."""
+out where that is certain. Pure, but for a table."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -15,11 +17,9 @@ from dsregress.model import AXES, Failed, Outcome, Signature, Stack, read_signat
 from dsregress.probe.border.masking import masked_launch_line
 from dsregress.run.available_workloads import Program
 from dsregress.run.pipeline import Choice
+from dsregress.run.refusals import says_what_to_do
 from dsregress.versions.stack_plans import NEWEST_THAT_FITS
 from dsregress.wording.quantities import listing
-
-#: The errors whose line says what to do (`dsregress.programs.launch.failure_causes`).
-_SAYS_WHAT_TO_DO = ("CannotRun", "NotHere")
 
 _WITH = re.compile(r"--with ([A-Za-z0-9][\w.-]*)")
 _PLACEHOLDER = "PACKAGE"
@@ -29,7 +29,12 @@ _MOST_OTHERS = 25  #: a project that requires more is an environment of its own
 #: Packages of every stack that a program goes with by their day. torch and DeepSpeed go with older programs.
 _PARTNERS = ("transformers", "accelerate", "peft")
 
+#: What an error says, and the last releases of a dependency that do not raise it.
+_TABLE = Path(__file__).with_name("older_dependencies.json")
+_OLDER_DEPENDENCIES: Sequence[tuple[str, Mapping[str, str]]] = json.loads(_TABLE.read_text("utf-8"))
+
 _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
+_STEPS = re.compile(r"ended after (\d{1,3}) optimizer steps?, and \d+ are needed: give it .* --steps (\d{1,3})$")
 _PATH = re.compile(r"write PYTHONPATH=(\S+) before the line")
 _NO_RANK = "asks for its rank, and no launcher gives it one"
 _PYTHON = re.compile(r"(?<!\S)(?:\S*/)?python[\d.]*(?:\s+-[uBOsSEI])*\s+(?=\S)")
@@ -73,14 +78,20 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
     signature = read_signature(outcome.signature)
     if outcome.stage == "install":
         return _unpinned(outcome, attempt) or _left_out(outcome, attempt)
-    if signature.error in _SAYS_WHAT_TO_DO:
-        found = (remedy(signature.message, attempt) for remedy in _REMEDIES)
-        return next((one for one in found if one is not None), None)
+    if (found := _older_dependency(signature, attempt)) is not None:
+        return found
+    if says_what_to_do(outcome):
+        remedies = (remedy(signature.message, attempt) for remedy in _REMEDIES)
+        return next((one for one in remedies if one is not None), None)
+    if signature.error == "ProgramError":
+        return _fewer_steps(signature.message, attempt)
     suspected = _suspected(signature, outcome.stage, stack)
     if not suspected:
         return None
-    return _older_packages(signature, attempt, stack, of_its_day) or _older_transformers(
-        signature, suspected, attempt, stack
+    return (
+        _older_packages(signature, suspected, attempt, stack, of_its_day)
+        or _older_transformers(signature, suspected, attempt, stack)
+        or _older_torch(signature, suspected, attempt, stack, of_its_day)
     )
 
 
@@ -125,15 +136,38 @@ def _more_ranks(said: str, attempt: Attempt) -> Remedy | None:
     return _changed(attempt, f"runs as {found[1]} ranks, which it starts itself (--ranks)", ranks=int(found[1]))
 
 
+def _fewer_steps(said: str, attempt: Attempt) -> Remedy | None:
+    """Measure the last step of a program that takes fewer than usual."""
+    found = _STEPS.search(said)
+    if found is None or attempt.program.steps <= int(found[2]):
+        return None
+    steps = int(found[2])
+    if steps:
+        return _changed(
+            attempt, f"takes {found[1]} optimizer steps: its last one is measured (--steps {steps})", steps=steps
+        )
+    only = "its only one, which allocates the optimizer's state, is measured"
+    return _changed(attempt, f"takes 1 optimizer step: {only} (--steps 0)", steps=0)
+
+
 def _path(said: str, attempt: Attempt) -> Remedy | None:
     found, line = _PATH.search(said), attempt.program.line
     if found is None:
         return None
-    path = f"PYTHONPATH={found[1]}"
-    if f"{path} " in line or f"{path}:" in line:
+    extended = line_searching(line, found[1])
+    if extended == line:
         return None
-    extended = line.replace("PYTHONPATH=", f"{path}:", 1) if "PYTHONPATH=" in line else f"{path} {line}"
-    return _changed(attempt, f"runs with {path}, as it imports modules of its own from there", line=extended)
+    return _changed(
+        attempt, f"runs with PYTHONPATH={found[1]}, as it imports modules of its own from there", line=extended
+    )
+
+
+def line_searching(line: str, folder: str) -> str:
+    """Return a launch line with a folder first in its ``PYTHONPATH``."""
+    path = f"PYTHONPATH={folder}"
+    if f"{path} " in line or f"{path}:" in line:
+        return line
+    return line.replace("PYTHONPATH=", f"{path}:", 1) if "PYTHONPATH=" in line else f"{path} {line}"
 
 
 def _launcher(said: str, attempt: Attempt) -> Remedy | None:
@@ -200,11 +234,24 @@ def _suspected(signature: Signature, stage: str, stack: Stack) -> list[str]:
     return []
 
 
+def _older_dependency(signature: Signature, attempt: Attempt) -> Remedy | None:
+    """Take the last release of a dependency that has what later ones lack, which no file of the project limits."""
+    for says, releases in _OLDER_DEPENDENCIES:
+        new = {name: release for name, release in releases.items() if name not in attempt.choice.versions}
+        if not new or not re.search(says, signature.message):
+            continue
+        choice = msgspec.structs.replace(attempt.choice, versions={**attempt.choice.versions, **new})
+        said = ", ".join(f"{name} {release}" for name, release in new.items())
+        more = msgspec.structs.replace(attempt, choice=choice, added=(*attempt.added, *new))
+        return Remedy(more, f"fails with a newer one ({signature.message}): takes {said}")
+    return None
+
+
 def _older_packages(
-    signature: Signature, attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
+    signature: Signature, suspected: Sequence[str], attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
 ) -> Remedy | None:
     """Take the releases of the day on which the program was last changed, of the packages that nothing pins."""
-    if attempt.choice.stack or not set(_PARTNERS) & stack.versions.keys():
+    if attempt.choice.stack or not set(_PARTNERS) & stack.versions.keys() or suspected == ["torch"]:
         return None
     free = [name for name in (*_PARTNERS, *attempt.added) if name not in (*attempt.fixed, *attempt.pinned)]
     free = [name for name in free if name in stack.versions and not name.startswith("torch")]
@@ -217,6 +264,24 @@ def _older_packages(
     return Remedy(
         msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, *free)),
         f"fails with the newest packages ({signature.message}): takes those of its last commit, of {day}: {said}",
+    )
+
+
+def _older_torch(
+    signature: Signature, suspected: Sequence[str], attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
+) -> Remedy | None:
+    """Take the torch of that day, unless its release is named: last, as a program of any age mostly goes with it."""
+    named = {*attempt.fixed, *attempt.pinned, *attempt.choice.versions}
+    if attempt.choice.stack or "torch" in named or "torch" not in suspected:
+        return None
+    day, found = of_its_day(("torch",))
+    release = found.get("torch", "")
+    if not release or Version(release) >= Version(stack.versions["torch"]):
+        return None
+    choice = msgspec.structs.replace(attempt.choice, versions={**_resolved_anew(attempt), "torch": release})
+    return Remedy(
+        msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, "torch")),
+        f"fails with torch {stack.versions['torch']} ({signature.message}): takes {release}, of its last commit, of {day}",
     )
 
 

@@ -25,6 +25,7 @@ from dsregress.probe import oldest_torch
 from dsregress.probe.launch_line import LaunchLine
 from dsregress.run import pipeline
 from dsregress.run.needed_packages import ProgramNeeds, needs_of_program
+from dsregress.run.own_packages import OwnPackage
 from dsregress.run.pipeline import Choice
 from dsregress.run.project_requirements import DeclaredRequirement
 from dsregress.run.targets import varied_package
@@ -53,6 +54,7 @@ class CompletedChoice(msgspec.Struct, frozen=True, kw_only=True):
     added: tuple[str, ...] = ()  #: packages that the user did not name
     pinned: tuple[str, ...] = ()  #: those that the project pins, or limits to others than the stack's
     others: dict[str, str] = {}  #: package -> pin, or empty, of what else the project requires
+    searched: tuple[str, ...] = ()  #: folders of its own packages, which come before the environment
 
 
 def complete_choice(
@@ -79,11 +81,18 @@ def complete_choice(
         wanted.add_packages(needs, pipeline.plan_stacks(settings, wanted.choice(), installer).baseline)
     return CompletedChoice(
         choice=wanted.choice(),
-        notes=tuple(wanted.notes),
+        notes=(*wanted.notes, *(_own_note(one, base.baseline) for one in needs.own)),
+        searched=tuple(one.folder for one in needs.own if one.is_appended),
         added=tuple(wanted.added),
         pinned=tuple(wanted.pinned),
         others={name: one.pin for name, one in needs.others.items() if name not in wanted.choice().versions},
     )
+
+
+def _own_note(own: OwnPackage, base: Stack) -> str:
+    path = f", by PYTHONPATH={own.folder}, as it requires no {own.name}" if own.is_appended else ""
+    where = "its folder" if own.folder == "." else own.folder
+    return f"imports the {own.name} of {where}, not {own.name} {base.versions[own.name]} of the stack{path}"
 
 
 def uses_package(package: str, line: LaunchLine, folder: Path, files: Collection[Path]) -> bool:
@@ -205,10 +214,7 @@ class _Wanted:
         return oldest
 
     def _has_cpu_build(self, release: str, declared: DeclaredRequirement, base: Stack) -> bool:
-        """Return False for a torch that comes with gigabytes of CUDA packages, on a machine without a GPU."""
-        if sys.platform != "linux" or hardware.has_gpu():
-            return True
-        if "torch" in self._installer.cpu_builds([f"torch=={release}"], base.python).requirements:
+        if is_torch_for_here(release, base.python, self._installer):
             return True
         self.notes.append(
             f"no index that can be reached has torch {release} ({declared.file}) for the CPU: torch "
@@ -256,6 +262,13 @@ class _Wanted:
             return bool(self._installer.published(name))
         except UsageError:
             return False
+
+
+def is_torch_for_here(release: str, python: str, installer: Installer) -> bool:
+    """Return False for a torch that comes with gigabytes of CUDA packages, on a machine without a GPU."""
+    if sys.platform != "linux" or hardware.has_gpu():
+        return True
+    return "torch" in installer.cpu_builds([f"torch=={release}"], python).requirements
 
 
 def _added_text(found: Mapping[str, str], wanted: Mapping[str, DeclaredRequirement | None]) -> Iterator[str]:

@@ -7,6 +7,7 @@ written stays away from the user's files as what a program writes does (`vgpu.is
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -118,11 +119,25 @@ def launch_of_shell(line: str, folder: Path) -> Launch:
     of_ranks = [launch for launch, parsed in found.items() if parsed.launcher != "python"]
     chosen = of_ranks or list(found)
     if len(chosen) == 1:
-        return chosen[0]
+        return _where_its_program_is(chosen[0], found[chosen[0]])
     if chosen:
         raise SeveralLaunches([without_secrets(launch.line) for launch in chosen])
     why = record.complaint or (f"it calls {', '.join(record.left_out)}" if record.left_out else "")
     raise UsageError(f"starts no program{': ' if why else ''}{why}", where="--program", hint=_HINT)
+
+
+def _where_its_program_is(launch: Launch, parsed: LaunchLine) -> Launch:
+    """Return a launch in the folder of the repository that has its program: its script may first change to a folder of its
+    author's machine."""
+    folder = Path(launch.folder)
+    if parsed.is_module or parsed.is_command or (folder / parsed.program).exists():
+        return launch
+    for at in folder.parents if not (folder / ".git").exists() else ():
+        if (at / parsed.program).is_file():
+            return dataclasses.replace(launch, folder=str(at))
+        if (at / ".git").exists():
+            break
+    return launch
 
 
 def _parsed(launch: Launch) -> LaunchLine | None:
@@ -193,6 +208,7 @@ def _write_commands(folder: Path, bash: str) -> None:
     scripts |= {name: _RUN.format(bash=bash) for name in _COMMANDS["runners"]}
     scripts |= dict.fromkeys(("bash", "sh", "dash", "zsh"), f'#!{bash}\nexec {bash} "$@"\n')
     scripts |= {"srun": _SLURM.format(bash=bash, start=""), "sbatch": _SLURM.format(bash=bash, start=f"{bash} ")}
+    scripts |= {"scontrol": f'#!{bash}\n[ "$1" = show ] && [ "${{2%s}}" = hostname ] && echo localhost\nexit 0\n'}
     for name, text in _REPEATABLE.items():
         if tool := shutil.which(name):
             scripts[name] = text.format(bash=bash, tool=tool)
@@ -212,11 +228,15 @@ def _launch(file: Path, before: dict[str, str]) -> Launch:
     new = {name: value for name, value in variables.items() if before.get(name) != value and name.isidentifier()}
     if "PYTHONPATH" in new:
         new["PYTHONPATH"] = os.pathsep.join(_below(each, folder) for each in new["PYTHONPATH"].split(os.pathsep))
-    set_words = [f"{name}={value}" for name, value in sorted(new.items()) if name not in _NOT_THE_SCRIPTS]
+    set_words = [f"{name}={value}" for name, value in sorted(new.items()) if not _is_set_here(name)]
     empty = _empty_options(words)
     for option in empty:
         words.remove(option)  # the first one is the launcher's
     return Launch(shlex.join((*set_words, *words)), folder, empty)
+
+
+def _is_set_here(variable: str) -> bool:
+    return variable in _NOT_THE_SCRIPTS or variable.startswith("SLURM_")
 
 
 def _empty_options(words: list[str]) -> tuple[str, ...]:

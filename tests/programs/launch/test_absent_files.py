@@ -58,6 +58,10 @@ def _worker_error() -> Exception:
     ("error", "says"),
     [
         (lambda: _raised(Path("data/x.json").read_bytes), f"there is no data/x.json {_HERE}"),
+        (
+            lambda: _raised(Path("$replace_this_with_your_logs/run.yaml").read_bytes),
+            "'$replace_this_with_your_logs' stands for a path of yours: write it into the line or the settings that have it",
+        ),
         (lambda: _raised(lambda: os.listdir("images")), f"there is no images {_HERE}"),
         (
             lambda: _refuse_file("checkout", "git clone https://example.org/checkout"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import cast
 
@@ -9,7 +10,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dsregress.programs.launch.failure_causes import LaunchedProgram, environment_failure
+from dsregress.probe.border import faults
+from dsregress.programs.launch import absent_packages
+from dsregress.programs.launch.failure_causes import LaunchedProgram, environment_failure, lacks_packages
 from dsregress.programs.world.local_sockets import NoNetworkError
 from dsregress.programs.world.resource_errors import NotHere
 
@@ -61,3 +64,14 @@ def test_a_program_that_needs_a_login_is_told_what_to_leave_out() -> None:
     assert str(refused) == (
         "train.py asks the hub who its user is, and a run has no network: leave out the option that does, e.g. --push_to_hub"
     )
+
+
+def test_of_many_packages_as_many_are_named_as_fit_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"package-number-{number}" for number in range(30)]
+    monkeypatch.setattr(absent_packages, "packages_asked_for", lambda error: names)
+    refused = lacks_packages("run `pip install app[all]`")
+    assert refused is not None
+    named = re.findall(r"--with (\S+)", str(refused))
+    assert 3 < len(named) < 30
+    assert named == names[: len(named)]
+    assert len(f"CannotRun: {refused}") <= faults.SIGNATURE_LENGTH

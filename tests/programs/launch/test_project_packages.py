@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,52 @@ def test_what_the_environment_has_comes_first(tmp_path: Path) -> None:
         spec = importlib.util.find_spec("pytest")
         assert spec is not None
         assert not str(spec.origin).startswith(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("place", "found"),
+    [
+        (".", "../.."),
+        ("src", "../../src"),
+        ("projects", ".."),
+        ("code/python", "../../code/python"),
+        ("vendor/tests", None),
+    ],
+)
+def test_a_module_of_the_project_around_a_folder_is_found(tmp_path: Path, place: str, found: str | None) -> None:
+    (tmp_path / ".git").mkdir()
+    folder = tmp_path / "projects" / "adder"
+    folder.mkdir(parents=True)
+    _package(tmp_path / place, "own_package_above")
+    assert project_packages.folder_with_module("own_package_above", folder) == found
+
+
+def test_a_module_in_several_folders_of_a_project_or_around_no_project_is_not_found(tmp_path: Path) -> None:
+    folder = tmp_path / "project" / "examples"
+    folder.mkdir(parents=True)
+    _package(tmp_path / "project", "own_package_alone")
+    assert project_packages.folder_with_module("own_package_alone", folder) is None
+    (tmp_path / "project" / "setup.py").touch()
+    assert project_packages.folder_with_module("own_package_alone", folder) == ".."
+    for name in ("one", "other"):
+        _package(tmp_path / "project" / name, "own_package_twice")
+    assert project_packages.folder_with_module("own_package_twice", folder) is None
+
+
+def test_a_package_of_its_own_hides_the_environments_that_was_loaded_before(tmp_path: Path) -> None:
+    theirs, own = tmp_path / "site-packages", tmp_path / "own"
+    for folder in (theirs, own):
+        _package(folder, "package_of_both", f"place = {folder.name!r}")
+    (theirs / "package_of_both" / "part.py").touch()
+    sys.path.insert(0, str(theirs))
+    try:
+        loaded = importlib.import_module("package_of_both.part")
+        sys.path.insert(0, str(own))
+        with project_packages.found_before_the_environment([str(tmp_path / "none"), str(own)]):
+            assert importlib.import_module("package_of_both").place == "own"
+        assert sys.modules["package_of_both.part"] is loaded
+        assert importlib.import_module("package_of_both").place == "site-packages"
+    finally:
+        sys.path[:] = [path for path in sys.path if path not in (str(theirs), str(own))]
+        for name in ("package_of_both", "package_of_both.part"):
+            del sys.modules[name]

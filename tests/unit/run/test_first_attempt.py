@@ -14,12 +14,14 @@ from dsregress.config.settings import Settings
 from dsregress.model import Cell, Failed, Outcome, Passed, Result
 from dsregress.probe.adapters import PROGRAM
 from dsregress.probe.border.wire import RunRecord
-from dsregress.run import first_attempt, pipeline
+from dsregress.probe.launch_line import LaunchLine
+from dsregress.run import first_attempt, pipeline, program_stack
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import CellMatrix
 from dsregress.run.first_attempt import TriedAttempt, remedied_attempt
 from dsregress.run.pipeline import Choice
 from dsregress.run.program_remedies import Attempt
+from dsregress.run.program_stack import CompletedChoice
 from dsregress.versions.stack_plans import StackPlan
 from tests.builders.cells import HARDWARE, RANK, cell, result_of, stack
 
@@ -83,11 +85,42 @@ def test_the_baseline_runs_until_it_passes_and_each_remedy_is_said(
     ]
 
 
+def test_what_a_longer_path_reaches_is_completed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def completed(choice: Choice, line: LaunchLine, *rest: Any) -> CompletedChoice:
+        assert dict(line.variables) == {"PYTHONPATH": ".."}
+        versions = {**choice.versions, "wandb": "0.18.3"}
+        return CompletedChoice(choice=Choice(versions=versions), added=("wandb",), notes=("adds wandb 0.18.3",))
+
+    monkeypatch.setattr(program_stack, "complete_choice", completed)
+    lacks = "CannotRun: train.py imports 'own' of its project's ..: write PYTHONPATH=.. before the line"
+    runs = Runs(Failed("import", lacks), Passed())
+    found = tried(monkeypatch, runs, tmp_path)
+    assert found.attempt.program.line == "PYTHONPATH=.. python train.py"
+    assert found.attempt.choice.versions == {"wandb": "0.18.3"}
+    assert found.attempt.added == ("wandb",)
+    assert runs.notes[-1].endswith(": adds wandb 0.18.3")
+
+
 def test_what_cannot_be_measured_here_is_not_run_once_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     runs = Runs(UNKNOWN)
     found = tried(monkeypatch, runs, tmp_path)
     assert found.result is not None
     assert (found.result.outcome, runs.notes) == (UNKNOWN, [])
+
+
+def test_what_a_program_lacks_is_not_run_with_the_other_releases(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    runs = Runs(UNKNOWN)
+    refused = tried(monkeypatch, runs, tmp_path).result
+    planned = runs.plan(Attempt(program=Program(line="train.py", folder="."), choice=Choice())).matrix.cells
+    watch: Any = runs
+    assert refused is not None
+    assert pipeline.cells_to_compare(planned, refused, watch) == planned[:1]
+    assert runs.notes == [f"{refused.cell.scenario}: the other releases are not run, as it lacks the same with each"]
+    failed = msgspec.structs.replace(refused, outcome=Failed("install", "no solution"))
+    assert pipeline.cells_to_compare(planned, failed, watch) == planned
+    assert pipeline.cells_to_compare(planned, None, watch) == planned
 
 
 def test_a_failure_of_a_release_is_compared_as_usual(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

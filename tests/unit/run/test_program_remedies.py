@@ -204,6 +204,32 @@ def test_packages_that_nothing_pins_are_taken_of_the_day_of_the_last_commit() ->
     assert remedy_of(of_its_own, attempt, stack, of_its_day) is None
 
 
+def test_a_dependency_that_lost_a_name_is_taken_in_its_last_release_that_has_it() -> None:
+    said = "ImportError: cannot import name 'cached_download' from 'huggingface_hub' (huggingface_hub/__init__.py)"
+    more, line = remedied(said, stage="init")
+    assert (more.choice.versions, more.added) == ({"huggingface-hub": "0.25.2"}, ("huggingface-hub",))
+    assert line.endswith(": takes huggingface-hub 0.25.2")
+    named = msgspec.structs.replace(GIVEN, choice=Choice(versions={"numpy": "2.4.0"}), stacks={})
+    assert after("AttributeError: module 'numpy' has no attribute 'bool' (train.py:3)", named, "step") is None
+
+
+def test_the_torch_of_the_day_of_the_last_commit_is_taken_last() -> None:
+    def of_its_day(packages: Collection[str]) -> OfItsDay:
+        return OfItsDay("2024-05-07", {"torch": "2.3.0"} if packages == ("torch",) else {})
+
+    lacks = Failed(
+        "init", "TypeError: LRScheduler.__init__() got an unexpected keyword argument 'verbose' (train.py:28)"
+    )
+    attempt = msgspec.structs.replace(GIVEN, stacks={})
+    found = remedy_of(lacks, attempt, STACK, of_its_day)
+    assert found is not None
+    assert found.attempt.choice.versions == {"torch": "2.3.0"}
+    assert "takes 2.3.0, of its last commit, of 2024-05-07" in found.line
+    assert remedy_of(lacks, found.attempt, STACK, of_its_day) is None
+    named = msgspec.structs.replace(attempt, choice=Choice(versions={"torch": "2.13.0"}))
+    assert remedy_of(lacks, named, STACK, of_its_day) is None
+
+
 NO_NAME = "ImportError: cannot import name 'X' from 'transformers' (transformers/__init__.py) (train.py:3)"
 
 
@@ -237,3 +263,17 @@ def test_an_error_of_the_programs_own_is_no_reason_for_another_transformers() ->
     assert after("RuntimeError: shapes do not fit (peft/tuners/lora.py:forward)", stage="forward") is None
     assert after("TypeError: f() got an unexpected argument (train.py:3)", stage="init") is not None
     assert after("ValueError: no such model (transformers/modeling_utils.py:load)", stage="init") is not None
+
+
+def test_a_program_of_fewer_steps_is_measured_in_its_last_one() -> None:
+    said = (
+        "ProgramError: train.py ended after 1 optimizer step, and 2 are needed: give it more data or epochs, or measure its "
+        "last one with --steps 0"
+    )
+    more, line = remedied(said, stage="step")
+    assert more == changed(GIVEN, steps=0)
+    assert (
+        line == "takes 1 optimizer step: its only one, which allocates the optimizer's state, is measured (--steps 0)"
+    )
+    assert after(said, more, stage="step") is None
+    assert after("ProgramError: train.py exits with 2: give --ranks 2, or --with evil", stage="init") is None

@@ -221,3 +221,36 @@ def test_deepspeed_is_used_by_a_launcher_an_option_settings_or_a_module_of_its_o
 def test_existing_interpreters_stay_as_they_are(folder: Path) -> None:
     given = Choice(pythons=("/opt/python",))
     assert completed(folder, given).choice == given
+
+
+APPENDS = """
+import os, sys
+import deepspeed
+sys.path.append(os.path.join(os.getcwd(), 'peft/src/'))
+from peft import LoraConfig
+"""
+
+
+@pytest.mark.parametrize(
+    ("required", "place", "note"),
+    [
+        (
+            (),
+            "peft/src",
+            "imports the peft of peft/src, not peft 0.21.2 of the stack, by PYTHONPATH=peft/src, as it requires no peft",
+        ),
+        (("peft",), "peft/src", None),
+        ((), "other/src", None),
+        (("peft",), ".", "imports the peft of its folder, not peft 0.21.2 of the stack"),
+    ],
+)
+def test_a_package_of_its_own_is_the_one_that_its_readme_would_import(
+    folder: Path, required: tuple[str, ...], place: str, note: str | None
+) -> None:
+    (folder / "train.py").write_text(APPENDS)
+    requires(folder, *required)
+    (folder / place / "peft").mkdir(parents=True)
+    (folder / place / "peft" / "__init__.py").touch()
+    found = completed(folder)
+    assert found.notes == ((note,) if note else ())
+    assert found.searched == (("peft/src",) if note and "PYTHONPATH" in note else ())

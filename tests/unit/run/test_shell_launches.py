@@ -87,6 +87,28 @@ def test_a_shell_line_comes_to_what_it_starts(line: str, comes_to: str, folder: 
 
 
 @pytest.mark.slow
+def test_a_script_that_changes_to_a_folder_of_another_machine_starts_where_its_program_is(folder: Path) -> None:
+    (folder / ".git").mkdir()
+    (folder / "examples").mkdir()
+    (folder / "examples" / "tune.py").touch()
+    (folder / "scripts" / "tune.sh").write_text("cd /home/nobody/project\ntorchrun examples/tune.py")
+    launch = launch_of_shell("bash tune.sh", folder / "scripts")
+    assert (launch.line, launch.folder) == ("torchrun examples/tune.py", str(folder))
+
+
+@pytest.mark.slow
+def test_a_job_of_slurm_is_its_first_task_on_as_many_nodes_as_it_asks_for(folder: Path) -> None:
+    (folder / "job.slurm").write_text(
+        "#!/bin/bash\n#SBATCH --nodes=4 # of 8\n"
+        "head=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\n"
+        "srun torchrun --nnodes $SLURM_NNODES --node_rank $SLURM_NODEID --rdzv_endpoint $head:1 train.py"
+    )
+    said = "torchrun --nnodes {} --node_rank 0 --rdzv_endpoint localhost:1 train.py"
+    assert launch_of_shell("sbatch job.slurm", folder).line == said.format(4)
+    assert launch_of_shell("sbatch -N 2 job.slurm", folder).line == said.format(2)
+
+
+@pytest.mark.slow
 def test_options_without_a_value_are_left_out_and_said(folder: Path) -> None:
     launch = launch_of_shell("bash scripts/run.sh", folder)
     assert launch == Launch(

@@ -34,6 +34,9 @@ _FILES = (
 )
 
 
+#: What an author leaves for a reader to fill in: ``$replace_this_with_your_folder``, ``/path/to/data``, ``<data folder>``.
+_PLACEHOLDER = re.compile(r"\$\{?\w+\}?|<[^/<>]+>|/?\bpath/to/[^/]+|\byour[-_][^/]+", re.IGNORECASE)
+
 #: Files of a model that a skeleton has too.
 _OF_A_SKELETON = re.compile(
     r"(generation_)?config\.json|tokenizer.*\.(json|model)|vocab\.json|merges\.txt|model.*\.safetensors.*"
@@ -119,6 +122,8 @@ def _advice(error: BaseException) -> str:
 
 
 def _said(path: str, whole: str, advice: str) -> str:
+    if (placeholder := _PLACEHOLDER.search(path)) is not None:
+        return f"{placeholder[0]!r} stands for a path of yours: write it into the line or the settings that have it"
     if (inside := _in_the_copy(whole)) is not None:
         folder, name = os.path.split(inside)
         model = known_model_of_folder(os.path.basename(folder)) if _OF_A_SKELETON.fullmatch(name) else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from dsregress.programs.substitutes import more_columns, tiny_models
 from dsregress.programs.substitutes.synthetic_datasets import MadeUp
 from dsregress.programs.world import workplace
 from dsregress.programs.world.local_sockets import NoNetworkError
-from dsregress.programs.world.program_errors import CannotRun
+from dsregress.programs.world.program_errors import CannotRun, ProgramError
 from dsregress.programs.world.resource_errors import NotHere, place_of
 from vgpu import isolation
 from vgpu.error_chain import behind, behind_one_another
@@ -98,7 +99,25 @@ def _of_a_missing_rank(error: Exception, program: LaunchedProgram) -> Exception 
 
 def _of_a_missing_module(error: Exception, program: LaunchedProgram) -> Exception | None:
     if isinstance(error, ModuleNotFoundError) and missing_imports.is_missing(error.name):
-        return CannotRun(_without(error, program.name, program.start))
+        return CannotRun(_without(error, program))
+    return None
+
+
+def _of_an_unbuilt_module(error: Exception, program: LaunchedProgram) -> Exception | None:
+    """Explain a missing part of the program's own package that has to be compiled."""
+    name = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+    package = importlib.util.find_spec(name.partition(".")[0]) if "." in name else None
+    for folder in (package.submodule_search_locations or ()) if package is not None else ():
+        inside = workplace.path_beside(os.path.realpath(folder), os.path.realpath(os.getcwd()))
+        if inside and project_packages.is_compiled(folder):
+            how = (
+                "`python setup.py build_ext --inplace`"
+                if os.path.isfile(os.path.join(folder, "setup.py"))
+                else "see its README"
+            )
+            return CannotRun(
+                f"{program.name} lacks {name!r}, which the project compiles: build it first in {inside}: {how}"
+            )
     return None
 
 
@@ -141,6 +160,7 @@ _EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], .
     _of_a_refused_path,
     _of_a_missing_rank,
     _of_a_missing_module,
+    _of_an_unbuilt_module,
     _of_the_network,
     _of_a_missing_package,
     _of_a_login,
@@ -165,6 +185,13 @@ def lacks_launcher(error: ModuleNotFoundError) -> CannotRun | None:
     return CannotRun(f"the environment lacks {error.name!r}, which starts the program: {_add(str(error.name))}")
 
 
+def lacks_packages(said: str) -> CannotRun | None:
+    """Return the error of a program that exits as it lacks packages, which its last line names; None if it names none."""
+    error = ProgramError(said)
+    needed = absent_packages.packages_asked_for(error)
+    return CannotRun(_refusal_text(error, needed)) if needed else None
+
+
 def _asks_for_its_rank(error: BaseException) -> bool:
     """Return True if torch or the program missed a variable of a rank, or DeepSpeed tried MPI for it."""
     for one in behind_one_another(error):
@@ -177,21 +204,32 @@ def _asks_for_its_rank(error: BaseException) -> bool:
     return False
 
 
-def _without(error: ModuleNotFoundError, program: str, start: launchers.Start) -> str:
+def _without(error: ModuleNotFoundError, program: LaunchedProgram) -> str:
     first = str(error.name).partition(".")[0]
     for folder, of_folder in ((".", "the folder that it is launched in"), ("src", "the folder src")):
         path = os.path.join(folder, first)
         if os.path.isfile(f"{path}.py") or project_packages.has_code(path):
-            return f"{program} imports {first!r} of {of_folder}: write PYTHONPATH={folder} before the line"
-    names = [
-        first,
-        *(name for name in missing_imports.missing_modules(_first_files(start), _own_folders()) if name != first),
-    ]
+            return f"{program.name} imports {first!r} of {of_folder}: write PYTHONPATH={folder} before the line"
+    files = _first_files(program.start)
+    others = (name for name in missing_imports.missing_modules(files, _own_folders()) if name != first)
+    names = [first, *others]
     known = packages_by_module()
-    modules, packages = ("modules", "their packages") if len(names) > 1 else ("module", "its package")
+    source = Path(os.path.realpath(program.source))
+    place = None if first in known else project_packages.folder_with_module(first, source)
+    if place is not None:
+        return f"{program.name} imports {first!r} of its project's {place}: write PYTHONPATH={place} before the line"
+    modules = "modules" if len(names) > 1 else "module"
+    return _line_of_names(f"{program.name} lacks the {modules} ", names, f": add {_options_of(names, known)}")
+
+
+def _options_of(names: Sequence[str], known: Mapping[str, str]) -> str:
+    """Return the options that add the packages of these modules, as far as they are ``known``."""
     options = " ".join(f"--with {known[name]}" for name in names if name in known)
-    how = f"add {options}" if all(name in known for name in names) else f"add {packages} with --with PACKAGE"
-    return _line_of_names(f"{program} lacks the {modules} ", names, f": {how}")
+    unknown = [name for name in names if name not in known]
+    if not unknown:
+        return options
+    several = "their packages with --with PACKAGE" if len(unknown) > 1 else "its package with --with PACKAGE"
+    return several if not options else f"{options}, and with --with PACKAGE that of {', '.join(map(repr, unknown))}"
 
 
 def _own_folders() -> list[str]:
@@ -239,8 +277,12 @@ def _listed_up_to(names: Sequence[str], most: int) -> str:
 
 def _refusal_text(error: BaseException, needed: Sequence[str]) -> str:
     """Return a library's own message, cut to fit into a line, with the packages to add."""
-    said = str(faults.announced(error)).strip().partition("\n")[0].partition(". ")[0].rstrip(".")
-    return f"{said[:_MOST_SAID]}: {_add(*needed)}"
+    said = str(faults.announced(error)).strip().partition("\n")[0].partition(". ")[0].rstrip(".")[:_MOST_SAID]
+    room = faults.SIGNATURE_LENGTH - len(f"{CannotRun.__name__}: {said}: ")
+    whole = [*needed]
+    while len(whole) > 1 and len(_add(*whole)) > room:  # a part of a name is another package's
+        whole.pop()
+    return f"{said}: {_add(*whole)}"
 
 
 def _add(*needed: str) -> str:

@@ -33,6 +33,7 @@ class Start:
     variables: dict[str, str]  #: of the environment, except those that give the rank
     entry: str = ""  #: of an installed command: ``litgpt.__main__:main``
     has_rank: bool = True  #: a launcher assigns one; ``python train.py`` has none
+    is_launched: bool = True  #: a launcher starts the ranks of a job that has several
 
 
 #: Variables of a job's geometry, which the harness sets.
@@ -47,9 +48,9 @@ def start_of(line: LaunchLine, local_rank: int) -> Start:
         begun = _STARTS[line.launcher](line, local_rank)
     given.update(begun.variables)  # a launcher has the last word
     kept = {name: value for name, value in given.items() if name not in _GEOMETRY}
+    is_launched = begun.has_rank or not RANK_VARIABLES.isdisjoint(dict(line.variables))
     # mpirun and srun assign ranks as well, and appear in no line.
-    has_rank = begun.has_rank or not RANK_VARIABLES.isdisjoint(dict(line.variables)) or _ranks() > 1
-    return dataclasses.replace(begun, variables=kept, has_rank=has_rank)
+    return dataclasses.replace(begun, variables=kept, has_rank=is_launched or _ranks() > 1, is_launched=is_launched)
 
 
 def _ranks() -> int:

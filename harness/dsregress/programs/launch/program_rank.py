@@ -16,7 +16,12 @@ from dsregress.probe import launch_line
 from dsregress.probe.border.surroundings import SKELETONS
 from dsregress.probe.program import spelled_out
 from dsregress.programs.launch import console_scripts, last_line, launchers, project_packages, started_processes
-from dsregress.programs.launch.failure_causes import LaunchedProgram, environment_failure, lacks_launcher
+from dsregress.programs.launch.failure_causes import (
+    LaunchedProgram,
+    environment_failure,
+    lacks_launcher,
+    lacks_packages,
+)
 from dsregress.programs.substitutes.absent_metrics import absent_metrics
 from dsregress.programs.substitutes.local_weights import LocalWeights, local_weights
 from dsregress.programs.substitutes.synthetic_datasets import MadeUp, synthetic_data
@@ -97,6 +102,9 @@ def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -
             finally:
                 measuring.end()
     if not measuring.is_complete:
+        starts, ranks = given.others.ranks
+        if not measuring.steps and ranks > 1:
+            raise CannotRun(f"{program.name} starts {ranks} ranks itself, by {starts}: give --ranks {ranks}")
         raise ProgramError(_too_early(measuring, program.name, given.others))
 
 
@@ -131,7 +139,7 @@ def _surrounded(
         _start_variables(start, of_a_rank := _of_a_rank()),
         _command_line(start),
         project_packages.importable(project),
-        started_processes.watch_processes() as others,
+        started_processes.watch_processes(is_launched=start.is_launched) as others,
         last_line.keep_last_line() as last,
     ):
         yield _Surroundings(weights, made_up, others, last, of_a_rank)
@@ -169,7 +177,10 @@ def _exits_explained(
     reason = ended.__context__
     if isinstance(ended.code, int) and isinstance(reason, Exception) and not _is_of_a_parser(reason):
         raise reason  # outside the handler of the exit, so that it keeps the errors behind it
-    why = f": {last_line()}" if last_line() and isinstance(ended.code, int) else ""
+    said = last_line() if isinstance(ended.code, int) else str(ended.code)
+    if (needed := lacks_packages(said)) is not None:
+        raise needed from ended
+    why = f": {said}" if said and isinstance(ended.code, int) else ""
     raise ProgramError(f"{program} exits with {ended.code!r}{why}{others.note}") from ended
 
 
@@ -202,7 +213,9 @@ def _too_early(measuring: Run, program: str, others: started_processes.StartedPr
         return f"{program} ended without an optimizer step{others.note}{ask}"
     passes = f"{backwards} backward pass{'es' if backwards > 1 else ''}"
     took = f"{steps} optimizer step{'s' if steps > 1 else ''}" if steps else f"{passes} and no optimizer step"
-    return f"{program} ended after {took}, and {measuring.wanted_steps} are needed: give it more data or epochs"
+    fewer = f", or measure its last one with --steps {steps - 1}" if steps else ""
+    wanted = measuring.wanted_steps
+    return f"{program} ended after {took}, and {wanted} are needed: give it more data or epochs{fewer}"
 
 
 def _execute(start: launchers.Start, others: started_processes.StartedProcesses, of_a_rank: Mapping[str, str]) -> None:
@@ -254,5 +267,5 @@ def _command_line(start: launchers.Start) -> Iterator[None]:
     more = searched.split(os.pathsep) if searched else []  # of which an empty one is the current folder
     words, folders = [start.program, *start.arguments], [first, *map(os.path.abspath, more)]
     bytecode = attribute(sys, "dont_write_bytecode", True)  # next to the user's files
-    with command_line(words, folders), bytecode:
+    with command_line(words, folders), project_packages.found_before_the_environment(folders), bytecode:
         yield

@@ -17,10 +17,23 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
+from vgpu.loaded import loaded_modules
+
+_SOURCES_OF_EXTENSIONS = (".pyx", ".c", ".cpp", ".cu", ".rs")
 _FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 
 #: Files of a folder that are looked at for code.
 _MOST_FILES = 2_000
+
+_IN_AN_ENVIRONMENT = "site-packages"
+#: Packages whose calls are watched: they stay those of the environment.
+_WATCHED = frozenset(("torch", "transformers", "deepspeed", "accelerate", "numpy"))
+
+#: A project's root lies in at most so many folders above that of the line, and its packages as many below its root.
+_MOST_LEVELS = 4
+_MOST_FOLDERS = 2_000
+#: Folders whose code no program imports as its own.
+_OTHERS = frozenset(("node_modules", "site-packages", "build", "dist", "venv", "tests", "test", "docs"))
 
 
 def package_folders(folder: Path) -> list[str]:
@@ -30,10 +43,50 @@ def package_folders(folder: Path) -> list[str]:
     return [str(each) for each in (folder, folder / "src") if each.is_dir()]
 
 
+def is_compiled(folder: str) -> bool:
+    """Return True if a package's folder has sources of an extension."""
+    return any(name.endswith(_SOURCES_OF_EXTENSIONS) for name in os.listdir(folder))
+
+
 def has_code(folder: str) -> bool:
     """Return True if Python files are in a folder or below it."""
     files = itertools.chain.from_iterable(files for _, _, files in os.walk(folder))
     return any(name.endswith(".py") for name in itertools.islice(files, _MOST_FILES))
+
+
+def folder_with_module(module: str, folder: Path) -> str | None:
+    """Return the folder, relative to ``folder``, in which the project around it has a module: the nearest above ``folder``
+    or its ``src``, else the only other one of the project. None if no folder, or several have it."""
+    above = [folder, *folder.parents[:_MOST_LEVELS]]
+    roots = [at for at, one in enumerate(above) if (one / ".git").exists()]
+    roots = roots or [at for at, one in enumerate(above) if package_folders(one)]
+    if not roots or (root := above[roots[0]]) in (Path.home(), *Path.home().parents):
+        return None
+    nearest = (place for one in above[1 : roots[0] + 1] for place in (one, one / "src"))
+    found = next((place for place in nearest if _has_module(place, module)), None)
+    if found is None:
+        others = [place for place in _folders_below(root) if _has_module(place, module, regular=True)]
+        found = others[0] if len(others) == 1 else None
+    return None if found is None else os.path.relpath(found, folder)
+
+
+def _has_module(folder: Path, module: str, *, regular: bool = False) -> bool:
+    """Return True if a folder has a module or package; only one with an ``__init__.py`` if ``regular``."""
+    package = folder / module
+    if (folder / f"{module}.py").is_file() or (package / "__init__.py").is_file():
+        return True
+    return not regular and has_code(str(package))
+
+
+def _folders_below(root: Path) -> Iterator[Path]:
+    """Yield the folders of a project that are no packages, down to some levels."""
+    for seen, (at, folders, files) in enumerate(os.walk(root)):
+        depth = len(Path(at).relative_to(root).parts)
+        inside = "__init__.py" in files or depth == _MOST_LEVELS
+        folders[:] = [] if inside else sorted(name for name in folders if name[0] not in "._" and name not in _OTHERS)
+        if seen > _MOST_FOLDERS:
+            return
+        yield Path(at)
 
 
 @contextlib.contextmanager
@@ -45,6 +98,24 @@ def importable(folder: Path) -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
+
+
+@contextlib.contextmanager
+def found_before_the_environment(folders: Sequence[str]) -> Iterator[None]:
+    """Forget within the block those of the environment's modules that were loaded before the program began, and that
+    packages of its own in ``folders``, which Python searches first, hide."""
+    loaded = [
+        (name, module) for name, module, held in loaded_modules() if _IN_AN_ENVIRONMENT in str(held.get("__file__"))
+    ]
+    tops = {name.partition(".")[0] for name, _ in loaded} - _WATCHED
+    own = {top for top in tops if any(_has_module(Path(folder), top, regular=True) for folder in folders)}
+    hidden = {name: module for name, module in loaded if name.partition(".")[0] in own}
+    for name in hidden:
+        del sys.modules[name]
+    try:
+        yield
+    finally:
+        sys.modules.update(hidden)
 
 
 class _OwnPackages:

@@ -1,8 +1,9 @@
 """Processes that a program starts itself.
 
 ``torch.multiprocessing.spawn`` starts ranks, and so does torchrun's ``elastic_launch`` with a function (accelerate's
-``notebook_launcher``): each rank here runs the one that it is. For other processes the command is recorded, because
-nothing in them is measured.
+``notebook_launcher``): each rank here runs the one that it is. So it does of several ``Process`` of one function, which
+take their number as an argument, if the job has ranks and no launcher numbers them. For other processes the command is
+recorded, because nothing in them is measured.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class StartedProcesses:
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self._numbered: dict[str, int] = {}  #: function -> how many of its processes got numbers from 0 on
         #: Called with each process's words and environment before it starts; see `launch.console_scripts`.
         self.seen_by: Callable[[Sequence[str], Mapping[str, str] | None], None] = lambda words, environment: None
 
@@ -45,13 +47,30 @@ class StartedProcesses:
             "process per rank, with torchrun or the line that it runs itself"
         )
 
+    @property
+    def ranks(self) -> tuple[str, int]:
+        """Return the function of which the program started the most processes with numbers, and how many."""
+        return max(self._numbered.items(), key=lambda one: one[1], default=("", 0))
+
+    def add(self, target: Any, arguments: Sequence[object]) -> int | None:
+        """Note a process of the program's own; return its number among those of its function, if it is given one."""
+        name = f"Process({getattr(target, '__name__', target)})"
+        self.names.append(name)
+        number = self._numbered.get(name, 0)
+        if not any(type(each) is int and each == number for each in arguments):
+            return None
+        self._numbered[name] = number + 1
+        return number
+
 
 @contextlib.contextmanager
-def watch_processes() -> Iterator[StartedProcesses]:
-    """Watch the processes that the program starts within the block, and run in this process the ranks that it spawns."""
+def watch_processes(*, is_launched: bool = True) -> Iterator[StartedProcesses]:
+    """Watch the processes that the program starts within the block, and run in this process the ranks that it spawns.
+    ``is_launched`` if a launcher starts the ranks."""
     import multiprocessing.process as processes
 
     started = StartedProcesses()
+    follows_ranks = not is_launched and _numbers()[1] > 1
     start, run = processes.BaseProcess.start, subprocess.Popen.__init__
 
     def start_process(process: Any) -> None:
@@ -62,7 +81,12 @@ def watch_processes() -> Iterator[StartedProcesses]:
                 "or ZenFlow's overlap_step"
             )
         if target is not None and not str(target.__module__).startswith("torch."):  # which are data loaders' workers
-            started.names.append(f"Process({getattr(target, '__name__', target)})")
+            number = started.add(target, (*process._args, *process._kwargs.values()))
+            if number is not None and follows_ranks:
+                if number == _numbers()[0]:
+                    target(*process._args, **process._kwargs)
+                process.join = process.terminate = process.kill = lambda *_: None  # it is not started
+                return
         start(process)
 
     def popen(process: Any, args: Any, *rest: Any, **kwargs: Any) -> None:
@@ -126,13 +150,18 @@ def _elastic_launch(launch: Any, *args: object) -> object:
 
 
 def _local_rank(processes: int, starter: str) -> int:
-    ranks, rank = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), int(os.environ.get("LOCAL_RANK", "0"))
+    rank, ranks = _numbers()
     if processes != ranks:
         raise StartedError(
             f"{starter} starts {processes} processes, and this job has {ranks} ranks on a node: give it --ranks "
             f"{processes}. At {program_place()}"
         )
     return rank
+
+
+def _numbers() -> tuple[int, int]:
+    """Return this rank's number on its node, and the number of ranks there."""
+    return int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 class _EndedProcesses:

@@ -1,0 +1,66 @@
+"""A project's own packages that have the name of a package of every stack: which of both its line imports.
+
+A folder of the program comes before the environment, and one that it appends to ``sys.path`` after it. As the environment
+of its README has only what the project requires, a package there that it does not require is its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from dsregress.model import AXES
+from dsregress.probe.program_imports import all_imports
+from dsregress.run.project_requirements import project_text
+
+_APPENDS = re.compile(r"sys\.path\.(?:append|extend)\b.*")
+_MOST_FOLDERS = 2_000
+
+
+class OwnPackage(NamedTuple):
+    """A package of the project that is imported in place of the stack's."""
+
+    name: str
+    folder: str  #: in which it lies, relative to that of the line
+    is_appended: bool  #: the program puts the folder behind the environment
+
+
+def own_packages(
+    folder: Path, searched: Iterable[str], files: Collection[Path], required: Collection[str]
+) -> list[OwnPackage]:
+    """Return the packages of the project in ``folder`` that its ``files`` import in place of those of every stack.
+    ``searched`` are the folders that come before the environment, ``required`` the packages that the project requires."""
+    imported = sorted({name for file in files for name in all_imports(file)} & {*AXES})
+    if not imported:
+        return []
+    first = [Path(os.path.abspath(each)) for each in searched]
+    appended = "\n".join(line for file in files for line in _APPENDS.findall(project_text(file)))
+    found: dict[str, OwnPackage] = {}
+    for place in (*first, *(_package_places(folder, imported) if appended else ())):
+        relative = os.path.relpath(place, folder)
+        for name in imported:
+            if name in found or not _is_package(place / name):
+                continue
+            if place in first:
+                found[name] = OwnPackage(name, relative, is_appended=False)
+            elif name not in required and all(
+                re.search(rf"\b{re.escape(part)}\b", appended) for part in Path(relative).parts
+            ):
+                found[name] = OwnPackage(name, relative, is_appended=True)
+    return [*found.values()]
+
+
+def _package_places(folder: Path, names: Collection[str]) -> Iterator[Path]:
+    for seen, (at, folders, _) in enumerate(os.walk(folder)):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "site-packages")
+        if seen > _MOST_FOLDERS:
+            return
+        if any(_is_package(Path(at, name)) for name in names):
+            yield Path(at)
+
+
+def _is_package(path: Path) -> bool:
+    return (path / "__init__.py").is_file() or path.with_suffix(".py").is_file()
