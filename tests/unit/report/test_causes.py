@@ -65,6 +65,20 @@ def test_a_head_that_is_frozen_leads_the_norm_and_what_is_not_saved() -> None:
     )
 
 
+def test_a_head_that_is_cut_from_the_loss_is_named_as_a_frozen_one_is() -> None:
+    both = {"classifier.weight": 128, "prompt.weight": 512}
+    cut = run(HEAD, PROMPT, gradient_norms=[0.07, 0.07], trained=both, still=["classifier.weight"])
+    (line,) = lines(run(HEAD, PROMPT, trained=both), cut)
+    assert line.text.startswith(
+        "train-3f9a1c: 128 weights are no longer trained (classifier.weight); with it, the gradient norm"
+    )
+
+
+def test_weights_that_move_in_neither_release_say_nothing() -> None:
+    both = {"trained": {"classifier.weight": 128, "unused.weight": 64}, "still": ["unused.weight"]}
+    assert lines(run(**both), run(**both)) == []
+
+
 def test_tensors_that_a_release_makes_one_of_train_the_same() -> None:
     assert lines(run(trained={"experts.*.weight": 64}), run(trained={"experts.weight": 64})) == []
 
