@@ -44,7 +44,7 @@ class KnownProblems:
         if baseline is None:
             return True
         own = self._context.stacks[stack].versions
-        packages = {one.package for one in (*advisory.ranges, *advisory.partners)}
+        packages = {one.package for one in advisory.ranges} | {one.package for one in advisory.partners}
         return any(own.get(package) != baseline.versions.get(package) for package in packages)
 
     def speaks_against(self, found: Finding) -> bool:
