@@ -34,14 +34,14 @@ def test_weights_that_stay_as_they_are_while_others_move_are_named() -> None:
     still = StillWeights(model)
     move(model["body"])
     move(model["norm"])
-    assert still.names(model) == ["head.weight", "head.bias"]
+    assert still.unmoved(model) == ["head.weight", "head.bias"]
 
 
 def test_tensors_alike_are_still_only_together() -> None:
     model = network()
     still = StillWeights(model)
     move(model["body"][0])
-    assert still.names(model) == ["norm.weight", "norm.bias", "head.weight", "head.bias"]
+    assert still.unmoved(model) == ["norm.weight", "norm.bias", "head.weight", "head.bias"]
 
 
 def test_frozen_weights_are_no_still_ones() -> None:
@@ -50,12 +50,12 @@ def test_frozen_weights_are_no_still_ones() -> None:
     still = StillWeights(model)
     move(model["body"])
     move(model["norm"])
-    assert still.names(model) == []
+    assert still.unmoved(model) == []
 
 
 def test_nothing_is_said_if_nothing_moves() -> None:
     model = network()
-    assert StillWeights(model).names(model) == []
+    assert StillWeights(model).unmoved(model) == []
 
 
 def test_values_too_coarse_for_an_update_say_nothing() -> None:
@@ -63,7 +63,7 @@ def test_values_too_coarse_for_an_update_say_nothing() -> None:
     still = StillWeights(model)
     move(model["body"])
     move(model["norm"])  # ones, to which bf16 cannot add so little
-    assert still.names(model) == ["head.weight", "head.bias"]
+    assert still.unmoved(model) == ["head.weight", "head.bias"]
 
 
 MODEL = """

@@ -23,7 +23,7 @@ class StillWeights:
     def __init__(self, module: torch.nn.Module) -> None:
         self._before = _sums(module)
 
-    def names(self, module: torch.nn.Module) -> list[str]:
+    def unmoved(self, module: torch.nn.Module) -> list[str]:
         """Return the names of the tensors, without numbers, of which none has moved; empty if nothing has, or if it is not
         known of one of them."""
         after = _sums(module)

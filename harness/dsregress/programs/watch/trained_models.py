@@ -75,7 +75,7 @@ class TrainedModel:
     def keep_still_weights(self) -> None:
         """Record the weights that have not moved."""
         if self._still is not None and self.whole is not None:
-            self.numerics.still = self._still.names(self.whole)
+            self.numerics.still = self._still.unmoved(self.whole)
 
     @property
     def is_dropped(self) -> bool:
