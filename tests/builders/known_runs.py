@@ -17,10 +17,12 @@ LLAMA = scenario.load(ROOT / "scenarios" / f"{NAME}.py")
 QUARTER = "gradient_accumulation_steps=4,zero_stage=2"
 
 
-def ran(version: str, variant: str, *, error: float = 0.2, crash: str = "") -> Result:
-    """One whose gradient is so many tolerances from the truth."""
+def ran(
+    version: str, variant: str, *, error: float = 0.2, crash: str = "", transformers: str = "4.57.6", launches: int = 0
+) -> Result:
+    """One whose gradient is so many tolerances from the truth, and which launches so many operations in backward."""
     cell = Cell(
-        stack=Stack(python="3.11", versions={"torch": "2.13.0", "transformers": "4.57.6", "deepspeed": version}),
+        stack=Stack(python="3.11", versions={"torch": "2.13.0", "transformers": transformers, "deepspeed": version}),
         scenario=NAME, scenario_version=1, variant=variant, device="cpu", framework=LLAMA.framework,
         parameters=LLAMA.resolve(variant, "cpu"),
     )  # fmt: skip
@@ -28,7 +30,7 @@ def ran(version: str, variant: str, *, error: float = 0.2, crash: str = "") -> R
     record = RunRecord(
         outcome="passed",
         world_size=1,
-        ranks=[RankRecord(rank=0, phases={"backward": PhaseReading()}, numerics=numerics)],
+        ranks=[RankRecord(rank=0, phases={"backward": PhaseReading(op_launches=launches)}, numerics=numerics)],
     )
     outcome: Outcome = Failed("step", crash) if crash else Passed()
     return result_of(cell, None if crash else record, outcome)

@@ -37,7 +37,18 @@ class KnownProblems:
     def of_finding(self, found: Finding) -> tuple[Advisory, ...]:
         """Return the advisories that know a finding."""
         error = found.message if found.metric == OUTCOME.name else ""
-        return self._known(found.stack, found.workload, found.metric, found.phase, error)
+        known = self._known(found.stack, found.workload, found.metric, found.phase, error)
+        return tuple(one for one in known if found.kind != "regression" or self._may_differ_by(one, found.stack))
+
+    def _may_differ_by(self, advisory: Advisory, stack: str) -> bool:
+        """Return True if the stack has another release than the baseline of a package that the advisory is about. What both
+        have is no difference between them."""
+        baseline = self._context.stacks.get(self._context.comparison.baseline)
+        if baseline is None:
+            return True
+        own = self._context.stacks[stack].versions
+        packages = {one.package for one in advisory.ranges} | {one.package for one in advisory.partners}
+        return any(own.get(package) != baseline.versions.get(package) for package in packages)
 
     def speaks_against(self, found: Finding) -> bool:
         """Return True for a finding that an advisory knows as a fault, and for one that no advisory knows."""

@@ -96,8 +96,8 @@ class ProblemKind(IntEnum):
     DIFFERENT = 1  #: by a default that changed, or where no truth says which release is right
     CRASH = 2
     OUT_OF_MEMORY = 3
-    LEAK = 4
-    SAVES = 5  #: other tensors, where no truth says which release is right
+    SAVES = 4  #: other tensors, where no truth says which release is right
+    LEAK = 5
     LARGER_CARD = 6  #: a cost by its findings; what it takes is known only where cards are
     SLOWER = 7
     MORE = 8

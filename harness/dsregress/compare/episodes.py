@@ -2,8 +2,8 @@
 
 An episode is a level that one metric rises to in one release and leaves in a later one. Where a metric rises twice, the
 higher level is an episode of its own, inside the longer one: two changes, two causes. Differences in training are cut in the
-same way, by their distance from the baseline's training. A failure, and a finding of an oracle, has no levels: its episode
-is the releases that have it.
+same way, by their distance from the baseline's training, but lie side by side. A failure, and a finding of an oracle, has no
+levels: its episode is the releases that have it.
 """
 
 from __future__ import annotations
@@ -92,14 +92,17 @@ def of_findings(found: Sequence[Finding], passed: Collection[str], order: Sequen
 def _of_distances(
     by_stack: Mapping[str, Sequence[Finding]], workload: str, cause: tuple[str, ...], judged: Sequence[str]
 ) -> Iterator[Episode]:
-    """Yield the episodes of training that differs from the baseline's, one for each level of the distance."""
+    """Yield the episodes of training that differs from the baseline's, one for each level of the distance. What is further
+    away than others trains otherwise than they do, so that it is in no episode of theirs."""
     sizes = [max((float(one.value) for one in by_stack.get(stack, ())), default=0.0) for stack in judged]
 
     def is_further(size: float, floor: float) -> bool:
         return size > max(1.0, _FURTHER * floor)
 
     keys = {stack: [one.key for one in found] for stack, found in by_stack.items()}
-    return _of_levels(sizes, is_further, keys, workload, cause, judged)
+    for episode in _of_levels(sizes, is_further, keys, workload, cause, judged):
+        own = tuple(stack for stack in episode.having if set(keys.get(stack, ())) <= set(episode.findings))
+        yield msgspec.structs.replace(episode, having=own)
 
 
 def _faults(by_stack: Mapping[str, Sequence[Finding]], judged: Sequence[str]) -> Iterator[dict[str, list[Finding]]]:

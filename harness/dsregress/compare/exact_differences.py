@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dsregress.compare.metrics import ATTENTION_OFF_FLASH, BY_NAME, COLLECTIVE_COUNT, Metric
+from dsregress.compare.metrics import ATTENTION_OFF_FLASH, BY_NAME, COLLECTIVE_COUNT, OP_LAUNCHES, Metric
 from dsregress.compare.result_pairs import Pair
 from dsregress.compare.worst_readings import (
     Exact,
@@ -40,15 +40,22 @@ class Difference(msgspec.Struct, frozen=True):
     evidence: tuple[str, ...]
 
 
-def differences(own: Exact, base: Exact, thresholds: Thresholds) -> list[Difference]:
+#: What a program launches once, at its start, weighs this much less than what it launches in every step.
+_ONCE = 100
+
+
+def differences(own: Exact, base: Exact, thresholds: Thresholds, *, is_program: bool = False) -> list[Difference]:
     """Return a difference for every metric and phase in which the worst ranks differ. A metric for all phases is compared in
-    the phase that needs most."""
+    the phase that needs most. Operations at the start of a given program take some hundredths of a second, once, before
+    they matter."""
     found = []
     for metric, phase, base_phase in _phase_pairs(own, base):
         mine, theirs = worst_rank(own, metric, phase), worst_rank(base, metric, base_phase)
         if mine is None or theirs is None or mine.value == theirs.value:
             continue
         relevant = metric.relevant(mine.value, theirs.value, thresholds)
+        if is_program and metric is OP_LAUNCHES and phase == "init":
+            relevant &= abs(mine.value - theirs.value) >= _ONCE * thresholds.op_launches
         evidence = _evidence(metric, phase, mine, theirs, own, base) if relevant else ()
         sentence = change_text(metric, phase, mine.value, theirs.value)
         found.append(

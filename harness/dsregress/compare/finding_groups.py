@@ -36,12 +36,24 @@ def severity(found: Finding) -> tuple[bool, int, float]:
     return (not found.relevant, kind_of(found) if rank is None else rank, -_relative_size(found))
 
 
-def gravity(kind: ProblemKind, worst: Finding, until: int) -> tuple[ProblemKind, bool, int, tuple[bool, int, float]]:
-    """Return the sort key of a problem, the gravest first: by kind, then those that newer releases have, then by size. Among
+def gravity(
+    kind: ProblemKind, worst: Finding, until: int
+) -> tuple[ProblemKind, int, bool, int, tuple[bool, int, float]]:
+    """Return the sort key of a problem, the gravest first: by kind, then those that newer releases have, then by size. Of
+    training that differs, what is far from the baseline comes before what is near, such as the noise of dropout. Among
     costs, memory comes before work, because a job on a smaller card ends by it. ``until`` is the position of the last
     release that has the problem."""
     is_work = kind is ProblemKind.MORE and BY_NAME[worst.metric].fails != "memory"
-    return kind, is_work, -until, severity(worst)
+    is_near = kind is ProblemKind.DIFFERENT and worst.metric == TRAINING_DIFFERENCE.name
+    return kind, -_doublings(worst.value) if is_near else -_MOST_DOUBLINGS, is_work, -until, severity(worst)
+
+
+#: A relative difference is at most some fifty tolerances.
+_MOST_DOUBLINGS = 6
+
+
+def _doublings(tolerances: float) -> int:
+    return min(_MOST_DOUBLINGS, max(0, int(tolerances)).bit_length())
 
 
 #: Memory held after this phase is needed by backward, so it is no leak.

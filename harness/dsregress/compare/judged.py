@@ -37,6 +37,7 @@ from dsregress.compare.worst_readings import Exact
 from dsregress.config.thresholds import Thresholds
 from dsregress.model import Finding, MachineFault, Outcome, OutOfMemory, Passed, Result, Stack, TimedOut
 from dsregress.wording.names import outcome_text
+from dsregress.wording.workload_words import is_given_program
 
 #: Differences below the thresholds are listed up to this many, and counted beyond.
 MOST_SMALL = 5_000
@@ -234,7 +235,12 @@ class _KnownDifferences:
         key = (pair.workload, pair.own.exact)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = exact_differences.differences(pair.own.exact, pair.base.exact, self._thresholds)
+            known = self._known[key] = exact_differences.differences(
+                pair.own.exact,
+                pair.base.exact,
+                self._thresholds,
+                is_program=is_given_program(pair.result.cell.scenario),
+            )
         return known
 
 

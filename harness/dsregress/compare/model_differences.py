@@ -34,7 +34,7 @@ def judge_model(pair: Pair) -> list[Finding]:
         if (precision := _precision(mine, theirs)) is not None:
             found.append(_model_finding(pair, model, WEIGHT_PRECISION, own_bits, base_bits, precision))
         if (trained := _trained(mine, theirs)) is not None:
-            own_count, base_count = (sum(one.trained.values()) for one in (mine, theirs))
+            own_count, base_count = (sum(_moving(one).values()) for one in (mine, theirs))
             found.append(_model_finding(pair, model, TRAINED_WEIGHTS, own_count, base_count, trained))
     return found
 
@@ -59,16 +59,23 @@ def _bits(numbers: Numerics) -> float:
 def _trained(own: Numerics, base: Numerics) -> Text | None:
     """Return how many weights are trained in one of both alone; None if as many are. Releases may rename all tensors, or
     make one of several."""
-    own_count, base_count = (sum(one.trained.values()) for one in (own, base))
+    own_moving, base_moving = _moving(own), _moving(base)
+    own_count, base_count = sum(own_moving.values()), sum(base_moving.values())
     fewer = base_count - own_count
     if not own_count or not base_count or not fewer:
         return None
-    less, more = (own.trained, base.trained) if fewer > 0 else (base.trained, own.trained)
+    less, more = (own_moving, base_moving) if fewer > 0 else (base_moving, own_moving)
     names = [name for name, count in more.items() if count > less.get(name, 0)]
     shown = name_list(names, _MOST_NAMED) if names else message("none by its name")
     if fewer > 0:
         return message("{count:,} weights are no longer trained ({names})", count=fewer, names=shown)
     return message("{count:,} weights more are trained ({names})", count=-fewer, names=shown)
+
+
+def _moving(numbers: Numerics) -> dict[str, int]:
+    """Return the trained weights without those that no step moves, though nothing freezes them: a release may cut them from
+    the loss."""
+    return {name: count for name, count in numbers.trained.items() if name not in numbers.still}
 
 
 def _model_finding(pair: Pair, model: str, metric: Metric, own: float, base: float, sentence: Text) -> Finding:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -223,11 +224,18 @@ def with_newest(settings: Settings, choice: Choice, installer: Installer) -> Cho
             raise UsageError(f"{package} is already in the stacks, as {own}", where="--with", hint=hint)
     found = locking.newest_that_fit(base, dict.fromkeys(added, stack_plans.NEWEST_THAT_FITS), compile=installer.compile)
     if isinstance(found, NotInstalled):
-        hint = "check the names, or give versions: --with PACKAGE=VERSION"
-        raise UsageError(
-            f"{', '.join(added)}: no release goes with the others: {found.signature}", where="--with", hint=hint
-        )
+        raise no_release_fits(added, found.signature)
     return msgspec.structs.replace(choice, versions={**given, **found})
+
+
+def no_release_fits(added: Sequence[str], reason: str) -> UsageError:
+    """Return the error for packages that were added without a version. If the ``reason`` names none of them, the releases
+    that were given exclude each other."""
+    if any(re.search(rf"(?<![\w-]){re.escape(package)}(?![\w-])", reason) for package in added):
+        hint = "check the names, or give versions: --with PACKAGE=VERSION"
+        return UsageError(f"{', '.join(added)}: no release goes with the others: {reason}", where="--with", hint=hint)
+    hint = "leave out the version of one of them: the newest release that goes with the others is taken"
+    return UsageError(f"the releases given do not go together: {reason}", hint=hint)
 
 
 def _built(settings: Settings, choice: Choice, installer: Installer) -> stack_plans.StackPlan:

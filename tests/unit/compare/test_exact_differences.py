@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from dsregress.compare import compare
 from dsregress.compare.exact_differences import Difference, differences
 from dsregress.compare.metrics import ATTENTION_OFF_FLASH
 from dsregress.compare.worst_readings import exact_values
 from dsregress.config.thresholds import Thresholds
+from dsregress.model import Result
 from dsregress.probe.border.wire import RankRecord, RunRecord
+from tests.builders import synthetic
 from vgpu.figures import PhaseReading
 
 ALL_FLASH = {"flash": 32}
@@ -43,3 +46,27 @@ def test_the_same_calls_and_those_that_an_older_probe_did_not_count_are_no_diffe
 
 def test_what_an_older_probe_did_not_count_is_no_difference_where_flash_attention_is_left() -> None:
     assert compared({}, {"math: the head size is 512": 2}) == []
+
+
+def launching(version: str, scenario: str, **phases: int) -> Result:
+    run = synthetic.record()
+    for phase, launches in phases.items():
+        run.ranks[0].phases[phase].op_launches = launches
+    return synthetic.result(version, scenario=scenario, variant="base", run=run)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "phase", "launches", "is_found"),
+    [
+        ("train-3f9a1c", "init", 126, False),  # half a millisecond, once
+        ("train-3f9a1c", "init", 20_026, True),
+        ("train-3f9a1c", "step", 126, True),  # of each step
+        ("llama_zero3_backward", "init", 126, True),  # published
+    ],
+)
+def test_operations_at_a_programs_start_count_for_less_than_those_of_a_step(
+    scenario: str, phase: str, launches: int, *, is_found: bool
+) -> None:
+    results = [launching("0.15.0", scenario, **{phase: 26}), launching("0.16.0", scenario, **{phase: launches})]
+    compared = compare(results, results[0].cell.stack.id, Thresholds(), lambda _: None)
+    assert bool(compared.problems) is is_found

@@ -25,10 +25,10 @@ def run(*saved: SavedTensors, held_mib: int = 0, **numbers: Any) -> RunRecord:
     return made
 
 
-def lines(base: RunRecord, own: RunRecord) -> list[ProblemLine]:
+def lines(base: RunRecord, *own: RunRecord) -> list[ProblemLine]:
     results: list[Result] = [
-        result(version, scenario="train-3f9a1c", variant="base", run=made)
-        for version, made in (("0.15.0", base), ("0.16.0", own))
+        result(f"0.{number}.0", scenario="train-3f9a1c", variant="base", run=made)
+        for number, made in enumerate((base, *own), 15)
     ]
     compared = compare(results, results[0].cell.stack.id, Thresholds(), lambda _: None)
     screen = report_view(report_context(compared)).screen
@@ -65,6 +65,20 @@ def test_a_head_that_is_frozen_leads_the_norm_and_what_is_not_saved() -> None:
     )
 
 
+def test_a_head_that_is_cut_from_the_loss_is_named_as_a_frozen_one_is() -> None:
+    both = {"classifier.weight": 128, "prompt.weight": 512}
+    cut = run(HEAD, PROMPT, gradient_norms=[0.07, 0.07], trained=both, still=["classifier.weight"])
+    (line,) = lines(run(HEAD, PROMPT, trained=both), cut)
+    assert line.text.startswith(
+        "train-3f9a1c: 128 weights are no longer trained (classifier.weight); with it, the gradient norm"
+    )
+
+
+def test_weights_that_move_in_neither_release_say_nothing() -> None:
+    both = {"trained": {"classifier.weight": 128, "unused.weight": 64}, "still": ["unused.weight"]}
+    assert lines(run(**both), run(**both)) == []
+
+
 def test_tensors_that_a_release_makes_one_of_train_the_same() -> None:
     assert lines(run(trained={"experts.*.weight": 64}), run(trained={"experts.weight": 64})) == []
 
@@ -72,6 +86,21 @@ def test_tensors_that_a_release_makes_one_of_train_the_same() -> None:
 def test_what_is_not_saved_is_told_with_the_norm_that_differs() -> None:
     (line,) = lines(run(HEAD, PROMPT), run(PROMPT, gradient_norms=[0.07, 0.07]))
     assert line.text.endswith("was 1.2 (18.8 tolerances); with it, 1 of 2 tensors not saved (classifier.weight).")
+
+
+def test_a_release_that_is_far_off_has_its_own_line_above_one_that_is_near() -> None:
+    """Norms as dropout makes them, and in between a release whose gradient is seventy times too small."""
+    base, far, near = ([2.287, 1.792], [0.032, 0.030], [1.935, 2.126])
+    found = lines(*(run(gradient_norms=norms) for norms in (base, far, near)))
+    assert [(line.releases, line.text.partition("the gradient norm ")[2]) for line in found] == [
+        ("0.16.0", "of step 1 is 0.032, was 2.287 (19.7 tolerances)."),
+        ("0.17.0", "of step 2 is 2.126, was 1.792 (3.1 tolerances)."),
+    ]
+
+
+def test_a_tensor_that_is_not_saved_stands_above_memory() -> None:
+    found = lines(run(HEAD, PROMPT), run(PROMPT, held_mib=90))
+    assert [line.kind for line in found] == [ProblemKind.SAVES, ProblemKind.LEAK]
 
 
 def test_memory_is_a_problem_of_its_own_where_only_a_norm_differs() -> None:

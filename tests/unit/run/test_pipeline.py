@@ -52,3 +52,14 @@ def test_a_missing_detail_is_looked_for_again(tmp_path: Path) -> None:
     assert detail_of(one) is None
     store.write_detail(detail)
     assert detail_of(one) == detail
+
+
+def test_releases_that_exclude_each_other_are_not_blamed_on_a_package_that_was_added() -> None:
+    reason = "no solution: trl==0.21.0 depends on transformers>=4.55.0 and you require transformers==4.51.3"
+    assert str(pipeline.no_release_fits(["datasets"], reason)) == (
+        f"the releases given do not go together: {reason}; leave out the version of one of them: the newest release that "
+        "goes with the others is taken"
+    )
+    assert str(pipeline.no_release_fits(["trl"], reason)) == (
+        f"--with: trl: no release goes with the others: {reason}; check the names, or give versions: --with PACKAGE=VERSION"
+    )

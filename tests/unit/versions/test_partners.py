@@ -38,6 +38,14 @@ def test_of_two_that_are_not_named_the_one_that_the_bound_is_about_gives_way() -
     assert fitting_partners({"transformers", "peft"}, [stack]) == {"peft": "0.21.2"}
 
 
+@pytest.mark.parametrize(("transformers", "is_newest_too_new"), [("4.38.2", True), ("4.39.1", True), ("4.40.2", False)])
+def test_an_accelerate_that_refuses_what_an_old_trainer_passes_gives_way(
+    transformers: str, *, is_newest_too_new: bool
+) -> None:
+    found = fitting_partners({"accelerate"}, [{"transformers": transformers, "accelerate": "1.15.0"}])
+    assert found == ({"accelerate": "0.34.2"} if is_newest_too_new else {})
+
+
 def test_a_package_without_a_release_that_runs_in_all_stacks_stays() -> None:
     stacks = [{"transformers": version, "accelerate": "1.15.0", "peft": "0.17.1"} for version in ("4.41.0", "5.24.0")]
     assert fitting_partners({"peft"}, stacks) == {}

@@ -132,8 +132,11 @@ class Numerics:
     #: of each step, the mean over the weights that the optimizer steps, None where it holds none by then; of programs
     weight_bits: list[float | None] = dataclasses.field(default_factory=list)
     dtype: str = ""  #: of the model's weights when they are first trained, the most first: ``uint8, float16``
-    #: tensors that get a gradient, alike but for the numbers in their names -> how many weights; of programs
+    #: tensors that may get a gradient, alike but for the numbers in their names -> how many weights; of programs
     trained: dict[str, int] = dataclasses.field(default_factory=dict)
+    still: list[str] = dataclasses.field(
+        default_factory=list
+    )  #: those of them that no step has moved, though it moved others
     parameter_digest: str = ""
     true_losses: list[float | None] = dataclasses.field(default_factory=list)  #: None: nothing is promised
     true_gradient_norms: list[float | None] = dataclasses.field(default_factory=list)  #: None: it is infinite

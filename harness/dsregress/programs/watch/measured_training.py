@@ -301,6 +301,7 @@ class Measuring:
             if self._observer is None and not self._simulated and is_there:
                 trained = stepper_facts.gathered_parameters(model.stepper, model.numerics)
                 model.numerics.replicas_apart = replicas_apart(model.whole)
+                model.keep_still_weights()
                 if model is self._models.leader:
                     model.numerics.dropping = self._evaluations.dropping
                 if self._truth is not None and model is self._models.leader:

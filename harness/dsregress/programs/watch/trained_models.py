@@ -27,6 +27,7 @@ import torch
 
 from dsregress.probe.border.wire import Numerics
 from dsregress.programs.watch import stepper_facts
+from dsregress.programs.watch.still_weights import StillWeights
 from vgpu.figures import PhaseReading
 
 #: Packages whose variables are not the program's.
@@ -52,6 +53,7 @@ class TrainedModel:
         if whole is not None:
             self.numerics.dtype = stepper_facts.weight_dtypes(whole)
             self.numerics.trained = stepper_facts.trained_weights(whole)
+        self._still: StillWeights | None = None
         #: variables that hold it, the nearest first; looked for only if there are several models
         self.variables: list[str] = []
 
@@ -64,6 +66,16 @@ class TrainedModel:
     def whole(self) -> Any:
         """The module that is called as a whole; None if it is not known, or dropped."""
         return self._whole()
+
+    def look_for_still_weights(self) -> None:
+        """Find out which of its weights move from now on. Real ranks alone know."""
+        if self._still is None and self.whole is not None:
+            self._still = StillWeights(self.whole)
+
+    def keep_still_weights(self) -> None:
+        """Record the weights that have not moved."""
+        if self._still is not None and self.whole is not None:
+            self.numerics.still = self._still.unmoved(self.whole)
 
     @property
     def is_dropped(self) -> bool:
@@ -214,6 +226,7 @@ class TrainedModels:
             model.numerics.learning_rates.append(rates)
             model.numerics.weight_bits.append(stepper_facts.weight_bits(stepper))
         if recorded and stepper is model.stepper:
+            model.look_for_still_weights()
             model.numerics.losses.append(stepper_facts.mean_loss(losses))
             model.numerics.gradient_norms.append(self._norm(stepper))
             if (scale := stepper_facts.loss_scale(stepper)) is not None:
