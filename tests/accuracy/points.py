@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from dsregress.advice import capacity, gpus
-from dsregress.advice.certainty import Certainty
+from vgpu.card_room import Certainty
 from dsregress.advice.gpus import estimate, step_time
 from dsregress.errors import UsageError, no_such
 from dsregress.model import Outcome, Passed, Result

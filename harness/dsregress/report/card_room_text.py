@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsregress.advice.card_rooms import CardRoom
-from dsregress.advice.certainty import Certainty
+from vgpu.card_room import Certainty
 from dsregress.messages import Message, Text, message, plural_message
 from dsregress.model import split_workload
 from dsregress.report.context import ReportContext

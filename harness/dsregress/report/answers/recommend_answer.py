@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from dsregress.advice.capacity import FitVerdict
-from dsregress.advice.certainty import Certainty
+from vgpu.card_room import Certainty
 from dsregress.advice.release_advice import Advice, ReleaseAdvice, Workaround
 from dsregress.messages import AND, COMMA, SEMICOLON, Text, joined, message, name_list, plural_message
 from dsregress.report.answers.audit_answer import open_lines
