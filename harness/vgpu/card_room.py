@@ -1,8 +1,8 @@
 """Judges by the room that a job leaves on a card how certain it is that the job fits. Pure.
 
 Beside PyTorch's allocator there are the CUDA context, kernels and NCCL's buffers. Jobs were seen to take less and more of
-these, so near the edge of a card it may be either way; and a job that just fits with the most of them lacks room for the error
-of the allocator's model.
+these, so near the edge of a card it may be either way; and a job that just fits with the most of them lacks room for the
+error of the allocator's model.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def outside_range(*, spans_nodes: bool) -> tuple[int, int]:
 
 
 def certainty_in_room(needed_bytes: int, room_bytes: int, outside: tuple[int, int]) -> Certainty:
-    """Return the certainty of a verdict by what the allocator needs, the room that it leaves on the card (negative if the card
-    is smaller), and the range of what else takes of it."""
+    """Return the certainty of a verdict by what the allocator needs, the room that it leaves on the card (negative if the
+    card is smaller), and the range of what else takes of it."""
     least, most = outside
     if room_bytes < least:
         return Certainty.DOES_NOT_FIT

@@ -14,10 +14,10 @@ from typing import Literal
 import msgspec
 
 from dsregress.advice import capacity, gpus
-from vgpu.card_room import Certainty
 from dsregress.advice.gpus import estimate, step_time
 from dsregress.errors import UsageError, no_such
 from dsregress.model import Outcome, Passed, Result
+from vgpu.card_room import Certainty
 from vgpu.figures import MemoryReading
 
 _FOLDER = Path(__file__).parent / "measured"
@@ -85,7 +85,9 @@ class PublishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     chosen_again: str = ""  #: which release was tried first, what it predicted, and why this one took its place
     unit: Unit = "GiB"
     readings: tuple[Reading, ...] = ()
-    fits: bool | None = None  #: of a run on ``gpu``: False if it ran out of memory; None if it says nothing about the card
+    fits: bool | None = (
+        None  #: of a run on ``gpu``: False if it ran out of memory; None if it says nothing about the card
+    )
     speed: Speed | None = None
     source: str = ""  #: of all points of a source
     folder: str = ""

@@ -48,4 +48,6 @@ def test_a_run_says_its_verdict_first(needed: int, begins: str) -> None:
         world_size=8,
         ranks_per_node=8,
     )
-    assert _room_lines(gpu)[0].startswith(f"{begins}the allocator needs {needed / GIB:.2f} GiB of the 40.00 of A100-40G")
+    assert _room_lines(gpu)[0].startswith(
+        f"{begins}the allocator needs {needed / GIB:.2f} GiB of the 40.00 of A100-40G"
+    )
