@@ -70,8 +70,8 @@ bytes. FLOPs of attention count all scores, although a causal kernel skips half 
 The host's own time is not modelled, so steps of few tokens take longer. With one token, the jobs of `qwen_llama_trainer`
 took 0.11 to 0.15 s (Qwen1.5-0.5B, one rank) and 0.66 s (Llama-3-8B, 8 ranks), where the sums are 0.05 and 0.21 s."""
 
-_CHOSEN_AGAIN = """If a source does not say which release its job ran in, we chose one. These choices were changed after
-the first prediction had missed:"""
+_CHOSEN_AGAIN = """If a source does not say which release or configuration its job ran with, we chose one. These choices
+were changed after the first prediction had missed:"""
 
 _READING = f"""    nox -s accuracy                               simulate every point; builds the releases that are missing
     nox -s accuracy -- --point 'gpt2_zero*'       some of them
