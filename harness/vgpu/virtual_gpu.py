@@ -42,6 +42,7 @@ class VirtualGpu:
     ) -> None:
         self.card = card
         self.rank, self.world_size = simulation.rank, simulation.world_size
+        self.ranks_per_node = simulation.ranks_per_node
         self._mode, self._books, self._missed = simulation.mode, books, unsupported
         self._recorder = StepRecorder(simulation.meter, self._memory_at_end, steps)
         self._ended: Memory | None = None

@@ -29,7 +29,7 @@ from tests.accuracy.points import incomplete, missed, read_points
 def command(wanted: tuple[str, ...], fresh: bool, results: str | None, files: options.AnswerFiles) -> int:
     """Simulate jobs whose memory or step time others have measured on GPUs, and print both figures.
 
-    The points are in tests/accuracy/measured/points.toml. Results are stored and reused. Results from --results are used
+    The points are in tests/accuracy/measured/*.toml. Results are stored and reused. Results from --results are used
     even if another version of the probe simulated them.
 
     \b

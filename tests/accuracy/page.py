@@ -24,8 +24,8 @@ from tests.accuracy.points import (
     errors,
 )
 
-#: Of ``--json``. History: 1 first; 2 step times.
-SCHEMA = 2
+#: Of ``--json``. History: 1 first; 2 step times; 3 verdicts.
+SCHEMA = 3
 
 _GIB = 1 << 30
 
@@ -70,8 +70,8 @@ bytes. FLOPs of attention count all scores, although a causal kernel skips half 
 The host's own time is not modelled, so steps of few tokens take longer. With one token, the jobs of `qwen_llama_trainer`
 took 0.11 to 0.15 s (Qwen1.5-0.5B, one rank) and 0.66 s (Llama-3-8B, 8 ranks), where the sums are 0.05 and 0.21 s."""
 
-_CHOSEN_AGAIN = """If a source does not say which release its job ran in, we chose one. These choices were changed after
-the first prediction had missed:"""
+_CHOSEN_AGAIN = """If a source does not say which release or configuration its job ran with, we chose one. These choices
+were changed after the first prediction had missed:"""
 
 _READING = f"""    nox -s accuracy                               simulate every point; builds the releases that are missing
     nox -s accuracy -- --point 'gpt2_zero*'       some of them
@@ -90,6 +90,15 @@ For comparison: LLMem reports mean errors of 1.6 % and 3.0 %; FSDP's own test al
 The points and their programs are in `tests/accuracy/measured/`, whose README says how to add one. Grade A:
 everything that the figures depend on is known. Grade B: a detail is guessed; the last column of [the points](#points)
 names it."""
+
+
+_FIT_COLUMNS = ("point", "on the card", "verdict", "needs", "of", "")
+
+_FIT = """## Fit or not
+
+Runs whose source names the card, with those that ran out of memory, and the verdict of the simulation: the smallest card
+that completes the step, and what is set aside for what is outside PyTorch ([fit](../docs/fit.md)). A verdict that is
+*too close to call* is neither right nor wrong."""
 
 
 def as_text(answers: Sequence[PointAnswer]) -> str:
@@ -111,6 +120,8 @@ def as_text(answers: Sequence[PointAnswer]) -> str:
     if steps := _step_rows(answers, calibrated):
         blocks += [*aligned(_STEP_COLUMNS, steps), ""]
         blocks += [plain(_calibrated(calibrated)), ""] if calibrated else []
+    if judged := _fit_rows(answers):
+        blocks += [*aligned(_FIT_COLUMNS, judged), "", plain(_fit_summary(answers)), ""]
     return (
         "\n".join([*blocks, *(plain(line) for line in (*failed, *([_summary(answers)] if rows else [])))]).rstrip()
         + "\n"
@@ -137,6 +148,8 @@ def as_markdown(answers: Sequence[PointAnswer]) -> str:
         lines += ["", *_STEPS.splitlines(), ""]
         lines += [f"**{_calibrated(calibrated)}**", ""] if calibrated else []
         lines += markdown_table(_STEP_COLUMNS, steps)
+    if judged := _fit_rows(answers):
+        lines += ["", *_FIT.splitlines(), "", f"**{_fit_summary(answers)}**", "", *markdown_table(_FIT_COLUMNS, judged)]
     columns = ("point", "source", "grade", "measured on", "DeepSpeed", "unknown")
     points = [
         (f.point.name, f.point.source, f.point.grade, f.point.measured_on, f.point.deepspeed, f.point.unknown)
@@ -189,6 +202,7 @@ def _as_dict(found: PointAnswer) -> dict[str, Any]:
             {**msgspec.to_builtins(figure), "error_bytes": figure.error_bytes, "is_within": figure.is_within}
             for figure in found.figures
         ],
+        "fit": None if found.fit is None else {**msgspec.to_builtins(found.fit), "is_right": found.fit.is_right},
         "step": None if found.step is None else {**msgspec.to_builtins(found.step), "ratio": found.step.ratio},
     }
 
@@ -228,6 +242,31 @@ def _step_rows(answers: Sequence[PointAnswer], found: Calibration | None) -> lis
         shown = (f"{one:.3g}" for one in (step.measured_s, *seconds))
         rows.append((name, *shown, f"{step.ratio:.2f}", *off))
     return rows
+
+
+def _fit_rows(answers: Sequence[PointAnswer]) -> list[tuple[str, ...]]:
+    return [
+        (
+            answer.point.name,
+            "ran" if fit.fitted else "ran out of memory",
+            fit.words,
+            f"{fit.needed_bytes / _GIB:.2f}",
+            f"{fit.card_bytes / _GIB:.2f} GiB",
+            "" if fit.is_right else "open" if fit.is_open else "wrong",
+        )
+        for answer in answers
+        if (fit := answer.fit) is not None
+    ]
+
+
+def _fit_summary(answers: Sequence[PointAnswer]) -> str:
+    judged = [found.fit for found in answers if found.fit is not None]
+    wrong = sum(not fit.is_right and not fit.is_open for fit in judged)
+    return (
+        f"{sum(fit.is_right for fit in judged)} of {plural(len(judged), 'verdict')} are right, {wrong} wrong, "
+        f"{sum(fit.is_open for fit in judged)} too close to call; {sum(not fit.fitted for fit in judged)} of the runs ran "
+        "out of memory"
+    )
 
 
 def _calibrated(found: Calibration) -> str:

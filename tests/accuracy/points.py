@@ -1,6 +1,6 @@
 """Memory and step times that published jobs measured on real GPUs, compared with the simulation's predictions.
 
-The table is data: ``tests/accuracy/measured/points.toml``, with the programs in the same folder.
+The table is data: the ``*.toml`` in ``tests/accuracy/measured``, with the programs in the same folder.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Literal
 
 import msgspec
 
-from dsregress.advice import gpus
+from dsregress.advice import capacity, gpus
 from dsregress.advice.gpus import estimate, step_time
 from dsregress.errors import UsageError, no_such
 from dsregress.model import Outcome, Passed, Result
+from vgpu.card_room import Certainty
 from vgpu.figures import MemoryReading
 
 _FOLDER = Path(__file__).parent / "measured"
@@ -84,6 +85,9 @@ class PublishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     chosen_again: str = ""  #: which release was tried first, what it predicted, and why this one took its place
     unit: Unit = "GiB"
     readings: tuple[Reading, ...] = ()
+    fits: bool | None = (
+        None  #: of a run on ``gpu``: False if it ran out of memory; None if it says nothing about the card
+    )
     speed: Speed | None = None
     source: str = ""  #: of all points of a source
     folder: str = ""
@@ -149,6 +153,26 @@ class PredictedStep(msgspec.Struct, frozen=True, kw_only=True):
         return self.measured_s / self.roofline_s
 
 
+class PredictedFit(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether one published run fitted its card, and the verdict of the simulation."""
+
+    fitted: bool
+    needed_bytes: int
+    card_bytes: int  #: what the card has, before anything is set aside
+    certainty: Certainty
+    words: str
+
+    @property
+    def is_open(self) -> bool:
+        """Return True if the verdict is that it is too close to call."""
+        return self.certainty is Certainty.TOO_CLOSE
+
+    @property
+    def is_right(self) -> bool:
+        """Return True if the verdict says what happened."""
+        return not self.is_open and self.fitted is (self.certainty is not Certainty.DOES_NOT_FIT)
+
+
 class PointAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A point with its prediction."""
 
@@ -158,6 +182,7 @@ class PointAnswer(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     figures: tuple[PredictedFigure, ...]
     step: PredictedStep | None = None  #: of a published speed; None if the simulated job has no such step
+    fit: PredictedFit | None = None  #: None if the point says nothing about the card, or the job did not run to its end
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,22 +215,32 @@ def read_points(wanted: Sequence[str] = ()) -> tuple[PublishedPoint, ...]:
 
     Raise UsageError if the table cannot be read or a glob matches no point.
     """
-    file = _FOLDER / "points.toml"
-    try:
-        table = msgspec.toml.decode(file.read_bytes(), type=_PointTable)
-    except (OSError, ValueError) as error:  # msgspec's are ValueErrors
-        hint = "undo what was edited"
-        raise UsageError(f"cannot be read: {error}", where=str(file), hint=hint) from None
-    every = [
-        msgspec.structs.replace(point, source=source.source, folder=str(_FOLDER / source.name))
-        for source in table.sources
-        for point in source.points
-    ]
+    first = _FOLDER / "points.toml"
+    others = sorted(file for file in _FOLDER.glob("*.toml") if file != first)
+    every = [point for file in (first, *others) for point in _table_points(file)]
     names = [point.name for point in every]
     for glob in wanted:
         if not fnmatch.filter(names, glob):
             raise no_such("point", glob, names, where="--point")
     return tuple(point for point in every if not wanted or any(fnmatch.fnmatch(point.name, glob) for glob in wanted))
+
+
+def _table_points(file: Path) -> list[PublishedPoint]:
+    """Return the points of one file, each with what its source's points have in common."""
+    try:
+        raw = msgspec.toml.decode(file.read_bytes())
+        for source in raw["sources"]:
+            common = source.pop("common", {})
+            source["points"] = [{**common, **point} for point in source["points"]]
+        table = msgspec.convert(raw, _PointTable)
+    except (OSError, ValueError, LookupError, TypeError) as error:  # msgspec's are ValueErrors
+        hint = "undo what was edited"
+        raise UsageError(f"cannot be read: {error}", where=str(file), hint=hint) from None
+    return [
+        msgspec.structs.replace(point, source=source.source, folder=str(_FOLDER / source.name))
+        for source in table.sources
+        for point in source.points
+    ]
 
 
 def compare_point(point: PublishedPoint, result: Result) -> PointAnswer:
@@ -218,6 +253,24 @@ def compare_point(point: PublishedPoint, result: Result) -> PointAnswer:
         outcome=result.outcome,
         figures=tuple(_figures(point, taken)),
         step=_step(point, result),
+        fit=_fit(point, result),
+    )
+
+
+def _fit(point: PublishedPoint, result: Result) -> PredictedFit | None:
+    record = result.record
+    if point.fits is None or record is None or not record.ranks or not isinstance(result.outcome, Passed):
+        return None
+    card, phases, parameters = gpus.card(point.gpu), record.ranks[0].phases, result.cell.parameters
+    needed, _ = capacity.needed_bytes(phases)
+    allocated = {phase: reading.device_peak_bytes for phase, reading in phases.items()}
+    found = capacity.verdict(card, parameters, allocated, needed)
+    return PredictedFit(
+        fitted=point.fits,
+        needed_bytes=found.peak_bytes,
+        card_bytes=card.usable_bytes,
+        certainty=found.certainty,
+        words=found.words,
     )
 
 

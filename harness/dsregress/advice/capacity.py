@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
-from dsregress.advice.certainty import OVERHEAD_BYTES, Certainty, certainty, certainty_words
+from dsregress.advice.certainty import OVERHEAD_BYTES, certainty, certainty_words
 from dsregress.advice.gpus import Card
 from dsregress.advice.gpus.step_time import GPUS_PER_NODE
 from dsregress.compare import ResultSummary
 from dsregress.compare.metrics import DEVICE_PEAK, RESERVED_PEAK, SMALLEST_CARD, Metric
 from dsregress.probe.border.wire import PHASES, RankRecord
+from vgpu.card_room import Certainty
 from vgpu.figures import PhaseReading
 
 

@@ -18,7 +18,7 @@ from dsregress.advice.capacity import (
     taken_bytes,
     verdict,
 )
-from dsregress.advice.certainty import OVERHEAD_BYTES, Certainty, certainty, certainty_words
+from dsregress.advice.certainty import OVERHEAD_BYTES, certainty, certainty_words
 from dsregress.advice.gpus import Card, estimate, step_time
 from dsregress.advice.gpus.step_time import STEP_PHASES, Bound
 from dsregress.advice.gpus.traffic import Traffic, traffic
@@ -29,6 +29,7 @@ from dsregress.errors import UsageError
 from dsregress.model import Cell, Outcome, Passed, Result, Stack
 from dsregress.probe.scenario import LAYERS, Scenario, ScenarioError, parse_variant, variant_id
 from dsregress.wording import commands
+from vgpu.card_room import Certainty
 from vgpu.figures import PhaseReading
 
 #: The largest scale that `sim` is tested at.

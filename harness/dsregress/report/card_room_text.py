@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dsregress.advice.card_rooms import CardRoom
-from dsregress.advice.certainty import Certainty
 from dsregress.messages import Message, Text, message, plural_message
 from dsregress.model import split_workload
 from dsregress.report.context import ReportContext
 from dsregress.wording.quantities import quantity
+from vgpu.card_room import Certainty
 
 
 def room_text(context: ReportContext, stack: str, room: CardRoom) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vgpu.card_room import Certainty, certainty_in_room, outside_range, spare_bytes
 from vgpu.figures import PhaseMemory
 from vgpu.text_columns import aligned_lines
 from vgpu.virtual_gpu import Memory, VirtualGpu
@@ -69,16 +70,17 @@ def _attention(gpu: VirtualGpu) -> list[str]:
 
 
 def _room_lines(gpu: VirtualGpu) -> list[str]:
-    """Return the comparison of what the allocator needs with what the card has."""
+    """Return the verdict whether the run fits the card, and what it rests on."""
     needed, has = gpu.memory.smallest_card_bytes, gpu.card.usable_bytes
-    if needed > has:
-        verdict = f"does not fit: the allocator needs {needed / _GIB:.2f} GiB, and {gpu.card.name} has {has / _GIB:.2f}"
-    else:
-        verdict = (
-            f"the allocator needs {needed / _GIB:.2f} GiB of the {has / _GIB:.2f} of {gpu.card.name}; the CUDA context, "
-            "NCCL and other libraries take more"
-        )
-    return [verdict]
+    outside = outside_range(spans_nodes=gpu.world_size > gpu.ranks_per_node)
+    found = certainty_in_room(needed, has - needed, outside)
+    spare = f"fits with less than {spare_bytes(needed) / _GIB:.2f} GiB to spare"
+    verdict = spare if found is Certainty.BARELY_FITS else found.value
+    least, most = (f"{size / _GIB:.2f}" for size in outside)
+    return [
+        f"{verdict}: the allocator needs {needed / _GIB:.2f} GiB of the {has / _GIB:.2f} of {gpu.card.name};",
+        f"the CUDA context, kernels and NCCL took {least} to {most} GiB more in jobs that were seen",
+    ]
 
 
 def _unsupported(gpu: VirtualGpu) -> list[str]:

@@ -17,6 +17,7 @@ from vgpu.allocator.model import AllocatorSettings
 from vgpu.allocator.timing import TimingRange
 from vgpu.device.card import VirtualCard
 from vgpu.device.readings import Readings
+from vgpu.meters import operators
 from vgpu.meters.ledger import DEVICE
 
 aten = torch.ops.aten
@@ -133,14 +134,14 @@ class Books:
 
     # -- cuBLAS ------------------------------------------------------------------------------------------------------
 
-    def launched(self, func: torch._ops.OpOverload) -> None:
-        """Book the cuBLAS workspace that operator ``func`` needs; called before each operator on device tensors. The first
-        matrix product of a thread on a stream takes a workspace for its cuBLAS handle, which PyTorch never frees; autograd
-        has its own thread for each card, so a stream has up to two."""
+    def launched(self, func: torch._ops.OpOverload, args: tuple[object, ...]) -> None:
+        """Book the cuBLAS workspace that operator ``func`` needs; called before each operator. The first matrix product of a
+        thread on a stream takes a workspace for its cuBLAS handle, which PyTorch never frees; autograd has its own thread
+        for each card, so a stream has up to two."""
         if func in _BLAS:
             on_autograd_thread = torch._C._current_graph_task_id() != -1
             handle = on_autograd_thread, self.ledger.streams.current
-            if handle not in self._workspaces:
+            if handle not in self._workspaces and any(tensor.is_meta for tensor in operators.tensors_in(args)):
                 workspace = torch.empty(self.card.blas_workspace_bytes, dtype=torch.uint8, device="meta")
                 self._workspaces[handle] = workspace
                 self.ledger.add(workspace.untyped_storage(), DEVICE)

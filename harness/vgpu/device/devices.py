@@ -493,7 +493,7 @@ class InDispatch:
         with torch._C.DisableTorchFunction():
             nowhere = self._nowhere = bool(self._books.ledger.live[NOWHERE]) and self._only_nowhere(args)
             if not nowhere:
-                self._books.launched(func)
+                self._books.launched(func, args)
             return plan(func, args, kwargs)
 
     def mapped(self, kwargs: dict[str, Any]) -> dict[str, object]:

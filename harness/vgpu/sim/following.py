@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from vgpu.meters import groups, operators
-from vgpu.sim.known import LIMIT_BYTES, UNKNOWN, KnownValues
+from vgpu.sim.known import UNKNOWN, KnownValues, limit_bytes
 
 aten = torch.ops.aten
 
@@ -306,7 +306,7 @@ def _name(func: torch._ops.OpOverload) -> str:
 
 
 def _fits(tensor: torch.Tensor) -> bool:
-    return isinstance(tensor, torch.Tensor) and tensor.numel() * tensor.element_size() <= LIMIT_BYTES
+    return isinstance(tensor, torch.Tensor) and tensor.numel() * tensor.element_size() <= limit_bytes(tensor.dtype)
 
 
 def _written(what: operators.Traits, args: tuple[object, ...], kwargs: dict[str, object]) -> list[object]:

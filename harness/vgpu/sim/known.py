@@ -3,7 +3,7 @@
 Token ids, masks, labels, positions, lengths and flags come from the host or from factories, and programs decide by them:
 which elements a boolean index takes, how long a batch is, whether a mask can be left out. So:
 
-1. A tensor of up to `LIMIT_BYTES` that was copied from the host, made by a factory, or computed from such tensors alone
+1. A tensor of up to `limit_bytes` that was copied from the host, made by a factory, or computed from such tensors alone
    has its true contents; a collective on it has the result that it has when every rank holds the same.
 2. All else is unknown: weights, whatever an unknown tensor took part in, random floats (random integers are drawn),
    floats that were never written (integers that were never written are zeros).
@@ -27,10 +27,22 @@ aten = torch.ops.aten
 #: more than dispatching does.
 LIMIT_BYTES = 1 << 20
 
+#: The same for flags and indices, which have more elements than tokens: the mask of Mixtral's router has one for each token,
+#: choice and expert, 16 MiB for 131,072 tokens of two choices among eight experts. No float reaches it, so states of
+#: optimizers, which begin as zeros, keep nothing.
+INDEX_LIMIT_BYTES = 1 << 24
+
+_INDICES = (torch.bool, torch.int32, torch.int64)
+
 #: The limit for a mask expanded from known values, as Qwen2-VL's from a flag per token to all of its features.
 EXPANDED_LIMIT_BYTES = 1 << 28
 
 _CPU = torch.device("cpu")
+
+
+def limit_bytes(dtype: torch.dtype) -> int:
+    """Return the size of the largest tensor of this dtype that is known."""
+    return INDEX_LIMIT_BYTES if dtype in _INDICES else LIMIT_BYTES
 
 
 class _Contents(weakref.ref):  # type: ignore[type-arg]
@@ -57,7 +69,7 @@ class KnownValues:
         """Return False if a tensor on the device is unknown: every operator needs this, so it is cheap."""
         return tensor.untyped_storage()._cdata in self._table or not tensor.numel()
 
-    def contents(self, tensor: torch.Tensor, limit: int = LIMIT_BYTES) -> torch.Tensor | None:
+    def contents(self, tensor: torch.Tensor, limit: int | None = None) -> torch.Tensor | None:
         """Return a CPU tensor of the same geometry that shares the contents (writes to it are writes to them); None if they
         are unknown."""
         if not tensor.is_meta:
@@ -69,7 +81,7 @@ class KnownValues:
         if is_weight(tensor) or known.data.nbytes() != storage.nbytes():
             del self._table[storage._cdata]
             return None
-        if tensor.numel() * tensor.element_size() > limit:
+        if tensor.numel() * tensor.element_size() > (limit or limit_bytes(tensor.dtype)):
             return None  # one number, expanded to millions
         return _over(known.data, tensor)
 
@@ -91,7 +103,7 @@ class KnownValues:
         too large."""
         storage = tensor.untyped_storage()
         nbytes = storage.nbytes()
-        if not 0 < nbytes <= LIMIT_BYTES or tensor.numel() * tensor.element_size() != nbytes:
+        if not 0 < nbytes <= limit_bytes(tensor.dtype) or tensor.numel() * tensor.element_size() != nbytes:
             return False
         if torch._debug_has_internal_overlap(tensor) != 0:
             return False

@@ -8,7 +8,16 @@ import msgspec
 
 from dsregress.model import Failed, Passed
 from tests.accuracy import page
-from tests.accuracy.points import PointAnswer, PredictedFigure, PredictedStep, PublishedPoint, Reading, Speed
+from tests.accuracy.points import (
+    PointAnswer,
+    PredictedFigure,
+    PredictedFit,
+    PredictedStep,
+    PublishedPoint,
+    Reading,
+    Speed,
+)
+from vgpu.card_room import Certainty
 
 GIB = 1 << 30
 
@@ -47,6 +56,27 @@ ANSWERS = [
         figures=(figure(None),),
     ),
 ]
+
+
+def judged(fitted: bool, certainty: Certainty) -> PointAnswer:
+    fit = PredictedFit(
+        fitted=fitted, needed_bytes=70 * GIB, card_bytes=79 * GIB, certainty=certainty, words=certainty.value
+    )
+    return msgspec.structs.replace(ANSWERS[0], fit=fit)
+
+
+def test_verdicts_stand_beside_what_happened() -> None:
+    answers = [
+        judged(True, Certainty.FITS),
+        judged(False, Certainty.FITS),
+        judged(False, Certainty.TOO_CLOSE),
+        judged(False, Certainty.DOES_NOT_FIT),
+    ]
+    text = page.as_text(answers)
+    assert "2 of 4 verdicts are right, 1 wrong, 1 too close to call; 3 of the runs ran out of memory" in text
+    found = [line.split("  ")[-1].strip() for line in text.splitlines() if "70.00" in line]
+    assert [one if one in ("wrong", "open") else "" for one in found] == ["", "wrong", "open", ""]
+    assert "## Fit or not" in page.as_markdown(answers)
 
 
 def rows(text: str) -> list[list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -150,8 +151,60 @@ def test_points_are_chosen_by_globs() -> None:
 def test_every_point_of_the_table_can_be_launched(one: PublishedPoint) -> None:
     scenario = program(version=1, line=one.line, folder=one.folder, gpu=gpus.card(one.gpu).name, steps=one.steps)
     assert scenario.parameters["world_size"] >= 1
-    assert one.readings or one.speed
+    assert one.readings or one.speed or one.fits is False
     assert one.source
+
+
+@pytest.mark.parametrize(
+    ("fitted", "needed", "is_right", "is_open"),
+    [
+        (True, 60 * GIB, True, False),
+        (True, 78 * GIB, False, True),
+        (True, 90 * GIB, False, False),
+        (False, 60 * GIB, False, False),
+        (False, 90 * GIB, True, False),
+    ],
+)
+def test_a_run_that_names_its_card_is_judged(fitted: bool, needed: int, is_right: bool, is_open: bool) -> None:
+    one = msgspec.structs.replace(point(), gpu="A100-80G", fits=fitted)
+    reading = PhaseReading(device_peak_bytes=needed, reserved_peak_bytes=needed, smallest_card_bytes=needed)
+    record = RunRecord(outcome="passed", ranks=[RankRecord(rank=0, phases={"forward": reading})])
+    found = points.compare_point(one, result_of(of_torch(cell("0.16.4", "sim")), record)).fit
+    assert found is not None
+    assert (found.is_right, found.is_open) == (is_right, is_open)
+
+
+def test_a_run_of_another_card_is_not_judged() -> None:
+    record = RunRecord(outcome="passed", ranks=[RankRecord(rank=0, phases={"forward": PhaseReading()})])
+    assert points.compare_point(point(), result_of(of_torch(cell("0.16.4", "sim")), record)).fit is None
+
+
+def test_points_of_a_source_share_what_they_have_in_common(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "points.toml").write_text("sources = []")
+    (tmp_path / "more.toml").write_text("""
+        [[sources]]
+        name = "s"
+        source = "someone"
+        [sources.common]
+        grade = "A"
+        measured_on = "1 GPU"
+        gpu = "H100-80G"
+        steps = 2
+        deepspeed = "0.16.4"
+        unknown = ""
+        [[sources.points]]
+        name = "p"
+        line = "p.py"
+        [[sources.points]]
+        name = "q"
+        line = "q.py"
+        steps = 3
+        """)
+    monkeypatch.setattr(points, "_FOLDER", tmp_path)
+    assert [(one.name, one.steps, one.source) for one in points.read_points()] == [
+        ("p", 2, "someone"),
+        ("q", 3, "someone"),
+    ]
 
 
 def test_points_have_names_of_their_own() -> None:

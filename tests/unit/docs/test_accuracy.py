@@ -13,7 +13,7 @@ from tests.accuracy import simulated
 from tests.accuracy.__main__ import main
 from tests.paths import ROOT
 
-BUNDLE = ROOT / "results" / "2026-11-24-accuracy.jsonl.gz"
+BUNDLE = ROOT / "results" / "2026-11-27-accuracy.jsonl.gz"
 PAGE = ROOT / "results" / "accuracy.md"
 
 pytestmark = pytest.mark.slow  # all tests need the page

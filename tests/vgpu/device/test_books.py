@@ -44,6 +44,12 @@ def test_matrix_products_take_a_workspace_for_each_of_the_two_threads(books: Boo
     assert torch.cuda.memory_allocated() == 2 * HOPPER + 4 * 512  # weight, its gradient, input, product
 
 
+def test_a_product_on_the_host_takes_no_workspace(books: Books) -> None:
+    host = torch.ones(8, 8)
+    assert (host.T @ host).device.type == "cpu"
+    assert torch.cuda.memory_allocated() == 0
+
+
 def test_each_stream_has_memory_and_workspaces_of_its_own(books: Books) -> None:
     side = torch.cuda.Stream()
     torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")

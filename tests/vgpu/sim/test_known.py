@@ -13,7 +13,7 @@ dist = pytest.importorskip("torch.distributed")
 from tests.probe import one_memory  # noqa: E402
 from vgpu.meters.meter import TorchMeter  # noqa: E402
 from vgpu.sim import Simulation, SimulationError, answers  # noqa: E402
-from vgpu.sim.known import LIMIT_BYTES  # noqa: E402
+from vgpu.sim.known import INDEX_LIMIT_BYTES, LIMIT_BYTES  # noqa: E402
 
 DEVICE = Simulation.device
 RANKS = 8
@@ -85,9 +85,20 @@ def test_weights_are_unknown_wherever_they_come_from(simulation: Simulation) -> 
 
 
 def test_a_tensor_above_the_limit_is_unknown(simulation: Simulation) -> None:
-    assert torch.zeros(LIMIT_BYTES, dtype=torch.bool, device=DEVICE).any().item() is False
-    with pytest.raises(SimulationError):
-        torch.zeros(LIMIT_BYTES + 1, dtype=torch.bool, device=DEVICE).any().item()
+    assert torch.zeros(INDEX_LIMIT_BYTES, dtype=torch.bool, device=DEVICE).any().item() is False
+    assert (torch.zeros(LIMIT_BYTES // 4, device=DEVICE) > 0).any().item() is False
+    for dtype, size in ((torch.bool, INDEX_LIMIT_BYTES), (torch.float32, LIMIT_BYTES)):
+        above = torch.zeros(size // dtype.itemsize + 1, dtype=dtype, device=DEVICE)
+        with pytest.raises(SimulationError):
+            bool((above > 0)[:1].any())
+
+
+def test_a_routers_mask_of_many_tokens_gives_each_expert_its_share(simulation: Simulation) -> None:
+    tokens, experts, choices = 16384, 8, 2
+    _, chosen = unknown(tokens, experts).topk(choices)
+    mask = torch.nn.functional.one_hot(chosen, num_classes=experts).permute(2, 1, 0)  # as in modeling_mixtral.py
+    shares = [torch.where(mask[expert])[1].numel() for expert in range(experts)]
+    assert shares == [tokens * choices // experts] * experts
 
 
 def test_a_storage_that_is_freed_and_made_again_is_unknown(simulation: Simulation) -> None:

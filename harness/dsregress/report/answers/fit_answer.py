@@ -7,18 +7,13 @@ from typing import Any
 import msgspec
 
 from dsregress.advice.card_fit import BreakPoint, FitAnswer, FitLine
-from dsregress.advice.certainty import (
-    OVERHEAD_SEEN_BYTES,
-    OVERHEAD_SEEN_OVER_NODES_BYTES,
-    SPARE_SHARE,
-    Certainty,
-)
 from dsregress.advice.gpus import estimate
 from dsregress.model import Passed
 from dsregress.report.answers import measured_by
 from dsregress.report.plain_text import aligned, markdown, markdown_table, plain
 from dsregress.wording.names import common_additions, outcome_text, stack_names
 from dsregress.wording.quantities import plural, quantity
+from vgpu.card_room import OUTSIDE_SEEN_BYTES, OUTSIDE_SEEN_OVER_NODES_BYTES, SPARE_SHARE, Certainty
 
 #: Of ``--json``. History: 1 first.
 SCHEMA = 1
@@ -177,10 +172,10 @@ def _notes(answer: FitAnswer) -> list[str]:
         )
     certainties = {line.certainty for line in answer.lines}
     if certainties & {Certainty.TOO_CLOSE, Certainty.BARELY_FITS}:
-        least, most = (_short_size(size) for size in OVERHEAD_SEEN_BYTES)
+        least, most = (_short_size(size) for size in OUTSIDE_SEEN_BYTES)
         notes.append(
             f"CUDA and NCCL were seen to take {least} to {most} of a card on one node, and up to "
-            f"{_short_size(OVERHEAD_SEEN_OVER_NODES_BYTES)} over several (docs/fit.md has the jobs)."
+            f"{_short_size(OUTSIDE_SEEN_OVER_NODES_BYTES)} over several (docs/fit.md has the jobs)."
         )
     if Certainty.TOO_CLOSE in certainties:
         notes.append("Too close to call: it fits with the least of it, and not with the most.")

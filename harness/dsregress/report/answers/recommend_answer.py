@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from dsregress.advice.capacity import FitVerdict
-from dsregress.advice.certainty import Certainty
 from dsregress.advice.release_advice import Advice, ReleaseAdvice, Workaround
 from dsregress.messages import AND, COMMA, SEMICOLON, Text, joined, message, name_list, plural_message
 from dsregress.report.answers.audit_answer import open_lines
@@ -19,6 +18,7 @@ from dsregress.report.verdict_words import basis_text, provisos_text
 from dsregress.wording.language import Say
 from dsregress.wording.names import stage_words
 from dsregress.wording.quantities import listing, quantity
+from vgpu.card_room import Certainty
 
 #: Of ``--json``. History: 1 first.
 SCHEMA = 1
