@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,13 +15,16 @@ from dsregress.config.job import JobSettings
 from dsregress.config.settings import DEFAULT_STACK, Settings
 from dsregress.model import AXES
 from dsregress.probe.scenario import BASE_VARIANT
-from dsregress.run import available_workloads, pipeline
+from dsregress.run import available_workloads
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
-from dsregress.run.program_remedies import Attempt
 from dsregress.versions.installed import InstalledPackages, read_packages
 from dsregress.versions.releases import is_too_old, known_releases
 from dsregress.versions.stack_plans import NEWEST_THAT_FITS
+
+if TYPE_CHECKING:  # what measures takes a second to import
+    from dsregress.run.pipeline import Choice
+    from dsregress.run.program_remedies import Attempt
 
 #: The place of the job in messages.
 WHERE = "[tool.dsregress.job]"
@@ -94,8 +98,10 @@ class ConfiguredWorkload(msgspec.Struct, frozen=True, kw_only=True):
     added: dict[str, str] = {}  #: package -> spec, besides the stack
     program: Program | None = None  #: of the configured job; None: other workloads are selected, or there is no job
 
-    def attempt(self, choice: pipeline.Choice) -> Attempt | None:
+    def attempt(self, choice: Choice) -> Attempt | None:
         """Return the attempt at the job's program: what its files pin stays, the rest is what `init` or its user took."""
+        from dsregress.run.program_remedies import Attempt
+
         if self.program is None:
             return None
         pinned = {
@@ -111,7 +117,7 @@ class ConfiguredWorkload(msgspec.Struct, frozen=True, kw_only=True):
             stacks=self.settings.stacks,
         )
 
-    def _with_releases(self, choice: pipeline.Choice) -> pipeline.Choice:
+    def _with_releases(self, choice: Choice) -> Choice:
         """Return a choice that names the releases that are compared, so that a remedy's release is no further one."""
         stack = self.settings.stack
         varied = next((name for name, spec in stack.items() if not isinstance(spec, str)), "")
