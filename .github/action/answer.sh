@@ -32,7 +32,7 @@ change)
         --export "comment=$comment" --json "$out/report.json")
     ;;
 nightly)
-    command=(watch --results .dsregress-watched --out "$out/new")
+    command=(watch --out "$out/new")
     ;;
 *)
     echo "::error::no such job: $JOB; there are: bump, change, nightly, comment"
@@ -55,6 +55,7 @@ fi
 if [ "$JOB" = nightly ]; then
     find "$out" -path '*/new/*/comment.md' -exec cat {} + > "$comment"
 fi
+"$dsregress" clean --limit 4GB || true # GitHub keeps 10 GB of caches for a repository
 touch "$comment"
 cat "$comment" >> "$GITHUB_STEP_SUMMARY"
 echo "code=$code" >> "$GITHUB_OUTPUT"

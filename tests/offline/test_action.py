@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from dsregress.config.settings import Settings
 from tests.offline.project import Project
 from tests.packages import history
 from tests.paths import ROOT
@@ -198,7 +199,22 @@ def test_a_night_measures_what_is_new(dated: Project, runner: Runner) -> None:
 
 def test_a_job_that_does_not_exist_is_an_error_of_the_workflow(runner: Runner) -> None:
     code, outputs, _ = runner.run("bumps", {"base_ref": "main"})
-    assert (code, outputs) == (2, {})
+    assert (code, outputs.keys()) == (2, {"version"})
+
+
+def test_what_the_cache_keeps_is_what_the_jobs_write(runner: Runner) -> None:
+    """Between restoring and saving; the folder of results is not the repository's, which may have one of that name."""
+    restore, ask, save = (
+        next(step for step in ACTION["runs"]["steps"] if step.get("uses", step.get("name", "")).startswith(start))
+        for start in ("actions/cache/restore@", "Ask dsregress", "actions/cache/save@")
+    )
+    steps = ACTION["runs"]["steps"]
+    assert steps.index(restore) < steps.index(ask) < steps.index(save)
+    kept = restore["with"]["path"].split()
+    assert save["with"]["path"].split() == kept == [".dsregress", ask["env"]["DSREGRESS_RESULTS"]]
+    assert Settings(root="").environments == ".dsregress"
+    for part in ("inputs.job", "steps.install.outputs.version", "uv.lock", "requirements*.txt", "dsregress.toml"):
+        assert part in restore["with"]["key"]
 
 
 def test_a_comment_runs_nothing_of_the_pull_request_and_is_written_by_its_branch(runner: Runner) -> None:

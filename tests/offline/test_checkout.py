@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,32 @@ def test_what_is_not_committed_is_measured_against_the_merge_base(project: Proje
         f"tinyframe before {head[:12]} to this change {changed.rpartition('.g')[2]}: 1 memory leak\n"
     )
     assert "Your upgrade" not in again.out
+
+
+def test_what_runs_write_into_the_checkout_is_no_change(project: Project, clone: Path) -> None:
+    history.git(clone, "checkout", "--quiet", "-b", "change")
+    edit(clone, "hungry")
+    inside = {"DSREGRESS_ENVIRONMENTS": str(clone / ".dsregress"), "DSREGRESS_RESULTS": str(clone / "results")}
+    here = dataclasses.replace(project, variables={**project.variables, **inside})
+    planned = here.run("regress", "--source", str(clone), "--against", "main", "--dry-run")
+    for folder in (".dsregress/envs", "results"):
+        (clone / folder).mkdir(parents=True)
+        (clone / folder / "written").touch()
+    again = here.run("regress", "--source", str(clone), "--against", "main", "--dry-run")
+    assert again.code == 0, again.err
+    assert again.out.splitlines()[:2] == planned.out.splitlines()[:2]
+
+
+def test_what_is_printed_to_measure_a_change_again_does_so(project: Project, clone: Path) -> None:
+    history.git(clone, "checkout", "--quiet", "-b", "change")
+    edit(clone, "hungry")
+    comment = project.folder / "comment.md"
+    report = project.regress("--source", str(clone), "--against", "main", "--export", f"comment={comment}")
+    (line,) = [each for each in comment.read_text().splitlines() if "problem 1 again: " in each]
+    again = project.run(*shlex.split(line.partition("`")[2].rpartition("`")[0])[1:], "--json", "again.json")
+    assert again.code == 1, again.err
+    written = json.loads((project.folder / "again.json").read_bytes())
+    assert [one["id"] for one in written["stacks"]] == [one["id"] for one in report.json["stacks"]]
 
 
 def test_only_what_the_change_does_is_worse(project: Project, clone: Path) -> None:

@@ -36,7 +36,7 @@ from dsregress.probe.border.masking import masked_launch_line
 from dsregress.report.answers import audit_answer, audit_comment, audit_json, audit_sarif
 from dsregress.run.available_workloads import Program
 from dsregress.versions import installed
-from dsregress.versions.releases import known_releases
+from dsregress.versions.releases import is_too_old, known_releases
 from dsregress.wording import commands
 
 
@@ -245,12 +245,14 @@ def _release(package: str, spec: str) -> str:
 
 
 def measuring_command(old: StatedJob, new: StatedJob, program: Program | None) -> str:
-    """Return the command that measures the upgrade, beside the releases that the job keeps."""
+    """Return the command that measures the upgrade, beside the releases that the job keeps. What is too old to be measured
+    is left out."""
     releases: Mapping[str, list[str]] = {
-        name: [old.versions[name], version]
+        name: [one for one in (old.versions[name], version) if not is_too_old(name, one)]
         for name, version in new.versions.items()
         if name in (*AXES, "trl") and name in old.versions and old.versions[name] != version
     }
+    releases = {name: found for name, found in releases.items() if found}
     first = next(iter(releases), "")
     baseline = (
         releases[first][0] if list(releases) == ["deepspeed"] else f"{first}=={releases[first][0]}" if first else ""

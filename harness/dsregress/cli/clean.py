@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import click
 import msgspec
 
 from dsregress.cli import options
+from dsregress.cli.command_json import text_beside, write_command_json
 from dsregress.cli.configured_job import with_stack_of_job
-from dsregress.cli.lines import print_text
 from dsregress.config.settings import Settings
 from dsregress.envs import cleaning, stack_images
 from dsregress.envs.installer import Installer
@@ -24,6 +25,21 @@ from dsregress.versions import locking
 from dsregress.wording.quantities import quantity
 
 
+class Size(click.ParamType):  # type: ignore[type-arg]  # generic in some releases of click alone
+    """A number of bytes, from ``500MB``, ``5GB`` or ``5GiB``."""
+
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number of bytes. Raise click.BadParameter."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?) ?([MGT])(i?)B", str(value))
+        if found is None:
+            self.fail(f"{value!r} is not a size: write e.g. 500MB, 5GB or 5GiB", param, ctx)
+        return int(float(found[1]) * (1024 if found[3] else 1000) ** "_KMGT".index(found[2]))
+
+
 class WantedImages(msgspec.Struct, frozen=True, kw_only=True):
     """The container images to remove."""
 
@@ -31,10 +47,12 @@ class WantedImages(msgspec.Struct, frozen=True, kw_only=True):
     stacks: tuple[str, ...]  #: parts of stacks' ids; empty: all
     keep: tuple[str, ...]
 
-    def check(self, everything: bool) -> None:
-        """Raise UsageError if images are named, and environments are removed; or the reverse."""
+    def check(self, everything: bool, limit_bytes: int | None) -> None:
+        """Raise UsageError if images are named, and environments are removed; or the reverse; or all, and only some."""
         if self.images and everything:
             raise UsageError("--all is about environments", where="--images", hint="give one of the two")
+        if limit_bytes is not None and (self.images or everything):
+            raise UsageError("is about environments that stay", where="--limit", hint="without --images and --all")
         if not self.images and (self.stacks or self.keep):
             raise UsageError("only images are removed by stack", where="clean", hint="add --images")
 
@@ -50,8 +68,19 @@ class WantedImages(msgspec.Struct, frozen=True, kw_only=True):
     click.option("--keep", multiple=True, metavar="STACK", help="With --images: keep these. Repeatable."),
 )
 @click.option("--all", "everything", is_flag=True, help="Remove all environments, and everything that supports them.")
+@click.option(
+    "--limit",
+    "limit_bytes",
+    type=Size(),
+    metavar="SIZE",
+    help="Remove the environments that were used least recently, whatever uses them, until the folder takes at most SIZE, "
+    "e.g. 5GB.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be removed; remove nothing.")
-def clean_command(wanted: WantedImages, everything: bool, dry_run: bool) -> None:
+@options.json_option
+def clean_command(
+    wanted: WantedImages, everything: bool, limit_bytes: int | None, dry_run: bool, json_file: str | None
+) -> None:
     """Remove the environments that no configured stack uses, and what only they share.
 
     The stacks of [tool.dsregress] stay: those that `regress` would compare, those of the job, and the named ones. Results
@@ -66,36 +95,56 @@ def clean_command(wanted: WantedImages, everything: bool, dry_run: bool) -> None
       dsregress clean --dry-run         what would be removed, and how much disk that frees
       dsregress clean                   remove it
       dsregress clean --all             remove every environment, lock and cache under `environments`
+      dsregress clean --limit 5GB       keep what was used last, and no more than that
       dsregress clean --images --dry-run                             list the images, newest first
       dsregress clean --images deepspeed0.16.4                       remove those of one release
       dsregress clean --images --keep deepspeed0.16.4 --keep deepspeed0.15.0
     """
-    wanted.check(everything)
+    wanted.check(everything, limit_bytes)
     settings = options.load_settings()
     if wanted.images:
-        _clean_images(wanted, dry_run=dry_run)
+        _clean_images(wanted, dry_run=dry_run, json_file=json_file)
         return
+    say = text_beside(json_file)
     folder = Path(settings.environments)
     if not folder.is_dir():
-        print_text(f"{folder}: no environments")
+        say(f"{folder}: no environments")
+        write_command_json(json_file, "clean", folder=str(folder), dry_run=dry_run, removed=[], freed_bytes=0)
         return
     try:
         with contextlib.nullcontext() if dry_run else run_lock(folder):
             if not dry_run:
                 cleaning.check_idle(folder)
-            found = cleaning.everything(folder) if everything else cleaning.unused(folder, _used(settings))
+            found = _superfluous(folder, settings, everything=everything, limit_bytes=limit_bytes)
             for removable in found:
                 if not dry_run:
                     cleaning.remove_unused(removable)
                 place = removable.place.relative_to(folder)
-                print_text(
-                    f"{'would remove' if dry_run else 'removed'} {place}: {quantity(removable.size_bytes, 'bytes')}"
-                )
+                say(f"{'would remove' if dry_run else 'removed'} {place}: {quantity(removable.size_bytes, 'bytes')}")
     except OSError as error:
         hint = "check its owner (ls -l)"
         raise obstacle_error(EnvironmentUnavailable, "cannot be removed", error, where=folder, hint=hint) from None
-    total = quantity(sum(removable.size_bytes for removable in found), "bytes")
-    print_text(f"{total} {'would be free' if dry_run else 'freed'}" if found else "nothing to remove")
+    freed_bytes = sum(removable.size_bytes for removable in found)
+    total = quantity(freed_bytes, "bytes")
+    say(f"{total} {'would be free' if dry_run else 'freed'}" if found else "nothing to remove")
+    removed = [
+        {"place": removable.place.relative_to(folder).as_posix(), "size_bytes": removable.size_bytes}
+        for removable in found
+    ]
+    write_command_json(
+        json_file, "clean", folder=str(folder), dry_run=dry_run, removed=removed, freed_bytes=freed_bytes
+    )
+
+
+def _superfluous(
+    folder: Path, settings: Settings, *, everything: bool, limit_bytes: int | None
+) -> tuple[cleaning.Removable, ...]:
+    """Return what is to be removed. Raise OSError, UsageError, EnvironmentUnavailable."""
+    if everything:
+        return cleaning.everything(folder)
+    if limit_bytes is not None:
+        return cleaning.beyond(folder, limit_bytes)
+    return cleaning.unused(folder, _used(settings))
 
 
 def _used(settings: Settings) -> set[str]:
@@ -119,20 +168,30 @@ def _of_job(settings: Settings, installer: Installer) -> set[str]:
     return {place.name for place in found if place.name.startswith(tuple(f"{stack.id}-" for stack in stacks))}
 
 
-def _clean_images(wanted: WantedImages, *, dry_run: bool) -> None:
+def _clean_images(wanted: WantedImages, *, dry_run: bool, json_file: str | None) -> None:
+    say = text_beside(json_file)
     client = container_engine.connect()
     try:
         found = stack_images.stored_images(client)
         chosen = stack_images.superfluous(found, wanted.stacks, wanted.keep)
-        removed = 0
+        in_use: set[str] = set()
         for image in chosen:
             if dry_run:
-                print_text(_image_line(image))
+                say(_image_line(image))
                 continue
-            gone = stack_images.remove_image(client, image)
-            removed += gone
-            print_text(f"{'removed' if gone else 'in use, kept'}: {image.tag}")
-        print_text(f"would remove {len(chosen)} of {len(found)}" if dry_run else f"removed {removed} of {len(found)}")
+            if not stack_images.remove_image(client, image):
+                in_use.add(image.id)
+            say(f"{'in use, kept' if image.id in in_use else 'removed'}: {image.tag}")
+        say(
+            f"would remove {len(chosen)} of {len(found)}"
+            if dry_run
+            else f"removed {len(chosen) - len(in_use)} of {len(found)}"
+        )
+        images = [
+            {"tag": one.tag, "id": one.id, "stack": one.stack, "size_bytes": one.size_bytes, "in_use": one.id in in_use}
+            for one in chosen
+        ]
+        write_command_json(json_file, "clean", dry_run=dry_run, images=images)
     finally:
         client.close()
 

@@ -56,7 +56,10 @@ def write_reports(
     if files.html_folder:
         stored = folders or (settings.results,)
         writing.append(functools.partial(_write_site, context, files.html_folder, stored))
-    if "-" not in (files.json, *(file for _, file in named)):  # whatever reads stdout wants that file alone
+    if files.is_shown and "-" not in (
+        files.json,
+        *(file for _, file in named),
+    ):  # its reader wants that alone
         writing.append(lambda: show_comparison(context, console(), details=files.details, language=files.language))
     if line := not_measured_text(context):  # last, so that it is what a log ends with
         writing.append(functools.partial(print_note, f"not measured: {line}"))

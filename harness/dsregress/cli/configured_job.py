@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -10,6 +11,7 @@ from dsregress.advice.gpus import card
 from dsregress.cli.lines import print_note
 from dsregress.cli.named_files import read_named
 from dsregress.cli.options import JobOptions, requested_versions
+from dsregress.config.job import JobSettings
 from dsregress.config.settings import DEFAULT_STACK, Settings
 from dsregress.model import AXES
 from dsregress.probe.scenario import BASE_VARIANT
@@ -17,7 +19,12 @@ from dsregress.run import available_workloads
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
 from dsregress.versions.installed import InstalledPackages, read_packages
-from dsregress.versions.releases import OLDEST, known_releases, parsed_version
+from dsregress.versions.releases import is_too_old, known_releases
+from dsregress.versions.stack_plans import NEWEST_THAT_FITS
+
+if TYPE_CHECKING:  # what measures takes a second to import
+    from dsregress.run.pipeline import Choice
+    from dsregress.run.program_remedies import Attempt
 
 #: The place of the job in messages.
 WHERE = "[tool.dsregress.job]"
@@ -63,11 +70,10 @@ def with_stack_of_job(settings: Settings) -> tuple[Settings, list[str]]:
     mine = {name: pinned[name] for name in AXES if name in pinned}
     if not mine or settings.stack != DEFAULT_STACK:
         return settings, []
-    notes = []
+    older = {}
     for name, release in list(mine.items()):
-        parsed, oldest = parsed_version(release), parsed_version(OLDEST[name])
-        if parsed is not None and oldest is not None and parsed < oldest:
-            notes.append(f"{name} {release} is older than what can be measured: {DEFAULT_STACK[name]} takes its place")
+        if is_too_old(name, release):
+            older[name] = release
             del mine[name]
     varied = next((name for name in ("deepspeed", "transformers", "torch") if name in mine), "deepspeed")
     newest = known_releases(varied)[-1]
@@ -76,21 +82,93 @@ def with_stack_of_job(settings: Settings) -> tuple[Settings, list[str]]:
     stack: dict[str, str | tuple[str, ...]] = {
         name: mine.get(name, spec if isinstance(spec, str) else spec[-1]) for name, spec in DEFAULT_STACK.items()
     }
+    notes = [
+        f"{name} {release} is older than what can be measured: {before if name == varied else stack[name]} takes its place"
+        for name, release in older.items()
+    ]
     stack[varied] = (before, "latest")
     return msgspec.structs.replace(settings, stack=stack, baseline=before), notes
 
 
-def configured_workload(settings: Settings, selection: Selection) -> tuple[Settings, Selection, dict[str, str]]:
-    """Return the settings and the selection of a command that names no workload: those of the configured job, with the
-    packages that are added to its stack. Without a job, as they are. Raise UsageError, EnvironmentUnavailable."""
+class ConfiguredWorkload(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command measures that names no workload."""
+
+    settings: Settings
+    selection: Selection
+    added: dict[str, str] = {}  #: package -> spec, besides the stack
+    program: Program | None = None  #: of the configured job; None: other workloads are selected, or there is no job
+
+    def attempt(self, choice: Choice) -> Attempt | None:
+        """Return the attempt at the job's program: what its files pin stays, the rest is what `init` or its user took."""
+        from dsregress.run.program_remedies import Attempt
+
+        if self.program is None:
+            return None
+        pinned = {
+            name: one for file, found in configured_packages(self.settings) for name, one in found.versions.items()
+            if file != WHERE
+        }  # fmt: skip
+        return Attempt(
+            program=self.program,
+            choice=self._with_releases(choice),
+            added=tuple(self.added),
+            pinned=tuple(name for name, spec in self.added.items() if spec != NEWEST_THAT_FITS),
+            fixed=tuple(name for name in AXES if name in pinned and pinned[name] in self.settings.stack[name]),
+            stacks=self.settings.stacks,
+        )
+
+    def _with_releases(self, choice: Choice) -> Choice:
+        """Return a choice that names the releases that are compared, so that a remedy's release is no further one."""
+        stack = self.settings.stack
+        varied = next((name for name, spec in stack.items() if not isinstance(spec, str)), "")
+        if not varied or choice.stack or choice.pythons or {*AXES} & choice.versions.keys():
+            return choice
+        versions = {**choice.versions, varied: ",".join(stack[varied])}
+        return msgspec.structs.replace(choice, versions=versions, baseline=choice.baseline or self.settings.baseline)
+
+
+def configured_workload(settings: Settings, selection: Selection) -> ConfiguredWorkload:
+    """Return what a command measures that names no workload, or the configured program by its own name: the configured
+    job, with its releases and the packages that are added to them. Else, what it selects. Raise UsageError,
+    EnvironmentUnavailable."""
     given = configured_program(settings)
-    if given is None or selection.scenarios or selection.variants:
-        return settings, selection, {}
+    if given is None or _is_about_others(selection, given, settings):
+        return ConfiguredWorkload(settings=settings, selection=selection)
     settings, notes = with_stack_of_job(settings)
     for line in notes:
         print_note(line)
     name = available_workloads.chosen_workload(None, given, settings)
-    return settings, selection_of_program(selection, name), requested_versions({}, settings.job.added)
+    return ConfiguredWorkload(
+        settings=settings,
+        selection=selection_of_program(selection, name),
+        added=requested_versions({}, settings.job.added),
+        program=given,
+    )
+
+
+def job_as_tried(job: JobSettings, before: Attempt, after: Attempt) -> JobSettings:
+    """Return the job with what remedies changed from one attempt at it to another."""
+    versions = {**after.stacks.get(after.choice.stack or "", {}), **after.choice.versions}
+    pins = {name: one for name, one in versions.items() if name in AXES and before.choice.versions.get(name) != one}
+    own = [one for one in job.packages if one.partition("==")[0] not in pins]
+    added = {name: spec for name, spec in after.choice.versions.items() if name not in AXES}
+    return msgspec.structs.replace(
+        job,
+        program=after.program.line,
+        packages=(*own, *(f"{name}=={one}" for name, one in pins.items())),
+        added=tuple(name if spec == NEWEST_THAT_FITS else f"{name}={spec}" for name, spec in added.items()),
+        ranks=after.program.ranks,
+        synthetic_data=after.program.synthetic_data,
+    )
+
+
+def _is_about_others(selection: Selection, given: Program, settings: Settings) -> bool:
+    """Return True if workloads are selected that are not the configured program."""
+    if not selection.scenarios:
+        return bool(selection.variants)
+    if not available_workloads.launches(settings).keys() >= {*selection.scenarios}:
+        return True
+    return {*selection.scenarios} != {available_workloads.chosen_workload(None, given, settings)}
 
 
 def selection_of_program(selection: Selection, name: str) -> Selection:

@@ -7,6 +7,7 @@ import msgspec
 
 from dsregress.cli import options
 from dsregress.cli.building import built_here
+from dsregress.cli.command_json import write_command_json
 from dsregress.errors import UsageError
 from dsregress.run import pipeline, targets
 
@@ -14,7 +15,8 @@ from dsregress.run import pipeline, targets
 @click.command("env")
 @click.argument("version", required=False)
 @options.release_options
-def env_command(version: str | None, stacks: options.StackOptions) -> None:
+@options.json_option
+def env_command(version: str | None, stacks: options.StackOptions, json_file: str | None) -> None:
     """Build a stack's environment if it does not exist, and print the path of its interpreter.
 
     VERSION is a version of the package under test.
@@ -38,4 +40,15 @@ def env_command(version: str | None, stacks: options.StackOptions) -> None:
         raise UsageError(
             f"that matches {len(planned.stacks)} stacks", where="env", hint="name one version, e.g. `env 0.16.4`"
         )
-    click.echo(built_here(wanted[0], settings, installer).python)
+    environment = built_here(wanted[0], settings, installer)
+    if json_file != "-":
+        click.echo(environment.python)
+    write_command_json(
+        json_file,
+        "env",
+        stack=environment.stack.id,
+        versions=environment.stack.versions,
+        python=environment.python,
+        installed=environment.installed,
+        build_s=environment.build_s,
+    )

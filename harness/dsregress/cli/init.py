@@ -12,11 +12,11 @@ import click
 from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.stated.launch import facts_of_line
 from dsregress.cli import options
-from dsregress.cli.lines import print_note, print_text
+from dsregress.cli.command_json import Say, text_beside, write_command_json
 from dsregress.cli.output import write_file
 from dsregress.config.job import JobSettings
 from dsregress.config.settings import DEFAULT_STACK, OWN_FILE, PYPROJECT, own_table, read_settings
-from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
+from dsregress.errors import EXIT_OK, NothingMeasured, UsageError
 from dsregress.model import AXES, LockedStack
 from dsregress.probe.border.masking import masked_launch_line, without_secrets
 from dsregress.probe.launch_line import LaunchLine, parse
@@ -45,7 +45,8 @@ _SHOWN = ("trainer", "task", "integration", "zero_stage", "fsdp", "dtype", "lora
 @click.command("init")
 @options.program_option
 @click.option("--dry-run", is_flag=True, help="Print what would be written; write nothing.")
-def init_command(program: Program | None, dry_run: bool) -> int:
+@options.json_option
+def init_command(program: Program | None, dry_run: bool, json_file: str | None) -> int:
     """Find this repository's training job, and write it down with a workflow that looks after it.
 
     Reads the README files, scripts, Makefile and pyproject.toml for launch lines, and the locks and requirements for
@@ -63,23 +64,35 @@ def init_command(program: Program | None, dry_run: bool) -> int:
     Exit codes: 0 written, or there already; 2 wrong usage; 4 no training program was found.
     """
     root = Path.cwd()
+    say = text_beside(json_file)
     is_framework = name_of_project(root) in _FRAMEWORKS
-    job, others = (None, []) if is_framework and program is None else _found_job(root, program)
+    job, others = (None, []) if is_framework and program is None else _found_job(root, program, say)
     if job is None and not is_framework:
-        print_note(f"no launch line of a program that is here was found in {root.name}: give it with --program 'LINE'")
-        return EXIT_NOTHING_MEASURED
-    written = {} if job is None else _table_files(root, job)
-    written |= workflow_files(_own_repository(), is_framework=is_framework)
+        raise NothingMeasured(
+            "no launch line of a program that is here was found", where=root.name, hint="give it with --program 'LINE'"
+        )
+    wanted = {} if job is None else _table_files(root, job, say)
+    wanted |= workflow_files(_own_repository(), is_framework=is_framework)
     for line in _other_lines(others):
-        print_text(line)
-    for file, text in written.items():
-        _write(root, file, text, dry_run=dry_run)
+        say(line)
+    written = [file for file, text in wanted.items() if _write(root, file, text, say, dry_run=dry_run)]
     if not dry_run:
-        _print_next(is_framework=is_framework, is_placed=bool(_own_repository()))
+        for line in _next_lines(is_framework=is_framework, is_placed=bool(_own_repository())):
+            say(line)
+    write_command_json(
+        json_file,
+        "init",
+        dry_run=dry_run,
+        job=job,
+        others=[{"file": one.file, "line": masked_launch_line(one.line)} for one in others],
+        files=[{"file": file, "text": wanted[file]} for file in written],
+        kept=[file for file in wanted if file not in written],
+        next=_to_run(is_framework=is_framework),
+    )
     return EXIT_OK
 
 
-def _found_job(root: Path, program: Program | None) -> tuple[JobSettings | None, list[FoundLaunch]]:
+def _found_job(root: Path, program: Program | None, say: Say) -> tuple[JobSettings | None, list[FoundLaunch]]:
     """Return the job of a repository, None if no launch line is found, and the other lines that were found."""
     if program is not None:
         line, folder, others, where = program.line, Path(program.folder), [], "--program"
@@ -91,10 +104,11 @@ def _found_job(root: Path, program: Program | None) -> tuple[JobSettings | None,
         line, folder, where = first.line, root / first.folder, first.file
     if without_secrets(line) != line:
         raise UsageError("the launch line has a secret in it", where=where, hint="pass it by a variable of CI instead")
-    print_text(f"found in {where}: {line}")
+    say(f"found in {where}: {line}")
     parsed = parse(line)
     facts, absent = facts_of_line(line, folder)
-    _print_facts(facts, absent)
+    for fact_line in _fact_lines(facts, absent):
+        say(fact_line)
     packages = packages_in(root, folder, _used_packages(parsed, folder, facts), _usual_releases())
     lacking = needs_of_program(parsed, folder, _locked_requirements()).packages
     # A pin fits those beside it, and not another torch.
@@ -111,12 +125,12 @@ def _found_job(root: Path, program: Program | None) -> tuple[JobSettings | None,
     return job, others
 
 
-def _print_facts(facts: Iterable[Fact], absent: Iterable[str]) -> None:
+def _fact_lines(facts: Iterable[Fact], absent: Iterable[str]) -> Iterable[str]:
     known = {fact.name: fact for fact in facts}
     for fact in [known[name] for name in _SHOWN if name in known][:_MOST_FACTS]:
-        print_text(f"  {fact_text(fact)}")
+        yield f"  {fact_text(fact)}"
     for file in absent:
-        print_text(f"  {file} is not here")
+        yield f"  {file} is not here"
 
 
 def _used_packages(line: LaunchLine, folder: Path, facts: Iterable[Fact]) -> set[str]:
@@ -140,11 +154,11 @@ def _locked_requirements() -> tuple[str, ...]:
     return lock.requirements if isinstance(lock, LockedStack) else ()
 
 
-def _table_files(root: Path, job: JobSettings) -> dict[str, str]:
+def _table_files(root: Path, job: JobSettings, say: Say) -> dict[str, str]:
     """Return the file that gets the job, with its whole new content; none if the repository has settings already."""
     file, table = own_table(root)
     if table is not None and file is not None:
-        print_text(f"{file.name} has settings of dsregress already: they stay as they are")
+        say(f"{file.name} has settings of dsregress already: they stay as they are")
         return {}
     if file is None:
         return {OWN_FILE: job_table(job)}
@@ -159,32 +173,34 @@ def _other_lines(others: list[FoundLaunch]) -> Iterable[str]:
         yield f"  {one.file}: {masked_launch_line(one.line)[:100]}"
 
 
-def _write(root: Path, file: str, text: str, *, dry_run: bool) -> None:
-    """Write a file whose content is all of ours or begins with what it had, and show what was added."""
+def _write(root: Path, file: str, text: str, say: Say, *, dry_run: bool) -> bool:
+    """Write a file whose content is all of ours or begins with what it had, and show what was added. Return False if it
+    stays as it is."""
     place = root / file
     before = place.read_text("utf-8") if place.is_file() else ""
-    if before and not text.startswith(before.rstrip()):
-        print_text(f"{file} is there already: it stays as it is")
-        return
-    added = text[len(before.rstrip()) :].strip("\n")
+    added = text[len(before.rstrip()) :].strip("\n") if text.startswith(before.rstrip()) else ""
     if not added:
-        print_text(f"{file} is there already: it stays as it is")
-        return
-    print_text(f"{'would write' if dry_run else 'wrote'} {file}:")
-    print_text("".join(f"    {line}\n" if line else "\n" for line in added.splitlines()), end="")
+        say(f"{file} is there already: it stays as it is")
+        return False
+    say(f"{'would write' if dry_run else 'wrote'} {file}:")
+    say("\n".join(f"    {line}" if line else "" for line in added.splitlines()))
     if not dry_run:
         place.parent.mkdir(parents=True, exist_ok=True)
         write_file(str(place), text.encode())
+    return True
 
 
-def _print_next(*, is_framework: bool, is_placed: bool) -> None:
-    """Print how to run once here what the workflow runs."""
-    print_text("run it once here:")
-    for line in [commands.REGRESS_SOURCE] if is_framework else [commands.AUDIT, commands.REGRESS]:
-        print_text(f"    {line}")
-    print_text("keep .dsregress/ and results/ out of git")
+def _to_run(*, is_framework: bool) -> list[str]:
+    """Return the commands that run once here what the workflow runs."""
+    return [commands.REGRESS_SOURCE] if is_framework else [commands.AUDIT, commands.REGRESS]
+
+
+def _next_lines(*, is_framework: bool, is_placed: bool) -> Iterable[str]:
+    yield "run it once here:"
+    yield from (f"    {line}" for line in _to_run(is_framework=is_framework))
+    yield "keep .dsregress/ and results/ out of git"
     if not is_placed:
-        print_text(f"in {WORKFLOWS}, replace OWNER by the account that publishes the action")
+        yield f"in {WORKFLOWS}, replace OWNER by the account that publishes the action"
 
 
 def _own_repository() -> str:

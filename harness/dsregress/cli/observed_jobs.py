@@ -11,7 +11,7 @@ from dsregress.advisories.stated.observed_run import RUN, facts_of_run
 from dsregress.cli.lines import print_note
 from dsregress.cli.measured_changes import stack_of_list
 from dsregress.cli.named_cells import one_cell
-from dsregress.cli.options import JobOptions, WorkloadOptions
+from dsregress.cli.options import JobOptions, WorkloadOptions, requested_versions
 from dsregress.cli.progress import Progress
 from dsregress.config.settings import Settings
 from dsregress.errors import UsageError
@@ -35,7 +35,9 @@ def observed_facts(settings: Settings, versions: Mapping[str, str], job: JobOpti
     if job.ranks is not None:
         program = msgspec.structs.replace(program, ranks=job.ranks)
     installer = pipeline.new_installer(settings)
-    configured = pipeline.plan_stacks(settings, pipeline.Choice(), installer).stacks[-1]
+    is_configured = program.line == settings.job.program
+    added = requested_versions({}, settings.job.added) if is_configured else {}
+    configured = pipeline.plan_stacks(settings, pipeline.Choice(versions=added), installer).stacks[-1]
     mine = {name: version for name, version in versions.items() if name in {*AXES, *configured.versions}}
     stack = stack_of_list(configured, mine, {})
     cell = one_cell(settings, stack, WorkloadOptions(scenario=None, variant=BASE_VARIANT, device=_SIM), program)

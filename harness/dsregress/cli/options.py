@@ -174,6 +174,7 @@ class ReportFiles(msgspec.Struct, frozen=True, kw_only=True):
     exports: tuple[tuple[str, str], ...] = ()  #: (format of `dsregress.report.comparison.exports`, file)
     details: bool = False
     language: str = ENGLISH  #: of the first screen
+    is_shown: bool = True  #: False: stdout has another answer
 
 
 def grouped(parameter: str, make: Callable[..., object], *options: _AddOption) -> Callable[[_Command], _Command]:

@@ -10,7 +10,7 @@ import msgspec
 
 from dsregress.cli import options, program_attempts
 from dsregress.cli.comparison_output import write_reports
-from dsregress.cli.configured_job import configured_workload
+from dsregress.cli.configured_job import ConfiguredWorkload, configured_workload, job_as_tried
 from dsregress.cli.interim_findings import InterimFindings
 from dsregress.cli.lines import print_text
 from dsregress.cli.progress import Progress, duration_text
@@ -19,11 +19,12 @@ from dsregress.envs.installer import Installer
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, HarnessError, UsageError
 from dsregress.model import Cell, Result
 from dsregress.report.interim import interim_lines
+from dsregress.report.repository_files import job_table
 from dsregress.run import pipeline
 from dsregress.run.across_releases import regress_across
 from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
-from dsregress.run.checkout_stacks import Checkout
+from dsregress.run.checkout_stacks import Checkout, with_workloads
 from dsregress.run.commit_builds import known_lock, source_of
 from dsregress.run.eta import GUESSED_STACK_S, expected_s, guessed_s
 from dsregress.run.program_remedies import Attempt
@@ -168,19 +169,23 @@ def regress_command(
     settings = options.load_settings(
         results=run.results, fail_on=fail_on, timing=run.timing, executor=run.executor, as_of=as_of
     )
-    selection = wanted.selection
+    job = ConfiguredWorkload(settings=settings, selection=wanted.selection)
     if wanted.named is not None:
-        _check_alone(selection, wanted.program)
+        _check_alone(wanted.selection, wanted.program)
         settings, stacks = _selected(wanted.named, settings, stacks)
     second = _second_line(wanted)
     if wanted.program is None and wanted.named is None:
-        settings, selection, added = configured_workload(settings, selection)
-        stacks = msgspec.structs.replace(stacks, versions={**added, **stacks.versions})
+        job = configured_workload(settings, wanted.selection)
+        settings = job.settings
+        stacks = msgspec.structs.replace(stacks, versions={**job.added, **stacks.versions})
+        if wanted.checkout is not None:
+            settings = with_workloads(settings, wanted.checkout)
     choice = msgspec.structs.replace(
-        stacks.choice(), selection=selection, checkout=wanted.checkout, fresh=run.fresh, explain=run.explain
+        stacks.choice(), selection=job.selection, checkout=wanted.checkout, fresh=run.fresh, explain=run.explain
     )
     installer = pipeline.new_installer(settings)
-    attempt: Attempt | None = None
+    attempt = job.attempt(choice) if wanted.checkout is None else None
+    choice = choice if attempt is None else attempt.choice
     tried: Result | None = None
     if wanted.program is not None:
         attempt = Attempt(program=wanted.program, choice=choice)
@@ -202,7 +207,11 @@ def regress_command(
             progress.note("nothing was measured: all selected workloads are skipped on this machine")
             return EXIT_NOTHING_MEASURED
         if attempt is not None and not wanted.as_given:
+            given = attempt
             attempt, tried = program_attempts.remedied(attempt, settings, installer, progress)
+            if job.program is not None and attempt != given:
+                kept = job_table(job_as_tried(settings.job, given, attempt)).splitlines()
+                progress.note(f"to run it like that at once: {'; '.join(kept)}")
             choice = program_attempts.selecting_program(attempt, settings)
             planned = pipeline.plan_run(settings, choice, installer)
         if second and attempt is not None:

@@ -7,14 +7,15 @@ import fnmatch
 import click
 
 from dsregress.cli import options
-from dsregress.cli.lines import print_text
+from dsregress.cli.command_json import text_beside, write_command_json
 from dsregress.errors import no_such
 from dsregress.run import available_workloads
 
 
 @click.command("scenarios")
 @click.argument("pattern", default="*")
-def scenarios_command(pattern: str) -> None:
+@options.json_option
+def scenarios_command(pattern: str, json_file: str | None) -> None:
     """List scenarios, their variants and remedies. PATTERN is a glob over their names.
 
     `remedies` runs the remedies. So does `regress --variant` with a remedy's name or its variant.
@@ -25,13 +26,27 @@ def scenarios_command(pattern: str) -> None:
     names = fnmatch.filter(found, pattern)
     if not names:
         raise no_such("scenario", pattern, found, where=settings.scenarios)
+    say = text_beside(json_file)
     for name in names:
         scenario = found[name]
-        print_text(f"{name} (version {scenario.version}, on {', '.join(scenario.devices)})")
-        print_text(f"    {scenario.summary}")
+        say(f"{name} (version {scenario.version}, on {', '.join(scenario.devices)})")
+        say(f"    {scenario.summary}")
         for variant in scenario.variant_ids:
-            print_text(f"    {variant}")
+            say(f"    {variant}")
         for remedy, variant in scenario.remedy_ids.items():
-            print_text(f"    remedy: {remedy} ({variant})")
+            say(f"    remedy: {remedy} ({variant})")
         for remedy, versions in scenario.pins.items():
-            print_text(f"    remedy: {remedy} ({', '.join(f'{p} {v}' for p, v in versions.items())})")
+            say(f"    remedy: {remedy} ({', '.join(f'{p} {v}' for p, v in versions.items())})")
+    listed = [
+        {
+            "name": name,
+            "version": found[name].version,
+            "devices": list(found[name].devices),
+            "summary": found[name].summary,
+            "variants": found[name].variant_ids,
+            "remedies": found[name].remedy_ids,
+            "pins": found[name].pins,
+        }
+        for name in names
+    ]
+    write_command_json(json_file, "scenarios", scenarios=listed)

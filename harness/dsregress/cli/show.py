@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -13,6 +14,7 @@ from rich.text import Text
 from dsregress.advice import card_fit, gpus
 from dsregress.advice.gpus import estimate
 from dsregress.cli import options
+from dsregress.cli.command_json import write_command_json
 from dsregress.cli.output import console, note_problems
 from dsregress.errors import NothingMeasured
 from dsregress.model import Result
@@ -22,6 +24,7 @@ from dsregress.store import Store, newest_by_cell
 from dsregress.wording import commands
 from dsregress.wording.names import outcome_text
 from dsregress.wording.quantities import quantity
+from vgpu.figures import PhaseReading
 
 _MIB = 1 << 20
 
@@ -29,7 +32,8 @@ _MIB = 1 << 20
 @click.command("show")
 @click.argument("pattern", default="*")
 @options.results_option
-def show_command(pattern: str, results: str | None) -> None:
+@options.json_option
+def show_command(pattern: str, results: str | None, json_file: str | None) -> None:
     """Print the newest stored measurements of cells. PATTERN is a glob over cell ids: stack/scenario/variant/device.
 
     \b
@@ -48,6 +52,12 @@ def show_command(pattern: str, results: str | None) -> None:
         raise NothingMeasured(
             f"no stored cell matches {pattern}", where=settings.results, hint=f"`{commands.STACKS}` lists them"
         )
+    if json_file != "-":
+        _print_results(found)
+    write_command_json(json_file, "show", cells=[_cell_fields(name, found[name]) for name in sorted(found)])
+
+
+def _print_results(found: Mapping[str, Result]) -> None:
     shown = console()
     for name, result in sorted(found.items()):
         shown.print(Text.assemble((plain(name), "bold"), f"  {plain(outcome_text(result.outcome))}"), soft_wrap=True)
@@ -61,16 +71,42 @@ def show_command(pattern: str, results: str | None) -> None:
                 shown.print(Text(f"  {plain(line)}"), soft_wrap=True)
 
 
+def _cell_fields(name: str, result: Result) -> dict[str, object]:
+    """Return a cell as JSON: how it ended, and the worst rank's values by phase."""
+    phases = {
+        phase: {
+            field.name: max(getattr(reading, field.name) for reading in readings)
+            for field in dataclasses.fields(PhaseReading)
+            if isinstance(getattr(readings[0], field.name), (int, float))
+        }
+        for phase, readings in _readings(result).items()
+    }
+    return {
+        "id": name,
+        "outcome": result.outcome.__struct_config__.tag,
+        "signature": plain(outcome_text(result.outcome)),
+        "started_at": result.started_at,
+        "duration_s": result.duration_s,
+        "session": result.session,
+        "phases": phases,
+    }
+
+
+def _readings(result: Result) -> dict[str, list[PhaseReading]]:
+    """Return the readings of all ranks by phase, those of single models last."""
+    if result.record is None:
+        return {}
+    ranks = result.record.ranks
+    names = dict.fromkeys((*PHASES, *(phase for rank in ranks for phase in rank.phases)))
+    found = {phase: [rank.phases[phase] for rank in ranks if phase in rank.phases] for phase in names}
+    return {phase: readings for phase, readings in found.items() if readings}
+
+
 def _phase_table(result: Result) -> Table:
     """Return the worst rank's values by phase, in MiB, seconds and counts."""
-    assert result.record is not None
     headings = ("peak MiB", "held MiB", "host peak", "host held", "s", "calls", "collec-\ntives")
     table = Table(Column("phase", no_wrap=True), *headings, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    of_models = dict.fromkeys(phase for rank in result.record.ranks for phase in rank.phases if phase not in PHASES)
-    for phase in (*PHASES, *of_models):
-        readings = [rank.phases[phase] for rank in result.record.ranks if phase in rank.phases]
-        if not readings:
-            continue
+    for phase, readings in _readings(result).items():
         memory = (
             max(reading.device_peak_bytes for reading in readings),
             max(reading.device_retained_bytes for reading in readings),

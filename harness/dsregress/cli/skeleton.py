@@ -8,7 +8,7 @@ import click
 
 from dsregress.cli import options
 from dsregress.cli.building import built_here
-from dsregress.cli.lines import print_text
+from dsregress.cli.command_json import text_beside, write_command_json
 from dsregress.config.variables import child_environment
 from dsregress.errors import EnvironmentUnavailable, UsageError
 from dsregress.model import Environment
@@ -23,7 +23,8 @@ from skeletons.maker_answer import SkeletonRefused
 @click.option("--out", required=True, metavar="DIR", help="The folder to create.")
 @click.option("--tiny", is_flag=True, help="Same architecture, with two layers, small sizes and weights.")
 @options.stack_options
-def skeleton_command(config: str, out: str, tiny: bool, stacks: options.StackOptions) -> None:
+@options.json_option
+def skeleton_command(config: str, out: str, tiny: bool, stacks: options.StackOptions, json_file: str | None) -> None:
     """Make a checkpoint without weights: configuration, tokenizer, and safetensors files that take no space.
 
     CONFIG is a config.json, a folder with one, or the name of a known model. Give DIR to your program instead of the model.
@@ -50,10 +51,13 @@ def skeleton_command(config: str, out: str, tiny: bool, stacks: options.StackOpt
     except skeleton_maker.MakerFailed as error:
         hint = f"check that it works: {python} -c 'import transformers'"
         raise EnvironmentUnavailable(str(error), where=python, hint=hint) from None
+    say = text_beside(json_file)
     for file in files:
-        print_text(f"{file.name}  {_size_text(file.size_bytes, file.disk_bytes)}")
+        say(f"{file.name}  {_size_text(file.size_bytes, file.disk_bytes)}")
     size, disk = (sum(getattr(file, field) for file in files) for field in ("size_bytes", "disk_bytes"))
-    print_text(f"{out}: {plural(len(files), 'file')}, {_size_text(size, disk)}")
+    say(f"{out}: {plural(len(files), 'file')}, {_size_text(size, disk)}")
+    made = [{"name": file.name, "size_bytes": file.size_bytes, "disk_bytes": file.disk_bytes} for file in files]
+    write_command_json(json_file, "skeleton", folder=out, files=made)
 
 
 def _size_text(size_bytes: int, disk_bytes: int) -> str:

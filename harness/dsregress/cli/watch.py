@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from pathlib import Path
 
 import click
@@ -10,9 +11,10 @@ import msgspec
 
 from dsregress.advisories.osv import encode_advisory
 from dsregress.cli import options
+from dsregress.cli.command_json import text_beside, write_command_json
 from dsregress.cli.comparison_output import write_reports
 from dsregress.cli.configured_job import configured_workload
-from dsregress.cli.lines import print_note, print_text
+from dsregress.cli.lines import print_note
 from dsregress.cli.output import write_file
 from dsregress.cli.progress import Progress
 from dsregress.compare import Comparison
@@ -43,6 +45,13 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     since: datetime.datetime | None  #: a day; None: the newest that was not measured
 
 
+class WatchFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The places of what is written."""
+
+    out: str
+    json_file: str | None
+
+
 @click.command("watch")
 @options.grouped(
     "watched",
@@ -65,13 +74,18 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
 @options.selection_options
 @options.timing_options
 @click.option("--dry-run", is_flag=True, help="Print what is new; measure nothing.")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False),
-    default="watch",
-    show_default=True,
-    metavar="FOLDER",
-    help="Folder for the reports and drafts: FOLDER/peft-0.22.0/.",
+@options.grouped(
+    "files",
+    WatchFiles,
+    click.option(
+        "--out",
+        type=click.Path(file_okay=False),
+        default="watch",
+        show_default=True,
+        metavar="FOLDER",
+        help="Folder for the reports and drafts: FOLDER/peft-0.22.0/.",
+    ),
+    options.json_option,
 )
 @options.results_option
 def watch_command(
@@ -80,7 +94,7 @@ def watch_command(
     selection: Selection,
     timing: options.TimingOptions,
     dry_run: bool,
-    out: str,
+    files: WatchFiles,
     results: str | None,
 ) -> int:
     """Measure releases that are new on the package index, each beside the release before it, with the configured stack.
@@ -101,18 +115,33 @@ def watch_command(
     new release could not be measured.
     """
     settings = options.load_settings(results=results, timing=timing, as_of=as_of)
-    settings, selection, added = configured_workload(settings, selection)
-    installer = pipeline.new_installer(settings)
-    job = _WatchedJob(settings=settings, selection=selection, added=added)
+    workload = configured_workload(settings, selection)
+    installer = pipeline.new_installer(workload.settings)
+    job = _WatchedJob(settings=workload.settings, selection=workload.selection, added=workload.added)
     found = _new_releases(job, watched, installer)
+    say, out = text_beside(files.json_file), Path(files.out)
     if not found:
-        print_text("nothing is new")
-        return EXIT_OK
+        say("nothing is new")
     for release in found:
-        print_text(f"new: {release.package} {release.version}; beside it: {release.before}")
-    if dry_run:
-        return EXIT_OK
-    codes = [_measure(release, job, installer, Path(out)) for release in found]
+        say(f"new: {release.package} {release.version}; beside it: {release.before}")
+    codes = (
+        []
+        if dry_run
+        else [_measure(release, job, installer, out, is_shown=files.json_file != "-") for release in found]
+    )
+    write_command_json(
+        files.json_file,
+        "watch",
+        new=[
+            {
+                "package": release.package,
+                "version": release.version,
+                "before": release.before,
+                **({} if code is None else {"exit_code": code, "folder": str(out / release.name)}),
+            }
+            for release, code in itertools.zip_longest(found, codes)
+        ],
+    )
     gravest = (EXIT_HARNESS, EXIT_REGRESSION, EXIT_NOTHING_MEASURED)
     return next((code for code in gravest if code in codes), EXIT_OK)
 
@@ -157,7 +186,7 @@ def _new_releases(job: _WatchedJob, watched: Watched, installer: Installer) -> l
     ]
 
 
-def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: Path) -> int:
+def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: Path, *, is_shown: bool) -> int:
     """Measure a release, write what was found, and return its exit code; an error is a line, since others may be new too."""
     settings, choice = job.settings, job.choice(release)
     try:
@@ -168,7 +197,7 @@ def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: P
             )
         with Progress() as progress:
             comparison = pipeline.regress(settings, choice, planned, installer, progress)
-        return _write(release, comparison, settings, out / release.name)
+        return _write(release, comparison, settings, out / release.name, is_shown=is_shown)
     except UsageError:
         raise
     except HarnessError as error:
@@ -176,7 +205,7 @@ def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: P
         return error.exit_code
 
 
-def _write(release: NewRelease, comparison: Comparison, settings: Settings, folder: Path) -> int:
+def _write(release: NewRelease, comparison: Comparison, settings: Settings, folder: Path, *, is_shown: bool) -> int:
     """Write the reports and the drafts, and return the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
     files = options.ReportFiles(
@@ -184,6 +213,7 @@ def _write(release: NewRelease, comparison: Comparison, settings: Settings, fold
         markdown=str(folder / "report.md"),
         html_folder=str(folder / "site"),
         exports=(("comment", str(folder / "comment.md")),),
+        is_shown=is_shown,
     )
     code = write_reports(comparison, settings, files)
     context = report_context(comparison, settings.thresholds)

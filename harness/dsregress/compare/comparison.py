@@ -225,6 +225,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     longest_s: dict[str, float]  #: workload -> seconds that the longest run of its cells took
     compared: int  #: cells, without the baseline's, that were compared with the baseline's
     ran: int
+    checkout: str = ""  #: the folder of the framework whose change was measured; empty if unknown, or none was
 
     def with_groups(self, groups: Sequence[Group]) -> Comparison:
         """Return the same comparison with findings that have more evidence."""

@@ -6,6 +6,7 @@ leaves them out, and a shared entry is removed once no remaining environment has
 
 from __future__ import annotations
 
+import bisect
 import os
 import shutil
 from collections import Counter
@@ -52,6 +53,29 @@ def unused(folder: Path, used: Collection[str]) -> tuple[Removable, ...]:
     caches = [place for place in _visible_folders(folder / "caches") if place.name not in stems]
     going += Counter(inode for place in (*bytecode, *caches) for inode, _ in _inodes(place))
     return _sized([*superfluous, *shared, *bytecode, *caches], going)
+
+
+def beyond(folder: Path, limit_bytes: int) -> tuple[Removable, ...]:
+    """Return as many environments in ``folder``, those used least recently first, with what only they share, as have to go
+    for the folder to take at most ``limit_bytes``: all if that is not enough. Raise OSError."""
+    latest_first = sorted(_visible_folders(folder / "envs"), key=_used_at_ns, reverse=True)
+    names = [place.name for place in latest_first]
+    excess_bytes = sum(one.size_bytes for one in everything(folder)) - limit_bytes
+
+    def freed(count: int) -> int:
+        """Return the bytes that the removal of the last ``count`` environments frees."""
+        return sum(one.size_bytes for one in unused(folder, names[: len(names) - count]))
+
+    if excess_bytes <= 0:
+        return ()
+    count = bisect.bisect_left(range(len(names)), excess_bytes, key=freed)
+    return unused(folder, names[: len(names) - count])
+
+
+def _used_at_ns(place: Path) -> int:
+    """Return when an environment was used last: its lock is touched then."""
+    lock = place.with_name(f"{place.name}.lock")
+    return (lock if lock.exists() else place).stat().st_mtime_ns
 
 
 def check_idle(folder: Path) -> None:

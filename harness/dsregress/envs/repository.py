@@ -12,7 +12,7 @@ import re
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -242,10 +242,10 @@ class Repository:
             raise UsageError(f"{commit.short} and {name} share no history here", where=self.place, hint=hint)
         return base
 
-    def working_tree(self) -> Commit:
-        """Return the checked-out files as a commit, with what is changed or new and not ignored; the checked-out commit if
-        that is nothing. The same files are the same commit. It is written beside the repository, not into it, and kept as
-        long as this object. Raise UsageError, EnvironmentUnavailable."""
+    def working_tree(self, without: Iterable[Path] = ()) -> Commit:
+        """Return the checked-out files as a commit, with what is changed or new, and neither ignored nor in a folder of
+        ``without``; the checked-out commit if that is nothing. The same files are the same commit. It is written beside the
+        repository, not into it, and kept as long as this object. Raise UsageError, EnvironmentUnavailable."""
         head = self.head()
         self._scratch = tempfile.TemporaryDirectory(prefix="dsregress-commit-")
         objects = (self._output("rev-parse", "--path-format=absolute", "--git-path", "objects") or "").strip()
@@ -257,7 +257,10 @@ class Repository:
             "GIT_OBJECT_DIRECTORY": self._scratch.name,
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects,
         }
-        for arguments in (("read-tree", head.sha), ("add", "--all", ":/")):
+        top = Path((self._output("rev-parse", "--show-toplevel") or "").strip())
+        inside = [folder.relative_to(top) for folder in without if folder.is_relative_to(top) and folder != top]
+        excluded = [f":(top,exclude,literal){folder}" for folder in inside]
+        for arguments in (("read-tree", head.sha), ("add", "--all", ":/", *excluded)):
             done = self._run(*arguments)
             if done.returncode != 0:
                 raise self._failed(done, "its files cannot be read")

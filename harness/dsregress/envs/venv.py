@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import importlib.metadata
 import logging
+import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +89,9 @@ def build_venv(
     place = environment_folder(locked, folder, gpu=gpu)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with held(place.with_name(f"{place.name}.lock"), waiting):
+        lock = place.with_name(f"{place.name}.lock")
+        with held(lock, waiting):
+            os.utime(lock)  # when it was used last: what `clean` removes first was used least recently
             marker = _marker_if_whole(place, locked)
             build_s = 0.0
             if marker is None:

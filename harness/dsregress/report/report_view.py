@@ -16,10 +16,10 @@ from dsregress.messages import Message, Text, message, name_list
 from dsregress.report import rows, tables
 from dsregress.report.context import ReportContext
 from dsregress.report.first_screen import FirstScreen, first_screen
+from dsregress.report.measuring_again import command_of_finding
 from dsregress.report.plain_text import plain
 from dsregress.report.rows import Section
 from dsregress.report.tables import Table
-from dsregress.wording import commands
 from dsregress.wording.quantities import listing, plural
 
 #: Lines of one list; the JSON report has everything.
@@ -76,9 +76,7 @@ def _reproduce(context: ReportContext, screen: FirstScreen) -> str:
     """Return the command that measures problem 1 again, by its worst finding; empty if there is no problem."""
     if not screen.sections:
         return ""
-    found = screen.sections[0].problems[0].worst
-    stacks = context.stacks
-    return commands.measure_again(stacks[found.stack], stacks.get(context.comparison.baseline), found)
+    return command_of_finding(context, screen.sections[0].problems[0].worst)
 
 
 def not_measured_text(context: ReportContext) -> str:

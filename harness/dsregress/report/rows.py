@@ -10,7 +10,7 @@ from dsregress.compare import Group
 from dsregress.compare.release_ranges import ranges
 from dsregress.model import Finding
 from dsregress.report.context import ReportContext
-from dsregress.wording import commands
+from dsregress.report.measuring_again import command_of_finding
 from dsregress.wording.quantities import listing, short_quantity
 
 #: Rows of a section; the JSON report has all findings.
@@ -133,7 +133,6 @@ def _finding_row(context: ReportContext, section: str, members: Sequence[Group])
     else:
         stack = ranges([found.stack for found in ordered], context.comparison.stacks, context.comparison.names)
         evidence = (*_value_of_each(context, ordered), *evidence)
-    stacks = {stack.id: stack for stack in context.comparison.stacks}
     return Row(
         section=section,
         stack=stack,
@@ -142,7 +141,7 @@ def _finding_row(context: ReportContext, section: str, members: Sequence[Group])
         message=worst.message,
         evidence=evidence,
         related=tuple(finding.message for finding in members[0].related),
-        reproduce=commands.measure_again(stacks[worst.stack], stacks.get(context.comparison.baseline), worst),
+        reproduce=command_of_finding(context, worst),
         groups=tuple(members),
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 from packaging.version import Version
@@ -15,7 +16,7 @@ from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
 from dsregress.envs.repository import Commit, Repository
 from dsregress.errors import NothingMeasured, UsageError
-from dsregress.model import Stack, stack_label
+from dsregress.model import ADDED, Stack, stack_label
 from dsregress.run.commit_builds import CommitSources, source_of_commit
 from dsregress.run.repositories import open_repository
 from dsregress.versions import commits, releases, stack_plans
@@ -24,12 +25,26 @@ from dsregress.versions import commits, releases, stack_plans
 _VERSION = re.compile(r"""^\s*(?:__version__|version)\s*=\s*["'](\d[^"']*)["']""", re.MULTILINE)
 
 
+#: Framework -> the workloads that use it, of a project that selects none. The default ones use DeepSpeed, and no other.
+_WORKLOADS: dict[str, tuple[str, ...]] = msgspec.json.decode(
+    Path(__file__).with_name("checkout_workloads.json").read_bytes(), type=dict[str, tuple[str, ...]]
+)
+
+
 class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     """A framework's working tree."""
 
     folder: str
     package: str  #: that it builds
     against: str  #: the branch whose last common commit it is compared with
+
+
+def with_workloads(settings: Settings, checkout: Checkout) -> Settings:
+    """Return the settings with workloads that use the framework, unless others than the default ones are configured."""
+    used = _WORKLOADS.get(checkout.package, ())
+    if not used or settings.select != Settings().select:
+        return settings
+    return msgspec.structs.replace(settings, select=used)
 
 
 def plan_checkout(
@@ -44,7 +59,8 @@ def plan_checkout(
         raise UsageError(what, where="--source", hint="--executor local, or without --source")
     repository = open_repository(checkout.folder, settings)
     base = repository.merge_base(repository.head(), checkout.against)
-    changed = repository.working_tree()
+    own = (Path(settings.environments), Path(settings.results))  # a run before this one wrote them, not the change
+    changed = repository.working_tree(without=[folder.resolve() for folder in own])
     if changed.sha == base.sha:
         hint = "commit or edit something, or name an older commit with --against"
         raise NothingMeasured(f"nothing is changed since {checkout.against}", where=checkout.folder, hint=hint)
@@ -53,7 +69,7 @@ def plan_checkout(
     before = commits.version_of(release, base.sha)
     found = {before: ("before", base), commits.version_upon(before, changed.sha): ("this change", changed)}
     stacks = tuple(
-        commits.stack_of(stack, checkout.package, version, label=stack_label(stack.named, f"{name} {commit.short}"))
+        commits.stack_of(stack, checkout.package, version, label=_label(stack, f"{name} {commit.short}"))
         for version, (name, commit) in found.items()
     )
     plan = stack_plans.StackPlan(stacks=stacks, baseline=stacks[0], axes=(checkout.package,))
@@ -62,6 +78,12 @@ def plan_checkout(
         for version, (_, commit) in found.items()
     }
     return plan, sources
+
+
+def _label(around: Stack, commit: str) -> str:
+    """Return the label of a commit, with the packages that the label of the stack ``around`` it adds."""
+    _, *added = around.label.removeprefix(stack_label(around.named, "")).split(ADDED)
+    return stack_label(around.named, ADDED.join((commit, *added)))
 
 
 def _release_before(repository: Repository, package: str, commit: Commit, installer: Installer) -> str:

@@ -136,7 +136,9 @@ def regress(
         results += [tried] if tried is not None else []
         comparison = compare_results(results, planned.stacks.baseline.id, settings, opened.store)
         if choice.checkout is not None:
-            comparison = compare.without_old_faults(comparison)
+            comparison = msgspec.structs.replace(
+                compare.without_old_faults(comparison), checkout=choice.checkout.folder
+            )
         wanted = [(cell.stack.id, cell.workload) for cell in selected]
         comparison = _with_absent(comparison, wanted, "it was not run")
         if choice.explain is False:

@@ -5,6 +5,8 @@ A line counts if it starts a program that is there. What a shell has to fill in 
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import os
 import re
 import shlex
@@ -79,12 +81,18 @@ def _files_to_read(root: Path) -> list[Path]:
     """Return the files that may show a launch line: README files, scripts, Makefile, pyproject.toml."""
     wanted: list[Path] = []
     seen = 0
-    for at, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
-        seen += len(files)
-        if seen > _MOST_FILES:
-            break
-        wanted += [Path(at, name) for name in sorted(files) if _launch_file_rank(name) is not None]
+    waiting = collections.deque([root])
+    while waiting and seen <= _MOST_FILES:  # nearest first: one large folder of data hides no other
+        folder = waiting.popleft()
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda one: one.name):
+                if entry.is_dir(follow_symlinks=False):
+                    if not entry.name.startswith(".") and entry.name not in _SKIPPED:
+                        waiting.append(Path(entry.path))
+                    continue
+                seen += 1
+                if _launch_file_rank(entry.name) is not None:
+                    wanted.append(Path(entry.path))
     return sorted(wanted, key=lambda file: (len(file.relative_to(root).parts), _launch_file_rank(file.name), str(file)))
 
 

@@ -58,6 +58,9 @@ _REPEATABLE = {
     "shuf": '#!{bash}\nexec {tool} --random-source=<(yes) "$@"\n',
 }
 
+#: ``nvidia-smi -L | wc -l``, ``nvidia-smi --query-gpu=name --format=csv,noheader``: a node of eight cards.
+_CARDS = Path(__file__).with_name("shell_cards.sh").read_text(encoding="utf-8")
+
 #: Takes on the shield of a run, and becomes bash.
 _SHIELDED = (
     "import os, sys; from pathlib import Path; sys.path.insert(0, sys.argv[1]); from vgpu import isolation; "
@@ -209,6 +212,7 @@ def _write_commands(folder: Path, bash: str) -> None:
     scripts |= dict.fromkeys(("bash", "sh", "dash", "zsh"), f'#!{bash}\nexec {bash} "$@"\n')
     scripts |= {"srun": _SLURM.format(bash=bash, start=""), "sbatch": _SLURM.format(bash=bash, start=f"{bash} ")}
     scripts |= {"scontrol": f'#!{bash}\n[ "$1" = show ] && [ "${{2%s}}" = hostname ] && echo localhost\nexit 0\n'}
+    scripts["nvidia-smi"] = _CARDS.format(bash=bash)
     for name, text in _REPEATABLE.items():
         if tool := shutil.which(name):
             scripts[name] = text.format(bash=bash, tool=tool)

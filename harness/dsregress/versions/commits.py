@@ -36,6 +36,12 @@ def is_commit(version: str) -> bool:
     return _COMMIT.fullmatch(version) is not None
 
 
+def base_of(version: str) -> str:
+    """Return the hash of the commit that a version names, or that its change is upon; empty for a release."""
+    found = _COMMIT.fullmatch(version)
+    return found["sha"] if found is not None else ""
+
+
 def stack_of(stack: Stack, package: str, version: str, label: str = "") -> Stack:
     """Return the stack with another version of one package."""
     return Stack(python=stack.python, versions={**stack.versions, package: version}, label=label)

@@ -26,6 +26,12 @@ def known_releases(package: str) -> tuple[str, ...]:
     return tuple(_data().get(package, ()))
 
 
+def is_too_old(package: str, version: str) -> bool:
+    """Return True if a release came before all that can be measured; False if either is unknown."""
+    parsed, oldest = parsed_version(version), parsed_version(OLDEST.get(package, ""))
+    return parsed is not None and oldest is not None and parsed < oldest
+
+
 def parsed_version(text: str) -> Version | None:
     """Return the parsed version; None if the text is not one, such as a commit or a branch."""
     try:

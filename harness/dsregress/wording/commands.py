@@ -76,6 +76,13 @@ def measure_again(stack: Stack, baseline: Stack | None, finding: Finding) -> str
     return _command_line(*words, *_workload(finding), "--fresh")
 
 
+def measure_change(stack: Stack, package: str, finding: Finding, *, against: str, folder: str) -> str:
+    """Return the command that measures the cell of a finding again in the checkout of ``package`` in ``folder``, beside the
+    commit ``against`` that its change is upon."""
+    words = ["regress", "--source", folder, "--against", against, *_option("--stack", stack.named)]
+    return _command_line(*words, *_added(stack, (package,)), *_workload(finding), "--fresh")
+
+
 def explain(cell: str, against: str, *, svg: str = "") -> str:
     """Return the command that explains ``cell`` against ``against``, which are cell ids, or short forms of them (see
     ``explain --help``)."""

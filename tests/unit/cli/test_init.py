@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from dsregress.cli import cli
 from dsregress.config.settings import read_settings
+from dsregress.errors import NothingMeasured
 from dsregress.versions.releases import known_releases
 
 WORKFLOWS = (".github/workflows/dsregress-comment.yml", ".github/workflows/dsregress.yml")
@@ -116,11 +117,10 @@ def test_a_secret_is_not_written_down(repository: Path) -> None:
 def test_a_repository_without_a_program_gets_nothing(repository: Path) -> None:
     (repository / "README.md").write_text("A library.\n")
     said = init()
-    assert said.return_value == 4
+    assert isinstance(said.exception, NothingMeasured)
     assert not (repository / ".github").exists()
-    assert said.stderr == (
-        f"dsregress: no launch line of a program that is here was found in {repository.name}: give it with --program "
-        "'LINE'\n"
+    assert str(said.exception) == (
+        f"{repository.name}: no launch line of a program that is here was found; give it with --program 'LINE'"
     )
 
 

@@ -76,6 +76,17 @@ def test_an_environment_goes_with_what_it_alone_shares(work: Path) -> None:
     assert built(work.parent, "2.0").failure is None
 
 
+def test_beyond_a_limit_what_was_used_least_recently_goes(work: Path) -> None:
+    (one, two) = sorted(place.name for place in (work / "envs").iterdir() if place.is_dir())
+    built(work.parent, "1.0")  # it is there already, and used
+    whole = sum(removable.size_bytes for removable in cleaning.everything(work))
+    assert cleaning.beyond(work, whole) == ()
+    found = cleaning.beyond(work, whole - 1)
+    assert names(found, work)[0] == f"envs/{two}"
+    assert found == cleaning.unused(work, [one])
+    assert cleaning.beyond(work, 0) == cleaning.unused(work, [])
+
+
 def test_all_of_them_go_with_all_that_serves_them_and_nothing_else(work: Path) -> None:
     kept = ("edited/helper-x/helper.py", "results/result.json", "mine.txt")
     for name in kept:

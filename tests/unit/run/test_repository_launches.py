@@ -89,6 +89,15 @@ def test_lines_of_launchers_come_first_then_those_nearest_to_the_root(root: Path
     assert [line for _, line in lines(root)] == ["deepspeed train.py", "python train.py"]
 
 
+def test_a_large_folder_of_data_hides_no_other(root: Path) -> None:
+    (root / "data" / "deep").mkdir(parents=True)
+    for number in range(2_100):
+        (root / "data" / "deep" / str(number)).touch()
+    (root / "scripts").mkdir()
+    (root / "scripts" / "run.sh").write_text("torchrun train.py\n")
+    assert lines(root) == [("scripts/run.sh", "torchrun train.py")]
+
+
 def test_links_and_others_code_are_not_read(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "README.md"
     elsewhere.write_text("```\ntorchrun train.py\n```\n")

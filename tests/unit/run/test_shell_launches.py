@@ -109,6 +109,13 @@ def test_a_job_of_slurm_is_its_first_task_on_as_many_nodes_as_it_asks_for(folder
 
 
 @pytest.mark.slow
+def test_a_node_has_eight_cards_however_a_script_counts_them(folder: Path) -> None:
+    for count in ("nvidia-smi -L", "nvidia-smi --query-gpu=name --format=csv,noheader", "nvidia-smi --list-gpus"):
+        line = f"torchrun --nproc-per-node $({count} | wc -l) train.py"
+        assert launch_of_shell(line, folder).line == "torchrun --nproc-per-node 8 train.py"
+
+
+@pytest.mark.slow
 def test_options_without_a_value_are_left_out_and_said(folder: Path) -> None:
     launch = launch_of_shell("bash scripts/run.sh", folder)
     assert launch == Launch(

@@ -78,6 +78,7 @@ SHOWN = {
     "measure_again: the baseline": commands.measure_again(OLD, OLD, finding()),
     "measure_again: named": commands.measure_again(NAMED[1], NAMED[0], finding()),
     "measure_again: two packages": commands.measure_again(NEW, stack("0.15.0", torch="2.4.0"), finding()),
+    "measure_change": commands.measure_change(NEW, "deepspeed", finding(), against="1a2b3c4d5e6f", folder="."),
     "explain": commands.explain("0.16.4/fit/base/sim", "0.15.0"),
     "explain: drawn": commands.explain("0.16.4/fit/base/sim", "0.15.0/fit/base/sim", svg="step.svg"),
     "compare": commands.compare("0.15.0", "0.16.4"),

@@ -12,6 +12,7 @@ from dsregress.errors import UsageError
 from dsregress.model import Finding, Stack
 from dsregress.report.context import ReportContext
 from dsregress.report.html.history import History
+from dsregress.report.measuring_again import has_commits
 from dsregress.report.rows import is_worse
 from dsregress.wording import commands
 from dsregress.wording.names import varied_axes
@@ -23,10 +24,10 @@ def next_steps(
     """Return ``(purpose, command)`` of each step; none for a finding that needs no action. ``parameters`` are those of the
     workload."""
     found = groups[0].headline
-    if not is_worse(found):
-        return []
     stacks = context.stacks  # an id takes a while to make from a stack
     own = stacks[found.stack]
+    if not is_worse(found) or has_commits(own, stacks.get(context.comparison.baseline)):
+        return []
     known = gpus.named_card(parameters) if found.device == "sim" else None  # only a simulation is of the real size
     card = known.name if known is not None else ""
     steps = []

@@ -15,6 +15,7 @@ from dsregress.probe.adapters import DEEPSPEED
 from dsregress.report import urls
 from dsregress.report.context import ReportContext
 from dsregress.report.html.page import FindingLine, Page
+from dsregress.report.measuring_again import has_commits
 from dsregress.report.problem_facts import ProblemFacts
 from dsregress.report.problem_kinds import KINDS
 from dsregress.report.problem_lines import ProblemLine
@@ -128,7 +129,8 @@ def _make_script(context: ReportContext, problem: Problem) -> str:
     found = problem.worst
     cell = context.comparison.cells.of(found.stack, found.workload)
     metric = BY_NAME[found.metric].flat_name(found.phase)
-    if cell is None or cell.result.cell.framework != DEEPSPEED or found.device != "cpu":
+    own = context.stacks[found.stack]
+    if cell is None or cell.result.cell.framework != DEEPSPEED or found.device != "cpu" or has_commits(own):
         return ""
     try:
         questions.parse_question(metric)
