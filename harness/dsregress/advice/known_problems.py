@@ -27,6 +27,7 @@ class KnownProblems:
 
     def __init__(self, comparison: Comparison) -> None:
         self._stacks = dict(zip(comparison.names, comparison.stacks, strict=True))  # by id, which takes a while to make
+        self._baseline = self._stacks.get(comparison.baseline)
         self._parameters = comparison.parameters
         self._facts: dict[str, Mapping[str, Any]] = {}  #: by workload
 
@@ -43,12 +44,11 @@ class KnownProblems:
     def _may_differ_by(self, advisory: Advisory, stack: str) -> bool:
         """Return True if the stack has another release than the baseline of a package that the advisory is about. What both
         have is no difference between them."""
-        baseline = self._context.stacks.get(self._context.comparison.baseline)
-        if baseline is None:
+        if self._baseline is None:
             return True
-        own = self._context.stacks[stack].versions
+        own, before = self._stacks[stack].versions, self._baseline.versions
         packages = {one.package for one in advisory.ranges} | {one.package for one in advisory.partners}
-        return any(own.get(package) != baseline.versions.get(package) for package in packages)
+        return any(own.get(package) != before.get(package) for package in packages)
 
     def speaks_against(self, found: Finding) -> bool:
         """Return True for a finding that an advisory knows as a fault, and for one that no advisory knows."""
