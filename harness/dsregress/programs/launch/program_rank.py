@@ -102,7 +102,7 @@ def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -
             finally:
                 measuring.end()
     if not measuring.is_complete:
-        starts, ranks = given.others.ranks
+        starts, ranks = given.others.numbered
         if not measuring.steps and ranks > 1:
             raise CannotRun(f"{program.name} starts {ranks} ranks itself, by {starts}: give --ranks {ranks}")
         raise ProgramError(_too_early(measuring, program.name, given.others))

@@ -48,7 +48,7 @@ class StartedProcesses:
         )
 
     @property
-    def ranks(self) -> tuple[str, int]:
+    def numbered(self) -> tuple[str, int]:
         """Return the function of which the program started the most processes with numbers, and how many."""
         return max(self._numbered.items(), key=lambda one: one[1], default=("", 0))
 

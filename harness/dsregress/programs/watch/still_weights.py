@@ -38,10 +38,10 @@ class StillWeights:
 def _sums(module: torch.nn.Module) -> dict[str, tuple[float, float] | None]:
     """Return two sums over each trained tensor; None of one that tells nothing."""
     with _disable_current_modes(), torch.no_grad():
-        return {name: _sum(_part(one)) for name, one in module.named_parameters() if one.requires_grad}
+        return {name: _sum(_own_shard(one)) for name, one in module.named_parameters() if one.requires_grad}
 
 
-def _part(parameter: Any) -> torch.Tensor:
+def _own_shard(parameter: Any) -> torch.Tensor:
     """Return this rank's part of a parameter that ZeRO-3 or FSDP2 shards, else all of it."""
     shard = getattr(parameter, "ds_tensor", None)
     if shard is None:
