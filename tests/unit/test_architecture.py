@@ -43,6 +43,7 @@ SHARED = [
     "skeletons.hub_names",
     "skeletons.known_models",
     "vgpu.card_catalogue",
+    "vgpu.card_room",
     "vgpu.figures",
     "vgpu.isolation",
     "vgpu.no_stand_in",

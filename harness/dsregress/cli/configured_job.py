@@ -91,7 +91,7 @@ def with_stack_of_job(settings: Settings) -> tuple[Settings, list[str]]:
 
 
 class ConfiguredWorkload(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command measures that names no workload."""
+    """The job that a command measures if it names no workload."""
 
     settings: Settings
     selection: Selection

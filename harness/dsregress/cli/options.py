@@ -30,7 +30,7 @@ from dsregress.run.available_workloads import Program
 from dsregress.run.cell_matrix import Selection
 from dsregress.run.shell_launches import Launch, SeveralLaunches, launch_of_shell, needs_shell
 from dsregress.versions import stack_plans
-from dsregress.wording import commands
+from dsregress.wording import workload_words
 from dsregress.wording.language import ENGLISH, LANGUAGES, saying
 
 if TYPE_CHECKING:
@@ -388,7 +388,7 @@ def _given_program(*, line: str | None, ranks: int | None = None, **options: Any
 
 def _launch(line: str) -> Launch:
     """Return the launch that a line comes to. Raise UsageError."""
-    if line == commands.LAUNCH_LINE:
+    if line == workload_words.OPEN_LAUNCH_LINE:
         hint = "write what starts it in its place, e.g. 'torchrun --nproc_per_node 8 train.py'"
         raise UsageError("stands for your program, and does not name it", where="--program", hint=hint)
     folder = Path.cwd()

@@ -28,7 +28,7 @@ from dsregress.compare.worst_readings import Excess
 from dsregress.config.thresholds import Thresholds
 from dsregress.messages import Text, message, plural_message
 from dsregress.model import Finding
-from dsregress.probe.border.wire import NO_MODULE, NO_NUMBER, Numerics
+from dsregress.probe.border.wire import NO_MODULE, NO_NUMBER, OF_GLOO, Numerics
 from dsregress.wording.names import stage_words
 from dsregress.wording.quantities import shortened
 
@@ -154,7 +154,7 @@ def _with_circumstances(distance: Text, name: str, numbers: Numerics, *, is_trut
     if is_truth and numbers.first_module and not numbers.first_module.startswith(NO_MODULE):
         where = numbers.first_module.partition(":")[0]
         distance = message("{distance}, first in {module}", distance=distance, module=where)
-    if numbers.is_of_gloo and name != LOSS_ERROR.name:
+    if numbers.note.endswith(OF_GLOO) and name != LOSS_ERROR.name:
         distance = message("{distance}; only CPU ranks may have it", distance=distance)
     if numbers.right_when_repeated:
         distance = message("in one of two runs, {distance}", distance=distance)

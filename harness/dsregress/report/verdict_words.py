@@ -111,7 +111,13 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
         return f"not known: {listing(what, 2)} {'was' if len(what) == 1 else 'were'} not run"
     basis = basis_text(answer, changed_releases(old, new))
     kept = f"; it does not end what the job has: {_first_title(answer.kept)}" if answer.kept else ""
-    return f"{_assent(answer, basis)}{provisos_text(answer)}{kept}{basis}"
+    return f"{_assent(answer, basis)}{provisos_text(answer)}{kept}{_both_end_text(answer)}{basis}"
+
+
+def _both_end_text(answer: UpgradeAnswer) -> str:
+    """Return that both releases may end, if that depends on what a reader can say at once; else empty."""
+    simple = [one for one in asked(answer.kept_open) if one.is_common and len(one.conditions) == 1]
+    return "; both may end, by what was not stated (below)" if simple else ""
 
 
 def _assent(answer: UpgradeAnswer, basis: str) -> str:
@@ -119,7 +125,7 @@ def _assent(answer: UpgradeAnswer, basis: str) -> str:
     no more than is known."""
     if answer.verdict is Verdict.IF_SET or not (basis or answer.ungrounded):
         return "yes"
-    return "no known new problem" if answer.kept or answer.kept_open else "no known problem"
+    return "no known new problem" if answer.kept else "no known problem"
 
 
 def _first_title(found: Sequence[Matched]) -> str:

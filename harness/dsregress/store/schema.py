@@ -8,7 +8,8 @@ History of the schema
                 (`dsregress.probe.border.wire.Detail`) are in files of their own, named by the hashes in ``detail_sha256``
                 (see `dsregress.store.details`). Optional, and absent from older files: ``image``, the ``shape`` of the model
                 in a cell's ``parameters``, ``left``, the ``costs`` of timed rounds, and what a rank has ``saved``. A rank
-                with an empty ``ideal`` has the first rank's; older files repeat it. Values of a configuration that JSON has
+                with an empty ``ideal`` has the first rank's; older files repeat it. Since 2026-11-27 fields of numerics that
+                are empty are left out. Values of a configuration that JSON has
                 no word for (infinity, NaN, more than 64 bits, bytes) are texts since 2026-11-22
                 (`dsregress.probe.border.encoding`); before, such a run failed. Since then an outcome may be
                 ``machine_fault``; older files have it as a failure, which is read by its text, and may have passed without
@@ -46,7 +47,7 @@ from dsregress.model import (
 from dsregress.probe.adapters import FORMER_PATHS, adapter_id
 from dsregress.probe.border import machine, own_faults
 from dsregress.probe.border.plausible import MOST, nests_too_deep, why_implausible
-from dsregress.probe.border.wire import NO_TRUTH, Detail, RunRecord
+from dsregress.probe.border.wire import NO_TRUTH, Detail, Numerics, RankRecord, RunRecord
 from dsregress.store.checksum import is_as_written, with_checksum
 from dsregress.store.measuring_versions import measuring_version, version_of_probe
 from dsregress.system import clock
@@ -66,6 +67,9 @@ _GIB = 1 << 30
 _ERROR = re.compile(r"(?!NotImplementedError\b)\w+(?:Error|Exception)\b(?::|$)")
 
 _FORMER_PATH_OF = {adapter: path for path, adapter in FORMER_PATHS.items()}
+
+#: The values of numerics that are not encoded.
+_NUMERICS: dict[str, Any] = msgspec.to_builtins(Numerics())
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -90,11 +94,20 @@ _result = msgspec.json.Decoder(Result)
 def encode(result: Result) -> bytes:
     """Return the whole file, which is of the newest schema."""
     record = result.record
-    if record is not None and len(record.ranks) > 1:
+    if record is not None and record.ranks:
         first, *others = record.ranks
         once = [dataclasses.replace(rank, ideal={}) if rank.ideal == first.ideal else rank for rank in others]
-        result = msgspec.structs.replace(result, record=dataclasses.replace(record, ranks=[first, *once]))
+        ranks = list(map(_without_empty_numerics, (first, *once)))
+        result = msgspec.structs.replace(result, record=dataclasses.replace(record, ranks=ranks))
     return with_checksum(_encoder.encode(msgspec.structs.replace(result, schema=SCHEMA))) + b"\n"
+
+
+def _without_empty_numerics(rank: RankRecord) -> RankRecord:
+    """Return a rank as it is encoded: what its numerics have nothing of is left out."""
+    if rank.numerics is None:
+        return rank
+    found: Any = {name: value for name, value in msgspec.to_builtins(rank.numerics).items() if value != _NUMERICS[name]}
+    return dataclasses.replace(rank, numerics=found)
 
 
 def decode(data: bytes) -> Result:

@@ -11,13 +11,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from dsregress.model import AXES, Finding, Stack
+from dsregress.wording import workload_words
 from dsregress.wording.names import pins_of, varied_axes, version_of
 
 _PROGRAM = ("dsregress",)
-
-
-#: In commands that a reader has to complete, in place of what starts his program.
-LAUNCH_LINE = "YOUR LAUNCH LINE"
 
 
 def _command_line(*words: str) -> str:
@@ -27,7 +24,7 @@ def _command_line(*words: str) -> str:
 AUDIT = _command_line("audit")
 REGRESS = _command_line("regress")
 REGRESS_SOURCE = _command_line("regress", "--source", ".", "--against", "origin/main")
-INIT_PROGRAM = _command_line("init", "--program", LAUNCH_LINE)
+INIT_PROGRAM = _command_line("init", "--program", workload_words.OPEN_LAUNCH_LINE)
 SCENARIOS = _command_line("scenarios")
 STACKS = _command_line("stacks")
 SHOW = _command_line("show")
@@ -139,7 +136,7 @@ def remedies_of(scenario: str, *, card: str = "") -> str:
 def regress_program(*, package: str = "", releases: Sequence[str] = (), card: str = "") -> str:
     """Return the command that measures a program of the user, in these releases of a package. Only the user knows its launch
     line."""
-    words = ["regress", "--program", LAUNCH_LINE, *_option("--gpu", card)]
+    words = ["regress", "--program", workload_words.OPEN_LAUNCH_LINE, *_option("--gpu", card)]
     return _command_line(*words, *(_releases(package, releases) if package and any(releases) else ()))
 
 

@@ -20,6 +20,9 @@ FILE = Path(__file__).with_suffix(".toml")
 #: The key of the words for all other values of a parameter.
 _ANY = "{value}"
 
+#: In commands that a reader has to complete, in place of what starts his program.
+OPEN_LAUNCH_LINE = "YOUR LAUNCH LINE"
+
 
 def read_words(content: bytes) -> dict[str, dict[str, Message]]:
     """Return the words of a table by parameter and value. Raise ValueError if they have a place for something unknown."""

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from dsregress.probe.border.wire import Numerics  # noqa: E402
 from dsregress.programs.truth import first_module, step_truth  # noqa: E402
 from tests.programs.cells import passed, ran  # noqa: E402
-from tests.programs.truth.test_step_truth import OF_DDP, OF_FSDP2, WRAPS  # noqa: E402
+from tests.programs.truth.wraps import OF_DDP, OF_FSDP2, WRAPS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 

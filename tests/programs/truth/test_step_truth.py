@@ -15,6 +15,7 @@ from dsregress.probe.border.wire import Numerics  # noqa: E402
 from dsregress.probe.oracles import truth  # noqa: E402
 from dsregress.programs.watch.kept_steps import KeptSteps  # noqa: E402
 from tests.programs.cells import passed, ran  # noqa: E402
+from tests.programs.truth.wraps import OF_DDP, OF_FSDP2, WRAPS  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
@@ -67,28 +68,6 @@ for step in range(5):
     schedule.step()
     optimizer.zero_grad()
 """
-
-WRAPS = {
-    "one process": "",
-    "DDP": "model = nn.parallel.DistributedDataParallel(model)",
-    "FSDP1": """
-from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
-for i in range(2): model.layers[i] = FSDP(model.layers[i])
-model = FSDP(model)""",
-    "FSDP1 with its own parameters": """
-from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
-for i in range(2): model.layers[i] = FSDP(model.layers[i], use_orig_params=True)
-model = FSDP(model, use_orig_params=True)""",
-    "FSDP2": """
-from torch.distributed.fsdp import fully_shard
-for layer in model.layers: fully_shard(layer)
-fully_shard(model)""",
-    "FSDP2 in bf16": """
-from torch.distributed.fsdp import fully_shard, MixedPrecisionPolicy
-policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
-for layer in model.layers: fully_shard(layer, mp_policy=policy)
-fully_shard(model, mp_policy=policy)""",
-}
 
 INSIDE = "loss = model(ids, labels=ids)['loss']"
 OUTSIDE = "loss = model(ids)['logits'].float().pow(2).mean()"
@@ -195,21 +174,6 @@ def test_what_a_program_does_beside_its_model_is_no_fault(folder: Path, wrap: st
     assert is_right(trained(folder, wrap, **how))
 
 
-#: Changes the gradients that each rank computes, before they are shared: ``change(name, gradient)``.
-OF_DDP = """
-held = []
-for name, weight in model.named_parameters():
-    node = weight.expand_as(weight).grad_fn.next_functions[0][0]
-    node.register_prehook(lambda given, name=name.removeprefix("module."): (change(name, given[0]),))
-    held.append(node)
-"""
-OF_FSDP2 = """
-from torch.distributed.fsdp._fully_shard import _fsdp_param_group
-reduce = _fsdp_param_group.foreach_reduce
-def reduced(params, gradients, *more, **named):
-    return reduce(params, [change(p._param_fqn, g) for p, g in zip(params, gradients)], *more, **named)
-_fsdp_param_group.foreach_reduce = reduced
-"""
 SUM = "change = lambda name, gradient: 2 * gradient\n"
 NINE_TENTHS = "change = lambda name, gradient: 0.9 * gradient if name == 'layers.0.up.weight' else gradient\n"
 LOST = "change = lambda name, gradient: gradient * (1 - micro_batch)\n"

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from dsregress.cli import options
 from dsregress.cli.regress import regress_command
 from dsregress.errors import UsageError
-from dsregress.wording import commands
+from dsregress.wording import workload_words
 
 
 def test_the_second_line_needs_a_program() -> None:
@@ -31,5 +31,8 @@ def test_the_words_that_stand_for_a_program_are_none() -> None:
         UsageError, match="--program: stands for your program, and does not name it; write what starts it"
     ):
         CliRunner().invoke(
-            regress_command, ["--program", commands.LAUNCH_LINE], standalone_mode=False, catch_exceptions=False
+            regress_command,
+            ["--program", workload_words.OPEN_LAUNCH_LINE],
+            standalone_mode=False,
+            catch_exceptions=False,
         )

@@ -7,7 +7,7 @@ import pytest
 from dsregress.compare import Comparison, Thresholds, compare, exit_code
 from dsregress.compare.oracles import NOT_EACH_TIME
 from dsregress.model import Finding, Result
-from dsregress.probe.border.wire import Numerics, RunRecord
+from dsregress.probe.border.wire import OF_GLOO, Numerics, RunRecord
 from tests.builders import synthetic
 from tests.builders.synthetic import MIB, result
 
@@ -144,7 +144,7 @@ def test_what_only_gloo_may_do_is_said_in_the_finding_itself() -> None:
         loss_error=9.0,
         gradient_norm_error=50.0,
         parameter_error=50.0,
-        is_of_gloo=True,
+        note=f"the gradient of w: it is a sum, {OF_GLOO}",
     )
     found = wrong(judged(result("0.16.4", run=made)))
     assert {one.metric: "; only CPU ranks may have it, rank 0" in one.message for one in found} == {

@@ -113,6 +113,9 @@ NO_VALUES = "a simulation computes no values"
 #: The beginning of a `Numerics.first_module` where it goes wrong in none.
 NO_MODULE = "no module"
 
+#: The end of a `Numerics.note` on what is wrong as gloo's sums are where FSDP2 asks for means: GPUs need not have it.
+OF_GLOO = "so only CPU ranks may have it"
+
 #: JSON has no infinity: an error this large means that the measured value is not a number.
 NO_NUMBER = 1e300
 
@@ -153,7 +156,6 @@ class Numerics:
     gradient_apart: str = ""  #: how a gradient differs from the true one, if that is what is wrong; of programs
     #: the first module that differs from plain PyTorch where the training is wrong, and how; of programs
     first_module: str = ""
-    is_of_gloo: bool = False  #: wrong as gloo's sums are where FSDP2 asks for means: GPUs need not have it
     right_when_repeated: bool = False  #: what went wrong was repeated, and was right then
 
 

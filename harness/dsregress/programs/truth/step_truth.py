@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from dsregress.probe.border.faults import signal_signature, signature_of
-from dsregress.probe.border.wire import NO_MODULE, Numerics
+from dsregress.probe.border.wire import NO_MODULE, OF_GLOO, Numerics
 from dsregress.probe.harness_fault import HarnessFault
 from dsregress.probe.oracles import truth
 from dsregress.probe.oracles.reference_training import Trained
@@ -48,13 +48,13 @@ _NEARLY = 0.05
 #: Says more of a gradient that FSDP2 sums over its ranks on gloo.
 _SUMMED = (
     "; it is the sum over the ranks, not their mean: gloo of some releases sums where FSDP2 asks it for a mean, NCCL "
-    "does not, so only CPU ranks may have it"
+    f"does not, {OF_GLOO}"
 )
 
 #: Fields of `Numerics` that the process leaves.
 _FIELDS = (
     "true_losses", "true_gradient_norms", "loss_error", "gradient_norm_error", "parameter_error",
-    "is_stepwise", "gradient_apart", "first_module", "is_of_gloo", "note",
+    "is_stepwise", "gradient_apart", "first_module", "note",
 )  # fmt: skip
 
 
@@ -254,8 +254,7 @@ class _Judge:
                 name = found.note.removeprefix(_FURTHEST)
                 own, plain, ranks = judged.trained[name], true.parameters[name], len(self._steps[0].ranks)
                 is_sum = ranks > 1 and kind == _KINDS[0] and abs(_share(own, plain) / ranks - 1) < _NEARLY
-                self._numerics.is_of_gloo = is_sum and self._plain.asks_gloo_for_means
-                self._numerics.note = found.note + (_SUMMED if self._numerics.is_of_gloo else "")
+                self._numerics.note = found.note + (_SUMMED if is_sum and self._plain.asks_gloo_for_means else "")
                 self._numerics.gradient_apart = f"{name} is {_ratio(own, plain)}"
                 if kind == _KINDS[0]:
                     self._wrong = [

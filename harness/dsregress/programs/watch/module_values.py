@@ -1,4 +1,4 @@
-"""What the modules within one call of a model are given and return, and the gradients of that, as digests, from which the
+"""Digests of what the modules within one call of a model are given and return, and of the gradients of that, from which the
 first module that differs is found (`truth.first_module`). Unmetered.
 
 A digest is a random projection: the norm of the difference of two digests is, to a few per cent, that of their tensors.
@@ -49,7 +49,7 @@ class ModuleMoment:
 
 @dataclass
 class Return:
-    """What comes back for one tensor, that may be several modules'."""
+    """The gradient that comes back for one tensor, which may be several modules'."""
 
     places: list[Place] = field(default_factory=list)
     digest: torch.Tensor | None = None  #: of the gradient; None: none came

@@ -325,9 +325,11 @@ globalThis.dsregressAudit = (() => {
       return `not known: ${listing(what, 2)} ${what.length === 1 ? "was" : "were"} not run`;
     }
     const rests = basis(answer, answer.releases);
-    const assent = (!rests && !answer.ungrounded.length) || answer.verdict === "if set" ? "yes" : answer.kept.length || answer.keptOpen.length ? "no known new problem" : "no known problem";
+    const assent = (!rests && !answer.ungrounded.length) || answer.verdict === "if set" ? "yes" : answer.kept.length ? "no known new problem" : "no known problem";
     const kept = answer.kept.length ? `; it does not end what the job has: ${firstTitle(answer.kept)}` : "";
-    return `${assent}${provisos(answer)}${kept}${rests}`;
+    const isSimple = (one) => one.isCommon && one.matched[0].open.length === 1;
+    const both = answer.keptQuestions.some(isSimple) ? "; both may end, by what was not stated (below)" : "";
+    return `${assent}${provisos(answer)}${kept}${both}${rests}`;
   };
 
   // The answer for a job, {versions, facts}, that goes to other `versions`.
