@@ -78,6 +78,12 @@ def stack_data(stack: str) -> str:
     return f"data/{slug(stack)}.js"
 
 
-def badge(workload: str, stack: str) -> str:
-    """Return the path of a badge without its ending: there is an ``.svg`` and a ``.json``."""
-    return f"badge/{slug(workload)}/{slug(stack)}"
+def badge(scenario: str, release: str) -> str:
+    """Return the path of a badge without its ending: there is an ``.svg`` and a ``.json``. It can be told beforehand:
+    ``badge/llama3_70b_zero3/0.19.8``."""
+    return f"badge/{_quotable(scenario)}/{_quotable(release)}"
+
+
+def _quotable(name: str) -> str:
+    """Return a plain lower-case name unchanged, so that two never differ by case alone, and the slug of any other."""
+    return name if re.fullmatch(r"[a-z0-9](?:[a-z0-9_]|[.-](?=[a-z0-9]))*", name) and len(name) <= _MOST else slug(name)

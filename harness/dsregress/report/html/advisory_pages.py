@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from dsregress.advisories.advisory import Advisory
+import msgspec
+
+from dsregress.advisories.advisory import Advisory, AdvisoryKind
 from dsregress.advisories.matching import condition_text
 from dsregress.advisories.shipped import read_advisories
 from dsregress.report import urls
@@ -30,20 +32,52 @@ class AdvisoryPage(Page, frozen=True, kw_only=True):
     dates: str
 
 
+class ListedAdvisory(msgspec.Struct, frozen=True, kw_only=True):
+    """An advisory in the list, with all that a reader may look for."""
+
+    id: str
+    page: str
+    heading: str
+    releases: str
+    kind: str
+    needs: str
+    links: tuple[str, ...]  #: ``#7665`` and what else their addresses end in
+
+
 class AdvisoriesPage(Page, frozen=True, kw_only=True):
     """The list of all advisories."""
 
     template: ClassVar[str] = "advisories.html"
-    advisories: tuple[tuple[str, str, str, str], ...]  #: id, page, title, releases
+    advisories: tuple[ListedAdvisory, ...]
+    kinds_found: tuple[str, ...]
 
 
 def advisory_pages() -> Iterator[tuple[str, Page]]:
     """Yield ``(path, page)`` of the list and of each advisory."""
     advisories = read_advisories()
-    listed = ((one.id, urls.advisory_page(one.id), one.title, releases_of_advisory(one)) for one in advisories)
-    yield urls.ADVISORIES, AdvisoriesPage(title="Advisories", advisories=tuple(listed))
+    listed = tuple(map(_listed, advisories))
+    kinds = tuple(dict.fromkeys(one.kind for one in listed))
+    yield urls.ADVISORIES, AdvisoriesPage(title="Advisories", advisories=listed, kinds_found=kinds)
     for one in advisories:
         yield urls.advisory_page(one.id), advisory_page(one)
+
+
+#: Kinds that many know by another word.
+_ALSO_CALLED = {AdvisoryKind.OUT_OF_MEMORY: "out of memory, OOM"}
+
+
+def _listed(one: Advisory) -> ListedAdvisory:
+    references = one.references
+    addresses = (*references.reported, *references.introduced, *references.fixed, *references.related)
+    return ListedAdvisory(
+        id=one.id,
+        page=urls.advisory_page(one.id),
+        heading=one.title,
+        releases=releases_of_advisory(one),
+        kind=_ALSO_CALLED.get(one.kind, one.kind.value),
+        needs=", ".join(map(condition_text, one.conditions)).replace("ZeRO stage ", "ZeRO-"),
+        links=tuple(f"#{address.rpartition('/')[2]}" for address in dict.fromkeys(addresses)),
+    )
 
 
 def advisory_page(one: Advisory) -> AdvisoryPage:

@@ -35,7 +35,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """The standing of a stack on all measured workloads of one scenario."""
 
     scenario: str
-    stack: str
+    release: str  #: the name of the stack
     label: str
     message: str
     colour: str  #: a name that shields.io knows
@@ -50,8 +50,9 @@ def standings(context: ReportContext, verdicts: ReleaseVerdicts) -> Iterator[Sta
             own.append(verdicts.of(stack, workload))
     for (scenario, stack), found in measured.items():
         message, colour = _words(found)
-        label = f"{plain(scenario)} on {plain(context.name_of(stack))}"
-        yield Standing(scenario=scenario, stack=stack, label=label, message=message, colour=colour)
+        release = context.name_of(stack)
+        label = f"{plain(scenario)} on {plain(release)}"
+        yield Standing(scenario=scenario, release=release, label=label, message=message, colour=colour)
 
 
 def _words(found: Sequence[ReleaseVerdict]) -> tuple[str, str]:
@@ -91,4 +92,4 @@ def picture(standing: Standing) -> BadgePicture:
 
 def path(standing: Standing) -> str:
     """Return the path of a badge's files, without their endings."""
-    return urls.badge(standing.scenario, standing.stack)
+    return urls.badge(standing.scenario, standing.release)

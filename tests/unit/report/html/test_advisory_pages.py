@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dsregress.advisories.shipped import read_advisories
-from dsregress.report.html.advisory_pages import AdvisoriesPage, AdvisoryPage, advisory_pages
+from dsregress.report.html.advisory_pages import AdvisoriesPage, AdvisoryPage, ListedAdvisory, advisory_pages
 
 
 def test_every_advisory_has_a_page_at_its_id() -> None:
@@ -11,12 +13,23 @@ def test_every_advisory_has_a_page_at_its_id() -> None:
     assert [one for one, _ in pages] == [f"advisory/{one.id}.html" for one in read_advisories()]
     assert path == "advisories.html"
     assert isinstance(listed, AdvisoriesPage)
-    assert listed.advisories[6] == (
-        "DSR-2026-0007",
-        "advisory/DSR-2026-0007.html",
-        "hpZ computes with weights from before they were set",
-        "deepspeed 0.14.4 until 0.18.3",
+    assert listed.advisories[6] == ListedAdvisory(
+        id="DSR-2026-0007",
+        page="advisory/DSR-2026-0007.html",
+        heading="hpZ computes with weights from before they were set",
+        releases="deepspeed 0.14.4 until 0.18.3",
+        kind="trains wrong",
+        needs="a model built under zero.Init, hpZ, no offload of the parameters",
+        links=("#7606", "#7707"),
     )
+
+
+@pytest.mark.parametrize("text", ["OOM", "ZeRO-3", "accumulation", "#7665"])
+def test_the_list_has_the_words_that_people_look_for(text: str) -> None:
+    (_, listed), *_ = advisory_pages()
+    assert isinstance(listed, AdvisoriesPage)
+    rows = [(one.heading, one.kind, one.releases, one.needs, *one.links) for one in listed.advisories]
+    assert [row for row in rows if any(text in each for each in row)]
 
 
 def test_a_page_has_releases_conditions_remedies_and_what_was_run() -> None:

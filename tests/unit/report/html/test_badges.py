@@ -23,7 +23,7 @@ ZERO_2 = "world_size=2,zero_stage=2"
 
 def by_release(compared_: Comparison) -> dict[str, Standing]:
     context = report_context(compared_)
-    return {one.stack.rpartition("deepspeed")[2]: one for one in standings(context, ReleaseVerdicts(context))}
+    return {one.release: one for one in standings(context, ReleaseVerdicts(context))}
 
 
 def test_badges_are_one_for_each_scenario_and_stack() -> None:
