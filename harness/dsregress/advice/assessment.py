@@ -113,10 +113,13 @@ class Assessor:
         return Assessment(problem=problem, kind=kind, room=tightest, too_large=too_large, release=release)
 
     def _rooms_of(self, problem: Problem, affected: Mapping[str, Collection[str]]) -> dict[tuple[str, str], CardRoom]:
-        """Return stack and workload -> the room of a simulated run; empty unless the problem is about memory."""
+        """Return stack and workload -> the room of a simulated run; empty unless the problem is about memory. A run that has
+        this level below a higher one, of another problem, has that one's room."""
         if not any(BY_NAME[one.metric].fails == "memory" for one in problem.findings):
             return {}
+        own = {(one.stack, one.workload) for one in problem.findings}
         runs = ((stack, workload) for workload, stacks in affected.items() for stack in stacks)
+        runs = (run for run in runs if run in own)
         return {run: found for run in runs if (found := self._rooms.of(*run)) is not None}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from dsregress.advice.assessment import assess
 from dsregress.advice.card_rooms import CardRooms
-from dsregress.compare import Comparison, ResultIndex, ResultSummary, Thresholds
+from dsregress.compare import Comparison, ProblemKind, ResultIndex, ResultSummary, Thresholds
 from dsregress.compare.judged import judge_workloads
 from dsregress.compare.verdicts import combine
 from dsregress.model import Failed, Outcome, Passed, Result
@@ -69,3 +69,15 @@ def test_a_run_is_too_large_unless_the_baseline_is_known_to_be_so_too() -> None:
     assert not is_too_large(on_card("0.15.0", 40), on_card("0.16.0", 41))
     crashed = on_card("0.15.0", 164, outcome=Failed("step", "TypeError: no (engine.py:step)"))
     assert is_too_large(crashed, on_card("0.16.0", 164))
+
+
+def test_a_level_below_one_that_does_not_fit_is_not_out_of_memory_itself() -> None:
+    """With few releases, a small level that lasts lies below a high one, and is met by another workload as well."""
+    peaks = {"zero_stage=3": (40, 164, 43), "zero_stage=2": (40, 43, 43)}
+    versions = ("0.15.0", "0.16.4", "0.19.8")
+    comparison, _ = compared(
+        [on_card(v, peak, one) for one in VARIANTS for v, peak in zip(versions, peaks[one], strict=True)]
+    )
+    _, high, low = (stack.id for stack in comparison.stacks)
+    found = {one.problem.having: (one.kind, one.release) for one in assess(comparison, CardRooms(comparison))}
+    assert found == {(high,): (ProblemKind.OUT_OF_MEMORY, low), (high, low): (ProblemKind.MORE, "")}
