@@ -27,7 +27,7 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -69,7 +69,7 @@ _ERROR = re.compile(r"(?!NotImplementedError\b)\w+(?:Error|Exception)\b(?::|$)")
 _FORMER_PATH_OF = {adapter: path for path, adapter in FORMER_PATHS.items()}
 
 #: The values of numerics that are not encoded.
-_NUMERICS: dict[str, Any] = msgspec.to_builtins(Numerics())
+_NUMERICS: Mapping[str, object] = msgspec.to_builtins(Numerics())
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -106,8 +106,8 @@ def _without_empty_numerics(rank: RankRecord) -> RankRecord:
     """Return a rank as it is encoded: what its numerics have nothing of is left out."""
     if rank.numerics is None:
         return rank
-    found: Any = {name: value for name, value in msgspec.to_builtins(rank.numerics).items() if value != _NUMERICS[name]}
-    return dataclasses.replace(rank, numerics=found)
+    brief = {name: value for name, value in msgspec.to_builtins(rank.numerics).items() if value != _NUMERICS[name]}
+    return dataclasses.replace(rank, numerics=cast("Numerics", brief))  # for the encoder alone
 
 
 def decode(data: bytes) -> Result:
