@@ -42,13 +42,16 @@ class Assessor:
         self._comparison = comparison
         self._rooms = rooms
         self._known = KnownProblems(comparison)
-        self._problems = [self._known.ruled(problem) for problem in comparison.problems]
-        self._sound = {limit: soundness(comparison, rooms, limit) for limit in _LIMITS}
+        self._sound = {
+            limit: Soundness(comparison, rooms, partial(_is_as_grave, limit=limit, known=self._known))
+            for limit in _LIMITS
+        }
         self._order = [stack.id for stack in comparison.stacks]
 
     def all(self) -> list[Assessment]:
         """Return every problem, the gravest first."""
-        return self._sorted(self._assessment(problem, problem.affected) for problem in self._problems)
+        ruled = map(self._known.ruled, self._comparison.problems)
+        return self._sorted(self._assessment(problem, problem.affected) for problem in ruled)
 
     def met(self, stack: str) -> list[Assessment]:
         """Return the problems that a stack has on workloads on which the baseline is not known to have them, each as it is
@@ -129,11 +132,7 @@ def _as_in(stack: str, problem: Problem) -> Problem:
     return msgspec.structs.replace(problem, findings=own or problem.findings)
 
 
-def soundness(comparison: Comparison, rooms: CardRooms, limit: ProblemKind = ProblemKind.LEAK) -> Soundness:
-    """Return the soundness of releases, in which a failure or regression as grave as ``limit``, or graver, rules one out."""
-    return Soundness(comparison, rooms, partial(_is_as_grave, limit=limit, known=KnownProblems(comparison)))
-
-
 def _is_as_grave(found: Finding, limit: ProblemKind, known: KnownProblems) -> bool:
+    """Return True for a failure or regression as grave as ``limit``, or graver, which rules a release out."""
     is_worse = found.kind in ("failed", "wrong", "regression")
     return is_worse and kind_of(found) <= limit and not known.is_known_change(found)

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from torch.nn.modules import module as modules
-from torch.utils.hooks import RemovableHandle
 
 from dsregress.probe.border.wire import NO_MODULE
 from dsregress.programs.truth import first_module
 from dsregress.programs.watch import stepper_facts
+from dsregress.programs.watch.module_calls import ModuleCalls
 from dsregress.programs.watch.module_values import ModuleValues, ModuleWatch
 from vgpu.whole_files import write_whole
 
@@ -28,7 +27,7 @@ class RepeatedCall:
     values: ModuleValues = field(default_factory=ModuleValues)
 
 
-class RepeatedModules:
+class RepeatedModules(ModuleCalls):
     """Keeps the calls of models that train, in a repeat, on one rank."""
 
     def __init__(self, *, locates: bool) -> None:
@@ -36,17 +35,6 @@ class RepeatedModules:
         self._locates = locates
         self._step = self._micro_batch = 1
         self._is_inside = False
-        self._hook: RemovableHandle | None = None
-
-    def begin(self) -> None:
-        """Begin to keep."""
-        self._hook = modules.register_module_forward_pre_hook(self._model_called)
-
-    def end(self) -> None:
-        """Keep nothing from now on."""
-        if self._hook is not None:
-            self._hook.remove()
-            self._hook = None
 
     def backward_begins(self) -> None:
         """Called before a backward."""
@@ -62,7 +50,7 @@ class RepeatedModules:
         torch.save([call for call in self._calls if call.values.arrived], buffer)
         write_whole(_file(folder, rank), buffer.getvalue())
 
-    def _model_called(self, module: torch.nn.Module, inputs: object) -> None:
+    def _note_call(self, module: torch.nn.Module, inputs: object) -> None:
         if self._is_inside or not torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
             return
         if stepper_facts.is_engine(module) or not any(one.requires_grad for one in module.parameters()):

@@ -6,28 +6,17 @@ from typing import Any
 
 import torch
 from torch.nn.modules import dropout
-from torch.nn.modules import module as modules
 
+from dsregress.programs.watch.module_calls import ModuleCalls
 from dsregress.programs.watch.weight_pieces import clean_name
 
 
-class Evaluations:
+class Evaluations(ModuleCalls):
     """Calls of models that train, while they are in eval mode and without gradients, of one rank."""
 
     def __init__(self) -> None:
         self.dropping: list[str] = []  #: names of dropouts that were on in such a call
         self._models: set[int] = set()  #: identities of models that train, and of the modules that they wrap
-        self._hook: Any = None
-
-    def begin(self) -> None:
-        """Begin to watch."""
-        self._hook = modules.register_module_forward_pre_hook(self._module_called)
-
-    def end(self) -> None:
-        """Watch nothing from now on."""
-        if self._hook is not None:
-            self._hook.remove()
-            self._hook = None
 
     def trains(self, model: Any) -> None:
         """Take note of a model that trains."""
@@ -35,7 +24,7 @@ class Evaluations:
             self._models.add(id(model))
             model = getattr(model, "module", None)
 
-    def _module_called(self, module: torch.nn.Module, inputs: object) -> None:
+    def _note_call(self, module: torch.nn.Module, inputs: object) -> None:
         if self.dropping or module.training or torch.is_grad_enabled() or id(module) not in self._models:
             return
         self.dropping = [

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.modules import module as modules
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.probe.border.faults import signature_of
 from dsregress.programs.watch import kept_calls, stepper_facts
 from dsregress.programs.watch.kept_calls import KeptCall
+from dsregress.programs.watch.module_calls import ModuleCalls
 from dsregress.programs.watch.module_values import ModuleWatch
 from dsregress.programs.watch.weight_pieces import (
     Piece,
@@ -91,7 +91,7 @@ def _kept(event: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
-class KeptSteps:
+class KeptSteps(ModuleCalls):
     """Keeps the steps of these numbers, until the last of them has ended, or until something shows that they cannot be
     computed again: ``why`` then says what."""
 
@@ -105,17 +105,6 @@ class KeptSteps:
         self._step: KeptStep | None = None
         self._optimizer: Any = None
         self._inside = False
-        self._hook: Any = None
-
-    def begin(self) -> None:
-        """Begin to keep."""
-        self._hook = modules.register_module_forward_pre_hook(self._model_called)
-
-    def end(self) -> None:
-        """Keep nothing from now on."""
-        if self._hook is not None:
-            self._hook.remove()
-            self._hook = None
 
     def give_up(self, why: str) -> None:
         """Keep nothing more, for this reason, or for none that is to be told."""
@@ -126,7 +115,7 @@ class KeptSteps:
     # -- events ------------------------------------------------------------------------------------------------------
 
     @_kept
-    def _model_called(self, module: Any, inputs: object) -> None:
+    def _note_call(self, module: Any, inputs: object) -> None:
         if self._inside or not torch.is_grad_enabled() or torch._C._current_graph_task_id() != -1:
             return
         if self._steps + 1 not in self.wanted or stepper_facts.is_engine(module):
