@@ -61,6 +61,7 @@ COMMA = message("{first}, {next}")
 SEMICOLON = message("{first}; {next}")
 COLON = message("{first}: {next}")
 AND = message("{first} and {next}")
+TO = message("{first} to {next}")
 OR = message("{first} or {next}")
 SENTENCE = message("{first} {next}")
 

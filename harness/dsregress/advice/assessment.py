@@ -80,10 +80,14 @@ class Assessor:
 
     def release(self, kind: ProblemKind, sides: Iterable[Sequence[str]], workloads: Collection[str]) -> str:
         """Return the id of the stack to use instead of one with a problem of this kind on these workloads: the first sound
-        one of the first side that has one; empty if no side does."""
+        one of the first side that has one, and that no advisory rules out for such a job; empty if no side does."""
         limits = _LIMITS if kind < ProblemKind.LEAK else _LIMITS[:1]
+        sides = [[stack for stack in side if not self._is_ruled_out(stack, workloads)] for side in sides]
         found = (self._sound[limit].first(side, workloads) for side in sides for limit in limits)
         return next(filter(None, found), "")
+
+    def _is_ruled_out(self, stack: str, workloads: Collection[str]) -> bool:
+        return any(self._known.is_ruled_out(stack, one) for one in workloads)
 
     @property
     def _baseline(self) -> str:
@@ -112,7 +116,9 @@ class Assessor:
             newer = self._order[self._order.index(problem.until) + 1 :]
             older = self._order[: self._order.index(problem.since)][::-1]
             free = [[stack for stack in side if stack in problem.free] for side in (newer, older)]
-            release = self.release(kind, free, problem.affected)
+            # Rather a setting, as `audit` says, than an older release.
+            sides = free[:1] if self._known.settings(problem) else free
+            release = self.release(kind, sides, problem.affected)
         return Assessment(problem=problem, kind=kind, room=tightest, too_large=too_large, release=release)
 
     def _rooms_of(self, problem: Problem, affected: Mapping[str, Collection[str]]) -> dict[tuple[str, str], CardRoom]:

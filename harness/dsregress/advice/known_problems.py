@@ -7,19 +7,23 @@ from typing import Any
 
 import msgspec
 
-from dsregress.advisories.advisory import Advisory, MeasuredSymptom, Ruling
+from dsregress.advisories.advisory import Advisory, MeasuredSymptom, Remedy, Ruling
 from dsregress.advisories.matching import KnownJob, Match, match_advisory
-from dsregress.advisories.measured_jobs import job_facts
+from dsregress.advisories.measured_jobs import job_facts, reader_facts
 from dsregress.advisories.shipped import read_advisories
-from dsregress.advisories.upgrading import decides
+from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides, judge_release
 from dsregress.compare import Comparison, Problem, ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, OUTCOME
 from dsregress.model import Cell, Finding
 from dsregress.versions.releases import parsed_version
+from dsregress.wording.names import varied_axes
 
 #: Metrics of one cause: what is held, and what is held beyond ZeRO's need.
 _SAME = {DEVICE_EXCESS.name: DEVICE_RETAINED.name}
+
+#: The package that is judged where several vary, or none.
+_PACKAGE = "deepspeed"
 
 
 class KnownProblems:
@@ -28,8 +32,11 @@ class KnownProblems:
     def __init__(self, comparison: Comparison) -> None:
         self._stacks = dict(zip(comparison.names, comparison.stacks, strict=True))  # by id, which takes a while to make
         self._baseline = self._stacks.get(comparison.baseline)
+        axes = varied_axes(comparison.stacks)
+        self._package = axes[0] if len(axes) == 1 else _PACKAGE
         self._parameters = comparison.parameters
         self._facts: dict[str, Mapping[str, Any]] = {}  #: by workload
+        self._judged: dict[tuple[str, str], UpgradeAnswer | None] = {}  #: by stack and workload
 
     def of_problem(self, problem: Problem) -> tuple[Advisory, ...]:
         """Return the advisories that know the worst finding of a problem; empty if none does."""
@@ -71,6 +78,32 @@ class KnownProblems:
         setting = next((one for one in problem.moved if one.key.rpartition(".")[2] in to_set), None)
         return msgspec.structs.replace(problem, kind=ProblemKind.DIFFERENT, setting=setting)
 
+    def judged_release(self, stack: str, workload: str) -> UpgradeAnswer | None:
+        """Return the verdict on a stack's release for the workload's job, as it is a reader's; None if nothing is known of
+        the job."""
+        if (stack, workload) not in self._judged:
+            facts = reader_facts(workload, self._parameters.get(workload, {}))
+            job = known_job(self._stacks[stack].versions, facts) if facts and stack in self._stacks else None
+            self._judged[stack, workload] = judge_release(read_advisories(), job, self._package) if job else None
+        return self._judged[stack, workload]
+
+    def settings(self, problem: Problem) -> tuple[Remedy, ...]:
+        """Return what ends a problem in the release that has it: the remedies that `audit` makes a condition; empty if not
+        all advisories that know it have one."""
+        known = [one for one in self.of_problem(problem) if decides(one)]
+        answer = self.judged_release(problem.worst.stack, problem.worst.workload) if known else None
+        if answer is None or answer.verdict is Verdict.NO:
+            return ()
+        ended_by = {one.matched.advisory.id: one.remedies for one in answer.conditions}
+        if not all(ended_by.get(one.id) for one in known):
+            return ()
+        return tuple(dict.fromkeys(remedy for one in known for remedy in ended_by[one.id]))
+
+    def is_ruled_out(self, stack: str, workload: str) -> bool:
+        """Return True if an advisory is against a stack's release for the workload's job."""
+        answer = self.judged_release(stack, workload)
+        return answer is not None and answer.verdict is Verdict.NO
+
     def of_outcome(self, cell: Cell, error: str) -> tuple[Advisory, ...]:
         """Return the advisories that know the error by which a cell ended."""
         return self._known(cell.stack.id, cell.workload, OUTCOME.name, "", error)
@@ -89,15 +122,20 @@ def advisories_of_symptom(
     *, metric: str, phase: str, error: str, versions: Mapping[str, str], facts: Mapping[str, Any]
 ) -> tuple[Advisory, ...]:
     """Return the advisories that a job with these facts is known to be concerned by, and that show like this."""
-    job = KnownJob(
-        versions={name: one for name, one in versions.items() if parsed_version(one) is not None}, facts=facts
-    )
+    job = known_job(versions, facts)
     return tuple(
         one
         for one in read_advisories()
         if not one.withdrawn
         and any(_is_shown(symptom, metric, phase, error, facts) for symptom in one.shown_by)
         and match_advisory(one, job).match is Match.CONCERNED
+    )
+
+
+def known_job(versions: Mapping[str, str], facts: Mapping[str, Any]) -> KnownJob:
+    """Return a job without the packages that are no releases."""
+    return KnownJob(
+        versions={name: one for name, one in versions.items() if parsed_version(one) is not None}, facts=facts
     )
 
 

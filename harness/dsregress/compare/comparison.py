@@ -223,6 +223,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     passed: int
     ended: dict[str, dict[str, Outcome]]  #: workload -> stack id -> how its cell ended, of those that did not pass
     longest_s: dict[str, float]  #: workload -> seconds that the longest run of its cells took
+    days: dict[
+        str, tuple[str, str]
+    ]  #: workload -> the first and the last day on which a cell of it was measured, in UTC
     compared: int  #: cells, without the baseline's, that were compared with the baseline's
     ran: int
     checkout: str = ""  #: the folder of the framework whose change was measured; empty if unknown, or none was
@@ -239,6 +242,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             for one in self.problems
         )
         return msgspec.structs.replace(self, groups=tuple(groups), problems=tuple(problems))
+
+    @property
+    def measured_days(self) -> tuple[str, ...]:
+        """The first and the last day of all cells, in UTC; one if they are the same, none without cells."""
+        days = sorted(day for pair in self.days.values() for day in pair)
+        return tuple(dict.fromkeys((days[0], days[-1]))) if days else ()
 
     @property
     def not_measured(self) -> tuple[NotCompared, ...]:

@@ -7,7 +7,7 @@ order) are in `dsregress.compare.verdicts`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -31,6 +31,7 @@ from dsregress.compare.metrics import BY_NAME
 from dsregress.compare.notes import Remarks, remarks_on
 from dsregress.compare.release_ranges import in_version_order
 from dsregress.compare.result_pairs import Pair, ResultIndex, left_out, why_not
+from dsregress.compare.result_summary import ResultSummary
 from dsregress.compare.step_times import estimate_step_times
 from dsregress.compare.unused_releases import why_unused
 from dsregress.compare.worst_readings import Exact
@@ -50,6 +51,9 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, dict[str, Any]]  #: workload -> what its scenario and variant resolve to
     without_verdict: dict[str, list[str]]  #: workload -> the stacks of the cells without a verdict
     longest_s: dict[str, float]  #: workload -> seconds that the longest run of its cells took
+    days: dict[
+        str, tuple[str, str]
+    ]  #: workload -> the first and the last day on which a cell of it was measured, in UTC
     stacks: dict[str, Stack]
     installed: dict[str, dict[str, str]]  #: stack -> the packages installed for its first result
     demands: dict[str, list[str]]  #: a distribution with its version -> its requirements on the stacks' packages
@@ -86,6 +90,7 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
             workload: max(cell.result.duration_s for cell in by_stack.values())
             for workload, by_stack in index.newest.items()
         },
+        days={workload: _days(by_stack.values()) for workload, by_stack in index.newest.items()},
         stacks=index.stacks,
         installed=index.installed,
         demands=index.demands,
@@ -103,6 +108,11 @@ def judge_workloads(index: ResultIndex, thresholds: Thresholds) -> Judged:
         passed=len(pairs) - sum(map(len, judgement.ended.values())),
         ended=judgement.ended,
     )
+
+
+def _days(cells: Iterable[ResultSummary]) -> tuple[str, str]:
+    days = sorted(cell.result.started_at[:10] for cell in cells)
+    return days[0], days[-1]
 
 
 class _Judgement:

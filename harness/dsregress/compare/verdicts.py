@@ -89,6 +89,7 @@ def combine(
         passed=sum(part.passed for part in parts),
         ended={workload: stacks for part in parts for workload, stacks in part.ended.items()},
         longest_s={workload: seconds for part in parts for workload, seconds in part.longest_s.items()},
+        days={workload: days for part in parts for workload, days in part.days.items()},
         compared=sum(len(stacks) - (baseline in stacks) for stacks in comparable.values()),
         ran=len(cells),
     )

@@ -15,12 +15,13 @@ from dsregress.advisories.shipped import read_advisories
 from dsregress.compare import ProblemKind
 from dsregress.compare.comparison import EVERYTHING
 from dsregress.compare.result_pairs import LIMIT
-from dsregress.messages import COMMA, SENTENCE, Message, Text, joined, message, name_list, plural_message
+from dsregress.messages import COMMA, SENTENCE, TO, Message, Text, joined, message, name_list, plural_message
 from dsregress.model import Passed, Skipped, is_measurement, split_workload
 from dsregress.report.context import ReportContext
 from dsregress.report.plain_text import plain
 from dsregress.report.problem_kinds import KINDS
 from dsregress.report.problem_lines import ProblemLine, ProblemSection, counts_text, problem_sections
+from dsregress.report.release_choice import choice_text, choose
 from dsregress.report.run_figures import program_figures
 from dsregress.versions.commits import is_commit
 from dsregress.versions.releases import parsed_version
@@ -91,6 +92,12 @@ class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
         str  #: the command that judges an upgrade of the user's to the newest release; empty if several packages vary
     )
     figures: tuple[Text, ...] = ()  #: of programs, if there is no problem
+    answer_text: Text = ""  #: the release to use; empty if nothing is worse, or no release can be chosen
+
+    @property
+    def answer(self) -> str:
+        """The answer in English."""
+        return plain(str(self.answer_text))
 
     @property
     def headline(self) -> str:
@@ -121,6 +128,7 @@ def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "")
     if not_measured:
         headline = message("{headline}; not measured: {stacks}", headline=headline, stacks=not_measured)
     return FirstScreen(
+        answer_text=_answer(context, sections),
         headline_text=headline,
         basis_text=_basis(context),
         overview=_overview(context, assessed),
@@ -128,6 +136,13 @@ def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "")
         upgrade=_upgrade(context),
         figures=() if sections else program_figures(context),
     )
+
+
+def _answer(context: ReportContext, sections: Sequence[ProblemSection]) -> Text:
+    """Return which release to use; empty if there is no choice, or the headline says all: that nothing is worse."""
+    lines = [line for section in sections for line in section.problems]
+    choice = choose(context, lines) if lines else None
+    return choice_text(context, choice) if choice else ""
 
 
 def _compared_releases(context: ReportContext) -> Text:
@@ -162,6 +177,8 @@ def _basis(context: ReportContext) -> Text:
         compared=comparison.compared,
         baseline=context.baseline,
     )
+    if days := comparison.measured_days:
+        ran = message("{runs}, measured {days}", runs=ran, days=joined(TO, days))
     said = (joined(COMMA, (size, *common_text(comparison.stacks))), ran)
     sentences = [message("{sentence}.", sentence=one) for one in said]
     of_programs = (*_programs(context), *_made_up(context), *_without_values(context))

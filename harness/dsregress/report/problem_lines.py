@@ -9,7 +9,7 @@ import msgspec
 from dsregress.advice.assessment import Assessment
 from dsregress.advice.known_problems import KnownProblems
 from dsregress.advice.other_packages import other_packages
-from dsregress.advisories.advisory import Advisory, Ruling
+from dsregress.advisories.advisory import Advisory, Remedy, Ruling
 from dsregress.advisories.upgrading import is_another_job
 from dsregress.compare import Problem, ProblemKind
 from dsregress.compare.finding_groups import kind_of
@@ -177,7 +177,7 @@ def problem_lines(context: ReportContext, assessed: Sequence[Assessment]) -> lis
     """Return a line for each problem, numbered."""
     distinguishing, known = DistinguishingParameters(context.comparison.parameters), KnownProblems(context.comparison)
     return [
-        _problem_line(context, one, affected_text(one.problem, distinguishing), number, known.of_problem(one.problem))
+        _problem_line(context, one, affected_text(one.problem, distinguishing), number, known)
         for number, one in enumerate(assessed, 1)
     ]
 
@@ -228,13 +228,14 @@ def _is_fixed(context: ReportContext, line: ProblemLine) -> bool:
 
 
 def _problem_line(
-    context: ReportContext, assessed: Assessment, affected: Text, number: int, known: Sequence[Advisory]
+    context: ReportContext, assessed: Assessment, affected: Text, number: int, knowledge: KnownProblems
 ) -> ProblemLine:
     problem = assessed.problem
+    known = knowledge.of_problem(problem)
     return ProblemLine(
         number=number,
         kind=assessed.kind,
-        words=_problem_words(context, assessed, affected, known),
+        words=_problem_words(context, assessed, affected, knowledge),
         advisories=tuple(one.id for one in known),
         having=problem.having,
         free=problem.free,
@@ -250,9 +251,10 @@ def _problem_line(
 
 
 def _problem_words(
-    context: ReportContext, assessed: Assessment, affected: Text, known: Sequence[Advisory]
+    context: ReportContext, assessed: Assessment, affected: Text, knowledge: KnownProblems
 ) -> ProblemWords:
     problem, setting = assessed.problem, assessed.problem.setting
+    known = knowledge.of_problem(problem)
     since, until = _ends(context, problem)
     changed: Text = ""
     if setting is not None:
@@ -269,21 +271,21 @@ def _problem_words(
         symptom=None if is_setting_alone else symptom_of(context, problem),
         setting=changed,
         consequences=tuple(_consequences(context, assessed, is_ruled=bool(known))),
-        ruled=_ruling_text(assessed, known) if known else "",
+        ruled=_ruling_text(assessed, known, knowledge.settings(problem)) if known else "",
         advisories=tuple(one.id for one in known),
         since=since,
         until=until,
     )
 
 
-def _ruling_text(assessed: Assessment, known: Sequence[Advisory]) -> Text:
+def _ruling_text(assessed: Assessment, known: Sequence[Advisory], settings: Sequence[Remedy]) -> Text:
     """Return what the advisories that know a problem say and the measured releases cannot: that another training is no
-    fault; what ends a problem that no release is without."""
+    fault; what ends a problem in the release that has it, else that no release is without."""
     if assessed.release or assessed.problem.setting is not None:
         return ""
     if assessed.kind.has_no_right_side and all(one.ruling is not Ruling.FAULT for one in known):
         return _no_fault_text(known)
-    remedies = [remedy_request(one).partition(";")[0] for one in known[0].remedies[:_MOST_REMEDIES]]
+    remedies = [remedy_request(one).partition(";")[0] for one in (settings or known[0].remedies)[:_MOST_REMEDIES]]
     if assessed.kind.is_cost or not remedies:
         return ""
     remedy = either(remedies)

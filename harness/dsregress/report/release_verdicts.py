@@ -10,21 +10,15 @@ import msgspec
 
 from dsregress.advice.known_problems import KnownProblems
 from dsregress.advice.soundness import Soundness
-from dsregress.advisories.matching import KnownJob, Match, match_advisory
 from dsregress.advisories.measured_jobs import reader_facts
-from dsregress.advisories.shipped import read_advisories
-from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides, judge_release
+from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides
 from dsregress.compare import ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import BY_NAME
 from dsregress.model import Finding, Passed
 from dsregress.report.context import ReportContext
 from dsregress.report.rows import is_worse
-from dsregress.versions.releases import parsed_version
 from dsregress.wording.names import outcome_text
-
-#: The package that is judged where several vary, or none.
-_PACKAGE = "deepspeed"
 
 
 class ReleaseVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +48,6 @@ class ReleaseVerdicts:
             for found in problem.findings
         }
         self._sound = Soundness(context.comparison, context.rooms, self._is_open)
-        self._deciding = [one for one in read_advisories() if decides(one) and not one.withdrawn]
         self._facts: dict[str, Mapping[str, Any]] = {}  #: by workload
         self._found: dict[tuple[str, str], ReleaseVerdict] = {}
 
@@ -66,8 +59,7 @@ class ReleaseVerdicts:
 
     def advised(self, stack: str, workload: str) -> UpgradeAnswer | None:
         """Return the advisories' verdict on the release; None if nothing is known of the workload's job."""
-        facts = self._job_facts(workload)
-        return judge_release(read_advisories(), self._job(stack, facts), self._package) if facts else None
+        return self._known.judged_release(stack, workload)
 
     def knows_finding(self, found: Finding) -> bool:
         """Return True for a finding that does not decide, as the advisories do that know the job."""
@@ -79,18 +71,10 @@ class ReleaseVerdicts:
         newest_first = (one for one in reversed(self._context.comparison.names) if one in measured)
         return next((one for one in newest_first if self.of(one, workload).is_advised), "")
 
-    @property
-    def _package(self) -> str:
-        return self._context.only_axis or _PACKAGE
-
     def _job_facts(self, workload: str) -> Mapping[str, Any]:
         if workload not in self._facts:
             self._facts[workload] = reader_facts(workload, self._context.comparison.parameters.get(workload, {}))
         return self._facts[workload]
-
-    def _job(self, stack: str, facts: Mapping[str, Any]) -> KnownJob:
-        versions = self._context.stacks[stack].versions
-        return KnownJob(versions={name: one for name, one in versions.items() if parsed_version(one)}, facts=facts)
 
     def _verdict(self, stack: str, workload: str) -> ReleaseVerdict:
         findings = self._sound.findings(stack, workload)
@@ -133,13 +117,9 @@ class ReleaseVerdicts:
 
     def _by_advisories(self, stack: str, workload: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the ids of the advisories against a release, and of those that something else ends."""
-        facts = self._job_facts(workload)
-        if not facts or stack not in self._context.stacks:
+        answer = self._known.judged_release(stack, workload)
+        if answer is None:
             return (), ()
-        job = self._job(stack, facts)
-        if not any(match_advisory(one, job).match is Match.CONCERNED for one in self._deciding):
-            return (), ()
-        answer = judge_release(read_advisories(), job, self._package)
         against = answer.against if answer.verdict is Verdict.NO else ()
         ids = tuple(one.matched.advisory.id for one in answer.conditions)
         return tuple(one.advisory.id for one in against), ids

@@ -12,7 +12,7 @@ from dsregress.advice import gpus
 from dsregress.compare.comparison import EVERYTHING
 from dsregress.compare.release_ranges import ranges
 from dsregress.compare.step_times import ratio_text
-from dsregress.messages import Message, Text, message, name_list
+from dsregress.messages import TO, Message, Text, joined, message, name_list
 from dsregress.report import rows, tables
 from dsregress.report.context import ReportContext
 from dsregress.report.first_screen import FirstScreen, first_screen
@@ -121,10 +121,11 @@ def _measured_words(context: ReportContext) -> str:
     comparison, names = context.comparison, list(context.comparison.names.values())
     what = f"{context.only_axis} " if context.only_axis else ""
     workloads = len(comparison.cells.workloads)
+    when = f"; measured {joined(TO, comparison.measured_days)}" if comparison.measured_days else ""
     return (
         f"Measured {what}{listing(names, 12)} on {plural(workloads, 'workload')}: "
         f"{comparison.passed:,} of {plural(comparison.ran, 'cell')} passed, {comparison.compared:,} compared with "
-        f"the baseline {context.baseline}"
+        f"the baseline {context.baseline}{when}"
     )
 
 

@@ -19,12 +19,14 @@ from dsregress.advisories.measured_jobs import job_facts
 from dsregress.advisories.shipped import read_advisories
 from dsregress.compare import ProblemKind
 from dsregress.model import Result
+from dsregress.probe import scenario
 from dsregress.probe.border.wire import Detail
 from dsregress.report.comparison import exports, terminal
 from dsregress.report.context import report_context
 from dsregress.report.problem_lines import problem_lines
 from dsregress.report.report_view import report_view
 from tests.builders.known_runs import QUARTER, compared, ran
+from tests.paths import ROOT
 
 
 def known(*results: Result) -> list[tuple[str, ...]]:
@@ -177,3 +179,34 @@ def test_a_release_with_a_change_that_is_no_fault_is_one_to_use() -> None:
 
 def test_a_stack_of_no_version_is_known_by_nothing() -> None:
     assert advisories_of_symptom(metric="loss_error", phase="", error="", versions={"deepspeed": "<x>"}, facts={}) == ()
+
+
+def lora(version: str, *, warmup: int, crash: str = "") -> Result:
+    """A run of the Trainer with LoRA under ZeRO-3 and a scheduler of DeepSpeed's."""
+    own = scenario.load(ROOT / "scenarios" / "trainer_lora.py")
+    variant = f"settings=zero3_scheduler.json,schedule_warmup={warmup}"
+    one = ran(version, QUARTER, crash=crash)
+    cell = msgspec.structs.replace(
+        one.cell, scenario="trainer_lora", variant=variant, parameters=own.resolve(variant, "cpu")
+    )
+    return msgspec.structs.replace(one, cell=cell)
+
+
+def test_what_a_setting_ends_is_told_as_audit_does_and_not_by_an_older_release() -> None:
+    refused = (
+        "ValueError: warmup_num_steps must be a positive integer, got 0 (deepspeed/runtime/lr_schedules.py:__init__)"
+    )
+    runs = lora("0.18.9", warmup=0), lora("0.19.8", warmup=0, crash=refused)
+    (line,) = report_view(report_context(compared(*runs))).screen.problems
+    assert line.advisories == ("DSR-2026-0042",)
+    assert line.release_to_use == ""
+    assert line.sentences.endswith("Give at least one warmup step. See DSR-2026-0042.")
+
+
+def test_a_release_that_an_advisory_rules_out_is_not_the_one_to_use() -> None:
+    """ZeRO-2 with accumulation: 0.18.2 has a fault of its own, DSR-2026-0002."""
+    (line,) = report_view(
+        report_context(compared(ran("0.18.2", QUARTER), ran("0.18.3", QUARTER, error=30)))
+    ).screen.problems
+    assert line.release_to_use == ""
+    assert "Use 0.18.2" not in line.sentences

@@ -52,6 +52,7 @@ def asked(
 
     for module, name in (
         (release_verdicts, "reader_facts"),
+        (known_problems, "reader_facts"),
         (known_problems, "job_facts"),
         (reproduce_answer, "job_facts"),
     ):

@@ -40,7 +40,12 @@ def comparison_markdown(context: ReportContext) -> str:
 
 def first_screen_markdown(screen: FirstScreen, most: int = MOST_PROBLEMS) -> list[str]:
     """Return the lines of the answer, with at most ``most`` problems, ending in an empty line."""
-    lines = [f"### {markdown(screen.headline)}", "", markdown(screen.basis), ""]
+    said = [one for one in (screen.answer, screen.headline) if one]
+    lines = [
+        f"### {markdown(said[0])}",
+        "",
+        *(text for one in (*said[1:], screen.basis) for text in (markdown(one), "")),
+    ]
     if screen.overview.rows:
         first, *others = ((one.label, *one.texts) for one in screen.overview.headings)
         lines += _table_rows(first, (*others, *((str(row.label), *row.words) for row in screen.overview.rows)))

@@ -7,6 +7,7 @@ import textwrap
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+import msgspec
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
@@ -40,6 +41,12 @@ _WORD_STYLES = {**dict.fromkeys(GRAVE, "bold red"), **dict.fromkeys(SERIOUS, "ye
 #: Columns of a row's label: the fewest if all releases fit then, else the most. Columns of a problem's releases.
 _LEAST_LABEL, _MOST_LABEL, _MOST_RELEASES = 24, 40, 18
 
+#: Before the further lines of a row's label.
+_INDENT = "  "
+
+#: The fewest rows of the overview, if there are as many.
+_LEAST_ROWS = 2
+
 #: The most lines of a problem if all problems fit then, else the second number.
 _MOST_BLOCK, _CUT_BLOCK = 8, 3
 
@@ -58,9 +65,30 @@ def show_comparison(
 
 
 def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
-    """Return the first screen, of at most `MOST_LINES` lines."""
+    """Return the first screen, of at most `MOST_LINES` lines. Rows of the overview make room for the gravest problems."""
+    ends_jobs = {
+        line.number for one in screen.sections for line in one.problems[:1] if line.kind <= ProblemKind.OUT_OF_MEMORY
+    }
+    for most in range(len(screen.overview.rows), _LEAST_ROWS, -1):
+        lines, shown = _screen_lines(_with_rows(screen, most), width, say)
+        if shown >= ends_jobs:
+            return lines
+    return _screen_lines(_with_rows(screen, _LEAST_ROWS), width, say)[0]
+
+
+def _with_rows(screen: FirstScreen, most: int) -> FirstScreen:
+    """Return a screen whose overview has at most so many rows."""
+    overview = screen.overview
+    left = sum(len(row.workloads) for row in overview.rows[most:])
+    shorter = msgspec.structs.replace(overview, rows=overview.rows[:most], more=overview.more + left)
+    return msgspec.structs.replace(screen, overview=shorter)
+
+
+def _screen_lines(screen: FirstScreen, width: int, say: Say) -> tuple[list[Text], set[int]]:
+    """Return the lines, and the numbers of the problems among them."""
     lines = [
-        *_wrapped(say(screen.headline_text), width, style="bold"),
+        *_wrapped(say(screen.answer_text), width, style="bold"),
+        *_wrapped(say(screen.headline_text), width, style="" if screen.answer_text else "bold"),
         *_wrapped(say(screen.basis_text), width),
         *_overview(screen, width, say),
         *_figures(screen, width, say),
@@ -72,17 +100,20 @@ def first_lines(screen: FirstScreen, width: int, say: Say = str) -> list[Text]:
     releases = [say(line.words.releases) for line in screen.problems]
     beside = [*releases, *(one for line in screen.problems for one in line.words.advisories)]
     column = min(_MOST_RELEASES, max(map(cell_len, beside), default=0))
-    room = MOST_LINES - len(lines) - rows - len(_wrapped(say(_see_more(len(releases))), width)) - 1  # empty above
+    room = MOST_LINES - len(lines) - rows - len(_wrapped(say(_see_more(len(releases))), width))
     for most in (_MOST_BLOCK, _CUT_BLOCK):
         blocks = {line.number: list(_problem_block(line, column, width, most, say)) for line in screen.problems}
         shown = _shown(screen, blocks, room)
         if _line_count(screen, blocks) <= room:
             break
-    lines.append(Text())
+    above = len(lines)
     for section in screen.sections:
         own = [text for line in section.problems if line.number in shown for text in blocks[line.number]]
         lines += [Text(say(_section_title(section, shown)), style="bold"), *own] if own else []
-    return [*lines, *upgrade, *_wrapped(say(_see_more(len(releases) - len(shown))), width)]
+    lines += [*upgrade, *_wrapped(say(_see_more(len(releases) - len(shown))), width)]
+    if len(lines) + rows - len(upgrade) < MOST_LINES:
+        lines.insert(above, Text())
+    return lines, shown
 
 
 def _figures(screen: FirstScreen, width: int, say: Say) -> list[Text]:
@@ -193,16 +224,19 @@ def _overview(screen: FirstScreen, width: int, say: Say) -> list[Text]:
     ]
     longest = max(map(cell_len, [*labels, *(label for label, _ in headings)]), default=0)
     beside = width - sum(size + 1 for size in widths)  # of all columns
-    column = min(longest, beside if beside >= _LEAST_LABEL else _MOST_LABEL)
+    unbroken = max((cell_len(word) for label in labels for word in label.split()), default=0) + len(_INDENT)
+    least = max(_LEAST_LABEL, min(unbroken, _MOST_LABEL))
+    column = min(longest, beside if beside >= least else _MOST_LABEL)
     fitting = [at for at in range(len(widths)) if column + sum(size + 1 for size in widths[: at + 1]) <= width]
     if not fitting:
         return []
     lines = [Text()]
     for label, texts in headings:
         lines.append(_cells(_cut(label, column), column, [(texts[at], widths[at], "") for at in fitting]))
-    for label, row in zip(_cut_apart(labels, column), overview.rows, strict=True):
+    for label, row in zip(labels, overview.rows, strict=True):
         words = [(_word(row.words[at], say), widths[at], _WORD_STYLES.get(row.words[at], "")) for at in fitting]
-        lines.append(_cells(label, column, words))
+        first, *rest = _lines(label, column, indent=_INDENT) or [""]
+        lines += [_cells(first, column, words), *map(Text, rest)]
     older = sum(overview.sizes[len(fitting) :])
     counts = [
         *(
@@ -240,21 +274,6 @@ def _cut(text: str, most: int) -> str:
     return f"{text}..."
 
 
-def _cut_apart(texts: Sequence[str], most: int) -> list[str]:
-    """Return each text cut at its end, or in the middle if another one would read the same."""
-    cut = [_cut(text, most) for text in texts]
-    return [
-        _cut(text, most // 2) + _end(text, most - most // 2) if cut.count(short) > 1 else short
-        for text, short in zip(texts, cut, strict=True)
-    ]
-
-
-def _end(text: str, most: int) -> str:
-    while cell_len(text) > most:
-        text = text[1:]
-    return text
-
-
 #: Follows each character that fills two columns while lines are wrapped, so that a text's length is its width. Measured text
 #: has none: `plain` removes it.
 _FILLER = "\u2060"
@@ -266,8 +285,8 @@ class _Wrapper(textwrap.TextWrapper):
     wordsep_simple_re = re.compile(rf"([\t\n ]+|(?<={_FILLER})(?![，。；：、）])(?=\S))")
 
 
-def _lines(text: str, width: int) -> list[str]:
-    wrapper = _Wrapper(width, break_on_hyphens=False)
+def _lines(text: str, width: int, indent: str = "") -> list[str]:
+    wrapper = _Wrapper(width, break_on_hyphens=False, subsequent_indent=indent)
     return [line.replace(_FILLER, "") for line in wrapper.wrap(_widened(plain(text)))]
 
 

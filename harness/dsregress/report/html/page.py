@@ -39,6 +39,7 @@ class PageFrame(msgspec.Struct, frozen=True, kw_only=True):
     """The content that every page shows. If it changes, every page is rendered again."""
 
     measured: str
+    day: str  #: the last one on which a cell was measured, in UTC; empty if none was
     baseline: str
     axes: tuple[str, ...]
     releases: tuple[ReleaseColumn, ...]  #: in version order
@@ -48,6 +49,7 @@ class PageFrame(msgspec.Struct, frozen=True, kw_only=True):
         """Return the frame of a comparison's pages."""
         return cls(
             measured=view.measured,
+            day=context.comparison.measured_days[-1] if context.comparison.measured_days else "",
             baseline=context.baseline,
             axes=context.axes,
             releases=tuple(_column(context, stack) for stack in context.comparison.stacks),

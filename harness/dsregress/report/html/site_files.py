@@ -29,7 +29,7 @@ _OURS = re.compile(
     r"(?:[a-z]+/){0,1}[A-Za-z0-9_=.,-]{1,80}\.(?:html|js|json|svg|css|zip|atom)|badge/[\w=.-]{1,80}/[\w=.-]{1,80}\.(?:svg|json)"
 )
 
-STATIC = ("style.css", "shared.js", "site.js", "audit.js", "upgrade.js", "compare.js", "icon.svg")
+STATIC = ("style.css", "age.js", "shared.js", "site.js", "audit.js", "upgrade.js", "compare.js", "icon.svg")
 
 
 class SiteFiles:

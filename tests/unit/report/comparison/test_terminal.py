@@ -43,7 +43,8 @@ def test_without_details_the_report_is_one_screen(width: int) -> None:
     lines = on_terminal(comparison(), width, details=False).splitlines()
     assert len(lines) <= terminal.MOST_LINES
     assert max(len(line) for line in lines if not line.startswith("Your upgrade: ")) <= width
-    assert lines[0].startswith("deepspeed 0.15.0 to 0.19.8: 1 fault in training, 1 crash")
+    assert lines[0] == "Use deepspeed 0.19.8."
+    assert lines[1].startswith("deepspeed 0.15.0 to 0.19.8: 1 fault in training, 1 crash")
     assert "ables, evidence, commands: --details, or --html DIR" in " ".join(lines[-2:])
 
 
@@ -140,17 +141,18 @@ def test_columns_that_do_not_fit_are_counted_and_an_overview_without_any_is_not_
         assert [str(span.style) for span in row.spans] == ["bold red"] * 3
 
 
-def test_labels_that_would_read_the_same_are_cut_in_the_middle() -> None:
-    labels = [
-        "trainer, settings=zero3, rate=warmup",
-        "trainer, settings=zero3, rate=cosine",
-        "llama, checkpointing=never",
-    ]
-    assert terminal._cut_apart(labels, 24) == [
-        "trainer, ... rate=warmup",
-        "trainer, ... rate=cosine",
-        "llama, checkpointing=...",
-    ]
+def test_a_label_without_room_goes_on_below() -> None:
+    overview = Overview(
+        headings=(OverviewHeading("", tuple(f"0.{at}.0-0.{at}.9" for at in range(12))),),
+        sizes=(1,) * 12,
+        rows=(OverviewRow("trainer_lora, settings=zero3_scheduler.json and 1 more", ("w",), ("CRASH",) * 12),),
+        more=0,
+    )
+    screen = FirstScreen(headline_text="h", basis_text="b", overview=overview, sections=(), upgrade="")
+    lines = [line.plain for line in terminal.first_lines(screen, 80)]
+    at = next(at for at, line in enumerate(lines) if "CRASH" in line)
+    assert lines[at].startswith("trainer_lora,  ")
+    assert lines[at + 1 : at + 3] == ["  settings=zero3_scheduler.json and 1", "  more"]
 
 
 def test_nothing_worse_is_said_with_what_was_measured() -> None:
@@ -207,11 +209,12 @@ def test_a_program_is_called_by_its_launch_line_and_what_all_stacks_have_is_said
 
 
 FIRST_SCREEN_OF_A_PROGRAM = """\
+Use deepspeed 0.16.4.
 deepspeed 0.16.0 to 0.16.4: 2 that cost more
 2 releases on 1 workload, torch 2.13.0, transformers 4.57.6, trl 0.24.0. 2 of 2 runs passed, 1
-compared with 0.16.0. sft-c91fa8: accelerate launch --config_file zero3.yaml trl/scripts/sft.py
---model_name_or_path Qwen/Qwen2.5-7B. Losses and gradients are not compared in sim: --device cpu
---tiny does.
+compared with 0.16.0, measured 2026-01-01. sft-c91fa8: accelerate launch --config_file zero3.yaml
+trl/scripts/sft.py --model_name_or_path Qwen/Qwen2.5-7B. Losses and gradients are not compared in
+sim: --device cpu --tiny does.
 
                                                       0.16.0-0.16.4
 accelerate launch ... sft.py --model_..., on H100-80G fits
@@ -243,7 +246,7 @@ def test_a_changed_checkpoint_says_what_is_in_it() -> None:
     results = [result("0.15.0", run=saving(96, 64)), result("0.16.4", run=saving(6144))]
     seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
     said = " ".join(on_terminal(seen, 80, details=False).split())
-    assert said.startswith("deepspeed 0.15.0 to 0.16.4: 1 changed checkpoint")
+    assert said.startswith("Use deepspeed 0.16.4 only if 1 is right. deepspeed 0.15.0 to 0.16.4: 1 changed checkpoint")
     assert (
         "SAVES DIFFERENTLY 1 0.16.4 llama_zero3_backward: 1 of 1 tensor in another shape (embed.weight: 6144, was 96x64). "
         "This comparison cannot tell which release is right."
