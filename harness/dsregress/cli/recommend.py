@@ -11,12 +11,15 @@ from dsregress.advice import release_advice
 from dsregress.advice.known_problems import KnownProblems
 from dsregress.advice.release_advice import Advice, Rulings
 from dsregress.advisories.advisory import Advisory
+from dsregress.advisories.auditing import StatedJob
+from dsregress.advisories.job_facts import Fact
 from dsregress.advisories.matching import KnownJob, known_packages
 from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.pinning import choose_release
 from dsregress.advisories.upgrading import judge_release, known_versions
 from dsregress.cli import options
 from dsregress.cli.ignored_advisories import heeded_advisories
+from dsregress.cli.lines import print_note
 from dsregress.cli.named_cells import declared_card, declared_scenario
 from dsregress.cli.options import JobOptions
 from dsregress.cli.output import note_problems, write_answer
@@ -34,6 +37,7 @@ from dsregress.report.release_verdicts import ReleaseVerdicts
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.store import Store
 from dsregress.versions import stack_plans
+from dsregress.versions.releases import parsed_version
 from dsregress.wording import commands
 from dsregress.wording.language import Say
 
@@ -88,7 +92,7 @@ def recommend_command(
     With -r FILE, the job is put to the advisories as by `audit`, and no results are read. For SCENARIO, or a --program that
     was measured, reads stored results of every device mode, and runs nothing. A release that was not measured is not
     recommended; the report prints the command that measures it. For each rejected release it says why, and what to set if
-    you must use it.
+    you must use it. Of a SCENARIO without results, the advisories alone decide.
 
     \b
     Exit codes: 0 a release is recommended, and every requested one was measured; 1 every release is ruled out; 4 results
@@ -115,6 +119,12 @@ def recommend_command(
     )
     others = {name: spec for name, spec in stacks.versions.items() if name != package}
     again = Remeasure(question, declared, package, stacks.baseline or settings.baseline, others)
+    store = Store(settings.results)
+    known = [name for name in store.stack_ids() if next(store.files([name], scenario), None) is not None]
+    if not known and (facts := _job_facts(question, declared)):
+        stated = StatedJob(versions=_pinned(others), facts=facts)
+        print_note(f"nothing measured of {scenario} in {settings.results}: `{again.command([])}` measures it")
+        return _recommend_by_advisories(stated, package, stacks, settings, json_file)
     advice = _advised(question, declared, again, settings, _requested(settings, stacks))
     lines = again.commands(advice)
     write_answer(
@@ -127,17 +137,23 @@ def recommend_command(
 def _recommend_for_job(
     sources: Sequence[str], job: JobOptions, stacks: options.StackOptions, settings: Settings, json_file: str | None
 ) -> int:
-    """Answer by the advisories alone, of the releases that the options name, or of all that advisories know."""
+    """Answer for a stated job."""
     advisories, package = heeded_advisories(settings), targets.varied_package(settings)
     stated = stated_job(job, installed_packages(sources, None, advisories, settings))
+    others = {name: spec for name, spec in stacks.versions.items() if name != package}
+    return _recommend_by_advisories(stated.going_to(others), package, stacks, settings, json_file)
+
+
+def _recommend_by_advisories(
+    job: StatedJob, package: str, stacks: options.StackOptions, settings: Settings, json_file: str | None
+) -> int:
+    """Answer by the advisories alone, of the releases that the options name, or of all that advisories know."""
+    advisories = heeded_advisories(settings)
     releases = known_versions(advisories, package)
     if package in stacks.versions:
         releases = list(stack_plans.resolve(package, stacks.versions[package], None))
-    others = {name: spec for name, spec in stacks.versions.items() if name != package}
-    pin = choose_release(advisories, stated.going_to(others).job, package, releases)
-    write_answer(
-        lambda: pin_answer.pin_text(pin, stated.going_to(others)), (json_file, lambda: pin_answer.pin_json(pin))
-    )
+    pin = choose_release(advisories, job.job, package, releases)
+    write_answer(lambda: pin_answer.pin_text(pin, job), (json_file, lambda: pin_answer.pin_json(pin)))
     if pin.answer is not None:
         return EXIT_OK
     return EXIT_REGRESSION if any(one.against for _, one in pin.newer) else EXIT_NOTHING_MEASURED
@@ -190,9 +206,7 @@ def rulings_of_advisories(
     """Return what the advisories say of the scenario's job: as it is simulated if it is, since that is its real size."""
     if package not in known_packages(advisories):
         return Rulings()
-    device = "sim" if "sim" in declared.devices else next(iter(declared.devices))
-    workload = f"{question.scenario}/{question.variant}/{device}"
-    facts = reader_facts(workload, declared.resolve(question.variant, device))
+    facts = {name: fact.value for name, fact in _job_facts(question, declared).items()}
     context = report_context(comparison)
     knowledge, verdicts = KnownProblems(context.comparison), ReleaseVerdicts(context)
     return Rulings(
@@ -200,6 +214,19 @@ def rulings_of_advisories(
         knows_finding=verdicts.knows_finding,
         knows_end=lambda cell, error: bool(knowledge.of_outcome(cell, error)),
     )
+
+
+def _job_facts(question: release_advice.RecommendQuery, declared: Scenario) -> dict[str, Fact]:
+    """Return the facts of the scenario's job, as it is simulated if it is, by name; empty if none is known."""
+    device = "sim" if "sim" in declared.devices else next(iter(declared.devices))
+    workload = f"{question.scenario}/{question.variant}/{device}"
+    found = reader_facts(workload, declared.resolve(question.variant, device))
+    return {name: Fact(name=name, value=value, source=f"scenario {question.scenario}") for name, value in found.items()}
+
+
+def _pinned(versions: Mapping[str, str]) -> dict[str, str]:
+    """Return the packages of which one release is named."""
+    return {name: one for name, one in versions.items() if parsed_version(one) is not None}
 
 
 def exit_code_of_advice(advice: Advice) -> int:

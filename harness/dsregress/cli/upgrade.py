@@ -23,6 +23,7 @@ from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.cli import options
 from dsregress.cli.configured_job import WHERE, completed_job, configured_packages
 from dsregress.cli.ignored_advisories import heeded_advisories
+from dsregress.cli.lines import print_note
 from dsregress.cli.measured_changes import measure_changes
 from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.named_files import STDIN, read_named
@@ -111,12 +112,13 @@ def upgrade_command(
         raise UsageError("needs a job to measure", where="--measure", hint="add --program 'LINE' or --scenario NAME")
     declared = None
     if is_named:
-        scenario = available_workloads.measured_workload(scenario, job.program, settings)
-        declared = declared_scenario(settings, scenario)
+        scenario, declared = _workload(scenario, job, settings, is_needed=measure)
     source, found = _installed(source, settings)
     store = Store(settings.results)
     known = [
-        name for name in store.stack_ids() if scenario is None or next(store.files([name], scenario), None) is not None
+        name
+        for name in store.stack_ids()
+        if not is_named or (scenario is not None and next(store.files([name], scenario), None) is not None)
     ]
     under_test = targets.varied_package(settings)
     packages = list(dict.fromkeys([under_test, *settings.stack, *AXES, *_BESIDES]))
@@ -147,6 +149,21 @@ def upgrade_command(
         workload = WorkloadOptions(scenario=None if job.program else scenario, variant=BASE_VARIANT, device=None)
         return measure_changes(settings, installed_here, goals, workload, job.program)
     return exit_code_of_upgrades(answers)
+
+
+def _workload(
+    scenario: str | None, job: JobOptions, settings: Settings, *, is_needed: bool
+) -> tuple[str | None, Scenario | None]:
+    """Return the workload whose results count, and its declaration; None for a program that is not here, unless it is to be
+    measured. Raise UsageError."""
+    try:
+        name = available_workloads.measured_workload(scenario, job.program, settings)
+    except UsageError as error:
+        if is_needed or job.program is None:
+            raise
+        print_note(f"--program: {error.what}: no results of it are looked up")
+        return None, None
+    return name, declared_scenario(settings, name)
 
 
 def exit_code_of_upgrades(answers: Iterable[UpgradeAnswers]) -> int:

@@ -170,3 +170,13 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
         CliRunner().invoke(
             cli, ["upgrade", "--from", str(tmp_path / "none.txt")], standalone_mode=False, catch_exceptions=False
         )
+
+
+def test_a_program_that_is_not_here_is_judged_by_what_its_launch_line_states() -> None:
+    line = "torchrun --nproc_per_node 8 gone.py --bf16"
+    said = say("deepspeed==0.16.8\n", "--to", "0.19.8", "--program", line)
+    assert said.return_value == 0
+    assert said.stdout.startswith("deepspeed 0.16.8 -> 0.19.8: no known problem")
+    assert "no such file: gone.py" in said.stderr
+    with pytest.raises(UsageError, match="no such file: gone.py"):
+        say("deepspeed==0.16.8\n", "--to", "0.19.8", "--program", line, "--measure")

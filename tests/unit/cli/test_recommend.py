@@ -1,0 +1,38 @@
+"""`recommend` of a scenario without results: the advisories answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dsregress.cli import cli
+from dsregress.errors import NothingMeasured
+from tests.paths import ROOT
+
+
+def recommend(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["recommend", *words], standalone_mode=False, catch_exceptions=False)
+
+
+@pytest.fixture
+def nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(ROOT)
+    return str(tmp_path)
+
+
+def test_without_results_the_advisories_answer_as_they_do_with_some(nothing: str) -> None:
+    measured, unmeasured = (
+        recommend("trainer_lora", "--results", one) for one in (str(ROOT / "results" / "2026-11-27.jsonl.gz"), nothing)
+    )
+    assert measured.return_value == unmeasured.return_value == 0
+    pinned = "pin deepspeed 0.19.8, if you have the memory for 1 leak (below), "
+    assert unmeasured.stdout.startswith(pinned)
+    assert pinned in measured.stdout
+    assert "`dsregress regress --scenario trainer_lora --variant base --device sim` measures it" in unmeasured.stderr
+
+
+def test_a_scenario_of_which_no_advisory_knows_anything_needs_results(nothing: str) -> None:
+    with pytest.raises(NothingMeasured, match="no results of trl_trainers"):
+        recommend("trl_trainers", "--variant", "trainer=grpo", "--results", nothing)
