@@ -228,6 +228,8 @@ def _report_files(
 ) -> ReportFiles:
     from dsregress.report.comparison.exports import FORMATS
 
+    if language != ENGLISH and (details or html_folder or json_file or markdown_file or exports):
+        print_note("--language is of the first screen: --details and files are in English")
     formats = []
     for text in exports:
         name, _, file = text.partition("=")
@@ -529,7 +531,7 @@ def _language_choice(command: _Command) -> _Command:
         type=click.Choice(LANGUAGES),
         default=ENGLISH,
         show_default=True,
-        help="Language of the answer on the terminal; zh is Chinese.",
+        help="Language of the answer on the terminal; zh is Chinese. Advisories, --details and files stay English.",
     )(command)
 
 

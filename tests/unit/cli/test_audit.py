@@ -315,3 +315,11 @@ def test_a_mistake_is_one_line(say: Say, arguments: tuple[str, ...], error: str)
 def test_packages_are_needed() -> None:
     with pytest.raises(UsageError, match="command line: no packages; give -r FILE or --python PATH"):
         CliRunner().invoke(cli, ["audit"], standalone_mode=False, catch_exceptions=False)
+
+
+def test_a_card_that_decides_nothing_is_said_to(say: Say) -> None:
+    said = say("--gpu", "A100-40G")
+    assert (
+        "no advisory depends on which card it is: whether the job fits A100-40G, `dsregress fit` measures"
+        in said.stdout
+    )
