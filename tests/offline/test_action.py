@@ -134,7 +134,7 @@ def bumped(runner: Runner) -> Runner:
 def test_a_bump_is_answered_in_fifteen_lines_and_ends_with_the_verdict(bumped: Runner) -> None:
     code, outputs, summary = bumped.run("bump", {"base_ref": "main"})
     assert outputs["code"] == str(code)
-    assert summary.startswith("**dsregress: deepspeed 0.16.8 -&gt; 0.18.9: ")
+    assert summary.startswith("**dsregress: deepspeed 0.16.8 -> 0.18.9: ")
     assert len(summary.splitlines()) <= 15
     comment = bumped.temp / "dsregress-comment" / "comment.md"
     assert comment.read_text() == summary
@@ -146,7 +146,7 @@ def test_inputs_take_the_place_of_what_is_configured(bumped: Runner) -> None:
     _, _, configured = bumped.run(
         "bump", {"base_ref": "main"}, packages="requirements.txt\n", config="ds.json\n", ignore="DSR-2026-0001\n"
     )
-    assert configured.startswith("**dsregress: deepspeed 0.16.8 -&gt; 0.18.9: ")
+    assert configured.startswith("**dsregress: deepspeed 0.16.8 -> 0.18.9: ")
 
 
 def test_what_no_advisory_knows_is_measured_if_that_is_wanted(bumped: Runner) -> None:

@@ -280,4 +280,4 @@ def test_stored_results_are_compared_without_measuring(project: Project, report:
 
 def test_the_markdown_report_has_the_finding(project: Project, report: Report) -> None:
     text = (project.folder / "report.md").read_text()
-    assert "backward holds 7.81 KiB more after it ends (+50 %): 15.6 KiB -&gt; 23.4 KiB, rank 0" in text
+    assert "backward holds 7.81 KiB more after it ends (+50 %): 15.6 KiB -> 23.4 KiB, rank 0" in text

@@ -58,6 +58,7 @@ def _spelled_out(line: str) -> str:
 def markdown(text: str) -> str:
     """Return `plain` text in which GitHub's Markdown finds nothing to act on: no markup, HTML, tables, links, mentions."""
     line = plain(text).translate(_TO_MARKDOWN).replace("://", "&#58;//").replace("www.", "www&#46;")
+    line = line.replace(" -&gt; ", " -> ")  # within a line it quotes nothing, and comments are read as mails too
     return re.sub(r"(?<!\w)_|_(?!\w)", "&#95;", line)
 
 

@@ -45,7 +45,7 @@ def test_a_bump_is_judged_from_the_branch_to_the_files_as_they_are(repository: P
         "deepspeed 0.16.8 -> 0.19.8: yes, if you use torch 2.9.1, put a `scheduler` into the "
     )
     comment = (repository / "comment.md").read_text()
-    assert comment.startswith("**dsregress: deepspeed 0.16.8 -&gt; 0.19.8: yes, if you use torch 2.9.1, put a ")
+    assert comment.startswith("**dsregress: deepspeed 0.16.8 -> 0.19.8: yes, if you use torch 2.9.1, put a ")
     assert (
         "- DSR-2026-0015 crashes: LoRA with Trainer under DeepSpeed ends in torch's schedule: zip() argument 2"
         in comment
