@@ -80,8 +80,9 @@ def test_an_engine_that_quarters_gradients_is_wrong(folder: Path, quartered: Non
     )
 
 
+@pytest.mark.parametrize("stage", [2, 3], ids="stage {}".format)
 def test_the_module_of_which_an_engine_changes_the_output_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, stage: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from deepspeed.runtime.engine import DeepSpeedEngine
 
@@ -98,7 +99,7 @@ def test_the_module_of_which_an_engine_changes_the_output_is_named(
     assert re.fullmatch(
         r"2, forward, micro-batch 1 of step 1, each rank: its inputs are equal, its output is [\d.e+]+ tolerances off; "
         r"called from train\.py:\d+ in <module>",
-        trained(folder).first_module,
+        trained(folder, stage).first_module,
     )
 
 

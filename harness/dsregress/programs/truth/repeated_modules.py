@@ -55,8 +55,6 @@ class RepeatedModules(ModuleCalls):
             return
         if stepper_facts.is_engine(module) or not any(one.requires_grad for one in module.parameters()):
             return
-        if any(hasattr(one, "ds_id") for one in module.parameters()):  # ZeRO-3 puts tensors of its own around modules
-            return
         self._is_inside = True
         watch = ModuleWatch(module, locates=self._locates)
         self._calls.append(RepeatedCall(self._step, self._micro_batch, watch.values))
