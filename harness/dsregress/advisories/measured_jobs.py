@@ -109,7 +109,14 @@ def _trainer_lora(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def _trl_trainers(parameters: Mapping[str, Any]) -> dict[str, Any]:
     task = parameters["trainer"]
     stage = _stage(str(parameters["settings"]))
-    return {"trainer": True, "fsdp": False, **stage, "lora_rank": parameters["lora_rank"], "task": task, "generates": task == "grpo"}
+    return {
+        "trainer": True,
+        "fsdp": False,
+        **stage,
+        "lora_rank": parameters["lora_rank"],
+        "task": task,
+        "generates": task == "grpo",
+    }
 
 
 def _is_without_partitions(parameters: Mapping[str, Any]) -> bool:
