@@ -16,6 +16,7 @@ from dsregress.compare import Comparison, Problem, ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, OUTCOME
 from dsregress.model import Cell, Finding
+from dsregress.probe.scenario import PACKAGES
 from dsregress.versions.releases import parsed_version
 from dsregress.wording.names import varied_axes
 
@@ -114,7 +115,8 @@ class KnownProblems:
         facts = self._facts[workload]
         if not facts or stack not in self._stacks:
             return ()
-        versions = self._stacks[stack].versions
+        packages = self._parameters.get(workload, {}).get(PACKAGES) or {}  # that the workload brings, as TRL
+        versions = {**packages, **self._stacks[stack].versions}
         return advisories_of_symptom(metric=metric, phase=phase, error=error, versions=versions, facts=facts)
 
 

@@ -17,9 +17,10 @@ from dsregress.probe.factors import BY_NAME, factor_values
 UNNAMED = {"model_outputs": "all", "integration": "transformers"}
 
 #: Scenarios that are programs, of which the facts are known that their options mean.
-_TRAINER_LORA, _TRAINER_RESUME = "trainer_lora", "trainer_resume"
+_TRAINER_LORA, _TRAINER_RESUME, _TRL_TRAINERS = "trainer_lora", "trainer_resume", "trl_trainers"
 _OF_TRAINER_LORA = {"settings", "gradient_checkpointing", "schedule_warmup", "lora_rank", "evaluate"}
 _OF_TRAINER_RESUME = {"settings", "lora_rank", "interrupt_after"}
+_OF_TRL_TRAINERS = {"settings", "lora_rank", "trainer"}
 
 #: Facts of programs that have one job, by the beginning of their scenario's name.
 _PROGRAMS = msgspec.toml.decode(
@@ -40,6 +41,8 @@ def job_facts(workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]
         found |= _trainer_lora(parameters)
     elif parts.scenario == _TRAINER_RESUME and parameters.keys() >= _OF_TRAINER_RESUME:
         found |= _trainer_resume(parameters)
+    elif parts.scenario == _TRL_TRAINERS and parameters.keys() >= _OF_TRL_TRAINERS:
+        found |= _trl_trainers(parameters)
     elif program := next((name for name in _PROGRAMS if parts.scenario.startswith(name)), ""):
         found |= _PROGRAMS[program]
     else:
@@ -100,6 +103,19 @@ def _trainer_lora(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "torch_autocast": False,
         "zero_init": settings.startswith("zero3"),
         "autocast_adapter_dtype": parameters["lora_rank"] > 0,
+    }
+
+
+def _trl_trainers(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    task = parameters["trainer"]
+    stage = _stage(str(parameters["settings"]))
+    return {
+        "trainer": True,
+        "fsdp": False,
+        **stage,
+        "lora_rank": parameters["lora_rank"],
+        "task": task,
+        "generates": task == "grpo",
     }
 
 

@@ -51,6 +51,16 @@ def test_an_advisory_that_does_not_concern_the_job_knows_nothing(version: str, v
     assert known(ran("0.18.2", variant), ran(version, variant, error=30)) == [()]
 
 
+@pytest.mark.parametrize(("trl", "found"), [("1.16.0", ["DSR-2026-0090"]), ("1.12.0", []), (None, [])])
+def test_a_package_that_the_workload_brings_is_as_one_of_its_stack(trl: str | None, found: list[str]) -> None:
+    comparison = compared(ran("0.16.3", QUARTER))
+    workload, (stack,) = "trl_trainers/trainer=grpo/cpu", comparison.names
+    parameters = {"settings": "zero3.yaml", "lora_rank": 0, "trainer": "grpo", "packages": {"trl": trl} if trl else {}}
+    knowledge = KnownProblems(msgspec.structs.replace(comparison, parameters={workload: parameters}))
+    error = "AttributeError: 'DeepSpeedZeRoOffload' object has no attribute '_register_deepspeed_module'"
+    assert [one.id for one in knowledge._known(stack, workload, "outcome", "", error)] == found
+
+
 def test_what_both_releases_have_is_no_reason_for_their_difference() -> None:
     """The newest DeepSpeed beside two releases of transformers: its extra operations are in both."""
     none, more = {"launches": 2_000}, {"launches": 9_000}

@@ -26,6 +26,7 @@ class Line(msgspec.Struct, frozen=True):
     title: str
     note: str
     releases: str
+    ruling: str
 
 
 def of_kind() -> Iterator[tuple[str, list[Line]]]:
@@ -38,7 +39,7 @@ def of_kind() -> Iterator[tuple[str, list[Line]]]:
 
 def _line(one: Advisory) -> Line:
     releases = "; ".join(range_text(each) for each in one.ranges)
-    return Line(one.id, markdown(one.title), _NOTES[one.ruling], releases)
+    return Line(one.id, markdown(one.title), _NOTES[one.ruling], releases, one.ruling.value)
 
 
 def written(checked: Mapping[str, str]) -> str:

@@ -78,7 +78,7 @@ def _records_of(bundle: str) -> Iterator[Record]:
         yield Record(
             bundle=bundle,
             stack=cell.stack.id,
-            versions={} if "+g" in cell.stack.id else cell.stack.versions,
+            versions={} if "+g" in cell.stack.id else cell.environment_stack.versions,
             workload=cell.workload,
             facts=facts[cell.workload],
             summary=summarize(result),

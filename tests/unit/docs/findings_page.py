@@ -30,6 +30,7 @@ from dsregress.store import Store
 from dsregress.wording.addresses import thread_name
 from dsregress.wording.quantities import listing
 from tests.paths import ROOT
+from tests.unit.advisories import index_page
 from tests.unit.advisories.table import entries
 from tests.unit.docs import reproducer_page
 from tests.unit.docs.templates import page_of, rendered
@@ -254,5 +255,5 @@ def unscripted() -> list[tuple[str, str]]:
 
 
 def written(template: Path = TEMPLATE) -> str:
-    functions = {"problems": problems, "outcomes": outcomes, "unscripted": unscripted}
+    functions = {"problems": problems, "outcomes": outcomes, "unscripted": unscripted, "of_kind": index_page.of_kind}
     return re.sub(r"\n{3,}", "\n\n", rendered(template, functions))
