@@ -41,7 +41,7 @@ class Assessor:
     def __init__(self, comparison: Comparison, rooms: CardRooms) -> None:
         self._comparison = comparison
         self._rooms = rooms
-        self._known = KnownProblems(comparison)
+        self.knowledge = self._known = KnownProblems(comparison)
         self._sound = {
             limit: Soundness(comparison, rooms, partial(_is_as_grave, limit=limit, known=self._known))
             for limit in _LIMITS

@@ -84,7 +84,7 @@ class KnownProblems:
         the job."""
         if (stack, workload) not in self._judged:
             facts = reader_facts(workload, self._parameters.get(workload, {}))
-            job = known_job(self._stacks[stack].versions, facts) if facts and stack in self._stacks else None
+            job = known_job(self._versions(stack, workload), facts) if facts and stack in self._stacks else None
             self._judged[stack, workload] = judge_release(read_advisories(), job, self._package) if job else None
         return self._judged[stack, workload]
 
@@ -115,9 +115,13 @@ class KnownProblems:
         facts = self._facts[workload]
         if not facts or stack not in self._stacks:
             return ()
-        packages = self._parameters.get(workload, {}).get(PACKAGES) or {}  # that the workload brings, as TRL
-        versions = {**packages, **self._stacks[stack].versions}
+        versions = self._versions(stack, workload)
         return advisories_of_symptom(metric=metric, phase=phase, error=error, versions=versions, facts=facts)
+
+    def _versions(self, stack: str, workload: str) -> dict[str, str]:
+        """Return the releases of a stack, and those that the workload brings, as TRL."""
+        brought = self._parameters.get(workload, {}).get(PACKAGES) or {}
+        return {**brought, **self._stacks[stack].versions}
 
 
 def advisories_of_symptom(

@@ -32,6 +32,7 @@ class UpgradeJudgement(msgspec.Struct, frozen=True, kw_only=True):
     verdict: UpgradeVerdict
     met: tuple[Assessment, ...] = ()  #: the problems that the installed release does not have, the gravest first
     lost: tuple[CardRoom, ...] = ()  #: runs that no longer fit their card, of which no problem says so
+    known: frozenset[tuple[str, ...]] = frozenset()  #: keys of the worst findings of those that advisories know
     settings: tuple[str, ...] = ()  #: the changed defaults to set
     compared: int = 0  #: workloads that ran with this release and were compared with the installed one
     workloads: int = 0  #: those that either has a result of
@@ -39,8 +40,13 @@ class UpgradeJudgement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def against(self) -> tuple[Assessment, ...]:
-        """Return the problems that speak against the release: no costs, and none that a setting ends."""
-        return tuple(one for one in self.met if not one.kind.is_cost and one.problem.setting is None)
+        """Return the problems that speak against the release: no costs, none that a setting ends, and none that advisories
+        know, which are theirs to decide."""
+        return tuple(
+            one
+            for one in self.met
+            if not one.kind.is_cost and one.problem.setting is None and one.problem.worst.key not in self.known
+        )
 
 
 class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +101,7 @@ def judge_upgrade(comparison: Comparison, package: str, target: str, card: Card 
 
 
 def _judgement(comparison: Comparison, assessor: Assessor, target: str) -> UpgradeJudgement:
-    met = tuple(assessor.met(target))
+    met, knowledge = tuple(assessor.met(target)), assessor.knowledge
     unjudged = {(one.stack, one.workload) for one in comparison.not_compared if one.what == EVERYTHING}
     ran = {w: comparison.cells.stacks_of(w) for w in comparison.cells.workloads}
     either = [w for w, stacks in ran.items() if target in stacks or comparison.baseline in stacks]
@@ -107,7 +113,7 @@ def _judgement(comparison: Comparison, assessor: Assessor, target: str) -> Upgra
     ]
     too_large = {run for one in met for run in one.too_large}
     lost = [room for w in compared if (target, w) not in too_large and (room := assessor.lost_room(target, w))]
-    grave = [one for one in met if not one.kind.is_cost]
+    grave = [one for one in met if not one.kind.is_cost and not knowledge.of_problem(one.problem)]
     settings = tuple(dict.fromkeys(one.problem.setting.key for one in grave if one.problem.setting is not None))
     reason = _unknown(comparison, target, met, compared)
     if lost or any(one.problem.setting is None and one.kind is not ProblemKind.UNTESTABLE for one in grave):
@@ -119,6 +125,7 @@ def _judgement(comparison: Comparison, assessor: Assessor, target: str) -> Upgra
     return UpgradeJudgement(
         verdict=verdict,
         met=met,
+        known=frozenset(one.problem.worst.key for one in met if knowledge.of_problem(one.problem)),
         lost=tuple(lost),
         settings=settings,
         compared=len(compared),

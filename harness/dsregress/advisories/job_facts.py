@@ -6,6 +6,7 @@ states, and what follows from what.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,17 @@ def merged_facts(read: Iterable[Fact], said: Iterable[Fact] = ()) -> tuple[dict[
     unsettled = {name: one for name, one in conflicts.items() if name not in given}
     known = {name: fact for name, fact in {**found, **given}.items() if name not in unsettled}
     return _with_consequences(known, unsettled), tuple(unsettled.values())
+
+
+def contradiction(said: Sequence[Fact]) -> tuple[Fact, Fact] | None:
+    """Return two statements of the reader's that exclude each other, directly or by what follows from both; None if there
+    are none."""
+    alone = [{name: stand_in(name, fact.value) for name, fact in merged_facts((), (one,))[0].items()} for one in said]
+    for (one, mine), (other, theirs) in itertools.combinations(zip(said, alone, strict=True), 2):
+        both = (one.name, other.name)
+        if mine.keys() >= set(both) <= theirs.keys() and all(mine[name] != theirs[name] for name in both):
+            return one, other
+    return None
 
 
 def _agreed(first: Fact, second: Fact) -> Fact | None:

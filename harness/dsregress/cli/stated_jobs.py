@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
-from dsregress.advisories.job_facts import Fact, OneOf, merged_facts, said_fact
+from dsregress.advisories.job_facts import Fact, OneOf, contradiction, merged_facts, said_fact, said_text
 from dsregress.advisories.matching import known_packages
 from dsregress.advisories.stated.launch import facts_of_file, facts_of_line
 from dsregress.cli.configured_job import WHERE, configured_packages
@@ -42,7 +42,11 @@ def stated_job(
     read += [Fact(name="world_size", value=job.ranks, source="--ranks")] if job.ranks is not None else []
     certain = [fact for fact in observed if not isinstance(fact.value, OneOf) or not fact.value.values]
     read += [fact for fact in observed if fact not in certain]
-    said = [*certain, *(said_fact(text) for text in job.said)]
+    own = [said_fact(text) for text in job.said]
+    if found := contradiction(own):
+        both = " and ".join(f"{one.name}={said_text(one.value)}" for one in found)
+        raise UsageError(f"{both} exclude each other", where="--set", hint="state one of them")
+    said = [*certain, *own]
     facts, conflicts = merged_facts([*read, *more, *packages.facts], said)
     return StatedJob(versions=packages.versions, facts=facts, conflicts=conflicts, absent=packages.absent)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import msgspec
+from packaging.version import Version
 
 from dsregress.compare import ProblemKind
 from dsregress.compare.metrics import BY_NAME
@@ -13,6 +14,7 @@ from dsregress.report.context import ReportContext
 from dsregress.report.problem_lines import ProblemLine
 from dsregress.report.release_verdicts import ReleaseVerdict, ReleaseVerdicts
 from dsregress.versions.commits import is_commit
+from dsregress.versions.releases import known_releases, parsed_version
 
 #: Problems that are named of each kind.
 _MOST_NAMES = 4
@@ -57,8 +59,10 @@ def choice_text(context: ReportContext, choice: ReleaseChoice) -> Text:
     """Return the choice as a sentence: ``Use deepspeed 0.19.8; read 1 and 4 first.``"""
     release = message("{package} {version}", package=context.only_axis, version=context.name_of(choice.stack))
     use = message("Use {release}", release=release)
+    if not _is_newest(context, choice.stack):
+        use = message("Of these releases, use {release}", release=release)
     if choice.undecided:
-        use = message("Use {release} only if {problems} is right", release=release, problems=_all(choice.undecided))
+        use = message("{use} only if {problems} is right", use=use, problems=_all(choice.undecided))
     parts: list[Text] = [use]
     if choice.against:
         parts.append(message("not for the workloads of {problems}", problems=_all(choice.against)))
@@ -69,6 +73,13 @@ def choice_text(context: ReportContext, choice: ReleaseChoice) -> Text:
             plural_message("{count:,} workload has no verdict", "{count:,} workloads have no verdict", choice.unjudged)
         )
     return message("{sentence}.", sentence=joined(SEMICOLON, parts))
+
+
+def _is_newest(context: ReportContext, stack: str) -> bool:
+    """Return True for a release as new as the newest that is known: of an older one, more may be known elsewhere."""
+    package = context.only_axis
+    own, known = parsed_version(context.stacks[stack].versions[package]), known_releases(package)
+    return own is not None and bool(known) and own >= max(map(Version, known))
 
 
 def _all(names: Sequence[str]) -> Text:

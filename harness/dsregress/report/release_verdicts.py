@@ -15,7 +15,7 @@ from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides
 from dsregress.compare import ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import BY_NAME
-from dsregress.model import Finding, Passed
+from dsregress.model import Failed, Finding, OutOfMemory, Passed, TimedOut
 from dsregress.report.context import ReportContext
 from dsregress.report.rows import is_worse
 from dsregress.wording.names import outcome_text
@@ -48,6 +48,13 @@ class ReleaseVerdicts:
             for found in problem.findings
         }
         self._sound = Soundness(context.comparison, context.rooms, self._is_open)
+        self._crashes = {
+            (stack, workload)
+            for problem in context.comparison.problems
+            if problem.kind in (ProblemKind.CRASH, ProblemKind.OUT_OF_MEMORY)
+            for workload, having in problem.affected.items()
+            for stack in having
+        }
         self._facts: dict[str, Mapping[str, Any]] = {}  #: by workload
         self._found: dict[tuple[str, str], ReleaseVerdict] = {}
 
@@ -80,6 +87,7 @@ class ReleaseVerdicts:
         findings = self._sound.findings(stack, workload)
         beside = [found for found in findings if self._is_beside(found)]
         measured = {name for found in findings if found not in beside for name in self._names(found)}
+        measured |= self._ending(stack, workload)
         measured |= {"memory"} if not self._sound.has_room(stack, workload) else set()
         against, conditions = self._by_advisories(stack, workload)
         # Where a card is named, it counts whether the memory fits.
@@ -123,6 +131,19 @@ class ReleaseVerdicts:
         against = answer.against if answer.verdict is Verdict.NO else ()
         ids = tuple(one.matched.advisory.id for one in answer.conditions)
         return tuple(one.advisory.id for one in against), ids
+
+    def _ending(self, stack: str, workload: str) -> set[str]:
+        """Return the ids of the advisories that know how a run ended, else the word for it; empty if it ran to its end, or
+        ended by what is no release's. In the baseline it is no finding, and counts all the same."""
+        outcome = self._context.comparison.ended.get(workload, {}).get(stack)
+        cell = self._context.comparison.cells.of(stack, workload)
+        if not isinstance(outcome, Failed | OutOfMemory | TimedOut) or cell is None:
+            return set()
+        if known := self._known.of_outcome(cell.result.cell, outcome_text(outcome)):
+            return (
+                set() if self._job_facts(workload) else {one.id for one in known}
+            )  # else they decide for the reader's job
+        return {"crash"} if (stack, workload) in self._crashes else set()
 
     def _is_judged(self, stack: str, workload: str) -> bool:
         cell = self._context.comparison.cells.of(stack, workload)

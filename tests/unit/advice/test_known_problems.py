@@ -170,7 +170,7 @@ def test_a_default_that_is_ruled_no_fault_is_what_changed_and_not_wrong() -> Non
     assert section.problems[0].text == "gradient_clipping is 1.0 where it is not set, was 0.0."
     assert section.problems[0].consequence == "Set it; 0.0 keeps the old behaviour."
     upgrade = judge_upgrade(context.comparison, "deepspeed", runs[1].cell.stack.id)
-    assert (upgrade.verdict, upgrade.judgement.settings) == (UpgradeVerdict.IF_SET, ("deepspeed.gradient_clipping",))
+    assert (upgrade.verdict, upgrade.judgement.settings) == (UpgradeVerdict.YES, ())  # which the advisory decides
 
 
 def test_a_change_whose_default_was_not_recorded_has_what_its_advisory_sets() -> None:

@@ -270,11 +270,11 @@ def test_the_command_refuses_what_makes_no_sense(arguments: list[str], message: 
     assert message in str(failed.exception)
 
 
-def test_without_results_it_says_what_measures_them(tmp_path: Path) -> None:
-    failed = CliRunner().invoke(cli, ["recommend", "llama3_70b_zero3", "--results", str(tmp_path)])
+def test_without_results_and_advisories_it_says_what_measures_them(tmp_path: Path) -> None:
+    failed = CliRunner().invoke(cli, ["recommend", "trainer_fsdp2", "--results", str(tmp_path)])
     assert isinstance(failed.exception, NothingMeasured)
     assert str(failed.exception) == (
-        f"{tmp_path}: no results of llama3_70b_zero3; `dsregress regress --scenario llama3_70b_zero3 "
+        f"{tmp_path}: no results of trainer_fsdp2; `dsregress regress --scenario trainer_fsdp2 "
         "--variant base --device sim` measures some"
     )
 

@@ -323,3 +323,22 @@ def test_a_card_that_decides_nothing_is_said_to(say: Say) -> None:
         "no advisory depends on which card it is: whether the job fits A100-40G, `dsregress fit` measures"
         in said.stdout
     )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("lora=yes", "lora=no"), ("lora=yes", "lora_rank=0"), ("zero_stage=2", "zero_stage=3")]
+)
+def test_statements_that_exclude_each_other_are_refused(say: Say, one: str, other: str) -> None:
+    with pytest.raises(UsageError, match=r"--set: .* exclude each other"):
+        say("--set", one, "--set", other)
+
+
+def test_statements_that_go_together_are_taken(say: Say) -> None:
+    assert say("--set", "lora=yes", "--set", "lora_rank=64").return_value is not None
+
+
+def test_grpo_generates_while_it_trains() -> None:
+    words = ["audit", "-r", "-", "--set", "zero_stage=3", "--set", "task=grpo"]
+    pins = "deepspeed==0.15.4\ntrl==1.16.0\n"
+    said = CliRunner().invoke(cli, words, input=pins, standalone_mode=False, catch_exceptions=False)
+    assert "DSR-2026-0090 crashes" in said.stdout

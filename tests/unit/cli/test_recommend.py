@@ -34,5 +34,5 @@ def test_without_results_the_advisories_answer_as_they_do_with_some(nothing: str
 
 
 def test_a_scenario_of_which_no_advisory_knows_anything_needs_results(nothing: str) -> None:
-    with pytest.raises(NothingMeasured, match="no results of trl_trainers"):
-        recommend("trl_trainers", "--variant", "trainer=grpo", "--results", nothing)
+    with pytest.raises(NothingMeasured, match="no results of trainer_fsdp2"):
+        recommend("trainer_fsdp2", "--results", nothing)

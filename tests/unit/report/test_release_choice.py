@@ -29,7 +29,7 @@ def test_the_newest_release_is_named_if_nothing_rules_it_out() -> None:
 
 
 def test_an_older_release_is_named_if_the_newest_is_ruled_out_everywhere() -> None:
-    assert answer(other("0.18.2"), other("0.18.9", crash=CRASH)) == "Use deepspeed 0.18.2."
+    assert answer(other("0.18.2"), other("0.18.9", crash=CRASH)) == "Of these releases, use deepspeed 0.18.2."
 
 
 def test_a_release_that_only_an_advisory_rules_out_is_not_named() -> None:

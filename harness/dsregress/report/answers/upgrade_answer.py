@@ -75,6 +75,8 @@ def _measured_text(one: UpgradeAnswers) -> str:
     upgrade = one.measured
     if upgrade.verdict is UpgradeVerdict.UNKNOWN:
         return f"nothing ({upgrade.judgement.reason})"
+    if one.is_named and upgrade.verdict is UpgradeVerdict.YES and upgrade.judgement.known:
+        return "what the advisories decide, and no other problem"
     if one.is_named:
         return _verdict_words(upgrade)
     return plural(len(upgrade.judgement.met), "difference for the worse", "differences for the worse")

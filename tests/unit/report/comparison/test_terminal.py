@@ -209,7 +209,7 @@ def test_a_program_is_called_by_its_launch_line_and_what_all_stacks_have_is_said
 
 
 FIRST_SCREEN_OF_A_PROGRAM = """\
-Use deepspeed 0.16.4.
+Of these releases, use deepspeed 0.16.4.
 deepspeed 0.16.0 to 0.16.4: 2 that cost more
 2 releases on 1 workload, torch 2.13.0, transformers 4.57.6, trl 0.24.0. 2 of 2 runs passed, 1
 compared with 0.16.0, measured 2026-01-01. sft-c91fa8: accelerate launch --config_file zero3.yaml
@@ -246,7 +246,7 @@ def test_a_changed_checkpoint_says_what_is_in_it() -> None:
     results = [result("0.15.0", run=saving(96, 64)), result("0.16.4", run=saving(6144))]
     seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
     said = " ".join(on_terminal(seen, 80, details=False).split())
-    assert said.startswith("Use deepspeed 0.16.4 only if 1 is right. deepspeed 0.15.0 to 0.16.4: 1 changed checkpoint")
+    assert said.startswith("Of these releases, use deepspeed 0.16.4 only if 1 is right. deepspeed 0.15.0 to 0.16.4: 1 changed checkpoint")
     assert (
         "SAVES DIFFERENTLY 1 0.16.4 llama_zero3_backward: 1 of 1 tensor in another shape (embed.weight: 6144, was 96x64). "
         "This comparison cannot tell which release is right."
