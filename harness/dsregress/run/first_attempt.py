@@ -23,6 +23,7 @@ from dsregress.run.program_remedies import Attempt, OfItsDay, line_searching, re
 from dsregress.run.program_stack import is_torch_for_here, supported_release
 from dsregress.run.releases_of_day import day_of_last_commit, releases_of_day
 from dsregress.run.session import open_session
+from dsregress.run.targets import varied_package
 from dsregress.run.watch import Watch
 from dsregress.store.reuse import reusable
 
@@ -63,7 +64,15 @@ def completed_attempt(
         others=found.others,
         fixed=attempt.fixed or tuple(attempt.choice.versions),
         stacks=settings.stacks,
+        compared=_compared(settings),
     )
+
+
+def _compared(settings: Settings) -> dict[str, str]:
+    """Return the package that is compared if nothing is named, with its configured releases."""
+    package = varied_package(settings)
+    spec = settings.stack.get(package, "")
+    return {package: spec if isinstance(spec, str) else ",".join(spec)} if spec else {}
 
 
 def remedied_attempt(

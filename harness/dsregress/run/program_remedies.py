@@ -51,6 +51,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()  #: packages that cannot be installed
     fixed: tuple[str, ...] = ()  #: packages whose release stays: those that its user named
     stacks: Mapping[str, Mapping[str, str]] = {}  #: the configured ones by name, of which another may be taken
+    compared: Mapping[str, str] = {}  #: package -> its configured releases, which are compared unless others are named
 
 
 class Remedy(NamedTuple):
@@ -259,7 +260,7 @@ def _older_packages(
     older = {name: release for name, release in found.items() if Version(release) < Version(stack.versions[name])}
     if not older:
         return None
-    choice = msgspec.structs.replace(attempt.choice, versions={**_resolved_anew(attempt), **older})
+    choice = msgspec.structs.replace(attempt.choice, versions=_with_releases(attempt, older))
     said = ", ".join(f"{name} {release}" for name, release in older.items())
     return Remedy(
         msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, *free)),
@@ -278,7 +279,7 @@ def _older_torch(
     release = found.get("torch", "")
     if not release or Version(release) >= Version(stack.versions["torch"]):
         return None
-    choice = msgspec.structs.replace(attempt.choice, versions={**_resolved_anew(attempt), "torch": release})
+    choice = msgspec.structs.replace(attempt.choice, versions=_with_releases(attempt, {"torch": release}))
     return Remedy(
         msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, "torch")),
         f"fails with torch {stack.versions['torch']} ({signature.message}): takes {release}, of its last commit, of {day}",
@@ -308,6 +309,13 @@ def _older_transformers(
         msgspec.structs.replace(attempt, choice=choice),
         f"fails with transformers {now} ({signature.message}): takes {older[name]} (--stack {name})",
     )
+
+
+def _with_releases(attempt: Attempt, releases: Mapping[str, str]) -> dict[str, str]:
+    """Return the versions of an attempt with these releases in every stack. Without the package that is compared, each of
+    them would be compared with the configured release."""
+    versions = {**_resolved_anew(attempt), **releases}
+    return versions if {*AXES} & attempt.choice.versions.keys() else {**attempt.compared, **versions}
 
 
 def _resolved_anew(attempt: Attempt) -> dict[str, str]:

@@ -226,6 +226,10 @@ def test_the_torch_of_the_day_of_the_last_commit_is_taken_last() -> None:
     assert found.attempt.choice.versions == {"torch": "2.3.0"}
     assert "takes 2.3.0, of its last commit, of 2024-05-07" in found.line
     assert remedy_of(lacks, found.attempt, STACK, of_its_day) is None
+    compared = msgspec.structs.replace(attempt, compared={"deepspeed": "0.16.4,0.16.8"})
+    found = remedy_of(lacks, compared, STACK, of_its_day)
+    assert found is not None  # else torch 2.3.0 would be compared with the configured release
+    assert found.attempt.choice.versions == {"deepspeed": "0.16.4,0.16.8", "torch": "2.3.0"}
     named = msgspec.structs.replace(attempt, choice=Choice(versions={"torch": "2.13.0"}))
     assert remedy_of(lacks, named, STACK, of_its_day) is None
 
