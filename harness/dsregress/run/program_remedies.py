@@ -22,12 +22,17 @@ from dsregress.versions.stack_plans import NEWEST_THAT_FITS
 from dsregress.wording.quantities import listing
 
 _WITH = re.compile(r"--with ([A-Za-z0-9][\w.-]*)")
+#: The line after one that has no room for all packages.
+_ALL_PACKAGES = re.compile(r"^All \d+: give ((?:--with \S+ ?)+)$", re.MULTILINE)
 _PLACEHOLDER = "PACKAGE"
 _WITH_PACKAGE = f"--with {_PLACEHOLDER}"
 _MOST_OTHERS = 25  #: a project that requires more is an environment of its own
 
 #: Packages of every stack that a program goes with by their day. torch and DeepSpeed go with older programs.
 _PARTNERS = ("transformers", "accelerate", "peft")
+
+#: A class or a module that a release of transformers lacks.
+_NOT_IN_TRANSFORMERS = re.compile(r"cannot import name '\w+' from 'transformers|No module named 'transformers\.")
 
 #: What an error says, and the last releases of a dependency that do not raise it.
 _TABLE = Path(__file__).with_name("older_dependencies.json")
@@ -82,7 +87,8 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
     if (found := _older_dependency(signature, attempt)) is not None:
         return found
     if says_what_to_do(outcome):
-        remedies = (remedy(signature.message, attempt) for remedy in _REMEDIES)
+        more = _ALL_PACKAGES.findall(outcome.detail)[-1:]
+        remedies = (remedy(" ".join((signature.message, *more)), attempt) for remedy in _REMEDIES)
         return next((one for one in remedies if one is not None), None)
     if signature.error == "ProgramError":
         return _fewer_steps(signature.message, attempt)
@@ -90,7 +96,8 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
     if not suspected:
         return None
     return (
-        _older_packages(signature, suspected, attempt, stack, of_its_day)
+        _newer_transformers(signature, attempt, stack)
+        or _older_packages(signature, suspected, attempt, stack, of_its_day)
         or _older_transformers(signature, suspected, attempt, stack)
         or _older_torch(signature, suspected, attempt, stack, of_its_day)
     )
@@ -246,6 +253,35 @@ def _older_dependency(signature: Signature, attempt: Attempt) -> Remedy | None:
         more = msgspec.structs.replace(attempt, choice=choice, added=(*attempt.added, *new))
         return Remedy(more, f"fails with a newer one ({signature.message}): takes {said}")
     return None
+
+
+def _newer_transformers(signature: Signature, attempt: Attempt, stack: Stack) -> Remedy | None:
+    """Take the newest configured transformers of the same major for a program that imports what the one that its project
+    pins does not have yet. Its partners go with it."""
+    now = stack.versions.get("transformers", "")
+    if (
+        attempt.choice.stack
+        or "transformers" not in attempt.pinned
+        or not _NOT_IN_TRANSFORMERS.search(signature.message)
+    ):
+        return None
+    newer = {
+        name: pins["transformers"]
+        for name, pins in attempt.stacks.items()
+        if _major(pins.get("transformers", "")) == _major(now) and Version(pins["transformers"]) > Version(now)
+    }
+    if not newer:
+        return None
+    name = max(newer, key=lambda one: Version(newer[one]))
+    pinned = [one for one in attempt.pinned if one not in _PARTNERS]
+    kept = (*attempt.fixed, *pinned)
+    versions = {one: spec for one, spec in _resolved_anew(attempt).items() if one in kept or one not in _PARTNERS}
+    choice = msgspec.structs.replace(attempt.choice, stack=name, versions=versions)
+    return Remedy(
+        msgspec.structs.replace(attempt, choice=choice, pinned=tuple(pinned)),
+        f"its project pins transformers {now}, which has not yet what it imports ({signature.message}): takes {newer[name]} "
+        f"(--stack {name})",
+    )
 
 
 def _older_packages(

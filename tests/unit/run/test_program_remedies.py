@@ -52,6 +52,15 @@ def test_modules_that_it_lacks_are_added_once() -> None:
     assert after(LACKS, more) is None
 
 
+def test_packages_for_which_the_line_has_no_room_are_added_with_the_others() -> None:
+    said = "CannotRun: `pip install lightning[app]`: give --with arrow"
+    found = remedy_of(
+        Failed("import", said, f"...\n{said}\nAll 2: give --with arrow --with click\n"), GIVEN, STACK, of_no_day
+    )
+    assert found is not None
+    assert found.attempt.added == ("arrow", "click")
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -202,6 +211,28 @@ def test_packages_that_nothing_pins_are_taken_of_the_day_of_the_last_commit() ->
     assert remedy_of(lacks, found.attempt, stack, of_its_day) is None
     of_its_own = Failed("forward", "RuntimeError: shapes do not fit (train.py:3)")
     assert remedy_of(of_its_own, attempt, stack, of_its_day) is None
+
+
+def test_a_newer_transformers_than_the_project_pins_is_taken_for_what_the_pin_lacks() -> None:
+    stack = msgspec.structs.replace(STACK, versions={**STACK.versions, "transformers": "4.49.0", "peft": "0.14.0"})
+    versions = {"deepspeed": "0.16.8", "transformers": "4.49.0", "peft": "0.14.0", "trl": "0.17.0", "pillow": "12.3.0"}
+    attempt = msgspec.structs.replace(
+        GIVEN, choice=Choice(versions=versions), added=("trl", "pillow"), pinned=("transformers", "peft", "trl")
+    )
+    said = "ImportError: cannot import name 'Glm4v' from 'transformers' (transformers/__init__.py)"
+    lacks = Failed("init", f"{said} (glm_module.py:1)")
+    found = remedy_of(lacks, attempt, stack, of_no_day)
+    assert found is not None
+    assert found.attempt.choice == Choice(
+        stack="transformers-4", versions={"deepspeed": "0.16.8", "trl": "0.17.0", "pillow": ""}
+    )
+    assert found.line == (
+        f"its project pins transformers 4.49.0, which has not yet what it imports ({said}): takes 4.57.6 "
+        "(--stack transformers-4)"
+    )
+    assert remedy_of(lacks, found.attempt, stack, of_no_day) is None
+    named = msgspec.structs.replace(attempt, pinned=("peft", "trl"), fixed=("transformers",))
+    assert remedy_of(lacks, named, stack, of_no_day) is None
 
 
 def test_a_dependency_that_lost_a_name_is_taken_in_its_last_release_that_has_it() -> None:
