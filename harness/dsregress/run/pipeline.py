@@ -28,7 +28,7 @@ from dsregress.run import available_workloads, cell_matrix, checkout_stacks, exp
 from dsregress.run.checkout_stacks import Checkout
 from dsregress.run.commit_builds import CommitSources, source_of
 from dsregress.run.dated_scenarios import scenarios_of_the_day
-from dsregress.run.refusals import says_what_to_do
+from dsregress.run.refusals import fails_with_each
 from dsregress.run.session import open_session
 from dsregress.run.targets import planned_hardware
 from dsregress.run.watch import Watch
@@ -153,8 +153,8 @@ def regress(
 
 
 def cells_to_compare(cells: tuple[Cell, ...], tried: Result | None, watch: Watch) -> tuple[Cell, ...]:
-    """Return the cells; that of ``tried`` alone if it ended in what its program lacks."""
-    if tried is None or len(cells) == 1 or not says_what_to_do(tried.outcome):
+    """Return the cells; that of ``tried`` alone if it ended in what its program lacks with each of their stacks."""
+    if tried is None or len(cells) == 1 or not fails_with_each(tried, [cell.stack for cell in cells]):
         return cells
     watch.note(f"{tried.cell.scenario}: the other releases are not run, as it lacks the same with each")
     return tuple(cell for cell in cells if cell.id == tried.cell.id)

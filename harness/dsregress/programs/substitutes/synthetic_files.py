@@ -26,6 +26,7 @@ from dsregress.probe.border.untrusted import read_regular
 from dsregress.programs.substitutes import known_datasets, more_columns, synthetic_rows
 from dsregress.programs.world.resource_errors import innermost_place
 from vgpu import isolation
+from vgpu.json_tables import decoded_text, table_beside
 from vgpu.whole_files import write_whole
 
 #: How often a cell is retried.
@@ -42,21 +43,12 @@ _NEAR = 12
 
 #: Names of settings, of a model's files and of what a program writes.
 _NO_DATA = re.compile(
-    r"config|setting|param|args|options|deepspeed|\bds_|zero|vocab|merges|token|special|index|state|meta|cache|log|result|"
-    r"metric|requirements",
-    re.IGNORECASE,
+    "config|setting|param|args|ds_|zero|vocab|merges|token|special|index|state|meta|cache|log|result|metr"
 )
-_OTHER_SPLIT = re.compile(r"val|test|dev|eval", re.IGNORECASE)
+_OTHER_SPLIT = re.compile("val|test|dev")
 
-#: Suffix -> what reads such a file.
-_READERS = {
-    ".json": re.compile(r"json\.loads?\(|read_json\(|jsonlines"),
-    ".jsonl": re.compile(r"json\.loads?\(|read_json\(|jsonlines|open\("),
-    ".csv": re.compile(r"read_csv\(|csv\.(?:Dict)?[rR]eader\("),
-    ".tsv": re.compile(r"read_(?:csv|table)\(|csv\.(?:Dict)?[rR]eader\("),
-    ".txt": re.compile(r"open\(|read_text\("),
-    ".bin": re.compile(r"(?:memmap|fromfile)\("),
-}
+#: Suffix -> what reads such a file, from ``synthetic_files.json``.
+_READERS = {suffix: re.compile(decoded_text(pattern)) for suffix, pattern in table_beside(__file__).items()}
 _LINE_BY_LINE = re.compile(r"json\.loads\(|jsonlines|lines\s*=\s*True")
 _WHOLE = re.compile(r"json\.load\(")
 _DTYPE = re.compile(r"\b(u?int(?:8|16|32|64))\b")
@@ -79,9 +71,8 @@ def format_of(path: str, error: BaseException, run: Path) -> str | None:
     """Return the format in which a program reads a missing file of its own; None if it cannot be seen, or if what is
     written there would stay."""
     name, suffix = os.path.basename(path), os.path.splitext(path)[1].lower()
-    suffix = ".jsonl" if suffix == ".ndjson" else suffix
     place = innermost_place(frame for frame in reversed(list(_frames(error))))
-    if not _stays_in_the_run(path, run) or suffix not in _READERS or _NO_DATA.search(name) or place is None:
+    if not _stays_in_the_run(path, run) or suffix not in _READERS or _NO_DATA.search(name.lower()) or place is None:
         return None
     near = _source_around(*place)
     if not _READERS[suffix].search(near):
@@ -93,7 +84,7 @@ def format_of(path: str, error: BaseException, run: Path) -> str | None:
     if suffix == ".bin":
         dtype = _DTYPE.search(near)
         return dtype[1] if dtype is not None and dtype[1] in _CODES else None
-    return {".jsonl": "lines", ".csv": "csv", ".tsv": "tsv", ".txt": "text"}[suffix]
+    return {".csv": "csv", ".tsv": "tsv", ".txt": "text"}.get(suffix, "lines")
 
 
 def note_file(run: Path, path: str, form: str) -> None:
@@ -150,7 +141,7 @@ def _content(file: Path, form: str) -> bytes:
         draw = random.Random(zlib.crc32(file.name.encode()))
         ids = array.array(_CODES[form], (draw.randint(0, _LARGEST_ID) for _ in range(1 << 14)))
         return ids.tobytes() * (_TOKENS >> 14)
-    split = "test" if _OTHER_SPLIT.search(file.name) else "train"
+    split = "test" if _OTHER_SPLIT.search(file.name.lower()) else "train"
     if form == "text":
         return "\n".join(map(str, synthetic_rows.make_table("text:document", file.name, split)["text"])).encode()
     table = synthetic_rows.make_table(
