@@ -46,6 +46,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     stack: str | None = None  #: a named stack
     baseline: str | None = None
     pythons: tuple[str, ...] = ()  #: paths of existing interpreters; the first is the baseline
+    left_out: tuple[str, ...] = ()  #: packages of the configured stacks that these are without
     selection: cell_matrix.Selection = cell_matrix.Selection()
     checkout: Checkout | None = None  #: a framework's working tree, against what it is compared with
     fresh: bool = False
@@ -243,10 +244,13 @@ def no_release_fits(added: Sequence[str], reason: str) -> UsageError:
 def _built(settings: Settings, choice: Choice, installer: Installer) -> stack_plans.StackPlan:
     return stack_plans.plan_stacks(
         stack_plans.ConfiguredStacks(
-            table=settings.stack,
+            table={package: spec for package, spec in settings.stack.items() if package not in choice.left_out},
             baseline=settings.baseline,
             python=settings.python,
-            named=settings.stacks,
+            named={
+                name: {package: version for package, version in stack.items() if package not in choice.left_out}
+                for name, stack in settings.stacks.items()
+            },
             as_of=settings.as_of,
         ),
         name=choice.stack,
