@@ -22,7 +22,7 @@ def fails_with_each(result: Result, stacks: Collection[Stack]) -> bool:
     if says_what_to_do(result.outcome):
         return True
     missing = failed_import(read_signature(result.outcome.signature)) if isinstance(result.outcome, Failed) else None
-    if missing is None or not missing.is_installed:
+    if missing is None:
         return False
     releases = {stack.versions.get(missing.package.replace("_", "-")) for stack in stacks}
     return len(releases) == 1 and None not in releases

@@ -125,11 +125,17 @@ def test_what_a_program_lacks_is_not_run_with_the_other_releases(
     assert pipeline.cells_to_compare(planned, None, watch) == planned
 
 
-@pytest.mark.parametrize(("package", "is_alike"), [("transformers", True), ("deepspeed", False), ("tokenizers", False)])
-def test_a_name_that_all_stacks_lack_is_not_looked_for_with_the_other_releases(package: str, is_alike: bool) -> None:
-    runs = Runs(
-        Failed("init", f"ImportError: cannot import name 'New' from '{package}' ({package}/__init__.py) (train.py:1)")
-    )
+@pytest.mark.parametrize(
+    ("place", "is_alike"),
+    [
+        ("'transformers' (transformers/__init__.py)", True),
+        ("'transformers.models.qwen' (trans", True),
+        ("'deepspeed' (deepspeed/__init__.py)", False),
+        ("'tokenizers' (tokenizers/__init__.py)", False),
+    ],
+)
+def test_a_name_that_all_stacks_lack_is_not_looked_for_with_the_other_releases(place: str, is_alike: bool) -> None:
+    runs = Runs(Failed("init", f"ImportError: cannot import name 'New' from {place} (train.py:1)"))
     planned = tuple(
         msgspec.structs.replace(
             one, stack=msgspec.structs.replace(one.stack, versions={**one.stack.versions, "transformers": "4.49.0"})
