@@ -21,6 +21,7 @@ from sklearn.metrics import f1_score
 from own.model import Model
 import flash_attn
 import xformers.ops
+from mamba_ssm.ops.selective_scan_interface import selective_scan_fn
 import an_unknown_module
 try:
     import wandb
