@@ -21,7 +21,7 @@ from dsregress.run.refusals import says_what_to_do
 from dsregress.versions.stack_plans import NEWEST_THAT_FITS
 from dsregress.wording.quantities import listing
 
-_WITH = re.compile(r"--with ([A-Za-z0-9][\w.-]*)")
+_WITH = re.compile(r"--with ([A-Za-z0-9][\w.-]*)(?:=([\w.]+))?")
 #: The line after one that has no room for all packages.
 _ALL_PACKAGES = re.compile(r"^All \d+: give ((?:--with \S+ ?)+)$", re.MULTILINE)
 _PLACEHOLDER = "PACKAGE"
@@ -105,12 +105,16 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
 
 def _packages(said: str, attempt: Attempt) -> Remedy | None:
     has = {*attempt.choice.versions, *attempt.left_out, *AXES, _PLACEHOLDER}
-    names = [name for name in dict.fromkeys(_WITH.findall(said)) if name.lower() not in has and name not in has]
-    if not names:
+    found = {name: pin or NEWEST_THAT_FITS for name, pin in _WITH.findall(said) if not {name, name.lower()} & has}
+    if not found:
         return None
-    versions = {**attempt.choice.versions, **dict.fromkeys(names, NEWEST_THAT_FITS)}
+    names = [*found]
+    versions = {**attempt.choice.versions, **found}
     choice = msgspec.structs.replace(attempt.choice, versions=versions)
-    more = msgspec.structs.replace(attempt, choice=choice, added=(*attempt.added, *names))
+    pinned = (name for name, pin in found.items() if pin)
+    more = msgspec.structs.replace(
+        attempt, choice=choice, added=(*attempt.added, *names), pinned=(*attempt.pinned, *pinned)
+    )
     return Remedy(more, f"adds {listing(names, len(names))}, which it lacks when it runs")
 
 

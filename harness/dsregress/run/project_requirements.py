@@ -32,7 +32,9 @@ _OF_REQUIREMENTS = re.compile(r"requir|deps\b|depend", re.IGNORECASE)
 _OF_CONDA = ("env", "requirements", "conda")
 
 #: Conda's names of what no index of Python's has under them.
-_OF_CONDA_ALONE = re.compile(r"(?:python|pip|pytorch(?:-cuda)?|cud[\w-]*|lib(?:gcc|stdcxx)[\w-]*|git(?:-lfs)?|gxx?[\w-]*)(?![\w-])")
+_OF_CONDA_ALONE = re.compile(
+    r"(?:python|pip|pytorch(?:-cuda)?|cud[\w-]*|lib(?:gcc|stdcxx)[\w-]*|git|gxx[\w-]*)(?![\w-])"
+)
 
 #: An entry of conda's or pip's in an ``environment.yml``.
 _ENTRY = re.compile(r"^\s*-\s+([A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*[=<>~!].*?)\s*(?:#.*)?$", re.MULTILINE)

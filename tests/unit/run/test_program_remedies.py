@@ -55,10 +55,11 @@ def test_modules_that_it_lacks_are_added_once() -> None:
 def test_packages_for_which_the_line_has_no_room_are_added_with_the_others() -> None:
     said = "CannotRun: `pip install lightning[app]`: give --with arrow"
     found = remedy_of(
-        Failed("import", said, f"...\n{said}\nAll 2: give --with arrow --with click\n"), GIVEN, STACK, of_no_day
+        Failed("import", said, f"...\n{said}\nAll 2: give --with arrow --with click=8.1.7\n"), GIVEN, STACK, of_no_day
     )
     assert found is not None
-    assert found.attempt.added == ("arrow", "click")
+    assert found.attempt.choice.versions == {"arrow": "", "click": "8.1.7"}
+    assert (found.attempt.added, found.attempt.pinned) == (("arrow", "click"), ("click",))
 
 
 @pytest.mark.parametrize(
