@@ -14,7 +14,7 @@ from dsregress.probe import program_imports
 from dsregress.probe.border import faults, machine
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError
 from dsregress.probe.module_packages import packages_by_module
-from dsregress.programs.launch import absent_packages, launchers, missing_imports, project_packages
+from dsregress.programs.launch import absent_packages, hub_downloads, launchers, missing_imports, project_packages
 from dsregress.programs.launch.absent_files import absent_file
 from dsregress.programs.launch.started_processes import StartedError
 from dsregress.programs.substitutes import more_columns, synthetic_files, tiny_models
@@ -135,7 +135,9 @@ def _of_the_network(error: Exception, program: LaunchedProgram) -> Exception | N
     if isinstance(error, OSError | NotHere) and (absence := behind(error, NotHere)) is not None:
         return absence  # transformers replaces it with advice about the hub
     refused = behind(error, NoNetworkError)
-    return CannotRun(str(refused)) if refused is not None else None
+    if refused is None:
+        return None
+    return CannotRun(hub_downloads.absent_from_hub(error) or str(refused))
 
 
 def _of_a_missing_package(error: Exception, program: LaunchedProgram) -> Exception | None:
