@@ -105,7 +105,10 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
 
 def _packages(said: str, attempt: Attempt) -> Remedy | None:
     has = {*attempt.choice.versions, *attempt.left_out, *AXES, _PLACEHOLDER}
-    found = {name: pin or NEWEST_THAT_FITS for name, pin in _WITH.findall(said) if not {name, name.lower()} & has}
+    pins = {**attempt.others, **{name: pin for name, pin in _WITH.findall(said) if pin}}
+    found = {
+        name: pins.get(name) or NEWEST_THAT_FITS for name, _ in _WITH.findall(said) if not {name, name.lower()} & has
+    }
     if not found:
         return None
     names = [*found]

@@ -52,6 +52,13 @@ def test_modules_that_it_lacks_are_added_once() -> None:
     assert after(LACKS, more) is None
 
 
+def test_a_module_that_it_lacks_comes_in_the_release_that_its_project_pins() -> None:
+    attempt = msgspec.structs.replace(GIVEN, others={"wandb": "0.13.5", "rich": ""})
+    more, _ = remedied(LACKS, attempt)
+    assert more.choice.versions == {"wandb": "0.13.5", "gitpython": ""}
+    assert more.pinned == ("wandb",)
+
+
 def test_packages_for_which_the_line_has_no_room_are_added_with_the_others() -> None:
     said = "CannotRun: `pip install lightning[app]`: give --with arrow"
     found = remedy_of(

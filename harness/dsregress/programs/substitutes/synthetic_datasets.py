@@ -135,6 +135,8 @@ def _one(
             first, end = read.from_ or 0, rows if read.to is None else read.to
         except (ValueError, AssertionError):  # more rows than the split has
             first, end = 0, rows
+        if first >= end:  # all but the last 100,000 rows of a larger one
+            first, end = 0, rows
         chosen.append(parts[name].select(range(first, end)))
     whole = chosen[0] if len(chosen) == 1 else datasets.concatenate_datasets(chosen)
     return _streamed(whole, spec.startswith("train")) if streaming else whole
