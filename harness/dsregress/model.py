@@ -287,7 +287,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     cell: Cell
     lock_sha256: str
     code_sha256: str
-    probe_sha256: str  #: of the probe's code: evidence, which decides nothing
+    probe_sha256: str  #: of the probe's code: decides only whether a program that failed is run again
     #: of what measures in the cell's device mode (see `dsregress.store.measuring_versions`)
     measuring_version: str = ""
     installed: dict[str, str]

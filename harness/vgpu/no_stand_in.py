@@ -13,7 +13,8 @@ from vgpu.error_chain import behind_one_another
 
 #: Packages that are built for a GPU, and have no stand-in. A program that imports one without asking first gets placeholders
 #: of its names, each refused when it is called.
-WITHOUT_STAND_IN = ("apex", "deep_ep", "deep_gemm", "flashinfer", "transformer_engine", "vllm", "xformers")
+_NAMES = "apex causal_conv1d deep_ep deep_gemm flashinfer grouped_gemm mamba_ssm megablocks natten transformer_engine"
+WITHOUT_STAND_IN = (*_NAMES.split(), "vllm", "xformers")
 
 _WAY_OUT = "leave out what needs it, or run on cuda"
 

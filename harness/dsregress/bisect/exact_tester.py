@@ -14,7 +14,6 @@ from dsregress.compare.metrics import BY_NAME, OUTCOME, STEP_TIME
 from dsregress.errors import NothingMeasured
 from dsregress.model import Passed, Result, Verdict
 from dsregress.run import pipeline
-from dsregress.store.reuse import reusable
 from dsregress.wording.names import outcome_text
 
 _ANOTHER_END = f"choose another end, or search for the outcome (--metric {OUTCOME.name})"
@@ -39,7 +38,7 @@ class ExactTester:
         self._reference: int | None = None  #: the version that shows what bad is
         self._minor: dict[int, str] = {}  #: what else is worse in a version while something graver is looked for
         for index, version in enumerate(plan.versions):
-            if (result := reusable(runner.stored(version), 0)) is not None:
+            if (result := runner.counts(version)) is not None:
                 self._results[index] = result
         self._stored = frozenset(self._results)
 

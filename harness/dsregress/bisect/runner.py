@@ -18,6 +18,7 @@ from dsregress.run import commit_builds, targets
 from dsregress.run.eta import GUESSED_STACK_S, guess_s
 from dsregress.run.session import Session
 from dsregress.store import content_key, key_of, measuring_version, newest_by_cell
+from dsregress.store.reuse import reusable
 from dsregress.wording.names import outcome_text
 
 
@@ -64,6 +65,10 @@ class VersionRunner:
                 image=result.image if self._session.target.has_images else "",
             )
         )
+
+    def counts(self, version: Candidate) -> Result | None:
+        """Return the stored run of a version that stands for a new one."""
+        return reusable(self.stored(version), 0, self._session.target.executor.probe_sha256())
 
     def build(self, versions: Sequence[Candidate]) -> tuple[Environment, ...]:
         """Build the versions and return the environment of each, in order."""

@@ -103,12 +103,12 @@ def keep_files(request: CellRequest, folder: Path) -> None:
 
 
 def prepare_retry(folder: Path) -> bool:
-    """Return True if the cell should be retried because the program needs a column that the synthetic data lacked.
-    `prepare_run` must then be called again."""
-    from dsregress.programs.substitutes import more_columns
+    """Return True if the cell should be retried because the program needs a column that the synthetic data lacked,
+    or a data file. `prepare_run` must then be called again."""
+    from dsregress.programs.substitutes import more_columns, synthetic_files
     from dsregress.programs.world import peer_ranks, workplace
 
-    if not more_columns.has_new_column(folder):
+    if not (more_columns.has_new_column(folder) or synthetic_files.has_new_file(folder)):
         return False
     workplace.discard_workplace(folder)
     remove_tree(folder / peer_ranks.NAME)
@@ -269,10 +269,13 @@ def _measuring(
 
 def _entered(stack: contextlib.ExitStack, request: CellRequest, rank: int) -> Messages | None:
     """Enter the program's workplace in the run's folder. Return what carries the messages of a simulated rank."""
+    from dsregress.programs.substitutes import synthetic_files
     from dsregress.programs.world import peer_ranks, workplace
 
     folder = Path.cwd()
     workplace.enter_workplace(folder)
+    if request.parameters["synthetic_data"]:
+        synthetic_files.write_files(folder)
     if request.device != "sim":
         return None
     return stack.enter_context(peer_ranks.peer_messages(folder / peer_ranks.NAME, rank, _unmeasured(request)))

@@ -6,14 +6,12 @@ its pair. Exact measurements need no other cell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from dsregress.model import Cell, Result, Stack
 from dsregress.run.cell_matrix import CellMatrix
-from dsregress.run.watch import Watch
-from dsregress.store import Store
 from dsregress.store.reuse import reusable
 
 
@@ -26,21 +24,19 @@ class Todo(msgspec.Struct, frozen=True, kw_only=True):
 
 def decide(
     cells: CellMatrix,
-    keys: Mapping[str, str],
+    stored_runs: Mapping[str, Sequence[Result]],
     baseline: Stack,
     rounds: int,
-    store: Store,
-    watch: Watch,
-    *,
-    fresh: bool,
+    probe_sha256: str,
 ) -> Todo:
-    """Decide which cells must be run. ``keys`` has the content key of each cell by its id."""
+    """Decide which cells must be run. ``stored_runs`` has those of each cell's content by its id, the oldest
+    first; ``probe_sha256`` is the hash of the probe that would run them now."""
     run: dict[str, tuple[Cell, ...]] = {}
     reused: list[Result] = []
     for workload, members in cells.workloads.items():
         timed = rounds if is_timed(members[0]) else 0
-        stored = {cell.id: _stored_runs(cell, keys[cell.id], store, watch) for cell in members} if not fresh else {}
-        found = {cell.id: reusable(stored.get(cell.id, ()), timed) for cell in members}
+        stored = {cell.id: stored_runs[cell.id] for cell in members}
+        found = {cell.id: reusable(stored.get(cell.id, ()), timed, probe_sha256) for cell in members}
         missing = [cell for cell in members if found[cell.id] is None]
         if missing:
             together = [c for c in members if c in missing or (timed and c.stack == baseline)]
@@ -57,10 +53,3 @@ def decide(
 def is_timed(cell: Cell) -> bool:
     """Return True if its steps take real time: in every mode but the simulation."""
     return cell.device != "sim"
-
-
-def _stored_runs(cell: Cell, key: str, store: Store, watch: Watch) -> tuple[Result, ...]:
-    loaded = store.of_cell(cell, key)
-    for problem in loaded.problems:
-        watch.note(f"left out: {problem}")
-    return tuple(msgspec.structs.replace(result, cell=cell) for result in loaded.results)  # named as in this call

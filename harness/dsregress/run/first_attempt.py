@@ -21,8 +21,10 @@ from dsregress.probe import launch_line, oldest_torch
 from dsregress.run import pipeline, program_stack
 from dsregress.run.program_remedies import Attempt, OfItsDay, line_searching, remedy_of
 from dsregress.run.program_stack import is_torch_for_here, supported_release
+from dsregress.run.refusals import fails_with_each
 from dsregress.run.releases_of_day import day_of_last_commit, releases_of_day
 from dsregress.run.session import open_session
+from dsregress.run.targets import varied_package
 from dsregress.run.watch import Watch
 from dsregress.store.reuse import reusable
 
@@ -31,7 +33,7 @@ _MOST_REMEDIES = 8
 
 
 class TriedAttempt(NamedTuple):
-    """The last attempt, and the result of its baseline if that would be run once more, as it says nothing of a release."""
+    """The last attempt, and the result of its baseline if it says nothing of a release."""
 
     attempt: Attempt
     result: Result | None
@@ -63,7 +65,15 @@ def completed_attempt(
         others=found.others,
         fixed=attempt.fixed or tuple(attempt.choice.versions),
         stacks=settings.stacks,
+        compared=_compared(settings),
     )
+
+
+def _compared(settings: Settings) -> dict[str, str]:
+    """Return the package that is compared if nothing is named, with its configured releases."""
+    package = varied_package(settings)
+    spec = settings.stack.get(package, "")
+    return {package: spec if isinstance(spec, str) else ",".join(spec)} if spec else {}
 
 
 def remedied_attempt(
@@ -82,7 +92,8 @@ def remedied_attempt(
         )
         found = remedy_of(result.outcome, attempt, planned.stacks.baseline, of_its_day)
         if found is None:
-            return TriedAttempt(attempt, result if reusable([result], 0) is None else None)
+            says_nothing = reusable([result], 0) is None or fails_with_each(result, planned.stacks.stacks)
+            return TriedAttempt(attempt, result if says_nothing else None)
         before, (attempt, line) = attempt.program.line, found
         watch.note(f"{attempt.program.name}: {line}")
         if attempt.program.line != before:  # it may reach more of its files, which import more

@@ -9,6 +9,8 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from dsregress.config.settings import Settings
 from dsregress.launch import schedule
 from dsregress.launch.contract import Cluster, Ended, Executor
@@ -57,8 +59,8 @@ def measure_cells(
     settings, store = context.settings, context.store
     step_times = sum(len(members) - 1 for members in cells.workloads.values() if is_timed(members[0]))
     running = _Measurement({env.stack.id: env for env in environments}, context, step_times)
-    keys = {cell.id: running.key(cell) for cell in cells.cells}
-    todo = decide(cells, keys, baseline, least_rounds(settings), store, context.watch, fresh=fresh)
+    runs: dict[str, tuple[Result, ...]] = {cell.id: () if fresh else running.stored_runs(cell) for cell in cells.cells}
+    todo = decide(cells, runs, baseline, least_rounds(settings), context.executor.probe_sha256())
     wanted = [cell for members in todo.run.values() for cell in members]
     if _LOG.isEnabledFor(logging.DEBUG):
         for cell in wanted:
@@ -94,15 +96,18 @@ class _Measurement:
         self._run = clock.name_of_session()
         self._said_set_back = False
 
-    def key(self, cell: Cell) -> str:
-        """Return the content key of a cell's runs."""
-        environment = self._environment(cell)
-        return key_in(environment, cell, hardware=self._hardware)
+    def stored_runs(self, cell: Cell) -> tuple[Result, ...]:
+        """Return the stored runs of a cell's content, the oldest first, named as in this call."""
+        loaded = self._store.of_cell(cell, key_in(self._environment(cell), cell, hardware=self._hardware))
+        for problem in loaded.problems:
+            self._watch.note(f"left out: {problem}")
+        return tuple(msgspec.structs.replace(result, cell=cell) for result in loaded.results)
 
     def why_not_reused(self, cell: Cell) -> str:
         """Say why no stored result of the cell is reused; empty where one could be."""
         parts = key_parts_in(self._environment(cell), cell, hardware=self._hardware)
-        return why_not_reused(self._store.runs(cell), parts, least_rounds(self._settings) if is_timed(cell) else 0)
+        rounds = least_rounds(self._settings) if is_timed(cell) else 0
+        return why_not_reused(self._store.runs(cell), parts, rounds, self._executor.probe_sha256())
 
     def run(self, workloads: Mapping[str, Sequence[Cell]]) -> Iterator[Result]:
         """Run timed workloads first, each on all its stacks; then exact ones, whatever else runs. Yield their results."""

@@ -26,6 +26,7 @@ class OwnPackage(NamedTuple):
     name: str
     folder: str  #: in which it lies, relative to that of the line
     is_appended: bool  #: the program puts the folder behind the environment
+    is_required: bool  #: the project requires the other one, too
 
 
 def own_packages(
@@ -45,11 +46,11 @@ def own_packages(
             if name in found or not _is_package(place / name):
                 continue
             if place in first:
-                found[name] = OwnPackage(name, relative, is_appended=False)
+                found[name] = OwnPackage(name, relative, is_appended=False, is_required=name in required)
             elif name not in required and all(
                 re.search(rf"\b{re.escape(part)}\b", appended) for part in Path(relative).parts
             ):
-                found[name] = OwnPackage(name, relative, is_appended=True)
+                found[name] = OwnPackage(name, relative, is_appended=True, is_required=False)
     return [*found.values()]
 
 

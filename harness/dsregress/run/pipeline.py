@@ -28,7 +28,7 @@ from dsregress.run import available_workloads, cell_matrix, checkout_stacks, exp
 from dsregress.run.checkout_stacks import Checkout
 from dsregress.run.commit_builds import CommitSources, source_of
 from dsregress.run.dated_scenarios import scenarios_of_the_day
-from dsregress.run.refusals import says_what_to_do
+from dsregress.run.refusals import fails_with_each
 from dsregress.run.session import open_session
 from dsregress.run.targets import planned_hardware
 from dsregress.run.watch import Watch
@@ -46,6 +46,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     stack: str | None = None  #: a named stack
     baseline: str | None = None
     pythons: tuple[str, ...] = ()  #: paths of existing interpreters; the first is the baseline
+    left_out: tuple[str, ...] = ()  #: packages of the configured stacks that these are without
     selection: cell_matrix.Selection = cell_matrix.Selection()
     checkout: Checkout | None = None  #: a framework's working tree, against what it is compared with
     fresh: bool = False
@@ -153,8 +154,8 @@ def regress(
 
 
 def cells_to_compare(cells: tuple[Cell, ...], tried: Result | None, watch: Watch) -> tuple[Cell, ...]:
-    """Return the cells; that of ``tried`` alone if it ended in what its program lacks."""
-    if tried is None or len(cells) == 1 or not says_what_to_do(tried.outcome):
+    """Return the cells; that of ``tried`` alone if it ended in what its program lacks with each of their stacks."""
+    if tried is None or len(cells) == 1 or not fails_with_each(tried, [cell.stack for cell in cells]):
         return cells
     watch.note(f"{tried.cell.scenario}: the other releases are not run, as it lacks the same with each")
     return tuple(cell for cell in cells if cell.id == tried.cell.id)
@@ -243,10 +244,13 @@ def no_release_fits(added: Sequence[str], reason: str) -> UsageError:
 def _built(settings: Settings, choice: Choice, installer: Installer) -> stack_plans.StackPlan:
     return stack_plans.plan_stacks(
         stack_plans.ConfiguredStacks(
-            table=settings.stack,
+            table={package: spec for package, spec in settings.stack.items() if package not in choice.left_out},
             baseline=settings.baseline,
             python=settings.python,
-            named=settings.stacks,
+            named={
+                name: {package: version for package, version in stack.items() if package not in choice.left_out}
+                for name, stack in settings.stacks.items()
+            },
             as_of=settings.as_of,
         ),
         name=choice.stack,

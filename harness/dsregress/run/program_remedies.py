@@ -21,13 +21,18 @@ from dsregress.run.refusals import says_what_to_do
 from dsregress.versions.stack_plans import NEWEST_THAT_FITS
 from dsregress.wording.quantities import listing
 
-_WITH = re.compile(r"--with ([A-Za-z0-9][\w.-]*)")
+_WITH = re.compile(r"--with ([A-Za-z0-9][\w.-]*)(?:=([\w.]+))?")
+#: The line after one that has no room for all packages.
+_ALL_PACKAGES = re.compile(r"^All \d+: give ((?:--with \S+ ?)+)$", re.MULTILINE)
 _PLACEHOLDER = "PACKAGE"
 _WITH_PACKAGE = f"--with {_PLACEHOLDER}"
 _MOST_OTHERS = 25  #: a project that requires more is an environment of its own
 
 #: Packages of every stack that a program goes with by their day. torch and DeepSpeed go with older programs.
 _PARTNERS = ("transformers", "accelerate", "peft")
+
+#: A class or a module that a release of transformers lacks.
+_NOT_IN_TRANSFORMERS = re.compile(r"cannot import name '\w+' from 'transformers|No module named 'transformers\.")
 
 #: What an error says, and the last releases of a dependency that do not raise it.
 _TABLE = Path(__file__).with_name("older_dependencies.json")
@@ -51,6 +56,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()  #: packages that cannot be installed
     fixed: tuple[str, ...] = ()  #: packages whose release stays: those that its user named
     stacks: Mapping[str, Mapping[str, str]] = {}  #: the configured ones by name, of which another may be taken
+    compared: Mapping[str, str] = {}  #: package -> its configured releases, which are compared unless others are named
 
 
 class Remedy(NamedTuple):
@@ -81,7 +87,8 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
     if (found := _older_dependency(signature, attempt)) is not None:
         return found
     if says_what_to_do(outcome):
-        remedies = (remedy(signature.message, attempt) for remedy in _REMEDIES)
+        more = _ALL_PACKAGES.findall(outcome.detail)[-1:]
+        remedies = (remedy(" ".join((signature.message, *more)), attempt) for remedy in _REMEDIES)
         return next((one for one in remedies if one is not None), None)
     if signature.error == "ProgramError":
         return _fewer_steps(signature.message, attempt)
@@ -89,7 +96,8 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
     if not suspected:
         return None
     return (
-        _older_packages(signature, suspected, attempt, stack, of_its_day)
+        _newer_transformers(signature, attempt, stack)
+        or _older_packages(signature, suspected, attempt, stack, of_its_day)
         or _older_transformers(signature, suspected, attempt, stack)
         or _older_torch(signature, suspected, attempt, stack, of_its_day)
     )
@@ -97,12 +105,19 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
 
 def _packages(said: str, attempt: Attempt) -> Remedy | None:
     has = {*attempt.choice.versions, *attempt.left_out, *AXES, _PLACEHOLDER}
-    names = [name for name in dict.fromkeys(_WITH.findall(said)) if name.lower() not in has and name not in has]
-    if not names:
+    pins = {**attempt.others, **{name: pin for name, pin in _WITH.findall(said) if pin}}
+    found = {
+        name: pins.get(name) or NEWEST_THAT_FITS for name, _ in _WITH.findall(said) if not {name, name.lower()} & has
+    }
+    if not found:
         return None
-    versions = {**attempt.choice.versions, **dict.fromkeys(names, NEWEST_THAT_FITS)}
+    names = [*found]
+    versions = {**attempt.choice.versions, **found}
     choice = msgspec.structs.replace(attempt.choice, versions=versions)
-    more = msgspec.structs.replace(attempt, choice=choice, added=(*attempt.added, *names))
+    pinned = (name for name, pin in found.items() if pin)
+    more = msgspec.structs.replace(
+        attempt, choice=choice, added=(*attempt.added, *names), pinned=(*attempt.pinned, *pinned)
+    )
     return Remedy(more, f"adds {listing(names, len(names))}, which it lacks when it runs")
 
 
@@ -247,6 +262,35 @@ def _older_dependency(signature: Signature, attempt: Attempt) -> Remedy | None:
     return None
 
 
+def _newer_transformers(signature: Signature, attempt: Attempt, stack: Stack) -> Remedy | None:
+    """Take the newest configured transformers of the same major for a program that imports what the one that its project
+    pins does not have yet. Its partners go with it."""
+    now = stack.versions.get("transformers", "")
+    if (
+        attempt.choice.stack
+        or "transformers" not in attempt.pinned
+        or not _NOT_IN_TRANSFORMERS.search(signature.message)
+    ):
+        return None
+    newer = {
+        name: pins["transformers"]
+        for name, pins in attempt.stacks.items()
+        if _major(pins.get("transformers", "")) == _major(now) and Version(pins["transformers"]) > Version(now)
+    }
+    if not newer:
+        return None
+    name = max(newer, key=lambda one: Version(newer[one]))
+    pinned = [one for one in attempt.pinned if one not in _PARTNERS]
+    kept = (*attempt.fixed, *pinned)
+    versions = {one: spec for one, spec in _resolved_anew(attempt).items() if one in kept or one not in _PARTNERS}
+    choice = msgspec.structs.replace(attempt.choice, stack=name, versions=versions)
+    return Remedy(
+        msgspec.structs.replace(attempt, choice=choice, pinned=tuple(pinned)),
+        f"its project pins transformers {now}, which has not yet what it imports ({signature.message}): takes {newer[name]} "
+        f"(--stack {name})",
+    )
+
+
 def _older_packages(
     signature: Signature, suspected: Sequence[str], attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
 ) -> Remedy | None:
@@ -259,7 +303,7 @@ def _older_packages(
     older = {name: release for name, release in found.items() if Version(release) < Version(stack.versions[name])}
     if not older:
         return None
-    choice = msgspec.structs.replace(attempt.choice, versions={**_resolved_anew(attempt), **older})
+    choice = msgspec.structs.replace(attempt.choice, versions=_with_releases(attempt, older))
     said = ", ".join(f"{name} {release}" for name, release in older.items())
     return Remedy(
         msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, *free)),
@@ -278,7 +322,7 @@ def _older_torch(
     release = found.get("torch", "")
     if not release or Version(release) >= Version(stack.versions["torch"]):
         return None
-    choice = msgspec.structs.replace(attempt.choice, versions={**_resolved_anew(attempt), "torch": release})
+    choice = msgspec.structs.replace(attempt.choice, versions=_with_releases(attempt, {"torch": release}))
     return Remedy(
         msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, "torch")),
         f"fails with torch {stack.versions['torch']} ({signature.message}): takes {release}, of its last commit, of {day}",
@@ -308,6 +352,13 @@ def _older_transformers(
         msgspec.structs.replace(attempt, choice=choice),
         f"fails with transformers {now} ({signature.message}): takes {older[name]} (--stack {name})",
     )
+
+
+def _with_releases(attempt: Attempt, releases: Mapping[str, str]) -> dict[str, str]:
+    """Return the versions of an attempt with these releases in every stack. Without the package that is compared, each of
+    them would be compared with the configured release."""
+    versions = {**_resolved_anew(attempt), **releases}
+    return versions if {*AXES} & attempt.choice.versions.keys() else {**attempt.compared, **versions}
 
 
 def _resolved_anew(attempt: Attempt) -> dict[str, str]:

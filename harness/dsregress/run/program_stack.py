@@ -72,6 +72,8 @@ def complete_choice(
         return CompletedChoice(choice=choice)
     needs = needs_of_program(line, folder, lock.requirements)
     primary = varied_package(settings)
+    left_out = tuple(one.name for one in needs.own if not one.is_required and one.name not in choice.versions)
+    choice = msgspec.structs.replace(choice, left_out=(*choice.left_out, *left_out))
     wanted = _Wanted(choice, primary, installer)
     if not _names_packages(choice) and not uses_package(primary, line, folder, needs.files):
         wanted.take_one_release(base.stacks[-1].versions[primary])
@@ -81,7 +83,7 @@ def complete_choice(
         wanted.add_packages(needs, pipeline.plan_stacks(settings, wanted.choice(), installer).baseline)
     return CompletedChoice(
         choice=wanted.choice(),
-        notes=(*wanted.notes, *(_own_note(one, base.baseline) for one in needs.own)),
+        notes=(*wanted.notes, *(_own_note(one, base.baseline, left_out) for one in needs.own)),
         searched=tuple(one.folder for one in needs.own if one.is_appended),
         added=tuple(wanted.added),
         pinned=tuple(wanted.pinned),
@@ -89,9 +91,11 @@ def complete_choice(
     )
 
 
-def _own_note(own: OwnPackage, base: Stack) -> str:
-    path = f", by PYTHONPATH={own.folder}, as it requires no {own.name}" if own.is_appended else ""
+def _own_note(own: OwnPackage, base: Stack, left_out: Collection[str]) -> str:
+    path = f", by PYTHONPATH={own.folder}" if own.is_appended else ""
     where = "its folder" if own.folder == "." else own.folder
+    if own.name in left_out:
+        return f"imports the {own.name} of {where}{path}: the stack is without its own, as the project requires none"
     return f"imports the {own.name} of {where}, not {own.name} {base.versions[own.name]} of the stack{path}"
 
 
@@ -172,7 +176,7 @@ class _Wanted:
                 found[name] = release
         if (transformers := found.get("transformers")) is not None:
             for name, release in _of_its_time(transformers).items():
-                if name not in declared and name not in self._choice.versions:
+                if name not in (*declared, *self._choice.versions, *self._choice.left_out):
                     found[name] = release
         if not found:
             return

@@ -1,5 +1,6 @@
 """The requirements that a program's project declares, in its folder and those above it up to its repository's:
-``requirements*.txt``, ``pyproject.toml``, ``setup.py``, ``setup.cfg``, ``environment.yml``, the locks of uv and poetry."""
+``requirements*.txt``, ``pyproject.toml``, ``setup.py``, ``setup.cfg``, conda's ``environment.yml`` or ``requirements.yaml``,
+the locks of uv and poetry."""
 
 from __future__ import annotations
 
@@ -26,6 +27,14 @@ _CARET = re.compile(r"\^\s*(\d+)((?:\.\d+)*)")
 
 #: Names in a ``setup.py`` of lists of requirements: ``install_requires``, ``_deps``.
 _OF_REQUIREMENTS = re.compile(r"requir|deps\b|depend", re.IGNORECASE)
+
+#: How the names of a conda environment's files begin.
+_OF_CONDA = ("env", "requirements", "conda")
+
+#: Conda's names of what no index of Python's has under them.
+_OF_CONDA_ALONE = re.compile(
+    r"(?:python|pip|pytorch(?:-cuda)?|cud[\w-]*|lib(?:gcc|stdcxx)[\w-]*|git|gxx[\w-]*)(?![\w-])"
+)
 
 #: An entry of conda's or pip's in an ``environment.yml``.
 _ENTRY = re.compile(r"^\s*-\s+([A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*[=<>~!].*?)\s*(?:#.*)?$", re.MULTILINE)
@@ -109,10 +118,12 @@ def _texts(folder: Path) -> Iterator[tuple[str, str]]:
         "setup.cfg": _of_setup_cfg(folder / "setup.cfg"),
     }
     yield from ((file, text) for file, texts in named.items() for text in texts)
-    for file in [*folder.glob("environment*.y*ml")][:_MOST_FILES]:
+    conda = {file: None for name in _OF_CONDA for file in sorted(folder.glob(f"{name}*.y*ml"))}
+    for file in [*conda][:_MOST_FILES]:
         yield from (
             (file.name, re.sub(r"(?<![=<>~!])=(?!=)", "==", text, count=1))
             for text in _ENTRY.findall(project_text(file))
+            if not _OF_CONDA_ALONE.match(text)
         )
 
 

@@ -99,9 +99,9 @@ def _worker_error() -> Exception:
     ],
 )
 def test_a_file_of_the_programs_is_named(source: str, error: Callable[[], Exception], says: str) -> None:
-    line = absent_file(error(), ["--data=data/train", "--out", "out/lora"], source)
-    assert line is not None
-    place, _, said = line.partition(": ")
+    found = absent_file(error(), ["--data=data/train", "--out", "out/lora"], source, Path("..").resolve())
+    assert found is not None
+    place, _, said = found.line.partition(": ")
     assert place.startswith("test_absent_files.py:")
     assert said.startswith(says)
 
@@ -121,9 +121,9 @@ def test_a_file_of_the_programs_is_named(source: str, error: Callable[[], Except
 )
 def test_what_is_a_releases_is_none_of_the_programs(source: str, error: Callable[[], Exception]) -> None:
     Path("out").mkdir()
-    assert absent_file(error(), ["--data=data/train"], source) is None
+    assert absent_file(error(), ["--data=data/train"], source, Path()) is None
 
 
 def test_a_file_that_is_here_is_not_absent(source: str) -> None:
     Path("data/x.json").write_text("")
-    assert absent_file(_refuse("data/x.json: not a folder", FileNotFoundError), ["data/x.json"], source) is None
+    assert absent_file(_refuse("data/x.json: not a folder", FileNotFoundError), ["data/x.json"], source, Path()) is None

@@ -66,11 +66,11 @@ def test_of_an_installed_package_the_missing_packages_of_its_extras_are_named(
         "Metadata-Version: 2.1\nName: extended\nVersion: 1.0\n"
         'Requires-Dist: absent-parser>=0.17; extra == "signatures"\n'
         'Requires-Dist: extended[typing]; extra == "signatures"\n'
-        'Requires-Dist: absent_types; extra == "typing"\n'
+        'Requires-Dist: absent_types ==0.5.52 ; extra == "typing"\n'
         'Requires-Dist: absent_other; extra == "other"\n'
         'Requires-Dist: pytest; extra == "signatures"\n'
     )
     monkeypatch.syspath_prepend(tmp_path)
     error = ModuleNotFoundError("Requirement not met. HINT: Try running `pip install -U 'extended[signatures]>=0.9'`")
-    assert absent_packages.packages_asked_for(error) == ["absent-parser", "absent_types"]
+    assert absent_packages.packages_asked_for(error) == ["absent-parser", "absent_types=0.5.52"]
     assert absent_packages.packages_asked_for(ImportError("`pip install extended`")) == []

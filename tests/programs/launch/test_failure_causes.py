@@ -71,7 +71,9 @@ def test_of_many_packages_as_many_are_named_as_fit_whole(monkeypatch: pytest.Mon
     monkeypatch.setattr(absent_packages, "packages_asked_for", lambda error: names)
     refused = lacks_packages("run `pip install app[all]`")
     assert refused is not None
-    named = re.findall(r"--with (\S+)", str(refused))
+    first, second = str(refused).split("\n")
+    named = re.findall(r"--with (\S+)", first)
     assert 3 < len(named) < 30
     assert named == names[: len(named)]
-    assert len(f"CannotRun: {refused}") <= faults.SIGNATURE_LENGTH
+    assert len(f"CannotRun: {first}") <= faults.SIGNATURE_LENGTH
+    assert second == "All 30: give " + " ".join(f"--with {name}" for name in names)

@@ -41,6 +41,8 @@ def test_parts_of_splits_and_several_splits() -> None:
         assert datasets.load_dataset("imdb", split="train[10:20]")["text"][:] == whole["text"][10:20]
         assert len(datasets.load_dataset("imdb", split="train[:25%]")) == len(whole) // 4
         assert len(datasets.load_dataset("imdb", split="train[:1000000]")) == len(whole)
+        for part in ("train[:-100000]", "train[-100000:]", "train[5000:]"):  # of the real one, which has more rows
+            assert len(datasets.load_dataset("imdb", split=part)) == len(whole)
         both = datasets.load_dataset("imdb", split=["train", "test"])
         assert [len(part) for part in both] == [len(whole), 256]
         assert len(datasets.load_dataset("imdb", split="train+test")) == len(whole) + 256

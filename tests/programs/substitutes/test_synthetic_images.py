@@ -6,6 +6,7 @@ import errno
 import importlib
 import importlib.util
 import os
+import pickle
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -163,6 +164,16 @@ def test_a_folder_of_the_users_has_images_per_class(root: str, classes: int, row
         assert (len(found.classes), len(found)) == (classes, rows)
         assert found[rows - 1][0].size == (500, 375)
         assert found[5][0].tobytes() == found[5][0].tobytes() != found[6][0].tobytes()
+
+
+def test_images_are_sent_to_the_workers_that_a_program_spawns() -> None:
+    with made_up_images(True):
+        datasets = imported("datasets")
+        sent = pickle.dumps((datasets.Flowers102("data"), datasets.ImageFolder("mine"), datasets.CIFAR10("data")))
+    flowers, folder, arrays = pickle.loads(sent)  # where the classes are as they were installed, as in a worker
+    assert (len(flowers), len(folder), len(arrays)) == (1_020, 2_048, 50_000)
+    assert flowers[3][0].size == (667, 500)
+    assert folder[3][0].size == (500, 375)
 
 
 def test_what_is_there_is_loaded_as_it_is(tmp_path: Path) -> None:

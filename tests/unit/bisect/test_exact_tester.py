@@ -17,6 +17,7 @@ from dsregress.config.settings import Settings
 from dsregress.model import Result, Verdict
 from dsregress.probe.border.wire import RunRecord
 from dsregress.store import Store
+from dsregress.store.reuse import reusable
 from tests.builders import synthetic
 
 RELEASES = tuple(f"0.{number}.0" for number in range(10, 20))
@@ -29,6 +30,9 @@ class _Runner:
         self.settings, self.store, self.runs = Settings(), Store(str(folder)), 0
         self.watch: Any = SimpleNamespace(note=lambda line: None)
         self._records = records
+
+    def counts(self, version: Candidate) -> Result | None:
+        return reusable(self.stored(version), 0)
 
     def stored(self, version: Candidate) -> Sequence[Result]:
         return ()

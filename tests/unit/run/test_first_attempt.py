@@ -117,10 +117,34 @@ def test_what_a_program_lacks_is_not_run_with_the_other_releases(
     watch: Any = runs
     assert refused is not None
     assert pipeline.cells_to_compare(planned, refused, watch) == planned[:1]
-    assert runs.notes == [f"{refused.cell.scenario}: the other releases are not run, as it lacks the same with each"]
+    assert runs.notes[:1] == [
+        f"{refused.cell.scenario}: the other releases are not run, as it lacks the same with each"
+    ]
     failed = msgspec.structs.replace(refused, outcome=Failed("install", "no solution"))
     assert pipeline.cells_to_compare(planned, failed, watch) == planned
     assert pipeline.cells_to_compare(planned, None, watch) == planned
+
+
+@pytest.mark.parametrize(
+    ("place", "is_alike"),
+    [
+        ("'transformers' (transformers/__init__.py)", True),
+        ("'transformers.models.qwen' (trans", True),
+        ("'deepspeed' (deepspeed/__init__.py)", False),
+        ("'tokenizers' (tokenizers/__init__.py)", False),
+    ],
+)
+def test_a_name_that_all_stacks_lack_is_not_looked_for_with_the_other_releases(place: str, is_alike: bool) -> None:
+    runs = Runs(Failed("init", f"ImportError: cannot import name 'New' from {place} (train.py:1)"))
+    planned = tuple(
+        msgspec.structs.replace(
+            one, stack=msgspec.structs.replace(one.stack, versions={**one.stack.versions, "transformers": "4.49.0"})
+        )
+        for one in (cell("0.15.0", "sim"), cell("0.16.4", "sim"))
+    )
+    (failed,) = runs.measure(planned[:1])
+    watch: Any = runs
+    assert pipeline.cells_to_compare(planned, failed, watch) == planned[: 1 if is_alike else 2]
 
 
 def test_a_failure_of_a_release_is_compared_as_usual(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

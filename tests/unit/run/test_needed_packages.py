@@ -21,6 +21,7 @@ from sklearn.metrics import f1_score
 from own.model import Model
 import flash_attn
 import xformers.ops
+from mamba_ssm.ops.selective_scan_interface import selective_scan_fn
 import an_unknown_module
 try:
     import wandb
@@ -88,8 +89,8 @@ def test_what_else_the_project_requires_is_kept_for_modules_of_another_name(fold
 def test_what_libraries_look_for_is_needed_only_if_the_project_requires_it(folder: Path) -> None:
     (folder / "train.py").write_text("import transformers\n")
     assert needs(folder).packages == {}
-    (folder / "requirements.txt").write_text("sentencepiece==0.2.0\nblack\ngradio\n")
-    assert [*needs(folder).packages] == ["sentencepiece"]
+    (folder / "requirements.txt").write_text("sentencepiece==0.2.0\nhydra-colorlog\nblack\ngradio\n")
+    assert [*needs(folder).packages] == ["hydra-colorlog", "sentencepiece"]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,23 @@ def test_modules_that_it_lacks_are_added_once() -> None:
     assert after(LACKS, more) is None
 
 
+def test_a_module_that_it_lacks_comes_in_the_release_that_its_project_pins() -> None:
+    attempt = msgspec.structs.replace(GIVEN, others={"wandb": "0.13.5", "rich": ""})
+    more, _ = remedied(LACKS, attempt)
+    assert more.choice.versions == {"wandb": "0.13.5", "gitpython": ""}
+    assert more.pinned == ("wandb",)
+
+
+def test_packages_for_which_the_line_has_no_room_are_added_with_the_others() -> None:
+    said = "CannotRun: `pip install lightning[app]`: give --with arrow"
+    found = remedy_of(
+        Failed("import", said, f"...\n{said}\nAll 2: give --with arrow --with click=8.1.7\n"), GIVEN, STACK, of_no_day
+    )
+    assert found is not None
+    assert found.attempt.choice.versions == {"arrow": "", "click": "8.1.7"}
+    assert (found.attempt.added, found.attempt.pinned) == (("arrow", "click"), ("click",))
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -204,6 +221,28 @@ def test_packages_that_nothing_pins_are_taken_of_the_day_of_the_last_commit() ->
     assert remedy_of(of_its_own, attempt, stack, of_its_day) is None
 
 
+def test_a_newer_transformers_than_the_project_pins_is_taken_for_what_the_pin_lacks() -> None:
+    stack = msgspec.structs.replace(STACK, versions={**STACK.versions, "transformers": "4.49.0", "peft": "0.14.0"})
+    versions = {"deepspeed": "0.16.8", "transformers": "4.49.0", "peft": "0.14.0", "trl": "0.17.0", "pillow": "12.3.0"}
+    attempt = msgspec.structs.replace(
+        GIVEN, choice=Choice(versions=versions), added=("trl", "pillow"), pinned=("transformers", "peft", "trl")
+    )
+    said = "ImportError: cannot import name 'Glm4v' from 'transformers' (transformers/__init__.py)"
+    lacks = Failed("init", f"{said} (glm_module.py:1)")
+    found = remedy_of(lacks, attempt, stack, of_no_day)
+    assert found is not None
+    assert found.attempt.choice == Choice(
+        stack="transformers-4", versions={"deepspeed": "0.16.8", "trl": "0.17.0", "pillow": ""}
+    )
+    assert found.line == (
+        f"its project pins transformers 4.49.0, which has not yet what it imports ({said}): takes 4.57.6 "
+        "(--stack transformers-4)"
+    )
+    assert remedy_of(lacks, found.attempt, stack, of_no_day) is None
+    named = msgspec.structs.replace(attempt, pinned=("peft", "trl"), fixed=("transformers",))
+    assert remedy_of(lacks, named, stack, of_no_day) is None
+
+
 def test_a_dependency_that_lost_a_name_is_taken_in_its_last_release_that_has_it() -> None:
     said = "ImportError: cannot import name 'cached_download' from 'huggingface_hub' (huggingface_hub/__init__.py)"
     more, line = remedied(said, stage="init")
@@ -226,6 +265,10 @@ def test_the_torch_of_the_day_of_the_last_commit_is_taken_last() -> None:
     assert found.attempt.choice.versions == {"torch": "2.3.0"}
     assert "takes 2.3.0, of its last commit, of 2024-05-07" in found.line
     assert remedy_of(lacks, found.attempt, STACK, of_its_day) is None
+    compared = msgspec.structs.replace(attempt, compared={"deepspeed": "0.16.4,0.16.8"})
+    found = remedy_of(lacks, compared, STACK, of_its_day)
+    assert found is not None  # else torch 2.3.0 would be compared with the configured release
+    assert found.attempt.choice.versions == {"deepspeed": "0.16.4,0.16.8", "torch": "2.3.0"}
     named = msgspec.structs.replace(attempt, choice=Choice(versions={"torch": "2.13.0"}))
     assert remedy_of(lacks, named, STACK, of_its_day) is None
 

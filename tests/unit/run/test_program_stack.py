@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -15,7 +16,7 @@ from dsregress.envs.recipe import CpuBuilds
 from dsregress.errors import UsageError
 from dsregress.model import Failed, NotInstalled
 from dsregress.probe import launch_line
-from dsregress.run import program_stack
+from dsregress.run import pipeline, program_stack
 from dsregress.run.pipeline import Choice
 
 #: What an index has besides the committed releases, and one release of anything else but of ``ours-alone``.
@@ -237,11 +238,13 @@ from peft import LoraConfig
         (
             (),
             "peft/src",
-            "imports the peft of peft/src, not peft 0.21.2 of the stack, by PYTHONPATH=peft/src, as it requires no peft",
+            "imports the peft of peft/src, by PYTHONPATH=peft/src: the stack is without its own, as the project requires "
+            "none",
         ),
         (("peft",), "peft/src", None),
         ((), "other/src", None),
         (("peft",), ".", "imports the peft of its folder, not peft 0.21.2 of the stack"),
+        ((), ".", "imports the peft of its folder: the stack is without its own, as the project requires none"),
     ],
 )
 def test_a_package_of_its_own_is_the_one_that_its_readme_would_import(
@@ -254,3 +257,13 @@ def test_a_package_of_its_own_is_the_one_that_its_readme_would_import(
     found = completed(folder)
     assert found.notes == ((note,) if note else ())
     assert found.searched == (("peft/src",) if note and "PYTHONPATH" in note else ())
+    assert found.choice.left_out == (("peft",) if note and "is without" in note else ())
+
+
+def test_an_environment_is_without_the_package_that_the_project_has_itself() -> None:
+    settings = Settings(stacks={"older": {"peft": "0.17.1", "transformers": "4.57.6"}})
+    choice = Choice(stack="older", left_out=("peft",))
+    nothing: Any = SimpleNamespace(published=None)
+    planned = pipeline.plan_stacks(settings, choice, nothing)
+    assert all("peft" not in stack.versions for stack in planned.stacks)
+    assert planned.baseline.versions["transformers"] == "4.57.6"

@@ -25,6 +25,7 @@ def stated(folder: Path) -> dict[str, str]:
         ("setup.py", "_deps = ['trl>=0.9,<1']\nsetup(install_requires=[deps['trl']])\n"),
         ("setup.cfg", "[options]\ninstall_requires =\n  trl>=0.9,<1\n"),
         ("environment.yml", "dependencies:\n  - python\n  - pip:\n    - trl>=0.9,<1 # of its time\n"),
+        ("requirements.yaml", "dependencies:\n  - python=3.9\n  - pip:\n    - trl>=0.9,<1\n"),
     ],
 )
 def test_a_range_is_read(tmp_path: Path, file: str, content: str) -> None:

@@ -274,6 +274,22 @@ def test_what_a_program_lacks_may_be_here_by_now(framework: str, counts: bool) -
 
 
 @pytest.mark.parametrize(
+    ("framework", "outcome", "counts"),
+    [
+        (PROGRAM, Failed(stage="backward", signature="RuntimeError: x"), False),
+        (PROGRAM, Failed(stage="install", signature="x"), True),
+        (PROGRAM, Passed(), True),
+        ("deepspeed", Failed(stage="backward", signature="RuntimeError: x"), True),
+    ],
+)
+def test_a_program_that_failed_is_tried_again_by_another_probe(framework: str, outcome: Outcome, counts: bool) -> None:
+    found = result_with(outcome)
+    found = msgspec.structs.replace(found, cell=msgspec.structs.replace(found.cell, framework=framework))
+    assert reusable([found], 9, found.probe_sha256) is found
+    assert (reusable([found], 9, "another") is found) is counts
+
+
+@pytest.mark.parametrize(
     ("written", "image", "read"),
     [
         (

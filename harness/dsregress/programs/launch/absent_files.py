@@ -13,7 +13,9 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from dsregress.programs.substitutes import synthetic_files
 from dsregress.programs.world import workplace
 from dsregress.programs.world.resource_errors import LIBRARIES, place_of
 from skeletons.hub_names import known_model_of_folder
@@ -37,23 +39,37 @@ _FILES = (
 #: What an author leaves for a reader to fill in: ``$replace_this_with_your_folder``, ``/path/to/data``, ``<data folder>``.
 _PLACEHOLDER = re.compile(r"\$\{?\w+\}?|<[^/<>]+>|/?\bpath/to/[^/]+|\byour[-_][^/]+", re.IGNORECASE)
 
+_MAKE_UP = "give --synthetic-data for made-up rows"
+
 #: Files of a model that a skeleton has too.
 _OF_A_SKELETON = re.compile(
     r"(generation_)?config\.json|tokenizer.*\.(json|model)|vocab\.json|merges\.txt|model.*\.safetensors.*"
 )
 
 
-def absent_file(error: BaseException, arguments: Sequence[str], source: str) -> str | None:
-    """Return one line that names the program's own file or folder whose absence ended the program; None if it ended for
-    another reason.
+class AbsentFile(NamedTuple):
+    """A file or folder of a program's own that is not there."""
 
-    ``arguments`` are the program's; ``source`` is the user's folder, of which the working folder is a copy.
+    path: str
+    line: str  #: that names it and says what to do
+    form: str | None  #: its format, if its content can be made up
+
+
+def absent_file(error: BaseException, arguments: Sequence[str], source: str, run: Path) -> AbsentFile | None:
+    """Return the program's own file or folder whose absence ended the program; None if it ended for another reason.
+
+    ``arguments`` are the program's; ``source`` is the user's folder, of which the working folder is a copy, in that of the
+    ``run``.
     """
     for one in behind_one_another(error):
         for path in _missing_paths(one, arguments):
             whole = os.path.abspath(os.path.expanduser(path))
             if not os.path.exists(whole) and _is_the_programs(whole, source):
-                return f"{place_of(error)}: {_said(path, whole, _advice(one))}"
+                form = synthetic_files.format_of(whole, one, run)
+                advice = _advice(one)
+                if form is not None:
+                    advice = f"{_MAKE_UP}, or {advice or 'put it there'}"
+                return AbsentFile(whole, f"{place_of(error)}: {_said(path, whole, advice)}", form)
     return None
 
 
@@ -72,7 +88,8 @@ def _missing_paths(error: BaseException, arguments: Sequence[str]) -> Iterator[s
         return
     words = re.split(r"[\s'\"`,:()\[\]]+", said)
     given = [value for word in arguments for value in (word, word.partition("=")[2]) if value and value in words]
-    for word in [*given, *(next(filter(None, found.groups())) for found in _WRITTEN.finditer(said))]:
+    plain = [word for word in words if os.sep in word and word.endswith(_FILES)]
+    for word in [*given, *(next(filter(None, found.groups())) for found in _WRITTEN.finditer(said)), *plain]:
         is_a_path = os.sep in word and (word in given or isinstance(error, FileNotFoundError))
         if "://" not in word and (is_a_path or word.endswith(_FILES)):
             yield word

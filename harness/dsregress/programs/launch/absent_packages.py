@@ -19,8 +19,10 @@ from dsregress.programs.launch import missing_imports
 
 #: ``pip install -U 'trl[vllm]>=0.9'``, of which ``trl`` is the match. Options and addresses do not match.
 _PIP_INSTALL = re.compile(r"pip3? install (?:-\S+ +)*[\"'`]?([A-Za-z]\w*(?:[.-]\w+)*)(?![\w+:/-])(?:\[([\w, -]+)\])?")
-#: A requirement of an extra: ``docstring-parser>=0.15; extra == "signatures"``.
-_OF_AN_EXTRA = re.compile(r"([A-Za-z][\w.-]*)(?:\[([\w, -]+)\])?.*;.*extra\s*==\s*['\"]([\w-]+)['\"]")
+#: A requirement of an extra: ``docstring-parser>=0.15; extra == "signatures"``, ``arrow ==1.3.0 ; extra == 'app'``.
+_OF_AN_EXTRA = re.compile(
+    r"([A-Za-z][\w.-]*)(?:\[([\w, -]+)\])?\s*\(?(?:==(?P<pin>[\w.]+))?.*;.*extra\s*==\s*['\"](?P<extra>[\w-]+)['\"]"
+)
 #: ``LlamaTokenizer requires the SentencePiece library but it was not found``: transformers' wording for all its packages.
 _LIBRARY_NOT_FOUND = re.compile(r"requires the (?:\W+ )?([\w.-]+) library but it was not found")
 #: What transformers asks for next: its processors of images are made of both.
@@ -51,7 +53,8 @@ def watch_absence() -> None:
 
 
 def packages_asked_for(error: BaseException) -> list[str]:
-    """Return the missing packages without which a library refuses, according to its error or the cause of that, by name.
+    """Return the missing packages without which a library refuses, according to its error or the cause of that, by name;
+    those that an extra pins as ``lightning-cloud=0.5.52``.
 
     Empty if the error is about something else: a part that a release of a package lacks, or a package that is too old.
     """
@@ -90,16 +93,16 @@ def _listed(extras: str) -> frozenset[str]:
 
 
 def _of_extras(package: str, extras: frozenset[str]) -> set[str]:
-    """Return the missing packages of an installed package's extras."""
+    """Return the missing packages of an installed package's extras, with their pins."""
     found: set[str] = set()
     for text in importlib.metadata.requires(package) or [] if extras else []:
         needed = _OF_AN_EXTRA.match(text)
-        if needed is None or needed[3] not in extras:
+        if needed is None or needed["extra"] not in extras:
             continue
         if needed[1].lower() == package.lower():
             found |= _of_extras(package, _listed(needed[2] or "") - extras)
         elif not _is_here(needed[1]):
-            found.add(needed[1])
+            found.add(f"{needed[1]}={needed['pin']}" if needed["pin"] else needed[1])
     return found
 
 

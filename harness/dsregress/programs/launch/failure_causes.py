@@ -14,10 +14,10 @@ from dsregress.probe import program_imports
 from dsregress.probe.border import faults, machine
 from dsregress.probe.launch_line import LaunchLine, LaunchLineError
 from dsregress.probe.module_packages import packages_by_module
-from dsregress.programs.launch import absent_packages, launchers, missing_imports, project_packages
+from dsregress.programs.launch import absent_packages, hub_downloads, launchers, missing_imports, project_packages
 from dsregress.programs.launch.absent_files import absent_file
 from dsregress.programs.launch.started_processes import StartedError
-from dsregress.programs.substitutes import more_columns, tiny_models
+from dsregress.programs.substitutes import more_columns, synthetic_files, tiny_models
 from dsregress.programs.substitutes.synthetic_datasets import MadeUp
 from dsregress.programs.world import workplace
 from dsregress.programs.world.local_sockets import NoNetworkError
@@ -71,11 +71,21 @@ def environment_failure(
     for explain in _EXPLANATIONS:
         if (cannot := explain(error, program)) is not None:
             return cannot
-    if not optimizer_steps and (absent := absent_file(error, program.line.arguments, program.source)):
-        return CannotRun(absent)
+    if not optimizer_steps and (absent := _of_an_absent_file(error, program)) is not None:
+        return absent
     if program.made_up.guessed and not backward_passes:
         return _of_unknown_rows(error, program)
     return None
+
+
+def _of_an_absent_file(error: Exception, program: LaunchedProgram) -> Exception | None:
+    """Explain a missing file. Note one that can be made up, so that the cell is retried with it."""
+    absent = absent_file(error, program.line.arguments, program.source, program.run_folder)
+    if absent is None:
+        return None
+    if absent.form and program.made_up.is_wanted:
+        synthetic_files.note_file(program.run_folder, absent.path, absent.form)
+    return CannotRun(absent.line)
 
 
 def _of_a_refused_path(error: Exception, program: LaunchedProgram) -> Exception | None:
@@ -125,7 +135,9 @@ def _of_the_network(error: Exception, program: LaunchedProgram) -> Exception | N
     if isinstance(error, OSError | NotHere) and (absence := behind(error, NotHere)) is not None:
         return absence  # transformers replaces it with advice about the hub
     refused = behind(error, NoNetworkError)
-    return CannotRun(str(refused)) if refused is not None else None
+    if refused is None:
+        return None
+    return CannotRun(hub_downloads.absent_from_hub(error) or str(refused))
 
 
 def _of_a_missing_package(error: Exception, program: LaunchedProgram) -> Exception | None:
@@ -276,13 +288,15 @@ def _listed_up_to(names: Sequence[str], most: int) -> str:
 
 
 def _refusal_text(error: BaseException, needed: Sequence[str]) -> str:
-    """Return a library's own message, cut to fit into a line, with the packages to add."""
+    """Return a library's own message, cut to fit into a line, with the packages to add; if not all of them fit, all in a
+    second line."""
     said = str(faults.announced(error)).strip().partition("\n")[0].partition(". ")[0].rstrip(".")[:_MOST_SAID]
     room = faults.SIGNATURE_LENGTH - len(f"{CannotRun.__name__}: {said}: ")
     whole = [*needed]
     while len(whole) > 1 and len(_add(*whole)) > room:  # a part of a name is another package's
         whole.pop()
-    return f"{said}: {_add(*whole)}"
+    rest = "" if len(whole) == len(needed) else f"\nAll {len(needed)}: {_add(*needed)}"
+    return f"{said}: {_add(*whole)}{rest}"
 
 
 def _add(*needed: str) -> str:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dsregress.programs.substitutes import known_datasets, more_columns, synthetic_rows
+from dsregress.programs.substitutes import known_datasets, more_columns, synthetic_files, synthetic_rows
 from dsregress.programs.world.process_pools import processor_count
 from dsregress.programs.world.resource_errors import NotHere, is_absence
 from vgpu.replacing import Patches
@@ -31,6 +31,7 @@ _FILES = 64
 class MadeUp:
     """Names of synthetic data sets, and of those among them whose columns were guessed."""
 
+    is_wanted: bool = False
     names: list[str] = dataclasses.field(default_factory=list)
     guessed: list[str] = dataclasses.field(default_factory=list)
 
@@ -39,7 +40,8 @@ class MadeUp:
 def synthetic_data(wanted: bool) -> Iterator[MadeUp]:
     """Load data sets within the block as the module describes. Yield the names of the synthetic ones, added as they are
     loaded."""
-    made = MadeUp()
+    files = synthetic_files.made_files()
+    made = MadeUp(wanted, list(files), list(files))
     try:
         import datasets
     except ImportError:
@@ -132,6 +134,8 @@ def _one(
             (read,) = datasets.ReadInstruction.from_spec(part.strip()).to_absolute({name: rows})
             first, end = read.from_ or 0, rows if read.to is None else read.to
         except (ValueError, AssertionError):  # more rows than the split has
+            first, end = 0, rows
+        if first >= end:  # all but the last 100,000 rows of a larger one
             first, end = 0, rows
         chosen.append(parts[name].select(range(first, end)))
     whole = chosen[0] if len(chosen) == 1 else datasets.concatenate_datasets(chosen)

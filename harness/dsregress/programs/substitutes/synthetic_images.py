@@ -33,6 +33,7 @@ from dsregress.programs.world.resource_errors import NotHere, is_absence
 from vgpu.replacing import Patches
 
 _PACKAGE = "torchvision"
+_REPLACED = "_harness_reads"  #: marks a method that is replaced already
 
 
 @contextlib.contextmanager
@@ -102,9 +103,7 @@ def _replace_datasets(patches: Patches, wanted: bool) -> None:
         methods = vars(kind)
         if "__init__" in methods and kind is not datasets.VisionDataset:
             patches.replace(kind, "__init__", _begun(methods["__init__"], datasets, wanted))
-        if "__getitem__" in methods and "__len__" in methods:
-            patches.replace(kind, "__getitem__", _reading_images(methods["__getitem__"]))
-            patches.replace(kind, "__len__", _counted(methods["__len__"]))
+        _read_images(kind, patches.replace)
     enum = getattr(models, "WeightsEnum", None)
     if enum is not None:
         patches.replace(enum, "get_state_dict", _first_weights(enum.get_state_dict, models))
@@ -168,9 +167,9 @@ def _make_up(dataset: Any, datasets: Any, given: dict[str, Any], wanted: bool, e
     elif isinstance(dataset, datasets.DatasetFolder):
         dataset.samples = dataset.imgs = [(f"{index}.jpeg", label) for index, label in enumerate(labels)]
         dataset.targets, dataset.extensions = labels, (".jpeg",)
-        dataset.loader = lambda path: _image(known, seed, int(os.path.basename(path).partition(".")[0]))
+        dataset.loader = functools.partial(_image_at, known, seed)
     else:
-        dataset._harness_images = functools.partial(_image, known, seed)
+        dataset._harness_images = _Images(type(dataset), known, seed)
         dataset._labels = dataset.targets = labels
 
 
@@ -205,6 +204,40 @@ def _image(known: KnownImages, seed: int, index: int) -> object:
     return Image.fromarray(numpy.random.default_rng((seed, index)).integers(0, 256, shape, dtype=numpy.uint8))
 
 
+def _image_at(known: KnownImages, seed: int, path: str) -> object:
+    return _image(known, seed, int(os.path.basename(path).partition(".")[0]))
+
+
+class _Images:
+    """The images of a data set. In a process that a program spawns, such as a loader's worker, torchvision is as it was
+    installed, so unpickling them replaces there how the data set is read."""
+
+    def __init__(self, kind: type, known: KnownImages, seed: int) -> None:
+        self._made_of = (kind, known, seed)
+
+    def __call__(self, index: int) -> object:
+        return _image(*self._made_of[1:], index)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _images_of_another_process, self._made_of
+
+
+def _images_of_another_process(kind: type, known: KnownImages, seed: int) -> _Images:
+    for one in kind.__mro__:
+        reads = vars(one).get("__getitem__")
+        if one.__module__.startswith(f"{_PACKAGE}.") and reads is not None and not hasattr(reads, _REPLACED):
+            _read_images(one, setattr)
+    return _Images(kind, known, seed)
+
+
+def _read_images(kind: type, replace: Callable[[type, str, object], None]) -> None:
+    """Replace how a class of data sets is read."""
+    methods = vars(kind)
+    if "__getitem__" in methods and "__len__" in methods:
+        replace(kind, "__getitem__", _reading_images(methods["__getitem__"]))
+        replace(kind, "__len__", _counted(methods["__len__"]))
+
+
 def _reading_images(original: Callable[..., Any]) -> Callable[..., object]:
     @functools.wraps(original)
     def __getitem__(self: Any, index: Any) -> object:
@@ -216,6 +249,7 @@ def _reading_images(original: Callable[..., Any]) -> Callable[..., object]:
         image, label = images(int(index)), self.targets[index]
         return (image, label) if self.transforms is None else self.transforms(image, label)
 
+    setattr(__getitem__, _REPLACED, True)
     return __getitem__
 
 

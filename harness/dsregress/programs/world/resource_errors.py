@@ -53,10 +53,16 @@ def place_of(error: BaseException) -> str:
 
 
 def _innermost(lines: Iterable[tuple[str, int]]) -> str:
+    place = innermost_place(lines)
+    return "an unknown place" if place is None else f"{os.path.basename(place[0])}:{place[1]}"
+
+
+def innermost_place(lines: Iterable[tuple[str, int]]) -> tuple[str, int] | None:
+    """Return the first of these places, in files, that is the program's own; None if none is."""
     for file, line in lines:
         if os.path.isfile(file) and not os.path.abspath(file).startswith((*LIBRARIES, *FOLDERS)):
-            return f"{os.path.basename(file)}:{line}"
-    return "an unknown place"
+            return file, line
+    return None
 
 
 def is_in_the_program(error: BaseException, *, through: Sequence[str]) -> bool:

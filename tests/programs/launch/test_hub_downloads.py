@@ -1,0 +1,52 @@
+"""What `torch.hub` would download is named with the folder in which it is looked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tests.programs.cells import passed, ran
+
+pytestmark = pytest.mark.usefixtures("surroundings")
+
+TRAIN = """
+import torch
+
+{load}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(2):
+    model(torch.ones(1, 4)).sum().backward()
+    optimizer.step()
+"""
+OF_A_REPOSITORY = "model = torch.hub.load('owner/net', 'small', trust_repo=True)"
+OF_A_URL = (
+    "model = torch.nn.Linear(4, 2)\n"
+    "model.load_state_dict(torch.hub.load_state_dict_from_url('https://example.org/a/net-1.pth'))"
+)
+
+
+@pytest.mark.parametrize(
+    ("load", "says"),
+    [
+        (
+            OF_A_REPOSITORY,
+            "train.py:4: github.com/owner/net is not here: clone it into hub/owner_net_main of a folder DIR",
+        ),
+        (OF_A_URL, "train.py:5: net-1.pth is not here: put it into hub/checkpoints of a folder DIR"),
+    ],
+)
+def test_it_is_named_with_its_place(folder: Path, load: str, says: str) -> None:
+    (folder / "train.py").write_text(TRAIN.format(load=load))
+    record = ran(folder, "sim", 1, "python train.py")
+    assert record.signature == f"CannotRun: {says}, and write TORCH_HOME=DIR before the line"
+
+
+def test_it_is_found_there(folder: Path) -> None:
+    repository = folder.parent / "home" / "hub" / "owner_net_main"
+    repository.mkdir(parents=True)
+    (repository / "hubconf.py").write_text("import torch\ndef small():\n    return torch.nn.Linear(4, 2)\n")
+    (folder / "train.py").write_text(TRAIN.format(load=OF_A_REPOSITORY))
+    passed(ran(folder, "sim", 1, f"TORCH_HOME={folder.parent / 'home'} python train.py"))
