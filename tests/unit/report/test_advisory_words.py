@@ -59,6 +59,8 @@ def test_the_advisories_request_nothing_else() -> None:
         "give `gradient_checkpointing=True`",
         "give `use_reentrant=True`",
         "give at least one warmup step",
+        "install Pillow",
+        "leave `round_robin_gradients` off",
         "leave gradient accumulation dtype unset",
         "leave hpZ unset",
         "put a `scheduler` into the DeepSpeed configuration",
@@ -69,6 +71,7 @@ def test_the_advisories_request_nothing_else() -> None:
         "train with ZeRO stage 1",
         "train with ZeRO stage 2",
         "train with ZeRO stage 3",
+        "train with ZeRO-2, whose checkpoints list them",
         "train with dtype fp16",
         "train with dtype fp32",
         "train with offload of the optimizer",
@@ -78,4 +81,5 @@ def test_the_advisories_request_nothing_else() -> None:
         "turn contiguous_gradients off",
         "use a model that is whole before `initialize`",
         "use a reduce_bucket_size larger than every weight",
+        "use `safe_set_local_grad`",
     ]
