@@ -79,7 +79,7 @@ def test_the_advisories_request_nothing_else() -> None:
         "train without gradient checkpointing",
         "train without offload of the optimizer",
         "turn contiguous_gradients off",
+        "use `safe_set_local_grad`",
         "use a model that is whole before `initialize`",
         "use a reduce_bucket_size larger than every weight",
-        "use `safe_set_local_grad`",
     ]
