@@ -33,6 +33,12 @@ def test_an_old_peft_gets_a_transformers_that_it_runs_with() -> None:
     assert fitting_partners({"transformers", "accelerate"}, stacks[1:]) == {}
 
 
+@pytest.mark.parametrize(("trl", "too_new"), [("0.28.0", True), ("0.29.0", False)])
+def test_an_old_trl_gets_a_transformers_whose_answers_it_understands(trl: str, *, too_new: bool) -> None:
+    found = fitting_partners({"transformers", "peft"}, [{"transformers": "5.24.0", "peft": "0.21.2", "trl": trl}])
+    assert found == ({"transformers": "4.57.6"} if too_new else {})
+
+
 def test_of_two_that_are_not_named_the_one_that_the_bound_is_about_gives_way() -> None:
     (stack,) = [{"transformers": "5.24.0", "accelerate": "1.15.0", "peft": "0.16.0"}]
     assert fitting_partners({"transformers", "peft"}, [stack]) == {"peft": "0.21.2"}
