@@ -117,7 +117,7 @@ class Assessor:
             older = self._order[: self._order.index(problem.since)][::-1]
             free = [[stack for stack in side if stack in problem.free] for side in (newer, older)]
             # Rather a setting, as `audit` says, than an older release.
-            sides = free[:1] if self._known.settings(problem) else free
+            sides = free[:1] if self._known.ending_settings(problem) else free
             release = self.release(kind, sides, problem.affected)
         return Assessment(problem=problem, kind=kind, room=tightest, too_large=too_large, release=release)
 

@@ -88,7 +88,7 @@ class KnownProblems:
             self._judged[stack, workload] = judge_release(read_advisories(), job, self._package) if job else None
         return self._judged[stack, workload]
 
-    def settings(self, problem: Problem) -> tuple[Remedy, ...]:
+    def ending_settings(self, problem: Problem) -> tuple[Remedy, ...]:
         """Return what ends a problem in the release that has it: the remedies that `audit` makes a condition; empty if not
         all advisories that know it have one."""
         known = [one for one in self.of_problem(problem) if decides(one)]
@@ -138,7 +138,7 @@ def advisories_of_symptom(
     )
 
 
-def known_job(versions: Mapping[str, str], facts: Mapping[str, Any]) -> KnownJob:
+def known_job(versions: Mapping[str, str], facts: Mapping[str, object]) -> KnownJob:
     """Return a job without the packages that are no releases."""
     return KnownJob(
         versions={name: one for name, one in versions.items() if parsed_version(one) is not None}, facts=facts

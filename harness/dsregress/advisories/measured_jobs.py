@@ -106,7 +106,7 @@ def _trainer_lora(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _trl_trainers(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _trl_trainers(parameters: Mapping[str, object]) -> dict[str, object]:
     task = parameters["trainer"]
     stage = _stage(str(parameters["settings"]))
     return {

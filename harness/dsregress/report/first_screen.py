@@ -92,12 +92,12 @@ class FirstScreen(msgspec.Struct, frozen=True, kw_only=True):
         str  #: the command that judges an upgrade of the user's to the newest release; empty if several packages vary
     )
     figures: tuple[Text, ...] = ()  #: of programs, if there is no problem
-    answer_text: Text = ""  #: the release to use; empty if nothing is worse, or no release can be chosen
+    recommendation_text: Text = ""  #: the release to use; empty if nothing is worse, or no release can be chosen
 
     @property
-    def answer(self) -> str:
-        """The answer in English."""
-        return plain(str(self.answer_text))
+    def recommendation(self) -> str:
+        """The recommendation in English."""
+        return plain(str(self.recommendation_text))
 
     @property
     def headline(self) -> str:
@@ -128,7 +128,7 @@ def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "")
     if not_measured:
         headline = message("{headline}; not measured: {stacks}", headline=headline, stacks=not_measured)
     return FirstScreen(
-        answer_text=_answer(context, sections),
+        recommendation_text=_recommended(context, sections),
         headline_text=headline,
         basis_text=_basis(context),
         overview=_overview(context, assessed),
@@ -138,7 +138,7 @@ def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "")
     )
 
 
-def _answer(context: ReportContext, sections: Sequence[ProblemSection]) -> Text:
+def _recommended(context: ReportContext, sections: Sequence[ProblemSection]) -> Text:
     """Return which release to use; empty if there is no choice, or the headline says all: that nothing is worse."""
     lines = [line for section in sections for line in section.problems]
     choice = choose(context, lines) if lines else None

@@ -271,7 +271,7 @@ def _problem_words(
         symptom=None if is_setting_alone else symptom_of(context, problem),
         setting=changed,
         consequences=tuple(_consequences(context, assessed, is_ruled=bool(known))),
-        ruled=_ruling_text(assessed, known, knowledge.settings(problem)) if known else "",
+        ruled=_ruling_text(assessed, known, knowledge.ending_settings(problem)) if known else "",
         advisories=tuple(one.id for one in known),
         since=since,
         until=until,

@@ -45,7 +45,7 @@ def choose(context: ReportContext, lines: Sequence[ProblemLine]) -> ReleaseChoic
         own, fare = [line for line in lines if stack in line.having], fares[stack]
         judged = _judged(fare)
         if 2 * judged >= most and 2 * (judged - len(_ruled_out(own, fare))) > judged:
-            return _choice(stack, fare, own)
+            return _summed_up(stack, fare, own)
     return None
 
 
@@ -62,12 +62,12 @@ def choice_text(context: ReportContext, choice: ReleaseChoice) -> Text:
     if not _is_newest(context, choice.stack):
         use = message("Of these releases, use {release}", release=release)
     if choice.undecided:
-        use = message("{use} only if {problems} is right", use=use, problems=_all(choice.undecided))
+        use = message("{use} only if {problems} is right", use=use, problems=_numbers(choice.undecided))
     parts: list[Text] = [use]
     if choice.against:
-        parts.append(message("not for the workloads of {problems}", problems=_all(choice.against)))
+        parts.append(message("not for the workloads of {problems}", problems=_numbers(choice.against)))
     if choice.provisos:
-        parts.append(message("read {problems} first", problems=_all(choice.provisos)))
+        parts.append(message("read {problems} first", problems=_numbers(choice.provisos)))
     if choice.unjudged:
         parts.append(
             plural_message("{count:,} workload has no verdict", "{count:,} workloads have no verdict", choice.unjudged)
@@ -82,7 +82,7 @@ def _is_newest(context: ReportContext, stack: str) -> bool:
     return own is not None and bool(known) and own >= max(map(Version, known))
 
 
-def _all(names: Sequence[str]) -> Text:
+def _numbers(names: Sequence[str]) -> Text:
     """Return ``1, 4 and 5``, of many the first ones and their number."""
     if len(names) > _MOST_NAMES:
         return name_list(names, _MOST_NAMES)
@@ -99,7 +99,7 @@ def _verdicts(context: ReportContext, verdicts: ReleaseVerdicts, stack: str) -> 
     return {one: verdicts.of(stack, one) for one in cells.workloads if stack in cells.stacks_of(one)}
 
 
-def _choice(stack: str, fares: Mapping[str, ReleaseVerdict], lines: Sequence[ProblemLine]) -> ReleaseChoice:
+def _summed_up(stack: str, fares: Mapping[str, ReleaseVerdict], lines: Sequence[ProblemLine]) -> ReleaseChoice:
     """Return the choice of a release. ``lines`` are the problems that it has."""
     against: list[str] = []
     undecided: list[str] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from dsregress.advisories.advisory import (
     PartnerCondition,
     ReleaseRange,
     Remedy,
+    Ruling,
     ScriptOutput,
     UpstreamLinks,
 )
@@ -289,6 +290,38 @@ def _release_remedies(ranges: Sequence[ReleaseRange | PartnerCondition]) -> Iter
             yield Remedy(text=f"use {one.package} {after}", package=one.package, version=after)
         if before:
             yield Remedy(text=f"use {one.package} {before}", package=one.package, version=before)
+
+
+def with_sound_releases(made: Mapping[str, Advisory]) -> dict[str, Advisory]:
+    """Return the records without releases to use that are alone in having another fault, between two that have not: nobody
+    is sent to those. The nearest release on that side which was run takes the place."""
+    skipped = {
+        (each.package, each.affected[0])
+        for one in made.values()
+        if one.ruling is Ruling.FAULT and not one.withdrawn
+        for each in one.ranges
+        if len(each.affected) == 1 and _is_between(each.affected[0], each.unaffected)
+    }
+    return {name: msgspec.structs.replace(one, remedies=tuple(_sound(one, skipped))) for name, one in made.items()}
+
+
+def _is_between(release: str, others: Sequence[str]) -> bool:
+    sides = {Version(one) < Version(release) for one in others}
+    return len(sides) == 2
+
+
+def _sound(advisory: Advisory, skipped: Set[tuple[str, str]]) -> Iterator[Remedy]:
+    for remedy in advisory.remedies:
+        if (remedy.package, remedy.version) not in skipped:
+            yield remedy
+            continue
+        own = next(one for one in (*advisory.ranges, *advisory.partners) if remedy.version in one.unaffected)
+        is_older = Version(remedy.version) < Version(own.affected[0])
+        side = [one for one in own.unaffected if (Version(one) < Version(remedy.version)) == is_older]
+        free = [one for one in side if one != remedy.version and (own.package, one) not in skipped]
+        if free:
+            nearest = free[-1] if is_older else free[0]
+            yield Remedy(text=f"use {own.package} {nearest}", package=own.package, version=nearest)
 
 
 def _settings(scripts: Sequence[StoredReproduction], conditions: Sequence[FactCondition]) -> Iterator[Remedy]:

@@ -22,7 +22,7 @@ from tests.unit.docs import reproducer_page
 
 @functools.cache
 def _made() -> Mapping[str, Advisory]:
-    return {entry.id: making.made(entry) for entry in entries()}
+    return making.with_sound_releases({entry.id: making.made(entry) for entry in entries()})
 
 
 @pytest.mark.slow

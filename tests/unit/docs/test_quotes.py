@@ -37,7 +37,7 @@ def test_an_answer_is_quoted_whole(page: Path, command: str, quoted: str, golden
 def test_the_readme_quotes_the_first_screen_of_the_report_which_has_25_lines_of_80_columns(golden: Golden) -> None:
     page = ROOT / "README.md"
     (folder,) = set(re.findall(r"dsregress report (results/\S+)`", page.read_text(encoding="utf-8")))
-    quoted = next(block.strip() for block in markdown.blocks(page) if block.startswith("\ndeepspeed "))
+    quoted = next(block.strip() for block in markdown.blocks(page) if "\nYour upgrade: " in block)
     screen = "\n".join(line.rstrip() for line in printed(f"report {folder}", 80).splitlines())
     assert len(screen.splitlines()) <= 25
     golden.quotation(page, quoted, screen)

@@ -15,7 +15,7 @@ CRASH = "ValueError: it cannot be built (x.py:f)"
 
 
 def answer(*results: Result) -> str:
-    return report_view(report_context(compared(*results))).screen.answer
+    return report_view(report_context(compared(*results))).screen.recommendation
 
 
 def other(version: str, *, crash: str = "", error: float = 0.2) -> Result:

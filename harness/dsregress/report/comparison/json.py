@@ -44,7 +44,7 @@ def comparison_json_chunks(context: ReportContext) -> Iterator[bytes]:
         "baseline": context.comparison.baseline,
         "exit_code": context.exit_code,
         "summary": {
-            "answer": report.screen.answer,
+            "answer": report.screen.recommendation,
             "verdict": report.screen.headline,
             "measured": report.measured,
             "sentences": [f"{line.releases}: {line.sentences}" for line in lines],

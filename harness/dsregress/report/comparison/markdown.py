@@ -40,7 +40,7 @@ def comparison_markdown(context: ReportContext) -> str:
 
 def first_screen_markdown(screen: FirstScreen, most: int = MOST_PROBLEMS) -> list[str]:
     """Return the lines of the answer, with at most ``most`` problems, ending in an empty line."""
-    said = [one for one in (screen.answer, screen.headline) if one]
+    said = [one for one in (screen.recommendation, screen.headline) if one]
     lines = [
         f"### {markdown(said[0])}",
         "",

@@ -87,8 +87,8 @@ def _with_rows(screen: FirstScreen, most: int) -> FirstScreen:
 def _screen_lines(screen: FirstScreen, width: int, say: Say) -> tuple[list[Text], set[int]]:
     """Return the lines, and the numbers of the problems among them."""
     lines = [
-        *_wrapped(say(screen.answer_text), width, style="bold"),
-        *_wrapped(say(screen.headline_text), width, style="" if screen.answer_text else "bold"),
+        *_wrapped(say(screen.recommendation_text), width, style="bold"),
+        *_wrapped(say(screen.headline_text), width, style="" if screen.recommendation_text else "bold"),
         *_wrapped(say(screen.basis_text), width),
         *_overview(screen, width, say),
         *_figures(screen, width, say),

@@ -246,7 +246,9 @@ def test_a_changed_checkpoint_says_what_is_in_it() -> None:
     results = [result("0.15.0", run=saving(96, 64)), result("0.16.4", run=saving(6144))]
     seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
     said = " ".join(on_terminal(seen, 80, details=False).split())
-    assert said.startswith("Of these releases, use deepspeed 0.16.4 only if 1 is right. deepspeed 0.15.0 to 0.16.4: 1 changed checkpoint")
+    assert said.startswith(
+        "Of these releases, use deepspeed 0.16.4 only if 1 is right. deepspeed 0.15.0 to 0.16.4: 1 changed checkpoint"
+    )
     assert (
         "SAVES DIFFERENTLY 1 0.16.4 llama_zero3_backward: 1 of 1 tensor in another shape (embed.weight: 6144, was 96x64). "
         "This comparison cannot tell which release is right."
