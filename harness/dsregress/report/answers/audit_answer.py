@@ -273,7 +273,7 @@ def _closing(audit: Audit, job: StatedJob, listed: int = 0) -> Iterator[str]:
         f"{one.first.name} is not known: {fact_text(one.first)}, and {fact_text(one.second)}" for one in job.conflicts
     )
     if card := job.facts.get("card"):
-        yield f"no advisory depends on which card it is: whether the job fits {card.value}, `dsregress fit` measures"
+        yield f"no advisory depends on which card it is: whether the job fits {card.value}, `fit` measures"
     if audit.ignored:
         yield f"ignored: {', '.join(audit.ignored)}"
     if unknown := max(0, len(audit.unknown) - listed):
