@@ -60,6 +60,8 @@ class FoundPackages:
         self.unknown = {name: why for one in packages for name, why in one.unknown.items() if name not in self.versions}
         self.known = known_packages(advisories)
         self.absent: frozenset[str] = frozenset()
+        if any(one.is_whole for one in packages):
+            self.absent = frozenset({*self.known, *_OPTIONAL} - self.versions.keys() - self.unknown.keys())
 
     @property
     def facts(self) -> list[Fact]:
@@ -98,11 +100,9 @@ def installed_packages(
         hint = f"give -r FILE or --python PATH, or configure {WHERE}"
         raise UsageError("no packages", where="command line", hint=hint)
     packages = [found for _, found in configured]
-    whole = python is not None or any(file.endswith(".lock") for file, _ in configured)
     for source in sources:
         data = read_named(source, hint=PACKAGES_HINT)
         packages.append(installed.read_packages(data, STDIN if source == "-" else source))
-        whole = whole or installed.is_lock(data.decode("utf-8", "replace"), source)
     if python is not None:
         from dsregress.envs import existing
 
@@ -111,8 +111,6 @@ def installed_packages(
         )
     named = [STDIN if source == "-" else source for source in (*sources, *([python] if python else []))]
     found = FoundPackages(packages, advisories, " ".join(named) or " ".join(file for file, _ in configured))
-    if whole:
-        found.absent = frozenset({*found.known, *_OPTIONAL} - found.versions.keys() - found.unknown.keys())
     mine = found.known & found.versions.keys()
     if not mine:
         unknown = [f"{name} ({found.unknown[name]})" for name in sorted(found.known & found.unknown.keys())]

@@ -49,6 +49,7 @@ class InstalledPackages(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]  #: of those whose release is known
     unknown: dict[str, str]  #: the others -> why their release is not known
     unread: tuple[str, ...]  #: lines that name another file
+    is_whole: bool = False  #: what is not among them is not installed, as for a lock
 
 
 def read_packages(data: bytes, file: str) -> InstalledPackages:
@@ -60,7 +61,9 @@ def read_packages(data: bytes, file: str) -> InstalledPackages:
         raise UsageError("not a text file", where=file, hint=_FREEZE) from None
     if file.endswith((".yaml", ".yml")):
         return _conda_environment(text, file)
-    return _packages_in_lock(text, file) if is_lock(text, file) else _requirements(as_requirements(text), file)
+    if not is_lock(text, file):
+        return _requirements(as_requirements(text), file)
+    return msgspec.structs.replace(_packages_in_lock(text, file), is_whole=True)
 
 
 def is_lock(text: str, file: str) -> bool:
@@ -73,7 +76,7 @@ def packages_of(versions: Mapping[str, str]) -> InstalledPackages:
     found = _Found()
     for name, version in versions.items():
         found.add(name, version)
-    return found.finished()
+    return msgspec.structs.replace(found.finished(), is_whole=True)
 
 
 def merged_packages(parts: Iterable[InstalledPackages]) -> InstalledPackages:
@@ -82,7 +85,10 @@ def merged_packages(parts: Iterable[InstalledPackages]) -> InstalledPackages:
     versions = {name: version for one in parts for name, version in one.versions.items()}
     unknown = {name: why for one in parts for name, why in one.unknown.items() if name not in versions}
     return InstalledPackages(
-        versions=versions, unknown=unknown, unread=tuple(line for one in parts for line in one.unread)
+        versions=versions,
+        unknown=unknown,
+        unread=tuple(line for one in parts for line in one.unread),
+        is_whole=any(one.is_whole for one in parts),
     )
 
 

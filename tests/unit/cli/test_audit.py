@@ -319,10 +319,7 @@ def test_packages_are_needed() -> None:
 
 def test_a_card_that_decides_nothing_is_said_to(say: Say) -> None:
     said = say("--gpu", "A100-40G")
-    assert (
-        "no advisory depends on which card it is: whether the job fits A100-40G, `fit` measures"
-        in said.stdout
-    )
+    assert "no advisory depends on which card it is: whether the job fits A100-40G, `fit` measures" in said.stdout
 
 
 @pytest.mark.parametrize(

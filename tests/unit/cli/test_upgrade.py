@@ -180,3 +180,16 @@ def test_a_program_that_is_not_here_is_judged_by_what_its_launch_line_states() -
     assert "no such file: gone.py" in said.stderr
     with pytest.raises(UsageError, match="no such file: gone.py"):
         say("deepspeed==0.16.8\n", "--to", "0.19.8", "--program", line, "--measure")
+
+
+def test_what_a_lock_does_not_have_is_not_asked_for(tmp_path: Path) -> None:
+    lock = tmp_path / "uv.lock"
+    packages = {"deepspeed": "0.16.8", "torch": "2.9.1", "transformers": "4.57.6"}
+    lock.write_text("".join(f'[[package]]\nname = "{name}"\nversion = "{one}"\n' for name, one in packages.items()))
+    said = [
+        CliRunner().invoke(cli, [*words, str(lock), "--to", "0.19.8"], standalone_mode=False, catch_exceptions=False)
+        for words in (["audit", "-r"], ["upgrade", "--results", str(tmp_path), "--from"])
+    ]
+    audit, upgrade = (one.stdout.splitlines()[0] for one in said)
+    assert audit == upgrade
+    assert "openrlhf" not in said[1].stdout
