@@ -90,6 +90,12 @@ def test_a_configuration_without_clipping_accumulation_or_zero_has_deepspeeds_de
     assert values == {"gradient_clipping": None, "gradient_accumulation_steps": 1, "zero_stage": 0, "dtype": "fp32"}
 
 
+@pytest.mark.parametrize("size", [2, -1])
+def test_mics_is_stated_by_its_key_with_any_value(tmp_path: Path, size: int) -> None:
+    assert of_file(tmp_path, {"zero_optimization": {"stage": 3, "mics_shard_size": size}})["mics"].value is True
+    assert of_file(tmp_path, ZERO3)["mics"].value is False
+
+
 def test_accumulation_that_follows_from_batch_sizes_is_not_known_without_the_ranks(tmp_path: Path) -> None:
     found = of_file(tmp_path, {"train_batch_size": 32, "train_micro_batch_size_per_gpu": 1})
     assert "gradient_accumulation_steps" not in found

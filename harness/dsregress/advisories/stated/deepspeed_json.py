@@ -49,6 +49,9 @@ def facts_of_deepspeed(document: Document) -> Iterator[Fact]:
     yield document.fact(
         "load_universal", document.get("checkpoint.load_universal") is True, "checkpoint.load_universal"
     )
+    yield document.fact(
+        "mics", document.get("zero_optimization.mics_shard_size") is not None, "zero_optimization.mics_shard_size"
+    )  # of any value: all are refused
     yield document.fact("optimizer", "configured" if document.get("optimizer") else "passed", "optimizer")
     yield document.fact("fsdp", False, "zero_optimization")
     if _has_auto(document.values):
