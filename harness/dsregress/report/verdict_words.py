@@ -52,12 +52,14 @@ def provisos_text(answer: UpgradeAnswer) -> str:
     questions = open_questions(answer)
     if not questions:
         return verdict
-    common = [question_words(one) for one in questions if one.is_common]
+    common = [one for one in questions if one.is_common]
     if not common:
         return f"{verdict}, as far as the job is stated ({plural(len(questions), 'question')} below)"
-    rest = len(questions) - len(common[:_FEW_QUESTIONS])
-    more = f" ({plural(rest, 'more question')} below)" if rest else ""
-    return f"{verdict}, except with {' or '.join(common[:_FEW_QUESTIONS])}{more}"
+    named = common[:_FEW_QUESTIONS]
+    kinds = dict.fromkeys(one.advisory.kind.value for each in named for one in each.matched)
+    rest = len(questions) - len(named)
+    more = [" or ".join(kinds), *([f"{plural(rest, 'more question')} below"] if rest else [])]
+    return f"{verdict}, except with {' or '.join(map(question_words, named))} ({'; '.join(more)})"
 
 
 def basis_text(answer: UpgradeAnswer, releases: Sequence[str]) -> str:

@@ -81,7 +81,7 @@ def test_a_job_of_which_nothing_is_stated_gets_no_yes() -> None:
     nothing = said(FREE, zero_stage="open")
     assert nothing == "no known problem; no advisory is known to be about deepspeed for a job like this"
     fault = advisory(affected=["0.20.0"], unaffected=["0.16.0"], needs={"zero_stage": ([3], [0])})
-    assert said(fault, zero_stage="open") == "no known problem, except with ZeRO stage 3"
+    assert said(fault, zero_stage="open") == "no known problem, except with ZeRO stage 3 (trains wrong)"
 
 
 def test_what_is_about_every_job_says_nothing_of_this_one() -> None:

@@ -56,6 +56,7 @@ def _advisory_json(one: Advisory) -> dict[str, Any]:
         "is_cost": is_cost(one),
         "is_fault": one.ruling is Ruling.FAULT,
         "is_improvement": one.ruling is Ruling.IMPROVEMENT,
+        "kind": one.kind.value,
         "is_leak": one.kind is AdvisoryKind.LEAKS,
         "is_default": one.kind is AdvisoryKind.DEFAULT_CHANGED,
         "ends_the_job": ends_the_job(one),

@@ -288,11 +288,14 @@ globalThis.dsregressAudit = (() => {
     const leaks = answer.conditions.filter((one) => !one.remedies.length).length;
     if (leaks) settings.push(`have the memory for ${plural(leaks, "leak")} (below)`);
     const verdict = settings.length ? `, if you ${settings.join(" and ")}` : "";
-    const common = answer.questions.filter((one) => one.isCommon).map((one) => one.text);
+    const common = answer.questions.filter((one) => one.isCommon);
     if (!answer.questions.length) return verdict;
     if (!common.length) return `${verdict}, as far as the job is stated (${plural(answer.questions.length, "question")} below)`;
-    const rest = answer.questions.length - Math.min(2, common.length);
-    return `${verdict}, except with ${common.slice(0, 2).join(" or ")}${rest ? ` (${plural(rest, "more question")} below)` : ""}`;
+    const named = common.slice(0, 2);
+    const kinds = unique(named.flatMap((one) => one.matched.map(({ advisory }) => advisory.kind)));
+    const rest = answer.questions.length - named.length;
+    const more = [kinds.join(" or "), ...(rest ? [`${plural(rest, "more question")} below`] : [])];
+    return `${verdict}, except with ${named.map((one) => one.text).join(" or ")} (${more.join("; ")})`;
   };
   const notAbout = (packages) => `no advisory is about ${listing(packages, 3)} for a job like this`;
   const basis = (answer, releases) => {
