@@ -28,7 +28,6 @@ from dsregress.run import available_workloads, targets
 from dsregress.run.available_workloads import Program
 from dsregress.store import Store
 from dsregress.store.bundle_file import SUFFIX
-from dsregress.wording.language import Say
 
 #: Bytes that are read of a text: a log of many ranks is long, and its last error is at the end.
 _MOST_READ = 4 << 20
@@ -45,7 +44,6 @@ _MOST_READ = 4 << 20
 @options.program_option
 @options.results_option
 @options.json_option
-@options.language_option
 def diagnose_command(
     file: str,
     card: Card | None,
@@ -53,7 +51,6 @@ def diagnose_command(
     program: Program | None,
     results: str | None,
     json_file: str | None,
-    say: Say,
 ) -> int:
     """Look up a crash: a CUDA out-of-memory message or a traceback, in FILE or on stdin (-).
 
@@ -100,7 +97,7 @@ def diagnose_command(
         scenario=scenario or "",
     )
     write_answer(
-        lambda: diagnose_report.diagnosis_text(answer, say),
+        lambda: diagnose_report.diagnosis_text(answer),
         (json_file, lambda: diagnose_report.diagnosis_json(answer)),
     )
     return EXIT_OK if answer.is_known else EXIT_NOTHING_MEASURED

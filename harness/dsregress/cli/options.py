@@ -31,7 +31,7 @@ from dsregress.run.cell_matrix import Selection
 from dsregress.run.shell_launches import Launch, SeveralLaunches, launch_of_shell, needs_shell
 from dsregress.versions import stack_plans
 from dsregress.wording import workload_words
-from dsregress.wording.language import ENGLISH, LANGUAGES, saying
+from dsregress.wording.language import ENGLISH, LANGUAGES
 
 if TYPE_CHECKING:
     from dsregress.run.pipeline import Choice
@@ -531,13 +531,8 @@ def _language_choice(command: _Command) -> _Command:
         type=click.Choice(LANGUAGES),
         default=ENGLISH,
         show_default=True,
-        help="Language of the answer on the terminal; zh is Chinese. Advisories, --details and files stay English.",
+        help="Language of the first screen; zh is Chinese. --details and files stay English.",
     )(command)
-
-
-def language_option(command: _Command) -> _Command:
-    """Add ``--language``, of an answer that is one screen; passes ``say: Say``."""
-    return grouped("say", lambda *, language: saying(language), _language_choice)(command)
 
 
 def _json_option(*name: str) -> Callable[[_Command], _Command]:

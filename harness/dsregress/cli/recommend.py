@@ -39,7 +39,6 @@ from dsregress.store import Store
 from dsregress.versions import stack_plans
 from dsregress.versions.releases import parsed_version
 from dsregress.wording import commands
-from dsregress.wording.language import Say
 
 
 class PinnedWorkload(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +76,6 @@ class PinnedWorkload(msgspec.Struct, frozen=True, kw_only=True):
 )
 @options.results_option
 @options.json_option
-@options.language_option
 def recommend_command(
     scenario: str | None,
     pinned: PinnedWorkload,
@@ -85,7 +83,6 @@ def recommend_command(
     fail_on: tuple[str, ...] | None,
     results: str | None,
     json_file: str | None,
-    say: Say,
 ) -> int:
     """Choose the release to pin, for a job or for SCENARIO: the newest one that nothing rules out.
 
@@ -128,7 +125,7 @@ def recommend_command(
     advice = _advised(question, declared, again, settings, _requested(settings, stacks))
     lines = again.commands(advice)
     write_answer(
-        lambda: recommend_report.advice_text(advice, lines, say),
+        lambda: recommend_report.advice_text(advice, lines),
         (json_file, lambda: recommend_report.advice_json(advice, lines)),
     )
     return exit_code_of_advice(advice)

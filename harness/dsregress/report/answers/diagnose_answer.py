@@ -20,7 +20,6 @@ from dsregress.report.context import report_context
 from dsregress.report.plain_text import indented_plain, plain
 from dsregress.report.problem_lines import ProblemLine, problem_lines
 from dsregress.wording import commands
-from dsregress.wording.language import Say
 from dsregress.wording.quantities import quantity, shortened
 
 #: Of ``--json``. History: 1 first; 2 `known` has advisories.
@@ -39,7 +38,7 @@ _PHASES = {
 }
 
 
-def diagnosis_text(answer: Diagnosis, say: Say = str) -> str:
+def diagnosis_text(answer: Diagnosis) -> str:
     """Return the answer for a terminal, ending in a newline."""
     parts: list[tuple[Text, list[Text]]] = [
         ("", [_crash_text(answer)]),
@@ -50,9 +49,9 @@ def diagnosis_text(answer: Diagnosis, say: Say = str) -> str:
     lines: list[str] = []
     for title, sentences in parts:
         if sentences:
-            lines += [*([""] if lines else []), *([say(title)] if title else [])]
-            lines += [f"  {indented_plain(say(one))}" if title else plain(say(one)) for one in sentences]
-    return "\n".join([*lines, "", say(message("next:")), f"  {plain(next_command(answer))}"]) + "\n"
+            lines += [*([""] if lines else []), *([str(title)] if title else [])]
+            lines += [f"  {indented_plain(str(one))}" if title else plain(str(one)) for one in sentences]
+    return "\n".join([*lines, "", "next:", f"  {plain(next_command(answer))}"]) + "\n"
 
 
 def diagnosis_json(answer: Diagnosis) -> bytes:

@@ -15,7 +15,6 @@ from dsregress.report.answers.audit_json import conditions_fields
 from dsregress.report.finding_fields import finding_fields
 from dsregress.report.plain_text import indented_plain, plain
 from dsregress.report.verdict_words import basis_text, provisos_text
-from dsregress.wording.language import Say
 from dsregress.wording.names import stage_words
 from dsregress.wording.quantities import listing, quantity
 from vgpu.card_room import Certainty
@@ -24,11 +23,11 @@ from vgpu.card_room import Certainty
 SCHEMA = 1
 
 
-def advice_text(advice: Advice, commands: Sequence[str], say: Say = str) -> str:
+def advice_text(advice: Advice, commands: Sequence[str]) -> str:
     """Return the answer for a terminal, ending in a newline. ``commands`` measure what is missing."""
 
     def spoken(text: Text) -> str:
-        return plain(say(text))
+        return plain(str(text))
 
     lines = [spoken(_question_words(advice)), "", *map(spoken, _recommended(advice))]
     if advice.pick is not None and advice.pick.advised is not None:
@@ -37,7 +36,7 @@ def advice_text(advice: Advice, commands: Sequence[str], say: Say = str) -> str:
     for title, releases in ((newer, advice.newer), (message("older:"), advice.older)):
         if releases:
             width = max(len(release.name) for release in releases)
-            lines += ["", say(title)]
+            lines += ["", str(title)]
             for release in releases:
                 first, *rest = [*_reasons(release), *(_ways(release) if releases is advice.newer else [])]
                 lines.append(f"  {release.name.ljust(width)}  {spoken(first)}")
@@ -46,7 +45,7 @@ def advice_text(advice: Advice, commands: Sequence[str], say: Say = str) -> str:
         missing = name_list(list(advice.missing), 12)
         lines += ["", spoken(message("no results for: {releases}", releases=missing))]
     if commands:
-        lines += ["", say(message("to measure what is missing:")), *(f"  {plain(command)}" for command in commands)]
+        lines += ["", "to measure what is missing:", *(f"  {plain(command)}" for command in commands)]
     return "\n".join(lines) + "\n"
 
 
