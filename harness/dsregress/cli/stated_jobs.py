@@ -9,7 +9,7 @@ from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
 from dsregress.advisories.job_facts import Fact, OneOf, contradiction, merged_facts, said_fact, said_text
 from dsregress.advisories.matching import known_packages
-from dsregress.advisories.stated.launch import facts_of_file, facts_of_line
+from dsregress.advisories.stated.launch import facts_of_file, facts_of_line, misspelt_keys
 from dsregress.cli.configured_job import WHERE, configured_packages
 from dsregress.cli.lines import print_note
 from dsregress.cli.named_files import STDIN, read_named
@@ -33,6 +33,9 @@ def stated_job(
     """Return the job that options and files state. What was ``observed`` wins over what they state, but for what the reader
     says. Raise UsageError."""
     read = [fact for file in job.configs for fact in facts_of_file(file, Path())]
+    for file in job.configs:
+        for key, meant in misspelt_keys(file, Path()):
+            print_note(f"{file}: DeepSpeed has no {key}, and ignores it; did you mean {meant}?")
     if job.program is not None:
         of_line, absent = facts_of_line(job.program.line, Path(job.program.folder))
         read += of_line

@@ -339,3 +339,12 @@ def test_grpo_generates_while_it_trains() -> None:
     pins = "deepspeed==0.15.4\ntrl==1.16.0\n"
     said = CliRunner().invoke(cli, words, input=pins, standalone_mode=False, catch_exceptions=False)
     assert "DSR-2026-0090 crashes" in said.stdout
+
+
+def test_a_misspelt_key_of_deepspeeds_is_told(say: Say, tmp_path: Path) -> None:
+    (tmp_path / "typo.json").write_text(json.dumps({"zero_optimisation": {"stage": 3}, "bf16": {"enabled": True}}))
+    said = say("--config", "typo.json")
+    assert (
+        "typo.json: DeepSpeed has no zero_optimisation, and ignores it; did you mean zero_optimization?" in said.stderr
+    )
+    assert "did you mean" not in say("--config", "ds.json").stderr

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -29,10 +30,22 @@ _MARKS = frozenset((
 ))  # fmt: skip
 
 
+#: Share of letters in common from which a key is taken for another one misspelt.
+_ALMOST = 0.9
+
+
 def is_of_deepspeed(document: Document) -> bool:
     """Return True for a file that is DeepSpeed's configuration."""
     sections = [key for key in document if key in ("fp16", "bf16") and not isinstance(document.get(key), dict)]
     return not sections and not _MARKS.isdisjoint(document)
+
+
+def misspelt_keys(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield the keys of the first level that are almost one of DeepSpeed's, with that one. DeepSpeed ignores them."""
+    for key in document:
+        near = [] if key in _MARKS else difflib.get_close_matches(str(key), sorted(_MARKS), n=1, cutoff=_ALMOST)
+        if near and near[0] not in document:
+            yield str(key), near[0]
 
 
 def facts_of_deepspeed(document: Document) -> Iterator[Fact]:

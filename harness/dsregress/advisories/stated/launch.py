@@ -45,6 +45,11 @@ def facts_of_file(file: str, folder: Path) -> list[Fact]:
     return list(_of_trainer(document, folder))
 
 
+def misspelt_keys(file: str, folder: Path) -> list[tuple[str, str]]:
+    """Return the keys of a configuration file that are almost DeepSpeed's, with those. Raise UsageError."""
+    return list(deepspeed_json.misspelt_keys(read_document(file, folder)))
+
+
 def _facts(line: LaunchLine, folder: Path, absent: list[str]) -> Iterator[Fact]:
     variables = dict(line.variables)
     if (device := variables.get("DS_ACCELERATOR")) in ("cpu", "cuda"):
