@@ -233,7 +233,7 @@ def test_a_disk_with_room_for_the_results_only_leaves_the_explanations_out_of_th
     project.regress("--no-explain")
     said = mounted(project, f"size={bytes_taken_by_results(project)}", "regress")
     assert said.code == 1
-    assert said.out.startswith("tinyframe 1.0.0 to 1.1.0: ")
+    assert said.out.startswith("Of these releases, use tinyframe 1.0.0.\ntinyframe 1.0.0 to 1.1.0: ")
     (note,) = [line for line in said.err.splitlines() if "explanations" in line]
     assert note.startswith(f"memory explanations are missing: {project.results}/details/explained-")
     assert note.endswith(".json.gz: cannot be written: No space left on device; choose another folder with --results")
