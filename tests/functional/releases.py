@@ -15,7 +15,7 @@ ENVIRONMENTS = settings.read_settings(start=ROOT).environments
 #: The healthy release before the fault, one that has it, and the first healthy one after it.
 BEFORE, FAULTY, AFTER = RELEASES = ("0.15.0", "0.16.4", "0.16.8")
 
-LIMIT_S = 900.0
+LIMIT_S = 1800.0
 
 Regress = Callable[..., dict[str, Any]]
 
