@@ -41,16 +41,16 @@ class Assessor:
     def __init__(self, comparison: Comparison, rooms: CardRooms) -> None:
         self._comparison = comparison
         self._rooms = rooms
-        self.knowledge = self._known = KnownProblems(comparison)
+        self.knowledge = KnownProblems(comparison)
         self._sound = {
-            limit: Soundness(comparison, rooms, partial(_is_as_grave, limit=limit, known=self._known))
+            limit: Soundness(comparison, rooms, partial(_is_as_grave, limit=limit, known=self.knowledge))
             for limit in _LIMITS
         }
         self._order = [stack.id for stack in comparison.stacks]
 
     def all(self) -> list[Assessment]:
         """Return every problem, the gravest first."""
-        ruled = map(self._known.ruled, self._comparison.problems)
+        ruled = map(self.knowledge.ruled, self._comparison.problems)
         return self._sorted(self._assessment(problem, problem.affected) for problem in ruled)
 
     def met(self, stack: str) -> list[Assessment]:
@@ -60,7 +60,7 @@ class Assessor:
         for problem in self._comparison.problems:
             new = [w for w, having in problem.affected.items() if stack in having and self._baseline not in having]
             if new:
-                own = self._known.ruled(_as_in(stack, problem))
+                own = self.knowledge.ruled(_as_in(stack, problem))
                 found.append(self._assessment(own, dict.fromkeys(new, (stack,))))
         return self._sorted(found)
 
@@ -87,7 +87,7 @@ class Assessor:
         return next(filter(None, found), "")
 
     def _is_ruled_out(self, stack: str, workloads: Collection[str]) -> bool:
-        return any(self._known.is_ruled_out(stack, one) for one in workloads)
+        return any(self.knowledge.is_ruled_out(stack, one) for one in workloads)
 
     @property
     def _baseline(self) -> str:
@@ -117,7 +117,7 @@ class Assessor:
             older = self._order[: self._order.index(problem.since)][::-1]
             free = [[stack for stack in side if stack in problem.free] for side in (newer, older)]
             # Rather a setting, as `audit` says, than an older release.
-            sides = free[:1] if self._known.ending_settings(problem) else free
+            sides = free[:1] if self.knowledge.ending_settings(problem) else free
             release = self.release(kind, sides, problem.affected)
         return Assessment(problem=problem, kind=kind, room=tightest, too_large=too_large, release=release)
 

@@ -15,7 +15,7 @@ from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides, judg
 from dsregress.compare import Comparison, Problem, ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, OUTCOME
-from dsregress.model import Cell, Finding
+from dsregress.model import Finding
 from dsregress.probe.scenario import PACKAGES
 from dsregress.versions.releases import parsed_version
 from dsregress.wording.names import varied_axes
@@ -37,6 +37,7 @@ class KnownProblems:
         self._package = axes[0] if len(axes) == 1 else _PACKAGE
         self._parameters = comparison.parameters
         self._facts: dict[str, Mapping[str, Any]] = {}  #: by workload
+        self._readers: dict[str, Mapping[str, Any]] = {}  #: the same as of the reader's job
         self._judged: dict[tuple[str, str], UpgradeAnswer | None] = {}  #: by stack and workload
 
     def of_problem(self, problem: Problem) -> tuple[Advisory, ...]:
@@ -83,7 +84,7 @@ class KnownProblems:
         """Return the verdict on a stack's release for the workload's job, as it is a reader's; None if nothing is known of
         the job."""
         if (stack, workload) not in self._judged:
-            facts = reader_facts(workload, self._parameters.get(workload, {}))
+            facts = self._reader_facts(workload)
             job = known_job(self._versions(stack, workload), facts) if facts and stack in self._stacks else None
             self._judged[stack, workload] = judge_release(read_advisories(), job, self._package) if job else None
         return self._judged[stack, workload]
@@ -105,9 +106,18 @@ class KnownProblems:
         answer = self.judged_release(stack, workload)
         return answer is not None and answer.verdict is Verdict.NO
 
-    def of_outcome(self, cell: Cell, error: str) -> tuple[Advisory, ...]:
-        """Return the advisories that know the error by which a cell ended."""
-        return self._known(cell.stack.id, cell.workload, OUTCOME.name, "", error)
+    def knows_job(self, workload: str) -> bool:
+        """Return True if something is known of the workload's job, as it is a reader's."""
+        return bool(self._reader_facts(workload))
+
+    def _reader_facts(self, workload: str) -> Mapping[str, Any]:
+        if workload not in self._readers:
+            self._readers[workload] = reader_facts(workload, self._parameters.get(workload, {}))
+        return self._readers[workload]
+
+    def of_outcome(self, stack: str, workload: str, error: str) -> tuple[Advisory, ...]:
+        """Return the advisories that know the error by which a run ended."""
+        return self._known(stack, workload, OUTCOME.name, "", error)
 
     def _known(self, stack: str, workload: str, metric: str, phase: str, error: str) -> tuple[Advisory, ...]:
         if workload not in self._facts:

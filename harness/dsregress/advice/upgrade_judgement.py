@@ -101,7 +101,8 @@ def judge_upgrade(comparison: Comparison, package: str, target: str, card: Card 
 
 
 def _judgement(comparison: Comparison, assessor: Assessor, target: str) -> UpgradeJudgement:
-    met, knowledge = tuple(assessor.met(target)), assessor.knowledge
+    met = tuple(assessor.met(target))
+    known = frozenset(one.problem.worst.key for one in met if assessor.knowledge.of_problem(one.problem))
     unjudged = {(one.stack, one.workload) for one in comparison.not_compared if one.what == EVERYTHING}
     ran = {w: comparison.cells.stacks_of(w) for w in comparison.cells.workloads}
     either = [w for w, stacks in ran.items() if target in stacks or comparison.baseline in stacks]
@@ -113,7 +114,7 @@ def _judgement(comparison: Comparison, assessor: Assessor, target: str) -> Upgra
     ]
     too_large = {run for one in met for run in one.too_large}
     lost = [room for w in compared if (target, w) not in too_large and (room := assessor.lost_room(target, w))]
-    grave = [one for one in met if not one.kind.is_cost and not knowledge.of_problem(one.problem)]
+    grave = [one for one in met if not one.kind.is_cost and one.problem.worst.key not in known]
     settings = tuple(dict.fromkeys(one.problem.setting.key for one in grave if one.problem.setting is not None))
     reason = _unknown(comparison, target, met, compared)
     if lost or any(one.problem.setting is None and one.kind is not ProblemKind.UNTESTABLE for one in grave):
@@ -125,7 +126,7 @@ def _judgement(comparison: Comparison, assessor: Assessor, target: str) -> Upgra
     return UpgradeJudgement(
         verdict=verdict,
         met=met,
-        known=frozenset(one.problem.worst.key for one in met if knowledge.of_problem(one.problem)),
+        known=known,
         lost=tuple(lost),
         settings=settings,
         compared=len(compared),

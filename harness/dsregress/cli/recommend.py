@@ -8,7 +8,6 @@ import click
 import msgspec
 
 from dsregress.advice import release_advice
-from dsregress.advice.known_problems import KnownProblems
 from dsregress.advice.release_advice import Advice, Rulings
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
@@ -205,11 +204,11 @@ def rulings_of_advisories(
         return Rulings()
     facts = {name: fact.value for name, fact in _job_facts(question, declared).items()}
     context = report_context(comparison)
-    knowledge, verdicts = KnownProblems(context.comparison), ReleaseVerdicts(context)
+    verdicts = ReleaseVerdicts(context)
     return Rulings(
         of_release=lambda stack: judge_release(advisories, KnownJob(versions=stack.versions, facts=facts), package),
         knows_finding=verdicts.knows_finding,
-        knows_end=lambda cell, error: bool(knowledge.of_outcome(cell, error)),
+        knows_end=lambda cell, error: bool(context.knowledge.of_outcome(cell.stack.id, cell.workload, error)),
     )
 
 

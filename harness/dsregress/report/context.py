@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from dsregress.advice.card_rooms import CardRooms
+from dsregress.advice.known_problems import KnownProblems
 from dsregress.compare import Comparison, StepTime, Thresholds
 from dsregress.model import Stack
 from dsregress.report.known_answers import NOTHING_KNOWN, KnownAnswers
@@ -26,6 +27,7 @@ class ReportContext(msgspec.Struct, frozen=True, kw_only=True):
     rooms: CardRooms
     thresholds: Thresholds
     known: KnownAnswers
+    knowledge: KnownProblems
     exit_code: int | None  #: of the command; None if it has none
 
     def times_of(self, workload: str) -> Mapping[str, StepTime]:
@@ -71,5 +73,6 @@ def report_context(
         rooms=CardRooms(comparison),
         thresholds=thresholds,
         known=known,
+        knowledge=KnownProblems(comparison),
         exit_code=exit_code,
     )

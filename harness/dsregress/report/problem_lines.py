@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from dsregress.advice.assessment import Assessment
-from dsregress.advice.known_problems import KnownProblems
 from dsregress.advice.other_packages import other_packages
 from dsregress.advisories.advisory import Advisory, Remedy, Ruling
 from dsregress.advisories.upgrading import is_another_job
@@ -175,9 +174,9 @@ def problem_sections(context: ReportContext, assessed: Sequence[Assessment]) -> 
 
 def problem_lines(context: ReportContext, assessed: Sequence[Assessment]) -> list[ProblemLine]:
     """Return a line for each problem, numbered."""
-    distinguishing, known = DistinguishingParameters(context.comparison.parameters), KnownProblems(context.comparison)
+    distinguishing = DistinguishingParameters(context.comparison.parameters)
     return [
-        _problem_line(context, one, affected_text(one.problem, distinguishing), number, known)
+        _problem_line(context, one, affected_text(one.problem, distinguishing), number)
         for number, one in enumerate(assessed, 1)
     ]
 
@@ -227,15 +226,13 @@ def _is_fixed(context: ReportContext, line: ProblemLine) -> bool:
     return line.having == (baseline,) and any(order[stack] > order[baseline] for stack in line.free)
 
 
-def _problem_line(
-    context: ReportContext, assessed: Assessment, affected: Text, number: int, knowledge: KnownProblems
-) -> ProblemLine:
+def _problem_line(context: ReportContext, assessed: Assessment, affected: Text, number: int) -> ProblemLine:
     problem = assessed.problem
-    known = knowledge.of_problem(problem)
+    known = context.knowledge.of_problem(problem)
     return ProblemLine(
         number=number,
         kind=assessed.kind,
-        words=_problem_words(context, assessed, affected, knowledge),
+        words=_problem_words(context, assessed, affected, known),
         advisories=tuple(one.id for one in known),
         having=problem.having,
         free=problem.free,
@@ -251,10 +248,9 @@ def _problem_line(
 
 
 def _problem_words(
-    context: ReportContext, assessed: Assessment, affected: Text, knowledge: KnownProblems
+    context: ReportContext, assessed: Assessment, affected: Text, known: Sequence[Advisory]
 ) -> ProblemWords:
     problem, setting = assessed.problem, assessed.problem.setting
-    known = knowledge.of_problem(problem)
     since, until = _ends(context, problem)
     changed: Text = ""
     if setting is not None:
@@ -271,7 +267,7 @@ def _problem_words(
         symptom=None if is_setting_alone else symptom_of(context, problem),
         setting=changed,
         consequences=tuple(_consequences(context, assessed, is_ruled=bool(known))),
-        ruled=_ruling_text(assessed, known, knowledge.ending_settings(problem)) if known else "",
+        ruled=_ruling_text(assessed, known, context.knowledge.ending_settings(problem)) if known else "",
         advisories=tuple(one.id for one in known),
         since=since,
         until=until,

@@ -3,14 +3,9 @@ measured and no advisory knows. The rule of ``recommend``, for pages and badges.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import msgspec
 
-from dsregress.advice.known_problems import KnownProblems
 from dsregress.advice.soundness import Soundness
-from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides
 from dsregress.compare import ProblemKind
 from dsregress.compare.finding_groups import kind_of
@@ -40,7 +35,7 @@ class ReleaseVerdicts:
 
     def __init__(self, context: ReportContext) -> None:
         self._context = context
-        self._known = KnownProblems(context.comparison)
+        self._known = context.knowledge
         self._of_problem = {
             found.key: known
             for problem in context.comparison.problems
@@ -55,7 +50,6 @@ class ReleaseVerdicts:
             for workload, having in problem.affected.items()
             for stack in having
         }
-        self._facts: dict[str, Mapping[str, Any]] = {}  #: by workload
         self._found: dict[tuple[str, str], ReleaseVerdict] = {}
 
     def of(self, stack: str, workload: str) -> ReleaseVerdict:
@@ -77,11 +71,6 @@ class ReleaseVerdicts:
         measured = self._context.comparison.cells.stacks_of(workload)
         newest_first = (one for one in reversed(self._context.comparison.names) if one in measured)
         return next((one for one in newest_first if self.of(one, workload).is_advised), "")
-
-    def _job_facts(self, workload: str) -> Mapping[str, Any]:
-        if workload not in self._facts:
-            self._facts[workload] = reader_facts(workload, self._context.comparison.parameters.get(workload, {}))
-        return self._facts[workload]
 
     def _verdict(self, stack: str, workload: str) -> ReleaseVerdict:
         findings = self._sound.findings(stack, workload)
@@ -116,7 +105,7 @@ class ReleaseVerdicts:
         is_of_memory = (
             kind_of(found) in (ProblemKind.LEAK, ProblemKind.MORE) and BY_NAME[found.metric].fails == "memory"
         )
-        return is_of_memory and found.device == "cpu" and bool(self._job_facts(found.workload))
+        return is_of_memory and found.device == "cpu" and self._known.knows_job(found.workload)
 
     def _names(self, found: Finding) -> tuple[str, ...]:
         """Return the ids of the advisories that know a finding's problem, else the word by which it fails a run."""
@@ -136,13 +125,11 @@ class ReleaseVerdicts:
         """Return the ids of the advisories that know how a run ended, else the word for it; empty if it ran to its end, or
         ended by what is no release's. In the baseline it is no finding, and counts all the same."""
         outcome = self._context.comparison.ended.get(workload, {}).get(stack)
-        cell = self._context.comparison.cells.of(stack, workload)
-        if not isinstance(outcome, Failed | OutOfMemory | TimedOut) or cell is None:
+        if not isinstance(outcome, Failed | OutOfMemory | TimedOut):
             return set()
-        if known := self._known.of_outcome(cell.result.cell, outcome_text(outcome)):
-            return (
-                set() if self._job_facts(workload) else {one.id for one in known}
-            )  # else they decide for the reader's job
+        if known := self._known.of_outcome(stack, workload, outcome_text(outcome)):
+            # Where the job is known, they decide as they do for the reader's.
+            return set() if self._known.knows_job(workload) else {one.id for one in known}
         return {"crash"} if (stack, workload) in self._crashes else set()
 
     def _is_judged(self, stack: str, workload: str) -> bool:
@@ -150,7 +137,7 @@ class ReleaseVerdicts:
         if cell is None:
             return False
         outcome = cell.result.outcome
-        if not isinstance(outcome, Passed) and self._known.of_outcome(cell.result.cell, outcome_text(outcome)):
+        if not isinstance(outcome, Passed) and self._known.of_outcome(stack, workload, outcome_text(outcome)):
             return True
         return not self._sound.unknown(cell)
 

@@ -17,7 +17,6 @@ from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, judge_release
 from dsregress.compare.metrics import GRADIENT_NORM_ERROR
 from dsregress.model import Result
-from dsregress.report import release_verdicts
 from dsregress.report.advisory_words import remedy_request
 from dsregress.report.answers import reproduce_answer, upstream_issue
 from dsregress.report.comparison import exports
@@ -51,7 +50,6 @@ def asked(
         return facts
 
     for module, name in (
-        (release_verdicts, "reader_facts"),
         (known_problems, "reader_facts"),
         (known_problems, "job_facts"),
         (reproduce_answer, "job_facts"),

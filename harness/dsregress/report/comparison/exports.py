@@ -32,7 +32,7 @@ from dsregress.wording.names import outcome_text
 def junit(context: ReportContext) -> str:
     """Return one suite for each stack, and one test case for each cell. A worse cell is a failure, but a skip if advisories
     know all that is worse; one that did not run is a skip too."""
-    worse, known = _worse(context), KnownProblems(context.comparison)
+    worse, known = _worse(context), context.knowledge
     root = ElementTree.Element("testsuites", name="dsregress")
     suites: dict[str, ElementTree.Element] = {}
     for cell in context.comparison.cells:
@@ -71,7 +71,7 @@ def _ending(case: ElementTree.Element, cell: ResultSummary, knowledge: KnownProb
         failure.text = "\n".join(lines)
     elif isinstance(outcome, Failed | OutOfMemory | TimedOut | MachineFault):
         ended = outcome_text(outcome)
-        if advisories := knowledge.of_outcome(cell.result.cell, ended):
+        if advisories := knowledge.of_outcome(cell.result.cell.stack.id, cell.result.cell.workload, ended):
             _skip_known(case, advisories, [_xml(ended)])
         else:
             ElementTree.SubElement(case, "error", type=str(outcome.__struct_config__.tag), message=_xml(ended))
