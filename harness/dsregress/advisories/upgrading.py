@@ -13,6 +13,7 @@ from enum import Enum
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, Remedy, Ruling
+from dsregress.advisories.job_facts import FACTS
 from dsregress.advisories.matching import (
     KnownJob,
     Match,
@@ -68,6 +69,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     arising: tuple[Arising, ...] = ()
     instead: Mapping[str, str] = {}  #: package -> the nearest release without those against it; empty if none is known
     depends: tuple[Matched, ...] = ()  #: faults and changes that concern it, or not, by what was not stated
+    hinges: tuple[Matched, ...] = ()  #: of `depends`, those of a fact no value of which is free of them
     unknown: tuple[
         Matched, ...
     ] = ()  #: faults of which a release or a value was not run, and that no other fact decides
@@ -144,17 +146,21 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
         for one in open_ones
         if one.match is Match.UNKNOWN and decides(one.advisory) and (is_beyond or not (one.open or one.open_packages))
     ]
+    depends = tuple(one for one in open_ones if _is_question(one))
+    hinges = tuple(_hinges(depends, new))
     return UpgradeAnswer(
         verdict=_reached_verdict(
             against,
             conditions,
-            is_known=not any(is_beyond or one.beside_affected for one in unknown)
+            is_known=not hinges
+            and not any(is_beyond or one.beside_affected for one in unknown)
             and (not changed or uncovered != tuple(changed)),
         ),
         against=tuple(against),
         conditions=tuple(conditions),
         arising=tuple(_arising(advisories, new, conditions)),
-        depends=tuple(one for one in open_ones if _is_question(one)),
+        depends=depends,
+        hinges=hinges,
         unknown=tuple(unknown),
         not_run=tuple(one for one in after if decides(one.advisory) and _is_newly_unknown(one, before)),
         gained=tuple(_gained(before, after)),
@@ -165,6 +171,19 @@ def _judged(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, matche
         uncovered=uncovered,
         ungrounded=tuple(name for name in changed if coverage[name] is Match.DEPENDS),
     )
+
+
+def _hinges(depends: Sequence[Matched], job: KnownJob) -> Iterator[Matched]:
+    """Yield the faults that one unstated fact decides of which no value is known to be free of all, and several have."""
+    deciding = [one for one in depends if decides(one.advisory) and len(one.open) == 1 and not one.open_packages]
+    for fact in dict.fromkeys(one.open[0].fact for one in deciding):
+        found = [one for one in deciding if one.open[0].fact == fact]
+        jobs = [job.changed(facts={fact: value}) for value in FACTS[fact].values]
+        about = [one.advisory for one in found]
+        answers = [{one.match for one in match_advisories(about, tried)} for tried in jobs]
+        is_free = any(one == {Match.FREE} for one in answers)
+        if not is_free and sum(Match.CONCERNED in one for one in answers) > 1:
+            yield from found
 
 
 def _coverage(advisories: Sequence[Advisory], job: KnownJob, package: str) -> Match:

@@ -107,6 +107,8 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
         return f"no: {_first_title(answer.against)}; {_instead(answer, old)}"
     if answer.verdict is Verdict.UNKNOWN:
         reasons = dict.fromkeys(reason for one in answer.unknown for reason in one.not_run)
+        if answer.hinges:
+            return f"not known until the job is stated: {_hinges_text(answer)}"
         if not reasons:
             return f"not known: {uncovered_text(answer)}"
         what = [one for one in reasons if one in changed_releases(old, new)] or list(reasons)
@@ -116,10 +118,16 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     return f"{_assent(answer, basis)}{provisos_text(answer)}{kept}{_both_end_text(answer)}{basis}"
 
 
+def _hinges_text(answer: UpgradeAnswer) -> str:
+    """Return what each value of a fact that was not stated brings: ``leaks with dtype fp32, crashes with dtype bf16``."""
+    named = (f"{one.advisory.kind.value} with {condition_text(one.open[0])}" for one in answer.hinges)
+    return enumeration(list(dict.fromkeys(named)))
+
+
 def _both_end_text(answer: UpgradeAnswer) -> str:
     """Return that both releases may end, if that depends on what a reader can say at once; else empty."""
     simple = [one for one in asked(answer.kept_open) if one.is_common and len(one.conditions) == 1]
-    return "; both may end, by what was not stated (below)" if simple else ""
+    return "; in both it may fail, by what was not stated (below)" if simple else ""
 
 
 def _assent(answer: UpgradeAnswer, basis: str) -> str:

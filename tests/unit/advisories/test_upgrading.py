@@ -148,6 +148,16 @@ def test_a_fault_by_what_was_not_stated_is_a_question() -> None:
     assert going([advisory(needs={"checkpoint": ([True], [False])})], checkpoint=False).depends == ()
 
 
+def test_it_is_not_known_where_each_value_of_an_unstated_fact_has_a_fault_of_its_own() -> None:
+    saving = advisory(needs={"checkpoint": ([True], [False])})
+    not_saving = advisory(2, needs={"checkpoint": ([False], [True])})
+    found = going([saving, not_saving])
+    assert (found.verdict, ids(found.hinges)) == (Verdict.UNKNOWN, ["DSR-2026-0001", "DSR-2026-0002"])
+    assert (going([saving]).verdict, going([saving]).hinges) == (Verdict.YES, ())
+    beside = advisory(2, needs={"checkpoint": ([False], [True]), "trainer": ([True], [False])})
+    assert going([saving, beside]).hinges == ()
+
+
 def test_a_question_that_the_old_job_has_as_well_is_none_of_the_upgrade() -> None:
     assert going([advisory(needs={"checkpoint": ([True], [False])})], old="0.17.0").depends == ()
 

@@ -100,8 +100,8 @@ def test_a_release_with_nothing_new_is_no_known_problem() -> None:
     assert said.return_value == 0
     first, in_both, *_, title, not_run, verdict, compared = said.stdout.splitlines()
     assert re.sub(r"\d+ adv", "N adv", first) == (
-        "deepspeed 0.16.8 -> 0.16.9: no known problem; both may end, by what was not stated (below); N advisories were not "
-        "run with deepspeed 0.16.9"
+        "deepspeed 0.16.8 -> 0.16.9: no known problem; in both it may fail, by what was not stated (below); N advisories "
+        "were not run with deepspeed 0.16.9"
     )
     assert in_both == "  not stated, and in both:"
     assert (title, not_run.partition(": ")[0]) == ("  not known, as it was not run:", "    deepspeed 0.16.9")

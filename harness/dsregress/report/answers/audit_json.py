@@ -60,6 +60,7 @@ def upgrade_json(answer: UpgradeAnswer, audit: Audit, old: StatedJob, new: State
                 for one in answer.skipped
             ],
             "depends": _questions(answer.depends),
+            "hinges": _matched(answer.hinges),
             "not_run": _matched(answer.not_run),
             "unknown": _matched(answer.unknown),
             "measure": command,

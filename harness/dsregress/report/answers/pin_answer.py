@@ -56,7 +56,7 @@ def pin_json(pin: PinAnswer) -> bytes:
 
 
 def _reasons(answer: UpgradeAnswer) -> tuple[Matched, ...]:
-    return answer.against or answer.unknown
+    return answer.against or answer.hinges or answer.unknown
 
 
 def _newer_lines(pin: PinAnswer) -> Iterator[str]:

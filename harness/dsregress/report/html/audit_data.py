@@ -94,4 +94,10 @@ def _remedy_json(one: Remedy) -> dict[str, Any]:
 
 def _fact_json(name: str) -> dict[str, Any]:
     factor = FACTS[name]
-    return {"title": factor.title, "noun": factor.noun, "counted": factor.counted, "words": list(factor.words.items())}
+    return {
+        "title": factor.title,
+        "noun": factor.noun,
+        "counted": factor.counted,
+        "words": list(factor.words.items()),
+        "values": factor.values,
+    }

@@ -188,6 +188,15 @@ globalThis.dsregressAudit = (() => {
     const found = about.map((one) => (one.conditions.length ? matchFacts(data, one, job) : "depends"));
     return found.includes("concerned") ? "concerned" : found.some((match) => match !== "free") ? "depends" : "free";
   };
+  const hingesOf = (data, depends) => {
+    const deciding = depends.filter((one) => one.advisory.decides && one.open.length === 1 && !one.packages.length);
+    return unique(deciding.map((one) => one.open[0].fact)).flatMap((fact) => {
+      const found = deciding.filter((one) => one.open[0].fact === fact);
+      const answers = data.facts[fact].values.map((value) => found.map((one) => shows(data, one.open[0], value)));
+      const isFree = answers.some((one) => one.every((answer) => answer === false));
+      return !isFree && answers.filter((one) => one.includes(true)).length > 1 ? found : [];
+    });
+  };
   const judged = (data, old, now, earlier) => {
     const before = new Map(earlier.map((one) => [one.advisory.id, one]));
     const after = matchAll(data, now);
@@ -209,8 +218,11 @@ globalThis.dsregressAudit = (() => {
     const beyond = isBeyond(data, old, now);
     const unknown = open.filter((one) => one.match === "unknown" && one.advisory.decides && (beyond || !(one.open.length || one.packages.length)));
     const isKnown = !unknown.some((one) => beyond || one.besideAffected) && (!moved.length || uncovered.length !== moved.length);
+    const depends = open.filter((one) => one.match === "depends" && !one.advisory.is_cost);
+    const hinges = hingesOf(data, depends);
     return {
-      verdict: against.length ? "no" : !isKnown ? "unknown" : conditions.length ? "if set" : "yes",
+      hinges,
+      verdict: against.length ? "no" : hinges.length || !isKnown ? "unknown" : conditions.length ? "if set" : "yes",
       against,
       conditions,
       kept,
@@ -219,7 +231,7 @@ globalThis.dsregressAudit = (() => {
       uncovered,
       ungrounded: moved.filter((name, at) => covers[at] === "depends"),
       notRun: after.filter((one) => one.advisory.decides && isNewlyUnknown(one, before)),
-      depends: open.filter((one) => one.match === "depends" && !one.advisory.is_cost),
+      depends,
       changes: others.filter((one) => !one.advisory.is_cost),
       gained: after.flatMap((one) => {
         const was = before.get(one.advisory.id);
@@ -322,6 +334,10 @@ globalThis.dsregressAudit = (() => {
     }
     if (answer.verdict === "unknown") {
       const reasons = unique(answer.unknown.flatMap((one) => one.notRun));
+      if (answer.hinges.length) {
+        const named = unique(answer.hinges.map((one) => `${one.advisory.kind} with ${one.open[0].text}`));
+        return `not known until the job is stated: ${joined(named, "and")}`;
+      }
       if (!reasons.length) return `not known: ${notAbout(answer.uncovered)}`;
       const releases = reasons.filter((one) => answer.releases.includes(one));
       const what = releases.length ? releases : reasons;
@@ -331,7 +347,7 @@ globalThis.dsregressAudit = (() => {
     const assent = (!rests && !answer.ungrounded.length) || answer.verdict === "if set" ? "yes" : answer.kept.length ? "no known new problem" : "no known problem";
     const kept = answer.kept.length ? `; it does not end what the job has: ${firstTitle(answer.kept)}` : "";
     const isSimple = (one) => one.isCommon && one.matched[0].open.length === 1;
-    const both = answer.keptQuestions.some(isSimple) ? "; both may end, by what was not stated (below)" : "";
+    const both = answer.keptQuestions.some(isSimple) ? "; in both it may fail, by what was not stated (below)" : "";
     return `${assent}${provisos(answer)}${kept}${both}${rests}`;
   };
 
