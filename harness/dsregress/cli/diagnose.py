@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -13,21 +13,24 @@ from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advice.diagnosis.diagnosis import Diagnosis, card_of, likeliest
 from dsregress.advice.diagnosis.failures import MatchedProblem
 from dsregress.advice.diagnosis.tensor_sizes import ModelShape
-from dsregress.advice.gpus import Card
+from dsregress.advisories.advisory import Advisory
+from dsregress.advisories.matching import KnownJob
 from dsregress.advisories.shipped import read_advisories
 from dsregress.cli import options
 from dsregress.cli.named_cells import declared_scenario
-from dsregress.cli.named_files import STDIN, read_end
+from dsregress.cli.named_files import STDIN, read_end, read_named
+from dsregress.cli.options import JobOptions
 from dsregress.cli.output import note_problems, write_answer
+from dsregress.cli.stated_jobs import PACKAGES_HINT, FoundPackages, stated_job
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.model import Result
 from dsregress.probe.scenario import BASE_VARIANT, SHAPE, Scenario
 from dsregress.report.answers import diagnose_answer as diagnose_report
 from dsregress.run import available_workloads, targets
-from dsregress.run.available_workloads import Program
 from dsregress.store import Store
 from dsregress.store.bundle_file import SUFFIX
+from dsregress.versions.installed import read_packages
 
 #: Bytes that are read of a text: a log of many ranks is long, and its last error is at the end.
 _MOST_READ = 4 << 20
@@ -35,20 +38,27 @@ _MOST_READ = 4 << 20
 
 @click.command("diagnose")
 @click.argument("file", metavar="FILE|-")
-@options.card_option("The card that ran out, e.g. A800-80G. Default: the card with the capacity in the message.")
+@click.option(
+    "-r",
+    "--requirement",
+    "sources",
+    multiple=True,
+    metavar="FILE",
+    help="The packages of the job that crashed, as `audit` reads them. Releases that the text names come before them.",
+)
 @click.option(
     "--scenario",
     metavar="NAME",
     help="A workload like yours. Its model and sequence length explain sizes in the message.",
 )
-@options.program_option
+@options.job_options
 @options.results_option
 @options.json_option
 def diagnose_command(
     file: str,
-    card: Card | None,
+    sources: tuple[str, ...],
     scenario: str | None,
-    program: Program | None,
+    job: JobOptions,
     results: str | None,
     json_file: str | None,
 ) -> int:
@@ -56,7 +66,7 @@ def diagnose_command(
 
     Explains the message and the traceback: which tensor has the requested size, and which advisory knows the crash, in which
     releases, and what ends it. If none does, looks it up in stored results and the bundles in their folder. Runs nothing.
-    Versions in the text (pip freeze, "deepspeed 0.16.4") narrow the answer.
+    Versions in the text (pip freeze, "deepspeed 0.16.4") narrow the answer, and so does the job, stated as for `audit`.
 
     \b
     Exit codes: 0 an advisory, a stored failure or a size explains it, 2 the text contains no crash, 4 nothing explains it.
@@ -66,6 +76,7 @@ def diagnose_command(
       dsregress diagnose crash.txt
       dsregress diagnose crash.txt --scenario llamafactory_dpo_v100
       dsregress diagnose crash.txt --program 'torchrun train.py --model Qwen/Qwen2.5-7B'
+      dsregress diagnose crash.txt -r uv.lock --config ds_zero3.json --gpu A800-80G
       srun ... 2>&1 | tee log; dsregress diagnose log --gpu A800-80G
     """
     text = _read_pasted_text(file)
@@ -74,13 +85,15 @@ def diagnose_command(
         hint = "include the lines from `Traceback` or `CUDA out of memory` on"
         raise UsageError("contains no out-of-memory message and no Python error", where=_file_label(file), hint=hint)
     settings = options.load_settings(results=results)
-    if program is not None:
-        scenario = available_workloads.measured_workload(scenario, program, settings)
+    if job.program is not None:
+        scenario = available_workloads.measured_workload(scenario, job.program, settings)
     declared = declared_scenario(settings, scenario) if scenario else None
     varied = targets.varied_package(settings)
     package = crash.package or varied
     configured = settings.stack.get(package, "")
-    known = known_errors.matching_advisories(crash, read_advisories())
+    advisories = read_advisories()
+    stated = _stated_job(sources, job, advisories)
+    known = known_errors.matching_advisories(crash, advisories, stated)
     problems, stored = ([], 0) if known else _looked_up(crash, settings, varied)
     model, sequence = _model_shape(text, declared)
     requested = crash.memory.requested if crash.memory is not None else None
@@ -88,19 +101,26 @@ def diagnose_command(
         crash=crash,
         package=package,
         beside=configured if isinstance(configured, str) else "",
-        card=card or card_of(crash),
+        card=job.card or card_of(crash),
         model=model,
         sizes=tensor_sizes.matches(requested, model, sequence) if requested is not None else (),
         problems=likeliest(problems),
         known=known,
         failures=stored,
         scenario=scenario or "",
+        versions={**stated.versions, **crash.versions},
     )
     write_answer(
         lambda: diagnose_report.diagnosis_text(answer),
         (json_file, lambda: diagnose_report.diagnosis_json(answer)),
     )
     return EXIT_OK if answer.is_known else EXIT_NOTHING_MEASURED
+
+
+def _stated_job(sources: Sequence[str], job: JobOptions, advisories: Sequence[Advisory]) -> KnownJob:
+    """Return what options and files state of the job. Raise UsageError."""
+    packages = [read_packages(read_named(one, hint=PACKAGES_HINT), _file_label(one)) for one in sources]
+    return stated_job(job, FoundPackages(packages, advisories, " ".join(map(_file_label, sources)))).job
 
 
 def _read_pasted_text(file: str) -> str:

@@ -40,6 +40,34 @@ def diagnosed(text: str, bundle: str, *options: str) -> Result:
     return CliRunner().invoke(diagnose_command, arguments, input=text, standalone_mode=False, catch_exceptions=False)
 
 
+NO_TRACEBACK = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 448.00 MiB.\n"
+
+
+def known_of(text: str, folder: Path, *options: str, pins: str = "deepspeed==0.16.4\n") -> list[str]:
+    (folder / "pins.txt").write_text(pins, encoding="utf-8")
+    said = diagnosed(text, "2026-11-26.jsonl.gz", "-r", str(folder / "pins.txt"), *options)
+    return [line.strip() for line in said.stdout.partition("known:")[2].splitlines()]
+
+
+def test_a_job_that_is_stated_says_what_its_memory_may_have_run_out_by(tmp_path: Path) -> None:
+    facts = ("zero_stage=3", "gradient_checkpointing=non_reentrant", "dtype=bf16")
+    stated = [word for fact in facts for word in ("--set", fact)]
+    lines = known_of(NO_TRACEBACK, tmp_path, "--ranks", "32", *stated)
+    title = "Gathered parameters stay after backward, with non-reentrant checkpointing under ZeRO-3"
+    assert lines[1] == f"it may be DSR-2026-0020: {title}"
+    assert lines[3] == "the job has all that it takes: ZeRO stage 3, several ranks, non-reentrant checkpointing"
+
+
+def test_a_job_rules_out_what_its_memory_may_have_run_out_by(tmp_path: Path) -> None:
+    assert known_of(NO_TRACEBACK, tmp_path, "--set", "zero_stage=2", "--set", "dtype=bf16") == []
+    assert known_of(NO_TRACEBACK, tmp_path, "--ranks", "8", pins="deepspeed==0.16.9\n") == []
+
+
+def test_the_releases_of_the_text_come_before_those_of_the_file(tmp_path: Path) -> None:
+    lines = known_of(f"deepspeed==0.16.4\n{NO_TRACEBACK}", tmp_path, pins="deepspeed==0.16.9\n")
+    assert lines[1].startswith("it may be DSR-2026-0020")
+
+
 def test_backward_of_0_16_may_be_the_gathered_parameters_that_stay() -> None:
     said = diagnosed(BACKWARD, "2026-11-26.jsonl.gz")
     assert said.return_value == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -30,6 +30,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     known: tuple[Matched, ...]  #: advisories; if there are any, no stored failure is searched
     failures: int  #: the number of stored failures that were searched
     scenario: str  #: given; empty if none is
+    versions: Mapping[str, str] = {}  #: the releases of the job: of the text, else as they were stated
 
     @property
     def is_known(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dsregress.advice.diagnosis.crash import Crash
-from dsregress.advisories.advisory import Advisory, RaisedError
+from dsregress.advisories.advisory import Advisory, AdvisoryKind, RaisedError
 from dsregress.advisories.job_facts import OneOf
 from dsregress.advisories.matching import KnownJob, Match, Matched, match_advisory, packages_of_advisory
 from dsregress.compare.outcomes import without_sizes
@@ -13,34 +13,51 @@ from dsregress.compare.outcomes import without_sizes
 #: A shorter message is shared by many faults.
 _TELLING = 36
 
-
-def matching_advisories(crash: Crash, advisories: Iterable[Advisory]) -> tuple[Matched, ...]:
-    """Return the advisories whose error a crash has, and that its versions and its traceback do not rule out."""
-    job = job_of_crash(crash)
-    found = [
-        match_advisory(one, job)
-        for one in advisories
-        if not one.withdrawn and any(is_raised(crash, error, one) for error in one.raises)
-    ]
-    return tuple(one for one in found if one.match is not Match.FREE)
+_TAKES_MEMORY = frozenset((AdvisoryKind.OUT_OF_MEMORY, AdvisoryKind.LEAKS))
 
 
-def job_of_crash(crash: Crash) -> KnownJob:
-    """Return the job that a crash is of, as far as its text says."""
+_NO_JOB = KnownJob(versions={}, facts={})
+
+
+def matching_advisories(
+    crash: Crash, advisories: Iterable[Advisory], stated: KnownJob = _NO_JOB
+) -> tuple[Matched, ...]:
+    """Return the advisories whose error a crash has, and that neither its text nor the ``stated`` job rules out. Of a job
+    that ran out of memory, return those as well that take memory of it."""
+    job = job_of_crash(crash, stated)
+    found = []
+    for one in (each for each in advisories if not each.withdrawn):
+        matched = match_advisory(one, job)
+        may_be = any(is_raised(crash, error, one, job) for error in one.raises)
+        if matched.match is Match.CONCERNED and one.kind in _TAKES_MEMORY:
+            may_be = may_be or (_ran_out_on_card(crash) and not one.raises)
+        if may_be and matched.match is not Match.FREE:
+            found.append(matched)
+    return tuple(found)
+
+
+def job_of_crash(crash: Crash, stated: KnownJob = _NO_JOB) -> KnownJob:
+    """Return the job that a crash is of: what its text says, and what else is stated."""
     stages = crash.zero_stages
-    return KnownJob(versions=crash.versions, facts={"zero_stage": OneOf(stages)} if stages else {})
+    facts = {"zero_stage": OneOf(stages)} if stages and "zero_stage" not in stated.facts else {}
+    return stated.changed(versions=crash.versions, facts=facts)
 
 
-def is_raised(crash: Crash, error: RaisedError, advisory: Advisory) -> bool:
+def is_raised(crash: Crash, error: RaisedError, advisory: Advisory, job: KnownJob) -> bool:
     """Return True if a crash has an error of an advisory. Memory runs out for many reasons, so it takes a release that the
-    advisory is about as well."""
+    advisory is about as well, and no other phase."""
     if crash.memory is not None or not error.message:
-        on_card = crash.memory is not None and crash.memory.where != "host"
-        in_phase = bool(error.phase) and crash.phase == error.phase
-        return on_card and in_phase and not crash.versions.keys().isdisjoint(packages_of_advisory(advisory))
+        in_phase = bool(error.phase) and crash.phase in (error.phase, "")
+        return (
+            _ran_out_on_card(crash) and in_phase and not job.versions.keys().isdisjoint(packages_of_advisory(advisory))
+        )
     message = without_sizes(error.message)
     if crash.error != error.error or message not in without_sizes(crash.message):
         return False
     if error.file and crash.frames:
         return any(frame.file.startswith(error.file) for frame in crash.frames)
     return len(error.message) >= _TELLING
+
+
+def _ran_out_on_card(crash: Crash) -> bool:
+    return crash.memory is not None and crash.memory.where != "host"

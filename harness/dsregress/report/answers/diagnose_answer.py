@@ -12,6 +12,7 @@ from dsregress.advice.diagnosis.diagnosis import Diagnosis
 from dsregress.advice.diagnosis.failures import MatchedProblem
 from dsregress.advice.diagnosis.out_of_memory import MemoryMessage
 from dsregress.advice.diagnosis.tensor_sizes import LEAST_BYTES, SizeMatch
+from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.matching import Match, Matched, condition_text
 from dsregress.compare import ProblemKind
 from dsregress.messages import COLON, COMMA, SEMICOLON, SENTENCE, Text, joined, message, plural_message
@@ -89,7 +90,7 @@ def next_command(answer: Diagnosis) -> str:
         return _measuring_remedy(answer, card)
     if answer.scenario:
         return commands.remedies_of(answer.scenario, card=card)
-    releases = (answer.beside, answer.crash.versions.get(answer.package, ""))
+    releases = (answer.beside, answer.versions.get(answer.package, ""))
     return commands.regress_program(package=answer.package, releases=releases, card=card)
 
 
@@ -99,7 +100,7 @@ def _measuring_remedy(answer: Diagnosis, card: str) -> str:
     release = next((one for one in advisory.remedies if one.version), None)
     if release is None:
         return commands.regress_program(package=answer.package, card=card)
-    own = answer.crash.versions.get(release.package, "")
+    own = answer.versions.get(release.package, "")
     return commands.regress_program(package=release.package, releases=(release.version, own), card=card)
 
 
@@ -256,12 +257,18 @@ def _advisory_lines(answer: Diagnosis, one: Matched) -> Iterator[Text]:
     else:
         yield message("it is known as {advisory}: {title}", advisory=advisory.id, title=advisory.title)
     yield message("  in {releases}", releases=releases_of_advisory(advisory))
-    if advisory.conditions:
-        yield message("  if: {conditions}", conditions=joined(COMMA, map(condition_text, advisory.conditions)))
+    if one.match is Match.CONCERNED and advisory.conditions:
+        yield message("  the job has all that it takes: {conditions}", conditions=_conditions(advisory))
+    elif advisory.conditions:
+        yield message("  if: {conditions}", conditions=_conditions(advisory))
     remedies = [remedy_request(each) for each in advisory.remedies[:_MOST_REMEDIES]]
     yield message(
         "  remedy: {remedy}", remedy=joined(message("{first}; or {next}"), remedies) or message("none is known")
     )
+
+
+def _conditions(advisory: Advisory) -> Text:
+    return joined(COMMA, map(condition_text, advisory.conditions))
 
 
 def _advisory_json(one: Matched) -> dict[str, object]:
