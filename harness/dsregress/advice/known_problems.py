@@ -9,13 +9,14 @@ import msgspec
 
 from dsregress.advisories.advisory import Advisory, MeasuredSymptom, Remedy, Ruling
 from dsregress.advisories.matching import KnownJob, Match, match_advisory
-from dsregress.advisories.measured_jobs import job_facts, reader_facts
+from dsregress.advisories.measured_jobs import are_of_program, as_readers, job_facts, program_facts, reader_facts
+from dsregress.advisories.raised_errors import is_told
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides, judge_release
 from dsregress.compare import Comparison, Problem, ProblemKind
 from dsregress.compare.finding_groups import kind_of
 from dsregress.compare.metrics import DEVICE_EXCESS, DEVICE_RETAINED, OUTCOME
-from dsregress.model import Finding
+from dsregress.model import Finding, Passed
 from dsregress.probe.scenario import PACKAGES
 from dsregress.versions.releases import parsed_version
 from dsregress.wording.names import varied_axes
@@ -36,8 +37,10 @@ class KnownProblems:
         axes = varied_axes(comparison.stacks)
         self._package = axes[0] if len(axes) == 1 else _PACKAGE
         self._parameters = comparison.parameters
-        self._facts: dict[str, Mapping[str, Any]] = {}  #: by workload
-        self._readers: dict[str, Mapping[str, Any]] = {}  #: the same as of the reader's job
+        self._cells = comparison.cells
+        self._baseline_id = comparison.baseline
+        self._facts: dict[tuple[str, str], Mapping[str, Any]] = {}  #: by stack and workload
+        self._observed: dict[tuple[str, str], Mapping[str, Any]] = {}  #: the same, of programs that passed there
         self._judged: dict[tuple[str, str], UpgradeAnswer | None] = {}  #: by stack and workload
 
     def of_problem(self, problem: Problem) -> tuple[Advisory, ...]:
@@ -84,7 +87,7 @@ class KnownProblems:
         """Return the verdict on a stack's release for the workload's job, as it is a reader's; None if nothing is known of
         the job."""
         if (stack, workload) not in self._judged:
-            facts = self._reader_facts(workload)
+            facts = self._reader_facts(stack, workload)
             job = known_job(self._versions(stack, workload), facts) if facts and stack in self._stacks else None
             self._judged[stack, workload] = judge_release(read_advisories(), job, self._package) if job else None
         return self._judged[stack, workload]
@@ -108,25 +111,48 @@ class KnownProblems:
 
     def knows_job(self, workload: str) -> bool:
         """Return True if something is known of the workload's job, as it is a reader's."""
-        return bool(self._reader_facts(workload))
+        return bool(self._reader_facts(self._baseline_id, workload))
 
-    def _reader_facts(self, workload: str) -> Mapping[str, Any]:
-        if workload not in self._readers:
-            self._readers[workload] = reader_facts(workload, self._parameters.get(workload, {}))
-        return self._readers[workload]
+    def _reader_facts(self, stack: str, workload: str) -> Mapping[str, Any]:
+        parameters = self._parameters.get(workload, {})
+        own = self._facts_of(stack, workload)
+        return as_readers(own) if (stack, workload) in self._observed else reader_facts(workload, parameters)
+
+    def _facts_of(self, stack: str, workload: str) -> Mapping[str, Any]:
+        """Return the facts of a workload in a stack: by its parameters, or by what was in force when its program ran there,
+        or in another stack if it did not run to the end there."""
+        if (stack, workload) not in self._facts:
+            parameters = self._parameters.get(workload, {})
+            found = job_facts(workload, parameters)
+            if are_of_program(parameters, found):
+                self._observed[stack, workload] = found = self._seen(stack, workload, parameters)
+            self._facts[stack, workload] = found
+        return self._facts[stack, workload]
+
+    def _seen(self, stack: str, workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+        for each in dict.fromkeys((stack, self._baseline_id, *self._cells.stacks_of(workload))):
+            cell = self._cells.of(each, workload)
+            detail = self._cells.detail_of(cell) if cell is not None else None
+            if cell is not None and detail is not None and isinstance(cell.result.outcome, Passed):
+                names = {name for _, numerics in cell.trained for name in numerics.trained}
+                return program_facts(workload, parameters, names, detail)
+        return program_facts(workload, parameters)
 
     def of_outcome(self, stack: str, workload: str, error: str) -> tuple[Advisory, ...]:
         """Return the advisories that know the error by which a run ended."""
         return self._known(stack, workload, OUTCOME.name, "", error)
 
     def _known(self, stack: str, workload: str, metric: str, phase: str, error: str) -> tuple[Advisory, ...]:
-        if workload not in self._facts:
-            self._facts[workload] = job_facts(workload, self._parameters.get(workload, {}))
-        facts = self._facts[workload]
-        if not facts or stack not in self._stacks:
+        facts = self._facts_of(stack, workload)
+        if stack not in self._stacks:
             return ()
         versions = self._versions(stack, workload)
-        return advisories_of_symptom(metric=metric, phase=phase, error=error, versions=versions, facts=facts)
+        shown = (
+            advisories_of_symptom(metric=metric, phase=phase, error=error, versions=versions, facts=facts)
+            if facts
+            else ()
+        )
+        return shown or (advisories_of_error(error, versions, facts) if error else ())
 
     def _versions(self, stack: str, workload: str) -> dict[str, str]:
         """Return the releases of a stack, and those that the workload brings, as TRL."""
@@ -145,6 +171,19 @@ def advisories_of_symptom(
         if not one.withdrawn
         and any(_is_shown(symptom, metric, phase, error, facts) for symptom in one.shown_by)
         and match_advisory(one, job).match is Match.CONCERNED
+    )
+
+
+def advisories_of_error(error: str, versions: Mapping[str, str], facts: Mapping[str, Any]) -> tuple[Advisory, ...]:
+    """Return the advisories whose error a run ended by, and that nothing known of its job rules out: an error that only one
+    fault raises shows it, whatever of the job is not known."""
+    job = known_job(versions, facts)
+    return tuple(
+        one
+        for one in read_advisories()
+        if not one.withdrawn
+        and any(is_told(error, each) for each in one.raises)
+        and match_advisory(one, job).match in (Match.CONCERNED, Match.DEPENDS)
     )
 
 

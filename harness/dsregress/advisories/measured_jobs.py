@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from dsregress.advisories.job_facts import Fact, merged_facts
+from dsregress.advisories.stated.launch import facts_of_line
+from dsregress.advisories.stated.observed_run import facts_of_run
+from dsregress.errors import UsageError
 from dsregress.model import split_workload
+from dsregress.probe.adapters import PROGRAM
+from dsregress.probe.border.wire import Detail
 from dsregress.probe.factor import among
 from dsregress.probe.factors import BY_NAME, factor_values
+from dsregress.probe.program import spelled_out
 
 #: The values of these parameters in workloads that do not name them.
 UNNAMED = {"model_outputs": "all", "integration": "transformers"}
@@ -27,6 +34,9 @@ _PROGRAMS = msgspec.toml.decode(
     Path(__file__).with_name("measured_programs.toml").read_bytes(), type=dict[str, dict[str, str | int | bool]]
 )
 
+#: A folder without the files of any job.
+_NOWHERE = Path(os.devnull)
+
 #: Of ZeRO-3, in elements of a parameter: the default.
 _PERSISTENT = 100_000
 
@@ -36,7 +46,7 @@ def job_facts(workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]
     parts = split_workload(workload)
     if _is_without_partitions(parameters):
         return {}
-    found: dict[str, Any] = {"device": "cpu" if parts.device == "cpu" else "cuda"}
+    found: dict[str, Any] = {"device": _device(workload)}
     if parts.scenario == _TRAINER_LORA and parameters.keys() >= _OF_TRAINER_LORA:
         found |= _trainer_lora(parameters)
     elif parts.scenario == _TRAINER_RESUME and parameters.keys() >= _OF_TRAINER_RESUME:
@@ -51,11 +61,41 @@ def job_facts(workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]
     return {name: fact.value for name, fact in facts.items()}
 
 
+def program_facts(
+    workload: str, parameters: Mapping[str, Any], trained: Collection[str] = (), detail: Detail | None = None
+) -> Mapping[str, Any]:
+    """Return the facts of a program: what was in force when it ran (`facts_of_run`), and what its launch line states. The
+    files that the line names are not read."""
+    try:
+        stated, _ = facts_of_line(spelled_out(parameters), _NOWHERE)
+    except UsageError:  # a line of an earlier version
+        stated = []
+    observed = [] if detail is None else list(facts_of_run(trained, detail))
+    observed.append(Fact(name="device", value=_device(workload), source=""))
+    if isinstance(ranks := parameters.get("world_size"), int):
+        observed.append(Fact(name="world_size", value=ranks, source=""))
+    facts, _ = merged_facts(stated, observed)
+    return {name: fact.value for name, fact in facts.items()}
+
+
+def are_of_program(parameters: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+    """Return True if a workload is a program of whose job its parameters say nothing but ``facts``."""
+    return PROGRAM in parameters and not facts.keys() - {"device"}
+
+
+def as_readers(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the facts of a workload as of the reader's job, which runs on GPUs wherever the workload was measured; empty if
+    only that is known."""
+    return {**facts, "device": "cuda"} if facts.keys() - {"device"} else {}
+
+
 def reader_facts(workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the same facts as of the reader's job, which runs on GPUs wherever the workload was measured; empty if only
-    that is known."""
-    found = job_facts(workload, parameters)
-    return {**found, "device": "cuda"} if found.keys() - {"device"} else {}
+    """Return the same facts as `job_facts`, as of the reader's job."""
+    return as_readers(job_facts(workload, parameters))
+
+
+def _device(workload: str) -> str:
+    return "cpu" if split_workload(workload).device == "cpu" else "cuda"
 
 
 def _stage(settings: str) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from dsregress.advisories.job_facts import Fact
-from dsregress.advisories.stated.observed_run import RUN, facts_of_run
+from dsregress.advisories.stated.observed_run import RUN, facts_of_run, trained_tensors
 from dsregress.cli.lines import print_note
 from dsregress.cli.measured_changes import stack_of_list
 from dsregress.cli.named_cells import one_cell
@@ -47,4 +47,4 @@ def observed_facts(settings: Settings, versions: Mapping[str, str], job: JobOpti
     if not isinstance(result.outcome, Passed) or result.record is None or detail is None:
         print_note(f"{RUN} shows nothing, as the program does not train here: {outcome_text(result.outcome)}")
         return []
-    return list(facts_of_run(result.record, detail))
+    return list(facts_of_run(trained_tensors(result.record), detail))

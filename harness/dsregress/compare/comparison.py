@@ -18,6 +18,11 @@ from dsregress.probe.border.wire import Detail
 DetailOf = Callable[[Result], Detail | None]
 
 
+def no_detail(result: Result) -> Detail | None:
+    """Return None, as if the result had no detail."""
+    return None
+
+
 class Group(msgspec.Struct, frozen=True):
     """Findings that move together on one cell: the most telling one and the rest."""
 
@@ -157,9 +162,12 @@ class Cells:
     Reading raises ResultsError if results have disappeared since they were compared.
     """
 
-    def __init__(self, stacks_by_workload: Mapping[str, Sequence[str]], read: ReadCells) -> None:
+    def __init__(
+        self, stacks_by_workload: Mapping[str, Sequence[str]], read: ReadCells, detail_of: DetailOf = no_detail
+    ) -> None:
         self._stacks = stacks_by_workload
         self._read = read
+        self._detail_of = detail_of
         self._latest: tuple[str, dict[str, ResultSummary]] = ("", {})  # a workload's cells are needed several times
 
     @property
@@ -184,6 +192,10 @@ class Cells:
         if workload == self._latest[0]:
             return self._latest[1][stack]
         return _complete(self._read(workload, stack), [stack], workload)[stack]
+
+    def detail_of(self, cell: ResultSummary) -> Detail | None:
+        """Return the detail that explains a cell's figures; None if it has none, or it no longer exists."""
+        return self._detail_of(cell.result)
 
     def __len__(self) -> int:
         return sum(map(len, self._stacks.values()))

@@ -40,7 +40,7 @@ def combine(
     """Combine parts that were judged apart into one comparison, the same as `compare` of all their results. No workload may
     be in two parts. ``read`` reads their cells."""
     parts = list(parts)
-    cells = Cells({w: stacks for part in parts for w, stacks in part.stacks_by_workload.items()}, read)
+    cells = Cells({w: stacks for part in parts for w, stacks in part.stacks_by_workload.items()}, read, detail_of)
     comparable = _comparable(parts)
     control = [time for part in parts for time in part.control]
     raw = [time for part in parts for time in part.step_times]

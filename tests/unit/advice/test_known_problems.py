@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 from xml.etree import ElementTree
 
@@ -51,11 +52,11 @@ def test_an_advisory_that_does_not_concern_the_job_knows_nothing(version: str, v
     assert known(ran("0.18.2", variant), ran(version, variant, error=30)) == [()]
 
 
-@pytest.mark.parametrize(("trl", "found"), [("1.16.0", ["DSR-2026-0090"]), ("1.12.0", []), (None, [])])
-def test_a_package_that_the_workload_brings_is_as_one_of_its_stack(trl: str | None, found: list[str]) -> None:
+@pytest.mark.parametrize(("trl", "found"), [("1.16.0", ["DSR-2026-0090"]), ("1.12.0", [])])
+def test_a_package_that_the_workload_brings_is_as_one_of_its_stack(trl: str, found: list[str]) -> None:
     comparison = compared(ran("0.16.3", QUARTER))
     workload, (stack,) = "trl_trainers/trainer=grpo/cpu", comparison.names
-    parameters = {"settings": "zero3.yaml", "lora_rank": 0, "trainer": "grpo", "packages": {"trl": trl} if trl else {}}
+    parameters = {"settings": "zero3.yaml", "lora_rank": 0, "trainer": "grpo", "packages": {"trl": trl}}
     knowledge = KnownProblems(msgspec.structs.replace(comparison, parameters={workload: parameters}))
     error = "AttributeError: 'DeepSpeedZeRoOffload' object has no attribute '_register_deepspeed_module'"
     assert [one.id for one in knowledge._known(stack, workload, "outcome", "", error)] == found
@@ -93,6 +94,50 @@ def test_a_crash_is_known_by_its_error_in_the_baseline_as_well() -> None:
     assert found[0][0] == "skipped"
     assert found[0][1].startswith("known: DSR-2026-0013 ")
     assert found[1][0] == "error"
+
+
+ZERO3_LORA = {"engine.optimizer": "DeepSpeedZeroOptimizer_Stage3", "deepspeed.zero_config.stage": 3}
+ADAPTER = "base_model.layers.*.q_proj.lora_A.default.weight"
+
+
+def of_program(one: Result, line: str, trained: str = "", packages: Mapping[str, str] = MappingProxyType({})) -> Result:
+    cell = msgspec.structs.replace(
+        one.cell,
+        scenario="train-1",
+        variant="base",
+        parameters={"program": line, "world_size": 2, "packages": packages},
+    )
+    if one.record is not None and one.record.ranks[0].numerics is not None:
+        one.record.ranks[0].numerics.learning_rates = [[0.1]]
+        one.record.ranks[0].numerics.trained = {trained: 8} if trained else {}
+    return msgspec.structs.replace(one, cell=cell)
+
+
+def test_the_job_of_a_program_is_what_was_in_force_when_it_ran() -> None:
+    results = [of_program(ran(version, QUARTER), "train.py", trained=ADAPTER) for version in ("0.16.4", "0.19.8")]
+    knowledge = KnownProblems(compared(*results, detail_of=lambda _: Detail(configuration=ZERO3_LORA)))
+    facts = knowledge._facts_of(results[0].cell.stack.id, "train-1/base/cpu")
+    assert (facts["zero_stage"], facts["lora"], facts["world_size"], facts["device"]) == (3, True, 2, "cpu")
+
+
+def test_the_job_of_a_program_that_ended_everywhere_is_what_its_line_states() -> None:
+    results = [of_program(ran("0.16.4", QUARTER, crash="ValueError: x (a.py:f)"), "llamafactory-cli train --stage sft")]
+    facts = KnownProblems(compared(*results))._facts_of(results[0].cell.stack.id, "train-1/base/cpu")
+    assert (facts["trainer"], facts["world_size"]) == (True, 2)
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        ("ValueError: zip() argument 2 is longer than argument 1 (transformers/trainer.py:_inner_training_loop)", True),
+        ("ValueError: zip() argument 2 is shorter (transformers/trainer.py:_inner_training_loop)", False),
+    ],
+)
+def test_an_error_that_only_one_fault_raises_is_known_of_a_job_of_which_nothing_is(error: str, found: bool) -> None:
+    results = [of_program(ran("0.16.4", QUARTER, crash=error), "train.py")]
+    knowledge = KnownProblems(compared(*results))
+    ids = [one.id for one in knowledge.of_outcome(results[0].cell.stack.id, "train-1/base/cpu", error)]
+    assert ids == (["DSR-2026-0015"] if found else [])
 
 
 @pytest.mark.parametrize("parameters", [{}, {"settings": "zero3.json"}, {"zero_stage": 7, "micro_batch_size": 1}])

@@ -12,7 +12,8 @@ from packaging.version import Version
 
 from dsregress.advisories.advisory import Advisory, MeasuredSymptom
 from dsregress.advisories.matching import condition_shows, is_affected
-from dsregress.advisories.measured_jobs import job_facts
+from dsregress.advisories.measured_jobs import are_of_program, job_facts, program_facts
+from dsregress.advisories.stated.observed_run import trained_tensors
 from dsregress.compare.metrics import (
     BY_NAME,
     DEVICE_EXCESS,
@@ -24,7 +25,7 @@ from dsregress.compare.metrics import (
 )
 from dsregress.compare.result_summary import ResultSummary, summarize
 from dsregress.config.thresholds import Thresholds
-from dsregress.model import Failed, Passed
+from dsregress.model import Failed, Passed, Result
 from dsregress.probe.adapters import PROGRAM
 from dsregress.report.answer_matching import question_of
 from dsregress.store import Store
@@ -71,10 +72,16 @@ def records() -> tuple[Record, ...]:
 
 def _records_of(bundle: str) -> Iterator[Record]:
     facts: dict[str, Mapping[str, Any]] = {}
-    for result in Store(str(ROOT / "results" / bundle)).load().results:
+    store = Store(str(ROOT / "results" / bundle))
+    results = store.load().results
+    for result in sorted(
+        results, key=lambda one: not isinstance(one.outcome, Passed)
+    ):  # one that ran shows what was in force
         cell = result.cell
         if cell.workload not in facts:
-            facts[cell.workload] = job_facts(cell.workload, cell.parameters)
+            facts[cell.workload] = _facts_of(result, store)
+    for result in results:
+        cell = result.cell
         yield Record(
             bundle=bundle,
             stack=cell.stack.id,
@@ -83,6 +90,15 @@ def _records_of(bundle: str) -> Iterator[Record]:
             facts=facts[cell.workload],
             summary=summarize(result),
         )
+
+
+def _facts_of(result: Result, store: Store) -> Mapping[str, Any]:
+    workload, parameters = result.cell.workload, result.cell.parameters
+    found = job_facts(workload, parameters)
+    if not are_of_program(parameters, found):
+        return found
+    trained = trained_tensors(result.record) if result.record is not None else set()
+    return program_facts(workload, parameters, trained, store.detail(result.detail_sha256))
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsregress.advisories.job_facts import NO_VALUE, OneOf
-from dsregress.advisories.stated.observed_run import facts_of_run
+from dsregress.advisories.stated.observed_run import facts_of_run, trained_tensors
 from dsregress.probe.border.wire import Detail, Numerics, RankRecord, RunRecord
 
 ZERO3 = {"zero_optimization.stage": 3, "gradient_accumulation_steps": 4, "bf16.enabled": True}
@@ -20,7 +20,7 @@ def observed(
     numerics = Numerics(trained=dict.fromkeys(trained, 8))
     record = RunRecord(outcome="passed", ranks=[RankRecord(rank=0, numerics=numerics)])
     detail = Detail(configuration=configuration, deepspeed_config=deepspeed_config or {})
-    return {fact.name: fact.value for fact in facts_of_run(record, detail)}
+    return {fact.name: fact.value for fact in facts_of_run(trained_tensors(record), detail)}
 
 
 def test_what_an_engine_was_given_is_what_a_file_with_these_settings_states() -> None:
@@ -36,8 +36,17 @@ def test_a_job_without_an_engine_has_no_stage_of_zero() -> None:
     assert "fsdp" not in found
 
 
-def test_an_engine_whose_configuration_is_not_known_says_nothing_of_its_stage() -> None:
-    assert "zero_stage" not in observed(ENGINE)
+def test_an_engine_whose_configuration_was_not_recorded_has_the_facts_of_its_settings() -> None:
+    bf16 = {"deepspeed.bfloat16_config.enabled": True, "deepspeed.zero_config.offload_optimizer": None}
+    schedule = {"deepspeed.scheduler_name": "WarmupDecayLR", "deepspeed.scheduler_params.warmup_num_steps": 3}
+    found = observed({**ENGINE, **bf16, **schedule})
+    assert (found["zero_stage"], found["dtype"], found["offload_optimizer"], found["fsdp"]) == (3, "bf16", False, False)
+    assert (found["scheduler"], found["warmup_steps"]) == ("WarmupDecayLR", 3)
+    assert "gradient_clipping" not in found  # of a default, or given: it does not say
+
+
+def test_an_engine_without_settings_says_nothing_of_its_stage() -> None:
+    assert "zero_stage" not in observed({"engine.optimizer": "DeepSpeedZeroOptimizer_Stage3"})
 
 
 def test_a_trainers_settings_are_those_in_force() -> None:

@@ -8,10 +8,7 @@ from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advisories.advisory import Advisory, AdvisoryKind, RaisedError
 from dsregress.advisories.job_facts import OneOf
 from dsregress.advisories.matching import KnownJob, Match, Matched, match_advisory, packages_of_advisory
-from dsregress.compare.outcomes import without_sizes
-
-#: A shorter message is shared by many faults.
-_TELLING = 36
+from dsregress.advisories.raised_errors import has_message, is_telling
 
 _TAKES_MEMORY = frozenset((AdvisoryKind.OUT_OF_MEMORY, AdvisoryKind.LEAKS))
 
@@ -51,12 +48,11 @@ def is_raised(crash: Crash, error: RaisedError, advisory: Advisory, job: KnownJo
         return (
             _ran_out_on_card(crash) and in_phase and not job.versions.keys().isdisjoint(packages_of_advisory(advisory))
         )
-    message = without_sizes(error.message)
-    if crash.error != error.error or message not in without_sizes(crash.message):
+    if crash.error != error.error or not has_message(crash.message, error):
         return False
     if error.file and crash.frames:
         return any(frame.file.startswith(error.file) for frame in crash.frames)
-    return len(error.message) >= _TELLING
+    return is_telling(error)
 
 
 def _ran_out_on_card(crash: Crash) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from dsregress.advisories.job_facts import NO_VALUE, Fact
 from dsregress.advisories.stated.deepspeed_json import facts_of_deepspeed
 from dsregress.advisories.stated.documents import Document
+from dsregress.advisories.stated.engine_settings import facts_of_engine
 from dsregress.advisories.stated.trainer_options import facts_of_trainer
-from dsregress.probe.border.wire import Detail, Numerics, RunRecord
+from dsregress.probe.border.wire import Detail, RunRecord
 
 #: The name of the run in sources.
 RUN = "--observe"
@@ -23,11 +24,14 @@ _OF_ENGINE = "engine.optimizer"
 _OF_DEEPSPEED = ("zero_stage", "scheduler", "hpz_partition_size")
 
 
-def facts_of_run(record: RunRecord, detail: Detail) -> Iterator[Fact]:
-    """Yield the facts that a run that passed shows."""
+def facts_of_run(trained: Collection[str], detail: Detail) -> Iterator[Fact]:
+    """Yield the facts that a run that passed shows. ``trained`` are the names of its trained tensors, none if they are not
+    known."""
     if detail.deepspeed_config:
         yield from facts_of_deepspeed(Document(_nested(detail.deepspeed_config), RUN))
-    elif _OF_ENGINE not in detail.configuration:
+    elif _OF_ENGINE in detail.configuration:
+        yield from facts_of_engine(detail.configuration, RUN)
+    else:
         for name in _OF_DEEPSPEED:
             yield Fact(name=name, value=NO_VALUE, source=f"{RUN}: no engine of DeepSpeed's")
     settings = _nested(detail.configuration).get(_TRAINER)
@@ -36,12 +40,20 @@ def facts_of_run(record: RunRecord, detail: Detail) -> Iterator[Fact]:
         yield from facts_of_trainer(Document(settings, RUN))
     if "model.model_type" in detail.configuration:
         yield Fact(name="transformers_model", value=True, source=f"{RUN}: model.model_type")
-    yield from _adapters(record)
+    yield from _adapters(trained)
 
 
-def _adapters(record: RunRecord) -> Iterator[Fact]:
+def trained_tensors(record: RunRecord) -> set[str]:
+    """Return the names of the tensors that the first rank of a run trained."""
+    first = next(iter(record.ranks), None)
+    if first is None:
+        return set()
+    all_numerics = [*first.models.values(), *([first.numerics] if first.numerics is not None else [])]
+    return {name for numerics in all_numerics for name in numerics.trained}
+
+
+def _adapters(trained: Collection[str]) -> Iterator[Fact]:
     """Yield what the names of the trained tensors say of LoRA, as peft names them."""
-    trained = {name for numerics in _numerics(record) for name in numerics.trained}
     if not trained:
         return
     lora = sorted(name for name in trained if ".lora_A." in name or ".lora_B." in name)
@@ -49,13 +61,6 @@ def _adapters(record: RunRecord) -> Iterator[Fact]:
     whole = sorted(name for name in trained if ".modules_to_save." in name)
     if lora and not whole:
         yield Fact(name="lora_modules_to_save", value="", source=f"{RUN}: adapters alone are trained")
-
-
-def _numerics(record: RunRecord) -> list[Numerics]:
-    first = next(iter(record.ranks), None)
-    if first is None:
-        return []
-    return [*first.models.values(), *([first.numerics] if first.numerics is not None else [])]
 
 
 def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
