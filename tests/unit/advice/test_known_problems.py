@@ -87,6 +87,18 @@ def test_what_advisories_know_is_a_skip_with_its_id_in_junit() -> None:
     assert ending(xml, "0.19.7")[0] == "failure"
 
 
+def test_what_ends_in_the_baseline_as_well_is_an_error_there_alone() -> None:
+    results = [
+        ran(version, "world_size=2,zero_stage=2", crash="ValueError: x (a.py:f)") for version in ("0.18.8", "0.19.8")
+    ]
+    xml = exports.junit(report_context(compared(*results)))
+    assert ending(xml, "0.18.8")[0] == "error"
+    assert ending(xml, "0.19.8") == (
+        "skipped",
+        "does not run to the end in 0.18.8 either: failed in step: ValueError: x (a.py:f)",
+    )
+
+
 def test_a_crash_is_known_by_its_error_in_the_baseline_as_well() -> None:
     split = "RuntimeError: Output 0 of Split is a view and is being modified inplace. (torch/x.py:f)"
     results = [ran("0.18.8", "world_size=2,zero_stage=2", crash=one) for one in (split, "ValueError: another (x.py:f)")]

@@ -16,7 +16,6 @@ from xml.etree import ElementTree
 
 import msgspec
 
-from dsregress.advice.known_problems import KnownProblems
 from dsregress.advisories.advisory import Advisory
 from dsregress.compare import Group
 from dsregress.compare.result_summary import ResultSummary
@@ -31,8 +30,9 @@ from dsregress.wording.names import outcome_text
 
 def junit(context: ReportContext) -> str:
     """Return one suite for each stack, and one test case for each cell. A worse cell is a failure, but a skip if advisories
-    know all that is worse; one that did not run is a skip too."""
-    worse, known = _worse(context), context.knowledge
+    know all that is worse; one that did not run is a skip too. One that ends as the baseline's does is an error of the
+    baseline alone."""
+    worse = _worse(context)
     root = ElementTree.Element("testsuites", name="dsregress")
     suites: dict[str, ElementTree.Element] = {}
     for cell in context.comparison.cells:
@@ -46,7 +46,7 @@ def junit(context: ReportContext) -> str:
             name=_xml(cell.result.cell.workload),
             time=f"{cell.result.duration_s:.3f}",
         )
-        _ending(case, cell, known, worse.get((stack, cell.result.cell.workload), []))
+        _ending(case, cell, context, worse.get((stack, cell.result.cell.workload), []))
     for suite in (root, *suites.values()):
         cases = list(suite.iter("testcase"))
         for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
@@ -57,8 +57,10 @@ def junit(context: ReportContext) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _ending(case: ElementTree.Element, cell: ResultSummary, knowledge: KnownProblems, worse: list[Group]) -> None:
-    outcome = cell.result.outcome
+def _ending(case: ElementTree.Element, cell: ResultSummary, context: ReportContext, worse: list[Group]) -> None:
+    outcome, knowledge = cell.result.outcome, context.knowledge
+    stack, workload = cell.result.cell.stack.id, cell.result.cell.workload
+    baseline = context.comparison.baseline
     lines = [_xml(line) for group in worse for line in (group.headline.message, *group.headline.evidence)]
     known = [knowledge.of_finding(group.headline) for group in worse]
     if isinstance(outcome, Skipped):
@@ -71,8 +73,11 @@ def _ending(case: ElementTree.Element, cell: ResultSummary, knowledge: KnownProb
         failure.text = "\n".join(lines)
     elif isinstance(outcome, Failed | OutOfMemory | TimedOut | MachineFault):
         ended = outcome_text(outcome)
-        if advisories := knowledge.of_outcome(cell.result.cell.stack.id, cell.result.cell.workload, ended):
+        if advisories := knowledge.of_outcome(stack, workload, ended):
             _skip_known(case, advisories, [_xml(ended)])
+        elif stack != baseline and baseline in context.comparison.ended.get(workload, {}):
+            too = f"does not run to the end in {context.baseline} either: {ended}"
+            ElementTree.SubElement(case, "skipped", message=_xml(too))
         else:
             ElementTree.SubElement(case, "error", type=str(outcome.__struct_config__.tag), message=_xml(ended))
 
