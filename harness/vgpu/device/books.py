@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import os
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -29,6 +31,16 @@ _BLAS = {
     if hasattr(aten, name)
     for overload in getattr(aten, name).overloads()
 }
+
+#: A part of ``CUBLAS_WORKSPACE_CONFIG``: the KiB of a buffer, and how many of them.
+_BUFFERS = re.compile(r":([0-9]+):([0-9]+)")
+
+
+def configured_workspace_bytes(environment: Mapping[str, str], default: int) -> int:
+    """Return the bytes of a cuBLAS workspace as ``CUBLAS_WORKSPACE_CONFIG`` sets them, or ``default``
+    (`parseChosenWorkspaceSize` in ``aten/src/ATen/cuda/CublasHandlePool.cpp``)."""
+    buffers = _BUFFERS.findall(environment.get("CUBLAS_WORKSPACE_CONFIG", ""))
+    return sum(int(kib) * 1024 * int(count) for kib, count in buffers) if buffers else default
 
 
 class Books:
@@ -142,7 +154,8 @@ class Books:
             on_autograd_thread = torch._C._current_graph_task_id() != -1
             handle = on_autograd_thread, self.ledger.streams.current
             if handle not in self._workspaces and any(tensor.is_meta for tensor in operators.tensors_in(args)):
-                workspace = torch.empty(self.card.blas_workspace_bytes, dtype=torch.uint8, device="meta")
+                nbytes = configured_workspace_bytes(os.environ, self.card.blas_workspace_bytes)
+                workspace = torch.empty(nbytes, dtype=torch.uint8, device="meta")
                 self._workspaces[handle] = workspace
                 self.ledger.add(workspace.untyped_storage(), DEVICE)
 

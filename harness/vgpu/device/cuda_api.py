@@ -108,7 +108,7 @@ def answered(card: VirtualCard, books: Books, ordinals: Ordinals) -> Iterator[No
         answers = {
             **_of_the_card(card, books, ordinals),
             **_of_the_books(books),
-            **_of_the_generators(),
+            **_of_the_generators(ordinals),
             **_of_the_streams(),
             **_real_gpu_calls(cuda),
         }
@@ -290,7 +290,7 @@ class _CardGenerator(torch.Generator):
         return self
 
 
-def _of_the_generators() -> dict[str, object]:
+def _of_the_generators(ordinals: Ordinals) -> dict[str, object]:
     generator = _CardGenerator()
     generator.manual_seed(torch.initial_seed())
     return {
@@ -300,10 +300,10 @@ def _of_the_generators() -> dict[str, object]:
         "seed_all": generator.seed,
         "initial_seed": generator.initial_seed,
         "get_rng_state": lambda device="cuda": generator.get_state(),
-        "get_rng_state_all": lambda: [generator.get_state()],
+        "get_rng_state_all": lambda: [generator.get_state()] * ordinals.count,
         "set_rng_state": _nothing,
         "set_rng_state_all": _nothing,
-        "default_generators": (generator,),
+        "default_generators": (generator,) * ordinals.count,
     }
 
 

@@ -27,6 +27,9 @@ _UNWRITTEN = {"empty", "empty_like", "empty_strided", "empty_permuted", "new_emp
 #: In-place operators whose result does not depend on what the first argument held.
 _OVERWRITE = {"copy_", "fill_", "zero_", "random_"}
 
+#: In-place operators that set their second argument if a number is not finite, which no number of a healthy job is.
+_RAISES_A_FLAG = {"_amp_foreach_non_finite_check_and_unscale_"}
+
 #: Below this many, choices are classes or experts; from here on they are tokens of a vocabulary.
 _CLASSES = 64
 _EXPERTS = 1024
@@ -143,7 +146,8 @@ class Following:
                         known.learn(target, outputs[name])
         if values is None:
             for tensor in written:
-                known.forget(tensor)
+                if not (_name(func) in _RAISES_A_FLAG and tensor is args[1]):
+                    known.forget(tensor)
 
     def chose(self, out: torch.Tensor, among: int, name: str) -> None:
         """Give ``out`` the winners of a comparison of unknown numbers: any of ``among`` is as good as another. They are

@@ -44,6 +44,19 @@ def test_matrix_products_take_a_workspace_for_each_of_the_two_threads(books: Boo
     assert torch.cuda.memory_allocated() == 2 * HOPPER + 4 * 512  # weight, its gradient, input, product
 
 
+@pytest.mark.parametrize(
+    ("config", "workspace"),
+    [(":4096:8", 32 * MIB), (":4096:2:16:8", 8 * MIB + 128 * 1024), (":16:8", 128 * 1024), ("none", HOPPER)],
+)
+def test_the_environment_sets_the_size_of_workspaces(
+    books: Books, monkeypatch: pytest.MonkeyPatch, config: str, workspace: int
+) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", config)
+    product = torch.ones(8, 8, device="cuda") @ torch.ones(8, 8, device="cuda")
+    assert torch.cuda.memory_allocated() == workspace + 512
+    del product
+
+
 def test_a_product_on_the_host_takes_no_workspace(books: Books) -> None:
     host = torch.ones(8, 8)
     assert (host.T @ host).device.type == "cpu"

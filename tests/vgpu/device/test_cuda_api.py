@@ -42,3 +42,9 @@ def test_what_a_framework_remembers_of_a_machine_without_a_gpu_is_forgotten_wher
     with Simulation() as simulation, attaching.attached("meta", simulation.mode):
         assert module.has_gpu()
     assert not module.has_gpu()
+
+
+def test_each_card_of_a_node_has_a_generator(books: Books) -> None:
+    assert len(torch.cuda.default_generators) == len(torch.cuda.get_rng_state_all()) == torch.cuda.device_count() == 4
+    last = torch.cuda.default_generators[3]
+    last.set_state(last.get_state())

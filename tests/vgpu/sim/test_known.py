@@ -151,6 +151,13 @@ def test_unknown_floats_are_logged_as_one_and_healthy(simulation: Simulation) ->
     assert not bool(loss > 10)
 
 
+def test_no_gradient_of_a_healthy_job_overflows(simulation: Simulation) -> None:
+    found = torch.zeros(1, device=Simulation.device)
+    gradients = [torch.randn(4, device=Simulation.device)]
+    torch._amp_foreach_non_finite_check_and_unscale_(gradients, found, torch.ones(1, device=Simulation.device))
+    assert (found.item() > 0, gradients[0][0].item()) == (False, 1.0)
+
+
 def test_where_nothing_is_nan_a_filter_takes_all(simulation: Simulation) -> None:
     rewards = unknown(4)
     assert rewards[~torch.isnan(rewards)].shape == (4,)
