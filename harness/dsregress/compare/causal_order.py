@@ -10,6 +10,7 @@ from dsregress.compare.metrics import (
     SAVED_DIFFERENCE,
     TRAINED_WEIGHTS,
     TRAINING_DIFFERENCE,
+    UNSAVED,
     WEIGHT_PRECISION,
 )
 from dsregress.model import Finding
@@ -21,7 +22,7 @@ _OF_THE_JOB = (WEIGHT_PRECISION.name, FED_DIFFERENCE.name, TRAINED_WEIGHTS.name)
 _OF_TRAINING = (
     frozenset(metric.name for metric in ERRORS),
     {TRAINING_DIFFERENCE.name},
-    {EMPTY_FILE.name, SAVED_DIFFERENCE.name},
+    {EMPTY_FILE.name, UNSAVED.name, SAVED_DIFFERENCE.name},
 )
 
 

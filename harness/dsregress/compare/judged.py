@@ -257,6 +257,8 @@ class _KnownDifferences:
 def _cannot(pair: Pair) -> str:
     """Return the reason why a cell has no comparison with the baseline; empty if it has one."""
     base = pair.baseline
+    if outcomes.fails_once_measured(pair):
+        return why_not(pair)
     if base is not None and not pair.is_baseline and not isinstance(base.outcome, Passed):
         return why_not(pair) or f"the baseline {_ended(base)}"
     if not isinstance(pair.result.outcome, Passed):

@@ -12,8 +12,8 @@ from vgpu.device.readings import Readings
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedRank:
-    """A rank, its meter, and its callbacks: ``announce`` takes each stage that begins, and ``measured`` is called once
-    everything untimed is measured. ``observer`` is that of a cell that is explained, ``readings`` are those of a virtual
+    """A rank, its meter, and its callbacks: ``announce`` takes each stage that begins, ``measured`` is called once
+    everything untimed is measured, and ``keep`` before it if the program runs on, to keep what is measured so far. ``observer`` is that of a cell that is explained, ``readings`` are those of a virtual
     GPU."""
 
     number: int
@@ -21,5 +21,6 @@ class ObservedRank:
     is_simulated: bool
     announce: Callable[[str], None]
     measured: Callable[[], None]
+    keep: Callable[[], None] = lambda: None
     observer: SiteObserver | None = None
     readings: Readings | None = None
