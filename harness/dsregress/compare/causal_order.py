@@ -7,6 +7,7 @@ from dsregress.compare.metrics import (
     EMPTY_FILE,
     ERRORS,
     FED_DIFFERENCE,
+    LOGGED_DIFFERENCE,
     SAVED_DIFFERENCE,
     TRAINED_WEIGHTS,
     TRAINING_DIFFERENCE,
@@ -21,7 +22,7 @@ _OF_THE_JOB = (WEIGHT_PRECISION.name, FED_DIFFERENCE.name, TRAINED_WEIGHTS.name)
 #: The distances from the truth say more than those from the baseline. They have no order of their own.
 _OF_TRAINING = (
     frozenset(metric.name for metric in ERRORS),
-    {TRAINING_DIFFERENCE.name},
+    {TRAINING_DIFFERENCE.name, LOGGED_DIFFERENCE.name},
     {EMPTY_FILE.name, UNSAVED.name, SAVED_DIFFERENCE.name},
 )
 

@@ -19,6 +19,7 @@ from dsregress.compare.comparison import StepTime
 from dsregress.compare.metrics import (
     BY_NAME,
     FED_DIFFERENCE,
+    LOGGED_DIFFERENCE,
     OUTCOME,
     SAVED_DIFFERENCE,
     STEP_TIME,
@@ -42,7 +43,15 @@ _FREE_BELOW = 0.5
 
 #: Metrics of a program's distance from its own run with the baseline.
 _FROM_BASELINE = frozenset(
-    metric.name for metric in (WEIGHT_PRECISION, FED_DIFFERENCE, TRAINED_WEIGHTS, TRAINING_DIFFERENCE, SAVED_DIFFERENCE)
+    metric.name
+    for metric in (
+        WEIGHT_PRECISION,
+        FED_DIFFERENCE,
+        TRAINED_WEIGHTS,
+        TRAINING_DIFFERENCE,
+        LOGGED_DIFFERENCE,
+        SAVED_DIFFERENCE,
+    )  # fmt: skip
 )
 
 

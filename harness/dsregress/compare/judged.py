@@ -18,6 +18,7 @@ from dsregress.compare import (
     exact_differences,
     fed_differences,
     finding_groups,
+    logged_differences,
     model_differences,
     oracles,
     outcomes,
@@ -159,6 +160,7 @@ class _Judgement:
     def _compare(self, pair: Pair) -> None:
         findings = model_differences.judge_model(pair)
         findings += (trained := _judge_training(pair))
+        findings += [] if trained else logged_differences.judge_logged(pair)
         findings += saved_differences.judge_saved_tensors(pair, trains_otherwise=bool(trained))
         differences = [] if pair.is_baseline else self._differences.of(pair)
         is_different = bool(findings) or any(one.relevant for one in differences)

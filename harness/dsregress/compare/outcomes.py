@@ -84,7 +84,9 @@ def fails_once_measured(pair: Pair) -> bool:
     if base is None or not isinstance(base.outcome, Failed) or pair.base is None or not pair.base.exact:
         return False
     own = pair.result.outcome
-    return isinstance(own, Passed) or (isinstance(own, Failed) and bool(pair.own.exact) and _is_same_fault(own, base.outcome))
+    return isinstance(own, Passed) or (
+        isinstance(own, Failed) and bool(pair.own.exact) and _is_same_fault(own, base.outcome)
+    )
 
 
 def is_out_of_memory(found: Finding) -> bool:

@@ -48,6 +48,10 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     saved: tuple[SavedTensors, ...] = ()  #: by a program, until it was measured
     saved_last: tuple[SavedTensors, ...] = ()  #: until it ended; empty if it was ended
     empty_files: tuple[str, ...] = ()  #: of weights, that it has saved
+    ended: bool = False  #: a program, by itself
+    logged: tuple[
+        dict[str, float | None], ...
+    ] = ()  #: losses and gradient norms, by call of a trainer, of the first rank
     unsaved: tuple[str, ...] = ()  #: trained weights that a model's own files lack
     uses: tuple[str, ...] = ()  #: modules of packages; empty where that is not known
     fed: tuple[Feed, ...] = ()  #: to a program's models, by rank
@@ -115,6 +119,8 @@ def summarize(result: Result) -> ResultSummary:
         saved=_of_all_ranks([rank.saved for rank in record.ranks]),
         saved_last=_of_all_ranks([rank.saved_last for rank in record.ranks]),
         empty_files=tuple(sorted({name for rank in record.ranks for name in rank.empty_files})),
+        ended=bool(record.ranks) and all(rank.ended for rank in record.ranks),
+        logged=tuple(record.ranks[0].logged) if record.ranks else (),
         unsaved=tuple(sorted({text for rank in record.ranks for text in rank.unsaved})),
         uses=tuple(sorted({name for rank in record.ranks for name in rank.uses})),
         fed=feeds(record),

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.programs.cells import passed, ran  # noqa: E402
+from tests.programs.cells import passed, ran
 
 pytestmark = pytest.mark.usefixtures("surroundings")
 
@@ -71,5 +71,3 @@ def test_what_is_not_here_at_the_end_is_no_crash(folder: Path) -> None:
 
 def test_a_simulation_is_over_with_the_measured_step(folder: Path) -> None:
     passed(ran(folder, "sim", 1, _program(folder, "raise KeyError('at the end')")))
-
-

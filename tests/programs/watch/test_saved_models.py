@@ -78,7 +78,9 @@ class Adapted(torch.nn.Module):
             {
                 "frozen": torch.nn.Linear(8, 8).requires_grad_(False),
                 "lora_A": torch.nn.ModuleDict({"default": torch.nn.Linear(8, 2, bias=False)}),
-                "score": torch.nn.ModuleDict({"modules_to_save": torch.nn.ModuleDict({"default": torch.nn.Linear(8, 3)})}),
+                "score": torch.nn.ModuleDict(
+                    {"modules_to_save": torch.nn.ModuleDict({"default": torch.nn.Linear(8, 3)})}
+                ),
                 "prompt_encoder": torch.nn.ModuleDict({"default": torch.nn.Embedding(4, 8)}),
             }
         )
@@ -111,7 +113,8 @@ def test_files_that_are_not_there_any_more_say_nothing(tmp_path: Path) -> None:
 TRAINER = """
 import torch, transformers
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
-config = LlamaConfig(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, tie_word_embeddings={tied})
+sizes = dict(vocab_size=64, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2)
+config = LlamaConfig(**sizes, tie_word_embeddings={tied})
 model = LlamaForCausalLM(config)
 {fault}
 rows = [dict(input_ids=torch.arange(8), labels=torch.arange(8)) for _ in range(16)]

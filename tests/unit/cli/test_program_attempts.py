@@ -16,8 +16,8 @@ from dsregress.cli.options import SearchedPackage
 from dsregress.cli.remedies import remedies_command
 from dsregress.config.settings import Settings
 from dsregress.errors import UsageError
-from dsregress.run.available_workloads import Program
 from dsregress.run import pipeline
+from dsregress.run.available_workloads import Program
 from dsregress.run.pipeline import Choice
 
 GIVEN = Program(line="python train.py", folder="/x")

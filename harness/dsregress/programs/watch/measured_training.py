@@ -39,6 +39,7 @@ from dsregress.programs.watch import step_watch, stepper_facts, trainer_settings
 from dsregress.programs.watch.evaluations import Evaluations
 from dsregress.programs.watch.fed_batches import FedBatches
 from dsregress.programs.watch.kept_steps import KeptSteps
+from dsregress.programs.watch.logged_numbers import LoggedNumbers
 from dsregress.programs.watch.observed_rank import ObservedRank
 from dsregress.programs.watch.phase_walk import watched_phase
 from dsregress.programs.watch.replicas import replicas_apart
@@ -91,6 +92,7 @@ class Measuring:
         self._kept = kept  #: likewise
         self._evaluations = Evaluations()
         self._models = TrainedModels()
+        self._logged = LoggedNumbers()
         self._fed = FedBatches(contents=not rank.is_simulated)
         self._saved = SavedState(contents=not rank.is_simulated)
         self._metered = MeteredPhases(rank.meter, clocked=rank.is_simulated, each=self._read)
@@ -147,6 +149,7 @@ class Measuring:
         """Finish if the program ended by itself after the measured step: the result then lacks host work, but has what
         programs do last, such as the final checkpoint, which is never seen of programs that are ended here."""
         if self._last is not None:
+            self.record.ended = True
             self.record.saved_last = self._saved.listed()
             self._keep_files()
             self._hand_over()
@@ -160,10 +163,13 @@ class Measuring:
     def end(self) -> None:
         """Stop metering: the program has ended or is about to."""
         self._walk.end()
+        self._logged.end()
 
     # -- events ------------------------------------------------------------------------------------------------------
 
     def forward_begins(self, model: object) -> None:
+        if not self._simulated:
+            self._logged.look()
         self.watch.ignore_forward()
         if self._is_before_the_counted_step:
             self._fed.expect(model, self._steps + 1)
@@ -370,6 +376,7 @@ class Measuring:
         self._hand_over()
 
     def _keep_files(self) -> None:
+        self.record.logged = list(self._logged.shown)
         self.record.empty_files, self.record.unsaved = self._saved.empty_files(), self._saved.unsaved()
 
     def _end_at_last(self) -> None:

@@ -12,9 +12,9 @@ from vgpu.device.readings import Readings
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedRank:
-    """A rank, its meter, and its callbacks: ``announce`` takes each stage that begins, ``measured`` is called once
-    everything untimed is measured, and ``keep`` before it if the program runs on, to keep what is measured so far. ``observer`` is that of a cell that is explained, ``readings`` are those of a virtual
-    GPU."""
+    """A rank, its meter, and its callbacks: ``announce`` takes each stage that begins, and ``measured`` is called once
+    everything untimed is measured. If the program then runs on, ``keep`` is called first, to keep what is measured.
+    ``observer`` is that of a cell that is explained, ``readings`` are those of a virtual GPU."""
 
     number: int
     meter: Meter

@@ -130,13 +130,13 @@ class OccasionWatch:
 
         return seen
 
-    def _saves_itself(self, original: Callable[..., Any], call: WatchedCall) -> Callable[..., Any]:
+    def _saves_itself(self, original: Callable[..., object], call: WatchedCall) -> Callable[..., object]:
         """Return the method that also passes its object, once it is saved, to ``saves``, and the folder."""
         if not call.file:
             return original
 
         @functools.wraps(original)
-        def saved(itself: object, *args: object, **kwargs: object) -> Any:
+        def saved(itself: object, *args: object, **kwargs: object) -> object:
             returned = original(itself, *args, **kwargs)
             self._saves(itself, args[0] if args else kwargs.get(call.file))
             return returned

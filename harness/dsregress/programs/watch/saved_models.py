@@ -10,29 +10,28 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import torch
 
-from dsregress.programs.watch.tensor_names import without_numbers
-
 #: How far the means of a weight and of what is saved of it may be apart: dtypes differ.
 _TOLERANCE = 0.05
+
+#: The mean of a tensor's absolute values; None if it is unknown.
+Mean = Callable[[torch.Tensor], float | None]
 
 #: Below it a mean counts as zero.
 _NEAR_ZERO = 1e-6
 
 #: Parts of names that wrappers add or that files leave out.
-_OF_WRAPPERS = frozenset(
-    "module base_model model modules_to_save base_layer _orig_mod _checkpoint_wrapped_module _fsdp_wrapped_module".split()
-)
+_OF_WRAPPERS = frozenset(("module", "base_model", "model", "modules_to_save", "base_layer", "_orig_mod"))
 
 #: Most weights named.
 _MOST_NAMED = 20
 
 
-class Kept(NamedTuple):
+class HeldTensor(NamedTuple):
     """A tensor of a model, or of a file."""
 
     shape: tuple[int, ...]
@@ -42,12 +41,12 @@ class Kept(NamedTuple):
 class SavedModel:
     """What a model has when it saves itself."""
 
-    def __init__(self, model: Any, mean: Any) -> None:
+    def __init__(self, model: torch.nn.Module, mean: Mean) -> None:
         adapters = getattr(model, "peft_config", None)
         adapters = adapters if isinstance(adapters, Mapping) and hasattr(model, "base_model") else {}
         left_out = [] if adapters else list(getattr(model, "_keys_to_ignore_on_save", None) or ())
         self._without = frozenset(map(str, adapters)) | _OF_WRAPPERS
-        self._tensors: dict[str, Kept] = {}
+        self._tensors: dict[str, HeldTensor] = {}
         self._trained: set[str] = set()
         for name, weight in model.named_parameters():
             if hasattr(weight, "_fsdp_flattened") or "_flat_param" in name:
@@ -56,17 +55,17 @@ class SavedModel:
             is_saved = weight.requires_grad and not _is_of_a_prompt(name) if adapters else True
             if is_saved and not any(re.search(pattern, name) for pattern in left_out):
                 shape = tuple(getattr(weight, "ds_shape", weight.shape))
-                self._tensors[name] = Kept(shape, mean(weight))
+                self._tensors[name] = HeldTensor(shape, mean(weight))
                 if weight.requires_grad:
                     self._trained.add(name)
 
-    def unsaved(self, files: Iterable[Mapping[str, Kept]]) -> Iterator[str]:
+    def unsaved(self, files: Iterable[Mapping[str, HeldTensor]]) -> Iterator[str]:
         """Yield the trained weights that the files lack, or hold with other values."""
         saved = {name: one for file in files for name, one in file.items()}
         by_name = {self._plain(name): one for name, one in saved.items()}
         spare = Counter(one.shape for one in saved.values())
         spare.subtract(Counter(one.shape for one in self._tensors.values()))
-        lacks = _numbers(saved.values()) < _numbers(self._tensors.values())
+        lacks = _numbers_in(saved.values()) < _numbers_in(self._tensors.values())
         for name in sorted(self._trained):
             own, found = self._tensors[name], by_name.get(self._plain(name))
             if found is None:
@@ -76,7 +75,9 @@ class SavedModel:
                 yield f"{without_numbers(name)}: on average {found.mean:.3g} is saved, and {own.mean:.3g} is trained"
 
     def _plain(self, name: str) -> str:
-        return ".".join(part for part in name.split(".") if part not in self._without)
+        return ".".join(
+            part for part in name.split(".") if part not in self._without and not part.endswith("_wrapped_module")
+        )
 
 
 class SavedModels:
@@ -85,11 +86,11 @@ class SavedModels:
     def __init__(self) -> None:
         self._models: dict[str, SavedModel] = {}
 
-    def add(self, model: Any, folder: str | os.PathLike[str], mean: Any) -> None:
+    def add(self, model: torch.nn.Module, folder: str, mean: Mean) -> None:
         """Add a model that has saved itself to a folder."""
-        self._models[os.path.abspath(os.fspath(folder))] = SavedModel(model, mean)
+        self._models[os.path.abspath(folder)] = SavedModel(model, mean)
 
-    def unsaved(self, files: Mapping[str, Mapping[str, Kept]]) -> list[str]:
+    def unsaved(self, files: Mapping[str, Mapping[str, HeldTensor]]) -> list[str]:
         """Return the trained weights that are not saved. ``files`` are those of weights: path -> tensors by name. What was
         removed again, or is another rank's to save, is left out."""
         found: dict[str, None] = {}
@@ -109,7 +110,7 @@ def _is_of_a_prompt(name: str) -> bool:
     return "prompt_encoder" in name.split(".")
 
 
-def _numbers(tensors: Iterable[Kept]) -> int:
+def _numbers_in(tensors: Iterable[HeldTensor]) -> int:
     return sum(int(torch.Size(one.shape).numel()) for one in tensors)
 
 

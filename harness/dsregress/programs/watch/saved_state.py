@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.probe.border.wire import SavedTensors
-from dsregress.programs.watch.saved_models import Kept, SavedModels
+from dsregress.programs.watch.saved_models import HeldTensor, SavedModels
 from dsregress.programs.watch.tensor_names import without_numbers
 
 #: Dtypes for which the mean of the values is taken.
@@ -30,20 +30,20 @@ class SavedState:
 
     def __init__(self, *, contents: bool) -> None:
         self._contents = contents  #: whether tensors have values
-        self._files: dict[str, dict[str, Kept]] = {}  #: of weights -> its tensors, when it was last saved
+        self._files: dict[str, dict[str, HeldTensor]] = {}  #: of weights -> its tensors, when it was last saved
         self._models = SavedModels()
         self._tensors: dict[str, tuple[str, tuple[int, ...], float | None]] = {}
 
     def add(self, saved: object, file: object = None) -> None:
         """Add the argument of a function that saves, and the file. Ignore what holds no tensors by name. A model that has
         saved itself comes after its files, with its folder."""
-        has_place = isinstance(file, (str, os.PathLike))
+        place = os.path.abspath(os.fsdecode(file)) if isinstance(file, (str, os.PathLike)) else ""
         with _disable_current_modes():
-            if isinstance(saved, torch.nn.Module) and has_place:
-                self._models.add(saved, os.fsdecode(file), self._mean_of)
-            if isinstance(saved, Mapping) and has_place and _holds_weights(os.fspath(file)):
-                held = {name: Kept(tuple(one.shape), self._mean_of(one)) for name, one in _all_tensors(saved)}
-                self._files[os.path.abspath(os.fsdecode(file))] = held
+            if isinstance(saved, torch.nn.Module) and place:
+                self._models.add(saved, place, self._mean_of)
+            if isinstance(saved, Mapping) and _OF_WEIGHTS.fullmatch(os.path.basename(place)):
+                held = {name: HeldTensor(tuple(one.shape), self._mean_of(one)) for name, one in _all_tensors(saved)}
+                self._files[place] = held
             for name, tensor in _saved_tensors(saved):
                 self._tensors[name] = (
                     str(tensor.dtype).removeprefix("torch."),
@@ -82,11 +82,6 @@ def _all_tensors(saved: Mapping[object, object]) -> Iterator[tuple[str, torch.Te
             yield str(name), one
         elif isinstance(one, Mapping):
             yield from _all_tensors(one)
-
-
-def _holds_weights(file: str | bytes) -> bool:
-    """Return True for a file that is there to be loaded as a model or an adapter."""
-    return _OF_WEIGHTS.fullmatch(os.path.basename(os.fsdecode(file))) is not None
 
 
 def _together(means: list[float | None]) -> float | None:
