@@ -71,3 +71,8 @@ def test_what_is_not_here_at_the_end_is_no_crash(folder: Path) -> None:
 
 def test_a_simulation_is_over_with_the_measured_step(folder: Path) -> None:
     passed(ran(folder, "sim", 1, _program(folder, "raise KeyError('at the end')")))
+
+
+def test_a_program_whose_files_another_line_goes_on_from_is_ended_as_before(folder: Path, tmp_path: Path) -> None:
+    line = _program(folder, "raise KeyError('at the end')")
+    passed(ran(folder, "cpu", 1, line, kept=tmp_path / "kept"))

@@ -29,7 +29,7 @@ class LoggedNumbers:
         self._patches = Patches("what a trainer shows is recorded")
         self._waiting = list(_CALLS)
 
-    def look(self) -> None:
+    def watch_imported(self) -> None:
         """Watch what has been imported so far."""
         for call in tuple(self._waiting):
             module, owner, name = call
@@ -46,12 +46,12 @@ class LoggedNumbers:
     def _logging(self, original: Callable[..., object]) -> Callable[..., object]:
         @functools.wraps(original)
         def log(trainer: object, *args: object, **kwargs: object) -> object:
-            self._add(next(iter((*args, *kwargs.values())), None))
+            self._keep_shown(next(iter((*args, *kwargs.values())), None))
             return original(trainer, *args, **kwargs)
 
         return log
 
-    def _add(self, logs: object) -> None:
+    def _keep_shown(self, logs: object) -> None:
         if not isinstance(logs, Mapping) or len(self.shown) >= _MOST_KEPT:
             return
         shown = {str(name): number for name, value in logs.items() if (number := _number(name, value)) is not None}

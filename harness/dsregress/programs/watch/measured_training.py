@@ -169,7 +169,7 @@ class Measuring:
 
     def forward_begins(self, model: object) -> None:
         if not self._simulated:
-            self._logged.look()
+            self._logged.watch_imported()
         self.watch.ignore_forward()
         if self._is_before_the_counted_step:
             self._fed.expect(model, self._steps + 1)

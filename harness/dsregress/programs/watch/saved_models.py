@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import torch
 
+from dsregress.programs.watch.tensor_names import without_numbers
+
 #: How far the means of a weight and of what is saved of it may be apart: dtypes differ.
 _TOLERANCE = 0.05
 
