@@ -54,7 +54,9 @@ class LoggedNumbers:
     def _keep_shown(self, logs: object) -> None:
         if not isinstance(logs, Mapping) or len(self.shown) >= _MOST_KEPT:
             return
-        shown = {str(name): number for name, value in logs.items() if (number := _shown_number(name, value)) is not None}
+        shown = {
+            str(name): number for name, value in logs.items() if (number := _shown_number(name, value)) is not None
+        }
         if shown:
             self.shown.append({name: number if math.isfinite(number) else None for name, number in shown.items()})
 
