@@ -17,6 +17,7 @@ from dsregress.run.available_workloads import Program
 from dsregress.run.first_attempt import TriedAttempt
 from dsregress.run.program_remedies import Attempt
 from dsregress.run.watch import Watch
+from dsregress.versions import stack_plans
 
 
 def selecting_program(attempt: Attempt, settings: Settings) -> pipeline.Choice:
@@ -24,6 +25,16 @@ def selecting_program(attempt: Attempt, settings: Settings) -> pipeline.Choice:
     EnvironmentUnavailable."""
     name = available_workloads.chosen_workload(None, attempt.program, settings)
     return msgspec.structs.replace(attempt.choice, selection=selection_of_program(attempt.choice.selection, name))
+
+
+def led_by_its_first(choice: pipeline.Choice, settings: Settings, installer: Installer) -> pipeline.Choice:
+    """Return the choice with the first of several releases that are named of the package with a configured list as the
+    baseline: a configured one may not run the program. Raise UsageError."""
+    package = targets.varied_package(settings)
+    if choice.baseline is not None or choice.pythons or package not in choice.versions:
+        return choice
+    named = stack_plans.resolve(package, choice.versions[package], installer.published)
+    return msgspec.structs.replace(choice, baseline=f"{package}=={named[0]}") if len(named) > 1 else choice
 
 
 def completed(attempt: Attempt, settings: Settings, installer: Installer) -> Attempt:

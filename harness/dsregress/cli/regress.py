@@ -188,6 +188,7 @@ def regress_command(
     choice = choice if attempt is None else attempt.choice
     tried: Result | None = None
     if wanted.program is not None:
+        choice = program_attempts.led_by_its_first(choice, settings, installer)
         attempt = Attempt(program=wanted.program, choice=choice)
         attempt = attempt if wanted.as_given else program_attempts.completed(attempt, settings, installer)
         choice = program_attempts.selecting_program(attempt, settings)

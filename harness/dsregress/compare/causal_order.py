@@ -7,9 +7,11 @@ from dsregress.compare.metrics import (
     EMPTY_FILE,
     ERRORS,
     FED_DIFFERENCE,
+    LOGGED_DIFFERENCE,
     SAVED_DIFFERENCE,
     TRAINED_WEIGHTS,
     TRAINING_DIFFERENCE,
+    UNSAVED,
     WEIGHT_PRECISION,
 )
 from dsregress.model import Finding
@@ -20,8 +22,8 @@ _OF_THE_JOB = (WEIGHT_PRECISION.name, FED_DIFFERENCE.name, TRAINED_WEIGHTS.name)
 #: The distances from the truth say more than those from the baseline. They have no order of their own.
 _OF_TRAINING = (
     frozenset(metric.name for metric in ERRORS),
-    {TRAINING_DIFFERENCE.name},
-    {EMPTY_FILE.name, SAVED_DIFFERENCE.name},
+    {TRAINING_DIFFERENCE.name, LOGGED_DIFFERENCE.name},
+    {EMPTY_FILE.name, UNSAVED.name, SAVED_DIFFERENCE.name},
 )
 
 

@@ -19,6 +19,7 @@ from dsregress.compare.comparison import StepTime
 from dsregress.compare.metrics import (
     BY_NAME,
     FED_DIFFERENCE,
+    LOGGED_DIFFERENCE,
     OUTCOME,
     SAVED_DIFFERENCE,
     STEP_TIME,
@@ -40,10 +41,10 @@ _FURTHER = 2.0
 _FREE_BELOW = 0.5
 
 
-#: Metrics of a program's distance from its own run with the baseline.
-_FROM_BASELINE = frozenset(
-    metric.name for metric in (WEIGHT_PRECISION, FED_DIFFERENCE, TRAINED_WEIGHTS, TRAINING_DIFFERENCE, SAVED_DIFFERENCE)
-)
+#: Metrics of a program's distance from its own run with the baseline: of what it trains, and of what comes out.
+_OF_THE_JOB = WEIGHT_PRECISION, FED_DIFFERENCE, TRAINED_WEIGHTS
+_COMES_OUT = TRAINING_DIFFERENCE, LOGGED_DIFFERENCE, SAVED_DIFFERENCE
+_FROM_BASELINE = frozenset(metric.name for metric in (*_OF_THE_JOB, *_COMES_OUT))
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from dsregress.compare.metrics import (
     DEVICE_RETAINED,
     HOST_PEAK,
     HOST_RETAINED,
+    LOGGED_DIFFERENCE,
     OUTCOME,
     SAVED_DIFFERENCE,
     SMALLEST_CARD,
@@ -82,7 +83,11 @@ def _relative_size(found: Finding) -> float:
     """Return the size relative to the baseline; for a finding of an oracle, in multiples of its tolerance. The floor keeps
     growth from next to nothing from outranking everything else."""
     metric = BY_NAME[found.metric]
-    if metric in (TRAINING_DIFFERENCE, SAVED_DIFFERENCE):  # it is a distance from the baseline itself
+    if metric in (
+        TRAINING_DIFFERENCE,
+        LOGGED_DIFFERENCE,
+        SAVED_DIFFERENCE,
+    ):  # it is a distance from the baseline itself
         return float(found.value)
     floor = metric.floor(_DEFAULTS) if metric.floor is not None else 0.0
     if found.kind == "wrong":

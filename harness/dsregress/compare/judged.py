@@ -18,6 +18,7 @@ from dsregress.compare import (
     exact_differences,
     fed_differences,
     finding_groups,
+    logged_differences,
     model_differences,
     oracles,
     outcomes,
@@ -159,6 +160,7 @@ class _Judgement:
     def _compare(self, pair: Pair) -> None:
         findings = model_differences.judge_model(pair)
         findings += (trained := _judge_training(pair))
+        findings += [] if trained else logged_differences.judge_logged(pair)
         findings += saved_differences.judge_saved_tensors(pair, trains_otherwise=bool(trained))
         differences = [] if pair.is_baseline else self._differences.of(pair)
         is_different = bool(findings) or any(one.relevant for one in differences)
@@ -257,6 +259,8 @@ class _KnownDifferences:
 def _cannot(pair: Pair) -> str:
     """Return the reason why a cell has no comparison with the baseline; empty if it has one."""
     base = pair.baseline
+    if outcomes.fails_once_measured(pair):
+        return why_not(pair)
     if base is not None and not pair.is_baseline and not isinstance(base.outcome, Passed):
         return why_not(pair) or f"the baseline {_ended(base)}"
     if not isinstance(pair.result.outcome, Passed):

@@ -77,6 +77,18 @@ def judge_outcome(pair: Pair) -> Finding | None:
     )
 
 
+def fails_once_measured(pair: Pair) -> bool:
+    """Return True if the baseline's program fails once everything is measured, as in its last save, and this one does the
+    same or passes: its figures are as good as those of a pass."""
+    base = pair.baseline
+    if base is None or not isinstance(base.outcome, Failed) or pair.base is None or not pair.base.exact:
+        return False
+    own = pair.result.outcome
+    return isinstance(own, Passed) or (
+        isinstance(own, Failed) and bool(pair.own.exact) and _is_same_fault(own, base.outcome)
+    )
+
+
 def is_out_of_memory(found: Finding) -> bool:
     """Return True if a finding says that a cell ran out of memory."""
     return isinstance(found.outcome, OutOfMemory)

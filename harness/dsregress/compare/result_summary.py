@@ -45,8 +45,14 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     suspects: tuple[tuple[int, str, Numerics], ...] = ()
     state_bytes: int = 0  #: of the optimizer, on the device, by the ideal; for the model of step time
     notes: tuple[str, ...] = ()  #: notes that a reader of the figures has to know
-    saved: tuple[SavedTensors, ...] = ()  #: by a program
+    saved: tuple[SavedTensors, ...] = ()  #: by a program, until it was measured
+    saved_last: tuple[SavedTensors, ...] = ()  #: until it ended; empty if it was ended
     empty_files: tuple[str, ...] = ()  #: of weights, that it has saved
+    ended: bool = False  #: a program, by itself
+    logged: tuple[
+        dict[str, float | None], ...
+    ] = ()  #: losses and gradient norms, by call of a trainer, of the first rank
+    unsaved: tuple[str, ...] = ()  #: trained weights that a model's own files lack
     uses: tuple[str, ...] = ()  #: modules of packages; empty where that is not known
     fed: tuple[Feed, ...] = ()  #: to a program's models, by rank
     generates: bool = False  #: a program, by itself: what it feeds then follows from its training
@@ -110,8 +116,12 @@ def summarize(result: Result) -> ResultSummary:
         suspects=tuple(suspects),
         state_bytes=state_bytes(record) if result.cell.device == "sim" else 0,
         notes=noted(record),
-        saved=saved_tensors(record),
+        saved=_of_all_ranks([rank.saved for rank in record.ranks]),
+        saved_last=_of_all_ranks([rank.saved_last for rank in record.ranks]),
         empty_files=tuple(sorted({name for rank in record.ranks for name in rank.empty_files})),
+        ended=bool(record.ranks) and all(rank.ended for rank in record.ranks),
+        logged=tuple(record.ranks[0].logged) if record.ranks else (),
+        unsaved=tuple(sorted({text for rank in record.ranks for text in rank.unsaved})),
         uses=tuple(sorted({name for rank in record.ranks for name in rank.uses})),
         fed=feeds(record),
         generates=any(_GENERATE in rank.phases for rank in record.ranks),
@@ -134,12 +144,12 @@ def noted(record: RunRecord) -> tuple[str, ...]:
     return tuple(dict.fromkeys(note for rank in record.ranks for note in rank.notes))
 
 
-def saved_tensors(record: RunRecord) -> tuple[SavedTensors, ...]:
+def _of_all_ranks(saved_by: Sequence[Sequence[SavedTensors]]) -> tuple[SavedTensors, ...]:
     """Return the tensors that all ranks save; if several ranks save one name, those of the first."""
     found: dict[str, list[SavedTensors]] = {}
-    for rank in record.ranks:
-        names = {one.name for one in rank.saved} - found.keys()
-        for one in rank.saved:
+    for saved in saved_by:
+        names = {one.name for one in saved} - found.keys()
+        for one in saved:
             if one.name in names:
                 found.setdefault(one.name, []).append(one)
     return tuple(one for alike in found.values() for one in alike)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from dsregress.compare.metrics import EMPTY_FILE, SAVED_DIFFERENCE
+from dsregress.compare.metrics import EMPTY_FILE, SAVED_DIFFERENCE, UNSAVED, Metric
 from dsregress.compare.result_pairs import Pair
 from dsregress.messages import SEMICOLON, Message, joined, message, name_list, plural_message
 from dsregress.model import Finding
@@ -40,23 +40,31 @@ class _ChangedTensors(NamedTuple):
 
 
 def judge_saved_files(pair: Pair) -> list[Finding]:
-    """Return a finding if a file of weights is saved without a tensor: whatever the baseline does, nothing can be loaded."""
-    if not (empty := pair.own.empty_files):
-        return []
-    finding = pair.finding(
-        metric=EMPTY_FILE.name,
-        phase=EMPTY_FILE.finding_phase,
+    """Return findings on what is saved that is wrong whatever the baseline does: a file of weights without a tensor, from
+    which nothing can be loaded; else trained weights that a model's own files lack."""
+    base = None if pair.is_baseline else pair.base
+    if pair.own.empty_files:
+        return [_wrong(pair, EMPTY_FILE, pair.own.empty_files, None if base is None else base.empty_files)]
+    if pair.own.unsaved:
+        return [_wrong(pair, UNSAVED, pair.own.unsaved, None if base is None else base.unsaved)]
+    return []
+
+
+def _wrong(pair: Pair, metric: Metric, found: Sequence[str], of_baseline: Sequence[str] | None) -> Finding:
+    return pair.finding(
+        metric=metric.name,
+        phase=metric.finding_phase,
         kind="wrong",
-        value=float(len(empty)),
-        baseline_value=None if pair.base is None or pair.is_baseline else float(len(pair.base.empty_files)),
+        value=float(len(found)),
+        baseline_value=None if of_baseline is None else float(len(of_baseline)),
         ratio=None,
-        unit=EMPTY_FILE.unit,
+        unit=metric.unit,
         significant=True,
         relevant=True,
-        claim=EMPTY_FILE.wrong,
-        sentence=name_list(list(empty)),
+        claim=metric.wrong,
+        sentence=name_list(list(found), _MOST_NAMED),
+        evidence=tuple(found[:_MOST_EVIDENCE]) if len(found) > _MOST_NAMED else (),
     )
-    return [finding]
 
 
 def judge_saved_tensors(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
@@ -65,11 +73,17 @@ def judge_saved_tensors(pair: Pair, *, trains_otherwise: bool) -> list[Finding]:
     if pair.base is None or pair.is_baseline:
         return []
     trained = {name for side in (pair.own, pair.base) for _, numbers in side.trained for name in numbers.trained}
-    found = [one for one in _changed_tensors(pair.own.saved, pair.base.saved) if not _is_frozen(one, trained)]
-    changed = [one for one in found if not (trains_otherwise and one.what == _VALUES)]
+    own, base, to_the_end = pair.own.saved, pair.base.saved, False
+    if pair.own.saved_last and pair.base.saved_last:  # the values of later steps are not compared by anything else
+        own, base, to_the_end = pair.own.saved_last, pair.base.saved_last, True
+    found = [one for one in _changed_tensors(own, base) if not _is_frozen(one, trained)]
+    changed = [one for one in found if not ((trains_otherwise or to_the_end) and one.what == _VALUES)]
+    if not changed and to_the_end:
+        changed = [one for one in _changed_tensors(pair.own.saved, pair.base.saved) if one.what == _VALUES]
+        changed, base = [] if trains_otherwise else changed, pair.base.saved
     if not changed:
         return []
-    saved = sum(one.count for one in pair.base.saved)
+    saved = sum(one.count for one in base)
     worst = max(changed, key=lambda one: one.tensors)
     likewise = [one for one in changed if one.what == worst.what]
     total, so_many = sum(one.tensors for one in changed), sum(one.tensors for one in likewise)

@@ -32,6 +32,7 @@ from dsregress.probe.framework import Meter
 from dsregress.probe.holders import sites
 from dsregress.probe.process.channel import Channel, pair
 from dsregress.probe.process.heartbeat import Heartbeat
+from dsregress.probe.process.rank_file import write_record
 from dsregress.probe.program import INFERENCE, ranks_of
 from vgpu.replacing import variables
 from vgpu.trees import remove_tree
@@ -210,12 +211,18 @@ def run_rank(
                 write_whole(run_folder / explanation_file(rank), encode(asdict(explanation)))
             measured(measuring.record, measuring.detail)
 
+        def keep() -> None:
+            measuring.detail.warnings = dict(warnings)
+            record = dataclasses.replace(measuring.record, notes=[*measuring.record.notes, *books.notes])
+            write_record(run_folder, record, measuring.detail if rank == request.first_rank else None)
+
         observed = ObservedRank(
             number=rank,
             meter=meter,
             is_simulated=request.device == "sim",
             announce=heartbeat.stage,
             measured=done,
+            keep=keep,
             observer=observer,
             readings=books.readings,
         )
@@ -264,7 +271,9 @@ def _measuring(
     if request.parameters.get(INFERENCE):
         return Inference(observed)
     warmup_steps = int(request.parameters["warmup_steps"])
-    return Measuring(observed, warmup_steps=warmup_steps, channel=channel, truth=truth, kept=kept)
+    # With files to go on from, it is ended where it always was: another line has the steps that are left.
+    runs_on = request.device == "cpu" and not (request.rounds or request.explain or request.kept)
+    return Measuring(observed, warmup_steps=warmup_steps, channel=channel, truth=truth, kept=kept, runs_on=runs_on)
 
 
 def _entered(stack: contextlib.ExitStack, request: CellRequest, rank: int) -> Messages | None:

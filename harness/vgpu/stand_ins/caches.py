@@ -65,12 +65,16 @@ def _import_utils() -> list[object]:
 
 
 def _set(patches: Patches, module: object, package: Package) -> None:
-    constant = f"_{package.name}_available"
-    was = vars(module).get(constant)
-    if was is False:
-        patches.replace(module, constant, True)
-    elif isinstance(was, tuple):
-        patches.replace(module, constant, (True, package.version))
+    major = package.version.partition(".")[0]
+    for constant in (
+        f"_{package.name}_available",
+        f"_{package.name}_{major}_available",
+    ):  # the latter: transformers 4.35
+        was = vars(module).get(constant)
+        if was is False:
+            patches.replace(module, constant, True)
+        elif isinstance(was, tuple):
+            patches.replace(module, constant, (True, package.version))
     version = f"_{package.name}_version"
     if version in vars(module):
         patches.replace(module, version, package.version)

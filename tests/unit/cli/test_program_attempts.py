@@ -16,6 +16,7 @@ from dsregress.cli.options import SearchedPackage
 from dsregress.cli.remedies import remedies_command
 from dsregress.config.settings import Settings
 from dsregress.errors import UsageError
+from dsregress.run import pipeline
 from dsregress.run.available_workloads import Program
 from dsregress.run.pipeline import Choice
 
@@ -56,3 +57,18 @@ def test_commands_that_measure_a_program_make_a_first_attempt(
         CliRunner().invoke(
             command, [*words, "--program", "python train.py"], standalone_mode=False, catch_exceptions=False
         )
+
+
+@pytest.mark.parametrize(
+    ("choice", "baseline"),
+    [
+        (Choice(versions={"deepspeed": "0.17.2,0.17.5"}), "deepspeed==0.17.2"),
+        (Choice(versions={"deepspeed": "0.17.5"}), None),
+        (Choice(versions={"transformers": "4.55.0,4.56.0"}), None),  # the first is the baseline anyway
+        (Choice(versions={"deepspeed": "0.17.2,0.17.5"}, baseline="0.16.4"), "0.16.4"),
+    ],
+)
+def test_the_first_release_named_for_a_program_is_the_baseline(choice: Choice, baseline: str | None) -> None:
+    """The configured one may not run it, and nothing would be compared."""
+    installer = pipeline.new_installer(Settings())
+    assert program_attempts.led_by_its_first(choice, Settings(), installer).baseline == baseline

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dsregress.compare import Thresholds, compare
 from dsregress.compare.outcomes import fault_of, signature_text, telling_part
-from dsregress.model import Failed, Outcome, TimedOut
+from dsregress.model import Failed, Outcome, Passed, TimedOut
+from tests.builders import synthetic
 
 EXCEEDS = (
     "RuntimeError: start (125184) + length (4096) exceeds dimension size (125216). (deepspeed/checkpoint/x.py:dump)"
@@ -67,3 +69,23 @@ def test_how_long_a_cell_was_silent_does_not_tell_faults_apart() -> None:
     silent, longer = (TimedOut(stage="step", limit_s=limit_s) for limit_s in (60, 180))
     assert fault_of(silent) == fault_of(longer)
     assert fault_of(silent) != fault_of(TimedOut(stage="step", limit_s=60, working=True))
+
+
+@pytest.mark.parametrize("own", [Passed(), Failed("save", "KeyError: 'at the end'")])
+def test_a_program_that_fails_once_it_is_measured_with_the_baseline_too_is_compared(own: Outcome) -> None:
+    base = Failed("save", "KeyError: 'at the end'")
+    larger = synthetic.record()
+    for rank in larger.ranks:
+        rank.phases["forward"].device_peak_bytes *= 2
+    runs = synthetic.result(outcome=base, run=synthetic.record()), synthetic.result("0.16.4", outcome=own, run=larger)
+    found = compare(runs, synthetic.stack("0.15.0").id, Thresholds(), lambda _: None)
+    assert "device_peak_bytes" in {one.metric for one in found.findings if one.stack == synthetic.stack("0.16.4").id}
+
+
+def test_a_program_that_fails_once_it_is_measured_is_a_crash_beside_a_pass() -> None:
+    runs = (
+        synthetic.result(),
+        synthetic.result("0.16.4", outcome=Failed("save", "KeyError: 'at the end'"), run=synthetic.record()),
+    )
+    found = compare(runs, synthetic.stack("0.15.0").id, Thresholds(), lambda _: None)
+    assert [(one.kind, one.phase) for one in found.findings] == [("failed", "save")]

@@ -91,6 +91,34 @@ def test_a_file_of_weights_without_a_tensor_is_wrong_with_the_baseline_too() -> 
     assert problem.until == synthetic.stack("0.15.0").id
 
 
+def test_trained_weights_that_a_model_does_not_save_are_wrong_without_a_baseline() -> None:
+    lost, whole = run(EMBEDDING), run(EMBEDDING)
+    lost.ranks[0].unsaved = ["score.weight: not saved", "score.bias: not saved"]
+    comparison = judged(whole, lost)
+    (found,) = comparison.findings
+    assert (found.stack, found.kind, found.metric) == (synthetic.stack("0.16.4").id, "wrong", "unsaved_weights")
+    assert found.message == "trained weights are not saved as they are: score.bias: not saved and 1 more"
+    assert found.evidence == ("score.bias: not saved", "score.weight: not saved")
+    (found,) = judged(lost, whole).findings
+    assert found.stack == synthetic.stack("0.15.0").id
+
+
+def ended(*saved: SavedTensors, last: tuple[SavedTensors, ...]) -> RunRecord:
+    made = run(*saved)
+    made.ranks[0].saved_last = list(last)
+    return made
+
+
+def test_what_is_saved_until_a_program_ends_is_compared_where_both_end() -> None:
+    whole = ended(LAYERS, last=(LAYERS, EMBEDDING))
+    (found,) = judged(whole, ended(LAYERS, last=(LAYERS,))).findings
+    assert found.message.endswith("1 of 5 tensors not saved (embed.weight)")
+    assert judged(whole, run(LAYERS)).findings == ()  # it was ended
+    assert judged(whole, ended(LAYERS, last=(LAYERS, other(EMBEDDING, mean=9.0)))).findings == ()  # of later steps
+    (found,) = judged(whole, ended(other(LAYERS, mean=9.0), last=(LAYERS, EMBEDDING))).findings
+    assert "with other values" in found.message
+
+
 def of_an_engine(*names: str, trained: tuple[str, ...]) -> RunRecord:
     made = run(*(other(LAYERS, name=f"module.{name}") for name in names))
     assert made.ranks[0].numerics is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ pytest.importorskip("torch")
 
 from vgpu import stand_ins
 from vgpu.stand_ins import caches
+from vgpu.stand_ins.finder import Package
 
 #: As transformers 4.43 to 4.52 have it: a name that is None without the package, and one that is there only with it.
 ASKS = """
@@ -94,3 +96,15 @@ def test_what_was_cached_is_forgotten_after_an_error_too(tmp_path: Path, monkeyp
         fails()
     assert not asker.is_flash_attn_2_available()
     del sys.modules["asker.import_utils"], sys.modules["asker"]
+
+
+def test_a_constant_that_names_the_major_release_is_set_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers 4.35 keeps whether flash-attn 2 is there while it is imported; flash-attn 3 is another package."""
+    asker = types.ModuleType("transformers.utils.import_utils")
+    vars(asker).update(_flash_attn_2_available=False, _flash_attn_3_available=False)
+    monkeypatch.setitem(sys.modules, asker.__name__, asker)
+    package = Package("flash_attn", "flash_attn", "2.8.3", {})
+    with caches.refreshed([package]):
+        assert vars(asker)["_flash_attn_2_available"]
+        assert not vars(asker)["_flash_attn_3_available"]
+    assert not vars(asker)["_flash_attn_2_available"]

@@ -177,8 +177,15 @@ class RankRecord:
     ideal_note: str = ""  #: why there is no ideal
     readings: list[MemoryReading] = dataclasses.field(default_factory=list)  #: of a program, in order
     saved: list[SavedTensors] = dataclasses.field(default_factory=list)  #: by a program, until it was measured
+    saved_last: list[SavedTensors] = dataclasses.field(
+        default_factory=list
+    )  #: until it ended, of a program that ran on and ended by itself
     #: files of weights that a program has saved without a tensor, by name, until it was measured
     empty_files: list[str] = dataclasses.field(default_factory=list)
+    ended: bool = False  #: a program that ran on has ended by itself
+    #: losses and gradient norms that a trainer has shown, by call, by name; None is no number
+    logged: list[dict[str, float | None]] = dataclasses.field(default_factory=list)
+    unsaved: list[str] = dataclasses.field(default_factory=list)  #: trained weights that a model's own files lack
     fed: list[FedBatch] = dataclasses.field(default_factory=list)  #: to a program's models, until it was measured
     #: modules of the packages whose objects the workload has made; empty where an older probe measured
     uses: list[str] = dataclasses.field(default_factory=list)

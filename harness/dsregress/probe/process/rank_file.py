@@ -41,6 +41,7 @@ def read_record(path: Path) -> tuple[RankRecord, Detail | None]:
         record["models"] = {name: Numerics(**numerics) for name, numerics in record["models"].items()}
         record["readings"] = [MemoryReading(**reading) for reading in record["readings"]]
         record["saved"] = [SavedTensors(**saved) for saved in record["saved"]]
+        record["saved_last"] = [SavedTensors(**saved) for saved in record["saved_last"]]
         record["fed"] = [_fed_batch(fed) for fed in record["fed"]]
         return RankRecord(**record), Detail(**content["detail"]) if content["detail"] else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

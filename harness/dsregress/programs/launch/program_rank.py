@@ -91,6 +91,8 @@ def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -
             except ProgramEnded:
                 return
             except WaitsInVain as waits:
+                if measuring.is_complete:
+                    return
                 raise CannotRun(str(waits)) from None
             except ProgramError:
                 raise
@@ -98,6 +100,10 @@ def run_program(parameters: Mapping[str, object], source: str, measuring: Run) -
                 explained = environment_failure(error, program, measuring.steps, measuring.watch.backwards)
                 if explained is None:
                     raise
+                if measuring.is_complete and isinstance(
+                    explained, CannotRun
+                ):  # it lacks something for what it does last
+                    return
                 raise explained from (error if isinstance(explained, CannotRun) else None)
             finally:
                 measuring.end()

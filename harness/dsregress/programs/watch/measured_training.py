@@ -20,8 +20,10 @@ all of them, and each model has its own in addition: ``backward of critic``.
 
 from __future__ import annotations
 
+import contextlib
 import gc
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -37,6 +39,7 @@ from dsregress.programs.watch import step_watch, stepper_facts, trainer_settings
 from dsregress.programs.watch.evaluations import Evaluations
 from dsregress.programs.watch.fed_batches import FedBatches
 from dsregress.programs.watch.kept_steps import KeptSteps
+from dsregress.programs.watch.logged_numbers import LoggedNumbers
 from dsregress.programs.watch.observed_rank import ObservedRank
 from dsregress.programs.watch.phase_walk import watched_phase
 from dsregress.programs.watch.replicas import replicas_apart
@@ -49,15 +52,25 @@ from vgpu.watching.walking import PhaseWalk
 #: Phases for which a reading of an earlier step counts if the measured one has none.
 _KEPT = ("init", *OCCASIONS)
 
+#: How far a program that is measured runs on towards its end: optimizer steps, and seconds.
+FURTHER_STEPS, FURTHER_S = 16, 30.0
+
 
 class ProgramEnded(BaseException):
     """Ends a program once everything is measured. A BaseException, so that a program that catches Exception ends as
     well."""
 
 
+@contextlib.contextmanager
+def _unwatched(phase: str) -> Iterator[None]:
+    """A phase of a program that runs on: nothing of it is measured."""
+    yield
+
+
 class Measuring:
     """A `step_watch.Listener`. ``record`` and ``detail`` are complete once ``measured`` was called: at the end of the
-    program's step ``warmup_steps + 1``, or of the next one if host work is counted too."""
+    program's step ``warmup_steps + 1``, or of the next one if host work is counted too. With ``runs_on``, the program then
+    goes on for a few steps, so that what it does last is seen: it may save, evaluate, crash or hang."""
 
     def __init__(
         self,
@@ -67,14 +80,19 @@ class Measuring:
         channel: Channel,
         truth: stepper_facts.NumericsOracle | None = None,
         kept: KeptSteps | None = None,
+        runs_on: bool = False,
     ) -> None:
+        self._runs_on = runs_on
+        self._last: tuple[int, float] | None = None  #: the step and the time at which a program that runs on is ended
         self._simulated, self._warmup_steps = rank.is_simulated, warmup_steps
-        self._announce, self._measured, self._channel = rank.announce, rank.measured, channel
+        self._announce, self._keep, self._measured = rank.announce, rank.keep, rank.measured
+        self._channel = channel
         self._readings = rank.readings
         self._truth = truth  #: of real ranks
         self._kept = kept  #: likewise
         self._evaluations = Evaluations()
         self._models = TrainedModels()
+        self._logged = LoggedNumbers()
         self._fed = FedBatches(contents=not rank.is_simulated)
         self._saved = SavedState(contents=not rank.is_simulated)
         self._metered = MeteredPhases(rank.meter, clocked=rank.is_simulated, each=self._read)
@@ -107,8 +125,9 @@ class Measuring:
 
     @property
     def is_complete(self) -> bool:
-        """Return True if only timed rounds are left, of which a program runs no more than it has steps."""
-        return self._timed is not None
+        """Return True if only timed rounds are left, of which a program runs no more than it has steps, or what it does
+        last."""
+        return self._timed is not None or self._last is not None
 
     @property
     def is_simulated(self) -> bool:
@@ -129,19 +148,28 @@ class Measuring:
     def program_ended(self) -> None:
         """Finish if the program ended by itself after the measured step: the result then lacks host work, but has what
         programs do last, such as the final checkpoint, which is never seen of programs that are ended here."""
-        if self._timed is None and self._steps > self._warmup_steps:
+        if self._last is not None:
+            self.record.ended = True
+            self.record.saved_last = self._saved.listed()
+            self._keep_files()
+            self._hand_over()
+        elif self._timed is None and self._steps > self._warmup_steps:
             self.record.notes.append(
                 f"the program ended after {self._steps} optimizer steps: its calls of functions were not counted"
             )
+            self._runs_on = False
             self._finish()
 
     def end(self) -> None:
         """Stop metering: the program has ended or is about to."""
         self._walk.end()
+        self._logged.end()
 
     # -- events ------------------------------------------------------------------------------------------------------
 
     def forward_begins(self, model: object) -> None:
+        if not self._simulated:
+            self._logged.watch_imported()
         self.watch.ignore_forward()
         if self._is_before_the_counted_step:
             self._fed.expect(model, self._steps + 1)
@@ -173,6 +201,7 @@ class Measuring:
         self._models.resumed(stepper)
 
     def evaluates(self, model: object) -> None:
+        self._end_at_last()
         if self._walk.name == "forward" and self._models.train(model):
             self._enter("evaluate")
 
@@ -243,6 +272,7 @@ class Measuring:
         self._steps += 1
         if self._readings is not None:
             self._readings.step = self._steps
+        self._end_at_last()
         metered_at = self._warmup_steps + 1
         if self._steps < metered_at:
             self._earlier |= {p: reading for p, reading in self._metered.readings.items() if p in _KEPT}
@@ -261,6 +291,8 @@ class Measuring:
             else:
                 gc.freeze()
                 self._walk.phases = self._profiled
+        elif self._last is not None:
+            return
         elif self._timed is None:
             for phase, work in self._profiled.work.items():
                 functions = work.functions()
@@ -318,7 +350,7 @@ class Measuring:
 
     @property
     def _records_numerics(self) -> bool:
-        return self._timed is None and not self._simulated
+        return not self.is_complete and not self._simulated
 
     @property
     def _is_before_the_counted_step(self) -> bool:
@@ -332,9 +364,28 @@ class Measuring:
         self.record.ideal_note = "a program: what it has to hold is not known"
         if self._readings is not None:
             self.record.readings = list(self._readings.taken)
-        self.record.saved, self.record.empty_files = self._saved.listed(), self._saved.empty_files()
+        self.record.saved = self._saved.listed()
+        self._keep_files()
         self.record.fed = self._fed.batches
         self._announce("step")
+        if self._runs_on:
+            self._last = self._steps + FURTHER_STEPS, time.monotonic() + FURTHER_S
+            self._walk.phases = _unwatched
+            self._keep()
+            return
+        self._hand_over()
+
+    def _keep_files(self) -> None:
+        self.record.logged = list(self._logged.shown)
+        self.record.empty_files, self.record.unsaved = self._saved.empty_files(), self._saved.unsaved()
+
+    def _end_at_last(self) -> None:
+        """End a program that has run on for long enough."""
+        if self._last is not None and (self._steps >= self._last[0] or time.monotonic() > self._last[1]):
+            raise ProgramEnded
+
+    def _hand_over(self) -> None:
+        """Tell the host that everything untimed is measured, and wait for it."""
         self._measured()
         gc.collect()
         gc.freeze()

@@ -13,13 +13,14 @@ from vgpu.device.readings import Readings
 @dataclass(frozen=True, kw_only=True)
 class ObservedRank:
     """A rank, its meter, and its callbacks: ``announce`` takes each stage that begins, and ``measured`` is called once
-    everything untimed is measured. ``observer`` is that of a cell that is explained, ``readings`` are those of a virtual
-    GPU."""
+    everything untimed is measured. If the program then runs on, ``keep`` is called first, to keep what is measured.
+    ``observer`` is that of a cell that is explained, ``readings`` are those of a virtual GPU."""
 
     number: int
     meter: Meter
     is_simulated: bool
     announce: Callable[[str], None]
     measured: Callable[[], None]
+    keep: Callable[[], None] = lambda: None
     observer: SiteObserver | None = None
     readings: Readings | None = None

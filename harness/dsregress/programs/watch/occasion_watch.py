@@ -34,7 +34,8 @@ class WatchedCall:
     until: str = ""
     absent: str = ""
     saved: str = ""  #: the argument with what it saves; all other saving ends in calls that have one
-    file: str = ""  #: the argument after it, with the file that it is saved to
+    #: the argument after it, with the file that it is saved to; of a method, the folder to which its object saves itself
+    file: str = ""
     aliases: tuple[str, ...] = ()  #: further names under which libraries import it
 
     @property
@@ -97,7 +98,7 @@ class OccasionWatch:
         elif isinstance(original, classmethod):
             self._patches.replace(place, call.name, classmethod(self._watched(call.phase, original.__func__)))
         else:
-            self._patches.replace(place, call.name, self._watched(call.phase, original))
+            self._patches.replace(place, call.name, self._watched(call.phase, self._saves_itself(original, call)))
         return True
 
     def _is_inherited(self, imported: types.ModuleType, call: WatchedCall) -> bool:
@@ -128,6 +129,19 @@ class OccasionWatch:
             return original(*args, **kwargs)
 
         return seen
+
+    def _saves_itself(self, original: Callable[..., object], call: WatchedCall) -> Callable[..., object]:
+        """Return the method that also passes its object, once it is saved, to ``saves``, and the folder."""
+        if not call.file:
+            return original
+
+        @functools.wraps(original)
+        def saved(itself: object, *args: object, **kwargs: object) -> object:
+            returned = original(itself, *args, **kwargs)
+            self._saves(itself, args[0] if args else kwargs.get(call.file))
+            return returned
+
+        return saved
 
     def _watched(self, phase: str, original: Callable[..., Any]) -> Callable[..., object]:
         if inspect.isgeneratorfunction(inspect.unwrap(original)):  # behind ``contextmanager``

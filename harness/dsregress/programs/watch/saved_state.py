@@ -14,6 +14,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from dsregress.probe.border.wire import SavedTensors
+from dsregress.programs.watch.saved_models import HeldTensor, SavedModels
 from dsregress.programs.watch.tensor_names import without_numbers
 
 #: Dtypes for which the mean of the values is taken.
@@ -29,24 +30,40 @@ class SavedState:
 
     def __init__(self, *, contents: bool) -> None:
         self._contents = contents  #: whether tensors have values
-        self._files: dict[str, bool] = {}  #: of weights -> whether it holds a tensor, when it was last saved
+        self._files: dict[str, dict[str, HeldTensor]] = {}  #: of weights -> its tensors, when it was last saved
+        self._models = SavedModels()
         self._tensors: dict[str, tuple[str, tuple[int, ...], float | None]] = {}
 
     def add(self, saved: object, file: object = None) -> None:
-        """Add the argument of a function that saves, and the file. Ignore what holds no tensors by name."""
-        if isinstance(saved, Mapping) and isinstance(file, (str, os.PathLike)) and _holds_weights(os.fspath(file)):
-            self._files[os.path.abspath(os.fsdecode(file))] = _has_a_tensor(saved)
+        """Add the argument of a function that saves, and the file. Ignore what holds no tensors by name. A model that has
+        saved itself comes after its files, with its folder."""
+        place = os.path.abspath(os.fsdecode(file)) if isinstance(file, (str, os.PathLike)) else ""
         with _disable_current_modes():
+            if isinstance(saved, torch.nn.Module) and place:
+                self._models.add(saved, place, self._mean_of)
+            if isinstance(saved, Mapping) and _OF_WEIGHTS.fullmatch(os.path.basename(place)):
+                held = {name: HeldTensor(tuple(one.shape), self._mean_of(one)) for name, one in _all_tensors(saved)}
+                self._files[place] = held
             for name, tensor in _saved_tensors(saved):
-                mean = _mean(tensor) if self._contents else None
-                self._tensors[name] = (str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), mean)
+                self._tensors[name] = (
+                    str(tensor.dtype).removeprefix("torch."),
+                    tuple(tensor.shape),
+                    self._mean_of(tensor),
+                )
 
     def empty_files(self) -> list[str]:
         """Return the names of the files of weights that hold no tensor and are still there: libraries remove a file that
         they only wrote in place of another."""
         return sorted(
-            {os.path.basename(file) for file, full in self._files.items() if not full and os.path.exists(file)}
+            {os.path.basename(file) for file, held in self._files.items() if not held and os.path.exists(file)}
         )
+
+    def unsaved(self) -> list[str]:
+        """Return the trained weights that a model has not saved, though it has saved itself: see `SavedModels`."""
+        return self._models.unsaved({file: held for file, held in self._files.items() if held})
+
+    def _mean_of(self, tensor: torch.Tensor) -> float | None:
+        return _mean(tensor) if self._contents else None
 
     def listed(self) -> list[SavedTensors]:
         """Return the saved tensors; those whose names differ only in numbers are one entry."""
@@ -59,15 +76,12 @@ class SavedState:
         ]
 
 
-def _has_a_tensor(saved: Mapping[object, object]) -> bool:
-    return any(
-        isinstance(one, torch.Tensor) or (isinstance(one, Mapping) and _has_a_tensor(one)) for one in saved.values()
-    )
-
-
-def _holds_weights(file: str | bytes) -> bool:
-    """Return True for a file that is there to be loaded as a model or an adapter."""
-    return _OF_WEIGHTS.fullmatch(os.path.basename(os.fsdecode(file))) is not None
+def _all_tensors(saved: Mapping[object, object]) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, one in saved.items():
+        if isinstance(one, torch.Tensor):
+            yield str(name), one
+        elif isinstance(one, Mapping):
+            yield from _all_tensors(one)
 
 
 def _together(means: list[float | None]) -> float | None:

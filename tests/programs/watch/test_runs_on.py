@@ -1,0 +1,78 @@
+"""A program on real ranks runs on once it is measured: what it does last is seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from tests.programs.cells import passed, ran
+
+pytestmark = pytest.mark.usefixtures("surroundings")
+
+TRAINING = """
+import os, torch
+model = torch.nn.Linear(8, 4).to("cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+steps = 0
+while steps < {steps}:
+    model(torch.ones(2, 8, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    steps += 1
+    open(os.path.join({there!r}, f"step-{{steps}}"), "w").close()
+{last}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (made := tmp_path / "program").mkdir()
+    (tmp_path / "there").mkdir()
+    return made
+
+
+def _program(folder: Path, last: str, steps: int = 6) -> str:
+    there = str(folder.parent / "there")
+    (folder / "train.py").write_text(TRAINING.format(steps=steps, there=there, last=last))
+    return "python train.py"
+
+
+def test_what_a_program_saves_last_is_seen(folder: Path) -> None:
+    (rank,) = passed(ran(folder, "cpu", 1, _program(folder, "torch.save(model.state_dict(), 'last.pt')"))).ranks
+    assert not rank.saved
+    assert [one.name for one in rank.saved_last] == ["weight", "bias"]
+
+
+def test_a_crash_after_the_measured_step_is_a_crash_and_what_was_measured_is_kept(folder: Path) -> None:
+    record = ran(folder, "cpu", 1, _program(folder, "raise KeyError('at the end')"))
+    assert (record.outcome, record.signature.startswith("KeyError: 'at the end'")) == ("failed", True)
+    assert record.ranks[0].phases.keys() >= {"forward", "backward", "step"}
+
+
+def test_one_rank_that_crashes_at_the_end_ends_the_others(folder: Path) -> None:
+    crash = "import time\nassert int(os.environ['RANK']), 'rank 0 saves'\ntime.sleep(60)"
+    record = ran(folder, "cpu", 2, _program(folder, crash).replace("python", "torchrun --nproc_per_node 2"))
+    assert "rank 0 saves" in record.signature
+    assert len(record.ranks) == 2
+
+
+def test_a_program_of_many_steps_is_ended_after_a_few(folder: Path) -> None:
+    record = passed(ran(folder, "cpu", 1, _program(folder, "", steps=10**9)))
+    assert record.ranks[0].phases
+    assert not record.ranks[0].saved_last
+
+
+def test_what_is_not_here_at_the_end_is_no_crash(folder: Path) -> None:
+    passed(ran(folder, "cpu", 1, _program(folder, "import a_package_that_is_not_here")))
+
+
+def test_a_simulation_is_over_with_the_measured_step(folder: Path) -> None:
+    passed(ran(folder, "sim", 1, _program(folder, "raise KeyError('at the end')")))
+
+
+def test_a_program_whose_files_another_line_goes_on_from_is_ended_as_before(folder: Path, tmp_path: Path) -> None:
+    line = _program(folder, "raise KeyError('at the end')")
+    passed(ran(folder, "cpu", 1, line, kept=tmp_path / "kept"))
