@@ -21,6 +21,7 @@ def none_added() -> Iterator[None]:
     yield
     more_columns._added.clear()
     more_columns._splits.clear()
+    more_columns._removed.clear()
 
 
 TRAIN = """
@@ -60,6 +61,41 @@ def test_a_column_may_be_named_on_the_line_or_in_a_file_of_settings(folder: Path
     (folder / "train.py").write_text(TRAIN.format(first=first, read=read))
     passed(ran(folder, "sim", 1, "python train.py headline settings.yaml", synthetic_data=True))
     assert set(more_columns.added_columns()) == {"headline", "body"}
+
+
+def test_a_column_that_a_program_passes_on_with_its_row_is_left_out(folder: Path) -> None:
+    (folder / "train.py").write_text("""
+import datasets, torch
+class Model(torch.nn.Linear):
+    def forward(self, text, answer=None):
+        return super().forward(torch.full((1, 8), float(len(text))))
+rows = datasets.load_dataset("nobody/tweets", split="train")
+rows = rows.select_columns([name for name in rows.column_names if name[0] in "lt"])
+model = Model(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for row in rows:
+    model(**row).sum().backward()
+    optimizer.step()
+""")
+    passed(ran(folder, "sim", 1, "python train.py", synthetic_data=True))
+    assert "label" not in more_columns.guessed_columns()
+
+
+@pytest.mark.parametrize(
+    ("error", "column"),
+    [
+        (TypeError("Model.forward() got an unexpected keyword argument 'label'"), "label"),
+        (ValueError("Perhaps your features (`label` in this case) have excessive nesting (inputs type `list`)"), "label"),
+        (TypeError("Model.forward() got an unexpected keyword argument 'output'"), None),  # the program reads it
+        (TypeError("Model.forward() got an unexpected keyword argument 'num_logits_to_keep'"), None),
+        (RuntimeError("got an unexpected keyword argument 'label'"), None),
+    ],
+)
+def test_only_a_guessed_column_that_the_program_does_not_name_is_left_out(
+    tmp_path: Path, error: Exception, column: str | None
+) -> None:
+    (tmp_path / "train.py").write_text("rows['output']")
+    assert more_columns.surplus_column(error, [tmp_path / "train.py"], []) == column
 
 
 @pytest.mark.parametrize(

@@ -126,9 +126,10 @@ def _one(
     for part in splits if spec == "all" else spec.split("+"):
         name = re.findall(r"[\w.\-]+", part)[0]
         if name not in parts:
-            more = more_columns.added_columns() if schema is known_datasets.ANY else {}
-            made = datasets.Dataset.from_dict(synthetic_rows.make_table(schema.columns, title, name, more=more))
-            parts[name] = _with_types(made, {**synthetic_rows.column_makers(schema.columns), **more})
+            is_guessed = schema is known_datasets.ANY
+            makers = more_columns.guessed_columns() if is_guessed else synthetic_rows.column_makers(schema.columns)
+            made = datasets.Dataset.from_dict(synthetic_rows.make_table("", title, name, more=makers))
+            parts[name] = _with_types(made, makers)
         rows = len(parts[name])
         try:
             (read,) = datasets.ReadInstruction.from_spec(part.strip()).to_absolute({name: rows})
