@@ -85,7 +85,10 @@ for row in rows:
     ("error", "column"),
     [
         (TypeError("Model.forward() got an unexpected keyword argument 'label'"), "label"),
-        (ValueError("Perhaps your features (`label` in this case) have excessive nesting (inputs type `list`)"), "label"),
+        (
+            ValueError("Perhaps your features (`label` in this case) have excessive nesting (inputs type `list`)"),
+            "label",
+        ),
         (TypeError("Model.forward() got an unexpected keyword argument 'output'"), None),  # the program reads it
         (TypeError("Model.forward() got an unexpected keyword argument 'num_logits_to_keep'"), None),
         (RuntimeError("got an unexpected keyword argument 'label'"), None),
@@ -105,6 +108,7 @@ def test_only_a_guessed_column_that_the_program_does_not_name_is_left_out(
         ("rows = rows.map(lambda row: {'length': row['text'] + 1})", "TypeError: can only concatenate str"),
         ("rows = rows.map(lambda row: {'length': row['text'] + 1}, num_proc=2)", "TypeError: can only concatenate str"),
         ("{'a': 1}[rows['train'][0]['text'][:0]]", "KeyError: ''"),
+        ("1 / len([row for row in rows['train'] if len(row['text']) < 3])", "ZeroDivisionError: division by zero"),
     ],
 )
 def test_rows_that_do_not_suit_say_nothing_of_a_release(folder: Path, first: str, said: str) -> None:
@@ -164,7 +168,7 @@ def test_which_column_is_missing(tmp_path: Path, error: Exception, column: str |
     [
         ("Label", "flag"), ("is_duplicate", "flag"), ("Tweet text", "question"), ("user_prompt", "question"),
         ("model_reply", "answer"), ("image", "image"), ("messages", "messages"), ("toxicity_score", "score"),
-        ("Unnamed: 0", "answer"),
+        ("Unnamed: 0", "answer"), ("num_terms", "few"), ("token_count", "few"), ("length", "row"),
     ],
 )  # fmt: skip
 def test_what_a_column_holds_follows_from_its_name(column: str, maker: str) -> None:

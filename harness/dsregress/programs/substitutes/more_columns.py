@@ -112,7 +112,9 @@ def missed_column(error: BaseException, sources: Iterable[Path], arguments: Sequ
 
 
 #: How Python says that a model has no such argument, and a tokenizer that it makes no tensor of a column.
-_SURPLUS = re.compile(r"got an unexpected keyword argument '(\w+)'|features \(`(\w+)` in this case\) have excessive nesting")
+_SURPLUS = re.compile(
+    r"got an unexpected keyword argument '(\w+)'|features \(`(\w+)` in this case\) have excessive nesting"
+)
 
 
 def surplus_column(error: BaseException, sources: Iterable[Path], arguments: Sequence[str]) -> str | None:
@@ -189,7 +191,7 @@ _BY_ROW = ("datasets", "pyarrow", "multiprocess", "dill", "pandas")
 
 def does_not_suit(error: BaseException) -> bool:
     """Return True if the program itself raised an error of the kind that results from rows that differ from what code
-    expects. An error that a library raises may be a release's."""
-    lacks = isinstance(error, (KeyError, IndexError))
+    expects, or of which it keeps none. An error that a library raises may be a release's."""
+    lacks = isinstance(error, (KeyError, IndexError, UnboundLocalError, ZeroDivisionError))
     kind = isinstance(error, (TypeError, AttributeError, ValueError)) and _OF_ANOTHER_KIND.search(str(error))
     return bool(lacks or kind) and is_in_the_program(error, through=_BY_ROW)

@@ -199,6 +199,7 @@ MAKERS: dict[str, Maker] = {
     "title": lambda draw, row: draw.choice(WORDS),
     "id": lambda draw, row: f"{draw.getrandbits(64):016x}",
     "row": lambda draw, row: row,
+    "few": lambda draw, row: 1 + row % 3,
     **{name: _one_of(count) for name, count in CLASSES.items()},
     "truth": lambda draw, row: bool(row % 2),
     "score": lambda draw, row: round(draw.uniform(1, 10), 1),
