@@ -242,8 +242,11 @@ class _Wanted:
                 for name, pin in pinned.items()
                 if name not in _OF_ONE_TORCH and self._is_published(f"{name}=={pin}")
             }
-            found = self._newest(base, {name: NEWEST_THAT_FITS for name in limits if name not in pinned})
-            found = found if isinstance(found, NotInstalled) else {**pinned, **found}
+            rest = {name: NEWEST_THAT_FITS for name in limits if name not in pinned}
+            found = self._newest(base, {**{name: f"=={pin}" for name, pin in pinned.items()}, **rest})
+            if isinstance(found, NotInstalled):  # nor do its pins, which an environment may have all the same
+                found = self._newest(base, rest)
+                found = found if isinstance(found, NotInstalled) else {**pinned, **found}
         if isinstance(found, NotInstalled):
             there = {name: NEWEST_THAT_FITS for name in wanted if self._is_published(name)}
             found = self._newest(base, there)

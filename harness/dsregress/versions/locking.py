@@ -135,8 +135,8 @@ def newest_that_fit(
 def releases_with_extras(
     stack: Stack, requirements: Sequence[str], *, compile: Compile, tools: Sequence[str] = TOOLS
 ) -> dict[str, str] | NotInstalled:
-    """Return the releases of the packages that these requirements have (``lightning[extra]>=2``), and of what their extras add
-    to the stack, by name."""
+    """Return, by name, the releases of the packages of these requirements (``it[extra]>=2``), and of what their extras add
+    to the stack."""
     parsed = [Requirement(text) for text in requirements]
     resolved = []
     for texts in ([f"{one.name}{one.specifier}" for one in parsed], requirements):

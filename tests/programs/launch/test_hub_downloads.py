@@ -58,7 +58,7 @@ def test_it_is_found_there(folder: Path) -> None:
     [
         "model.load_state_dict(weights)",
         "model.load_state_dict(weights['model'], strict=False)",
-        "del weights['fc.weight']; weights.pop('fc.bias'); model.load_state_dict({'a.' + key: weights[key] for key in weights})",
+        "del weights['fc.weight']; weights.pop('fc.bias'); model.load_state_dict({key: weights[key] for key in weights})",
     ],
 )
 def test_a_model_keeps_its_initial_weights_in_place_of_those_at_a_url(folder: Path, load: str) -> None:

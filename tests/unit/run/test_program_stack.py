@@ -29,6 +29,8 @@ INDEX = {
     "peft": ["0.8.2"],
     "torchvision": ["0.17.1", "0.28.0"],
     "of-signatures": ["1.0"],
+    "protobuf": ["3.20.3", "7.0.0"],
+    "wandb": ["0.16.0", "0.31.0"],
 }
 
 
@@ -44,6 +46,8 @@ class Index:
                 return Failed("install", f"no solution: {one}")
             if one.name == "torchvision" and inside[-1] != "0.28.0":  # the one that goes with the stack's torch
                 return Failed("install", f"no solution: {one}")
+            if one.name == "wandb" and "protobuf==3.20.3" in source.read_text():
+                inside = ["0.16.0"]
             pins.append(f"{one.name}=={inside[-1] or '1.0'}")
             pins += [f"of-{extra}==1.0" for extra in one.extras]
         output.write_text("\n".join(pins) + "\n")
@@ -95,6 +99,13 @@ def test_the_release_that_the_user_named_stays(folder: Path) -> None:
     found = completed(folder, Choice(versions={"trl": "1.0.0", "deepspeed": "0.16.8", "transformers": "5.24.0"}))
     assert found.choice.versions == {"trl": "1.0.0", "deepspeed": "0.16.8", "transformers": "5.24.0"}
     assert (found.notes, found.added) == ((), ())
+
+
+def test_what_is_not_pinned_goes_with_the_pins_that_stay(folder: Path) -> None:
+    (folder / "train.py").write_text("import deepspeed, torchvision, wandb, google.protobuf\n")
+    requires(folder, "protobuf==3.20.3", "torchvision==0.17.1", "wandb")
+    found = completed(folder).choice.versions
+    assert found == {"protobuf": "3.20.3", "torchvision": "0.28.0", "wandb": "0.16.0"}
 
 
 @pytest.mark.parametrize("limit", [">=7", "==7"])

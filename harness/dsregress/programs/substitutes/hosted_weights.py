@@ -15,8 +15,8 @@ import contextlib
 import functools
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator, Mapping
+from typing import NoReturn
 
 from dsregress.programs.world.local_sockets import NoNetworkError
 from vgpu.error_chain import behind
@@ -26,7 +26,7 @@ from vgpu.replacing import Patches
 _WITH_SUBSTITUTES = ("torchvision", "timm")
 
 
-class AbsentWeights(OrderedDict[str, Any]):
+class AbsentWeights(OrderedDict[str, object]):
     """A state dict without tensors, of which any part is without tensors as well."""
 
     def __init__(self, error: Exception) -> None:
@@ -39,11 +39,11 @@ class AbsentWeights(OrderedDict[str, Any]):
     def __delitem__(self, key: str) -> None:
         """Delete nothing: the layers that a program replaces are not here."""
 
-    def get(self, key: str, default: object = None) -> Any:
+    def get(self, key: str, default: object = None) -> AbsentWeights:
         """Return the same weights for any part."""
         return self
 
-    def pop(self, key: str, *default: object) -> Any:
+    def pop(self, key: str, *default: object) -> AbsentWeights:  # type: ignore[override]
         """Return the same weights for any part."""
         return self
 
@@ -58,11 +58,12 @@ def hosted_weights() -> Iterator[None]:
     """Do without weights at URLs within the block, as the module describes."""
     import torch
 
-    download, load = torch.hub.load_state_dict_from_url, torch.nn.Module.load_state_dict
+    download: Callable[..., object] = torch.hub.load_state_dict_from_url
+    load: Callable[..., object] = torch.nn.Module.load_state_dict
     absent: list[str] = []
 
     @functools.wraps(download)
-    def load_state_dict_from_url(url: str, *args: Any, **options: Any) -> object:
+    def load_state_dict_from_url(url: str, *args: object, **options: object) -> object:
         try:
             return download(url, *args, **options)
         except OSError as error:
@@ -73,8 +74,8 @@ def hosted_weights() -> Iterator[None]:
             return AbsentWeights(error)
 
     @functools.wraps(load)
-    def load_state_dict(self: Any, state_dict: Mapping[str, Any], *args: Any, **options: Any) -> Any:
-        if absent and not state_dict and isinstance(state_dict, Mapping):  # or with other keys, and no tensor either
+    def load_state_dict(self: object, state_dict: object, *args: object, **options: object) -> object:
+        if absent and isinstance(state_dict, Mapping) and not state_dict:  # or with other keys, and no tensor either
             return torch.nn.modules.module._IncompatibleKeys([], [])
         return load(self, state_dict, *args, **options)
 

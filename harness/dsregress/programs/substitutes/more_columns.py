@@ -1,9 +1,9 @@
 """Columns of synthetic data sets that are in no table: what the program needs, found by running it.
 
 A data set unknown to `substitutes.known_datasets` has a column of each common name. A program that needs another
-column or split ends in an error that names it, and so does one that passes a column on to a model that has no such argument.
-Its name is written into the folder of the run, and the cell is retried with or without it (`has_other_columns`). Both are kept
-in the cell's process and thus in every process forked from it.
+column or split ends in an error that names it, and so does one that passes a column on to a model without such an argument.
+Its name is written into the folder of the run, and the cell is retried with or without it (`has_other_columns`). Both are
+kept in the cell's process and thus in every process forked from it.
 """
 
 from __future__ import annotations
