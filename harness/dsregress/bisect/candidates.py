@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 from packaging.version import Version
 
@@ -50,10 +52,15 @@ def released(settings: Settings, installer: Installer, package: str, first: str,
 
 
 def with_fixed(
-    settings: Settings, package: str, fixed: dict[str, str], named: str | None, installer: Installer
+    settings: Settings,
+    package: str,
+    fixed: dict[str, str],
+    named: str | None,
+    installer: Installer,
+    left_out: Collection[str] = (),
 ) -> Settings:
-    """Return settings whose stack has the ``fixed`` versions around the package that is searched. Raise UsageError,
-    EnvironmentUnavailable."""
+    """Return settings whose stack has the ``fixed`` versions around the package that is searched, and none of the packages
+    that are ``left_out``. Raise UsageError, EnvironmentUnavailable."""
     if package in fixed:
         raise UsageError(
             f"{package} is the package being searched",
@@ -65,6 +72,7 @@ def with_fixed(
         if named not in settings.stacks:
             raise no_such("stack", named, settings.stacks, "[tool.dsregress.stacks]")
         stack.update(settings.stacks[named])
+    stack = {name: spec for name, spec in stack.items() if name not in left_out}
     added = {name: spec for name, spec in fixed.items() if spec == NEWEST_THAT_FITS}
     for name, spec in fixed.items():
         if name in added:

@@ -144,7 +144,9 @@ def bisect_command(
     program = searched_cell.program
     if not sought.repository:
         program, searched = program_attempts.attempted_between(program, package, first, searched, settings)
-    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer)
+    settings = candidates.with_fixed(
+        settings, package, searched.fixed, searched.stack, installer, left_out=searched.left_out
+    )
     request = BisectRequest(
         package=package,
         first=first,

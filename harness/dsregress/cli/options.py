@@ -122,6 +122,7 @@ class SearchedPackage(msgspec.Struct, frozen=True, kw_only=True):
     package: str | None  #: None: the configured one
     stack: str | None  #: a named stack of the configuration
     fixed: dict[str, str]  #: other package -> its one version in all stacks
+    left_out: tuple[str, ...] = ()  #: packages of the configured stack that this one is without
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,7 +72,7 @@ def attempted_between(
     program, choice = attempted(program, choice, settings, pipeline.new_installer(settings))
     unnamed = {package, targets.varied_package(settings)} - searched.fixed.keys()
     fixed = {name: spec for name, spec in choice.versions.items() if name not in unnamed}
-    return program, msgspec.structs.replace(searched, stack=choice.stack, fixed=fixed)
+    return program, msgspec.structs.replace(searched, stack=choice.stack, fixed=fixed, left_out=choice.left_out)
 
 
 def _plan(attempt: Attempt, *, settings: Settings, installer: Installer) -> pipeline.Planned:

@@ -10,6 +10,8 @@ from pathlib import Path
 #: Modules of an installed package that import another one.
 _BEHIND = {"torch.utils.tensorboard": "tensorboard"}
 
+_IS_MAIN = ("__name__ == '__main__'", "'__main__' == __name__")
+
 
 def imports_of_files(
     files: Iterable[Path], folders: Sequence[str], is_missing: Callable[[str], bool]
@@ -18,17 +20,18 @@ def imports_of_files(
     which ``is_missing`` returns True.
 
     ``folders`` are those of the program's own modules. Only statements that always run count: none within a function, an
-    ``if`` or a ``try``.
+    ``if`` or a ``try``, except for these files' own ``if __name__ == "__main__":``.
     """
     seen: set[Path] = set()
     left = list(files)
+    run = frozenset(left)
     while left:
         file = left.pop()
         if file in seen:
             continue
         seen.add(file)
         lacking = []
-        for module, level in _imported(file):
+        for module, level in _imported(file, is_run=file in run):
             above = [str(folder) for folder in file.absolute().parents[level - 1 : level]]  # none beyond the root
             own = own_files(module, above if level else folders)
             left += own
@@ -67,14 +70,14 @@ def own_files(module: str, folders: Sequence[str]) -> list[Path]:
     return found
 
 
-def _imported(file: Path) -> Iterator[tuple[str, int]]:
+def _imported(file: Path, *, is_run: bool) -> Iterator[tuple[str, int]]:
     """Yield (module, level): its name relative to the folder ``level`` levels above the file, or its absolute name if
-    level is 0."""
+    level is 0. ``is_run`` if the file is ``__main__``."""
     try:
         statements = ast.parse(file.read_bytes()).body
     except (OSError, SyntaxError, ValueError):
         return
-    for statement in statements:
+    for statement in (inner for outer in statements for inner in (_of_main(outer) if is_run else [outer])):
         if isinstance(statement, ast.Import):
             named = [(alias.name, 0) for alias in statement.names]
         elif isinstance(statement, ast.ImportFrom):
@@ -86,3 +89,10 @@ def _imported(file: Path) -> Iterator[tuple[str, int]]:
         yield from (
             (behind, 0) for name, _ in named for of, behind in _BEHIND.items() if f"{name}.".startswith(f"{of}.")
         )
+
+
+def _of_main(statement: ast.stmt) -> list[ast.stmt]:
+    """Return the statements that run in place of one in the file that is run."""
+    if not isinstance(statement, ast.If) or ast.unparse(statement.test) not in _IS_MAIN:
+        return [statement]
+    return statement.body

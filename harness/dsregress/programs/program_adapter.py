@@ -104,12 +104,12 @@ def keep_files(request: CellRequest, folder: Path) -> None:
 
 
 def prepare_retry(folder: Path) -> bool:
-    """Return True if the cell should be retried because the program needs a column that the synthetic data lacked,
-    or a data file. `prepare_run` must then be called again."""
+    """Return True if the cell should be retried because the program needs a column that the synthetic data lacked, or
+    lacks one, or a data file. `prepare_run` must then be called again."""
     from dsregress.programs.substitutes import more_columns, synthetic_files
     from dsregress.programs.world import peer_ranks, workplace
 
-    if not (more_columns.has_new_column(folder) or synthetic_files.has_new_file(folder)):
+    if not (more_columns.has_other_columns(folder) or synthetic_files.has_new_file(folder)):
         return False
     workplace.discard_workplace(folder)
     remove_tree(folder / peer_ranks.NAME)

@@ -8,6 +8,7 @@ its outcome has a remedy (`program_remedies`).
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,9 @@ from dsregress.store.reuse import reusable
 
 #: More remedies than a program needs that can be measured.
 _MOST_REMEDIES = 8
+
+#: Seconds after which no further remedy is tried: most programs that can be measured take less than half of it.
+_MOST_TIME = 900.0
 
 
 class TriedAttempt(NamedTuple):
@@ -81,6 +85,7 @@ def remedied_attempt(
 ) -> TriedAttempt:
     """Return the attempt with the remedies that runs of its baseline ask for. Every run is stored. Raise as
     `Session.measure`."""
+    began = time.monotonic()
     for _ in range(_MOST_REMEDIES):
         planned = plan(attempt)
         cells = _tried_first(planned)
@@ -94,6 +99,11 @@ def remedied_attempt(
         if found is None:
             says_nothing = reusable([result], 0) is None or fails_with_each(result, planned.stacks.stacks)
             return TriedAttempt(attempt, result if says_nothing else None)
+        if time.monotonic() - began > _MOST_TIME:
+            watch.note(
+                f"{attempt.program.name}: after {_MOST_TIME / 60:.0f} min no further remedy is tried: {found.line}"
+            )
+            return TriedAttempt(attempt, result)
         before, (attempt, line) = attempt.program.line, found
         watch.note(f"{attempt.program.name}: {line}")
         if attempt.program.line != before:  # it may reach more of its files, which import more

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from packaging.requirements import InvalidRequirement
 
 from dsregress import compare
 from dsregress.config.settings import Settings
@@ -214,7 +215,9 @@ def plan_stacks(settings: Settings, choice: Choice, installer: Installer) -> sta
 
 
 def with_newest(settings: Settings, choice: Choice, installer: Installer) -> Choice:
-    """Return the choice with a version for each package that it adds without one. Raise UsageError."""
+    """Return the choice with a version for each package that it adds without one, and with what extras need. Raise
+    UsageError."""
+    choice = _with_extras(settings, choice, installer)
     given = {package: spec for package, spec in choice.versions.items() if spec != stack_plans.NEWEST_THAT_FITS}
     added = [package for package in choice.versions if package not in given]
     if not added:
@@ -229,6 +232,25 @@ def with_newest(settings: Settings, choice: Choice, installer: Installer) -> Cho
     if isinstance(found, NotInstalled):
         raise no_release_fits(added, found.signature)
     return msgspec.structs.replace(choice, versions={**given, **found})
+
+
+def _with_extras(settings: Settings, choice: Choice, installer: Installer) -> Choice:
+    """Return the choice with the packages of extras (``--with 'lightning[extra]'``) in place of those."""
+    texts = {package: spec for package, spec in choice.versions.items() if "[" in package}
+    if not texts:
+        return choice
+    given = {package: spec for package, spec in choice.versions.items() if package not in texts}
+    wanted = [f"{package}{'==' if spec[:1].isdecimal() else ''}{spec}" for package, spec in texts.items()]
+    named = {package: spec for package, spec in given.items() if spec != stack_plans.NEWEST_THAT_FITS}
+    base = _built(settings, msgspec.structs.replace(choice, versions=named), installer).baseline
+    try:
+        found = locking.releases_with_extras(base, wanted, compile=installer.compile)
+    except InvalidRequirement:
+        hint = "write one release, or none: --with 'PACKAGE[EXTRA]=VERSION'"
+        raise UsageError(f"not a package with extras: {listing(wanted, 2)}", where="--with", hint=hint) from None
+    if isinstance(found, NotInstalled):
+        raise no_release_fits([text.partition("[")[0] for text in texts], found.signature)
+    return msgspec.structs.replace(choice, versions={**found, **given})
 
 
 def no_release_fits(added: Sequence[str], reason: str) -> UsageError:

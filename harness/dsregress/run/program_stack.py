@@ -40,6 +40,9 @@ _PARTNERS: Sequence[tuple[str, Mapping[str, str]]] = json.loads(
     Path(__file__).with_name("stack_partners.json").read_text("utf-8")
 )
 
+#: Packages whose releases go with one torch each.
+_OF_ONE_TORCH = ("torchaudio", "torchdata", "torchtext", "torchvision", "xformers")
+
 #: A spec of one release names none of these.
 _SEVERAL = frozenset(",*<>!~")
 
@@ -194,7 +197,7 @@ class _Wanted:
 
     def _partner(self, name: str, declared: DeclaredRequirement, current: str, device: str) -> str:
         """Return the release of a package that the project asks for; empty if the stack's own will do."""
-        specifier = SpecifierSet(",".join(str(one).partition("+")[0] for one in declared.requirement.specifier))
+        specifier = SpecifierSet(_limits(declared))
         if not str(specifier) or specifier.contains(current, prereleases=True):
             return ""
         known = releases.known_releases(name)
@@ -230,12 +233,20 @@ class _Wanted:
         """Add the packages that the stack lacks, each in the release that the project pins, else in the newest that goes
         with the others. Raise UsageError if none of them can be had."""
         wanted = {name: one for name, one in needs.packages.items() if name not in self._given()}
-        limits = {name: str(one.requirement.specifier) if one is not None else "" for name, one in wanted.items()}
+        limits = {name: _limits(one) if one is not None else "" for name, one in wanted.items()}
         found = self._newest(base, limits)
         if isinstance(found, NotInstalled):  # the project's limits do not go together with the stack's
-            pinned = {name: one.pin for name, one in wanted.items() if one is not None and one.pin}
-            found = self._newest(base, {name: NEWEST_THAT_FITS for name in limits if name not in pinned})
-            found = found if isinstance(found, NotInstalled) else {**pinned, **found}
+            pinned = {name: _without_build(one.pin) for name, one in wanted.items() if one is not None and one.pin}
+            pinned = {
+                name: pin
+                for name, pin in pinned.items()
+                if name not in _OF_ONE_TORCH and self._is_published(f"{name}=={pin}")
+            }
+            rest = {name: NEWEST_THAT_FITS for name in limits if name not in pinned}
+            found = self._newest(base, {**{name: f"=={pin}" for name, pin in pinned.items()}, **rest})
+            if isinstance(found, NotInstalled):  # nor do its pins, which an environment may have all the same
+                found = self._newest(base, rest)
+                found = found if isinstance(found, NotInstalled) else {**pinned, **found}
         if isinstance(found, NotInstalled):
             there = {name: NEWEST_THAT_FITS for name in wanted if self._is_published(name)}
             found = self._newest(base, there)
@@ -266,6 +277,15 @@ class _Wanted:
             return bool(self._installer.published(name))
         except UsageError:
             return False
+
+
+def _limits(declared: DeclaredRequirement) -> str:
+    """Return the specifier of a requirement without builds for a CUDA, which other indexes have (``==2.2.1+cu118``)."""
+    return ",".join(_without_build(str(one)) for one in declared.requirement.specifier)
+
+
+def _without_build(release: str) -> str:
+    return release.partition("+")[0]
 
 
 def is_torch_for_here(release: str, python: str, installer: Installer) -> bool:

@@ -132,6 +132,23 @@ def newest_that_fit(
     return {package: versions[canonicalize_name(package)] for package in limits}
 
 
+def releases_with_extras(
+    stack: Stack, requirements: Sequence[str], *, compile: Compile, tools: Sequence[str] = TOOLS
+) -> dict[str, str] | NotInstalled:
+    """Return, by name, the releases of the packages of these requirements (``it[extra]>=2``), and of what their extras add
+    to the stack."""
+    parsed = [Requirement(text) for text in requirements]
+    resolved = []
+    for texts in ([f"{one.name}{one.specifier}" for one in parsed], requirements):
+        pins = resolve((*wanted(stack, tools), *texts), base="", compile=compile, python=stack.python)
+        if isinstance(pins, NotInstalled):
+            return pins
+        resolved.append(_effective(_locked(stack, pins)))
+    without, whole = resolved
+    named = {canonicalize_name(one.name) for one in parsed}
+    return {name: version for name, version in whole.items() if name in named or name not in without}
+
+
 def lock_all(
     stacks: Sequence[Stack], *, cache: Path, compile: Compile, tools: Sequence[str] = TOOLS, as_of: str = ""
 ) -> tuple[LockedStack | NotInstalled, ...]:

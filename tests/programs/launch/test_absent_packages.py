@@ -25,6 +25,7 @@ from dsregress.programs.launch import absent_packages
         (RuntimeError("Ninny is required (pip install absent_ninny to get it)"), ["absent_ninny"]),
         (ValueError("You need to have Absent_Looked_For installed to convert it."), ["absent_looked_for"]),
         (ImportError("Absent_looked_for is not available and `use_it` is set."), ["absent_looked_for"]),
+        (ImportError("Neither `absent_looked_for` nor `absent_other` is available."), ["absent_looked_for"]),
         (ValueError("absent_looked_for kernels diverged"), []),
         (ValueError("some other thing is not installed"), []),
         (ImportError("`low_memory` requires a newer pytest: `pip install 'pytest>=99'`"), []),
@@ -34,7 +35,7 @@ from dsregress.programs.launch import absent_packages
 )
 def test_a_package_that_is_not_here_is_named(error: Exception, needed: list[str]) -> None:
     absent_packages.watch_absence()
-    assert importlib.util.find_spec("absent_looked_for") is None
+    assert importlib.util.find_spec("absent_looked_for") is importlib.util.find_spec("absent_other") is None
     assert absent_packages.packages_asked_for(error) == needed
 
 

@@ -24,7 +24,8 @@ for _ in range(2):
 OF_A_REPOSITORY = "model = torch.hub.load('owner/net', 'small', trust_repo=True)"
 OF_A_URL = (
     "model = torch.nn.Linear(4, 2)\n"
-    "model.load_state_dict(torch.hub.load_state_dict_from_url('https://example.org/a/net-1.pth'))"
+    "weights = torch.hub.load_state_dict_from_url('https://example.org/a/net-1.pth')\n"
+    "model.weight.data.add_(weights['layer.weight'].mean())"
 )
 
 
@@ -35,7 +36,7 @@ OF_A_URL = (
             OF_A_REPOSITORY,
             "train.py:4: github.com/owner/net is not here: clone it into hub/owner_net_main of a folder DIR",
         ),
-        (OF_A_URL, "train.py:5: net-1.pth is not here: put it into hub/checkpoints of a folder DIR"),
+        (OF_A_URL, "train.py:6: net-1.pth is not here: put it into hub/checkpoints of a folder DIR"),
     ],
 )
 def test_it_is_named_with_its_place(folder: Path, load: str, says: str) -> None:
@@ -50,3 +51,25 @@ def test_it_is_found_there(folder: Path) -> None:
     (repository / "hubconf.py").write_text("import torch\ndef small():\n    return torch.nn.Linear(4, 2)\n")
     (folder / "train.py").write_text(TRAIN.format(load=OF_A_REPOSITORY))
     passed(ran(folder, "sim", 1, f"TORCH_HOME={folder.parent / 'home'} python train.py"))
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        "model.load_state_dict(weights)",
+        "model.load_state_dict(weights['model'], strict=False)",
+        "del weights['fc.weight']; weights.pop('fc.bias'); model.load_state_dict({key: weights[key] for key in weights})",
+    ],
+)
+def test_a_model_keeps_its_initial_weights_in_place_of_those_at_a_url(folder: Path, load: str) -> None:
+    first = (
+        "model = torch.nn.Linear(4, 2)\nweights = torch.hub.load_state_dict_from_url('https://example.org/a/net-1.pth')"
+    )
+    (folder / "train.py").write_text(TRAIN.format(load=f"{first}\n{load}"))
+    passed(ran(folder, "sim", 1, "python train.py"))
+
+
+def test_a_state_dict_without_tensors_fails_unless_weights_were_asked_for(folder: Path) -> None:
+    (folder / "train.py").write_text(TRAIN.format(load="model = torch.nn.Linear(4, 2)\nmodel.load_state_dict({})"))
+    record = ran(folder, "sim", 1, "python train.py")
+    assert record.signature.startswith("RuntimeError: Error(s) in loading state_dict for Linear")

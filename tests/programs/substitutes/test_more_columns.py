@@ -21,6 +21,7 @@ def none_added() -> Iterator[None]:
     yield
     more_columns._added.clear()
     more_columns._splits.clear()
+    more_columns._removed.clear()
 
 
 TRAIN = """
@@ -62,6 +63,44 @@ def test_a_column_may_be_named_on_the_line_or_in_a_file_of_settings(folder: Path
     assert set(more_columns.added_columns()) == {"headline", "body"}
 
 
+def test_a_column_that_a_program_passes_on_with_its_row_is_left_out(folder: Path) -> None:
+    (folder / "train.py").write_text("""
+import datasets, torch
+class Model(torch.nn.Linear):
+    def forward(self, text, answer=None):
+        return super().forward(torch.full((1, 8), float(len(text))))
+rows = datasets.load_dataset("nobody/tweets", split="train")
+rows = rows.select_columns([name for name in rows.column_names if name[0] in "lt"])
+model = Model(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for row in rows:
+    model(**row).sum().backward()
+    optimizer.step()
+""")
+    passed(ran(folder, "sim", 1, "python train.py", synthetic_data=True))
+    assert "label" not in more_columns.guessed_columns()
+
+
+@pytest.mark.parametrize(
+    ("error", "column"),
+    [
+        (TypeError("Model.forward() got an unexpected keyword argument 'label'"), "label"),
+        (
+            ValueError("Perhaps your features (`label` in this case) have excessive nesting (inputs type `list`)"),
+            "label",
+        ),
+        (TypeError("Model.forward() got an unexpected keyword argument 'output'"), None),  # the program reads it
+        (TypeError("Model.forward() got an unexpected keyword argument 'num_logits_to_keep'"), None),
+        (RuntimeError("got an unexpected keyword argument 'label'"), None),
+    ],
+)
+def test_only_a_guessed_column_that_the_program_does_not_name_is_left_out(
+    tmp_path: Path, error: Exception, column: str | None
+) -> None:
+    (tmp_path / "train.py").write_text("rows['output']")
+    assert more_columns.surplus_column(error, [tmp_path / "train.py"], []) == column
+
+
 @pytest.mark.parametrize(
     ("first", "said"),
     [
@@ -69,6 +108,7 @@ def test_a_column_may_be_named_on_the_line_or_in_a_file_of_settings(folder: Path
         ("rows = rows.map(lambda row: {'length': row['text'] + 1})", "TypeError: can only concatenate str"),
         ("rows = rows.map(lambda row: {'length': row['text'] + 1}, num_proc=2)", "TypeError: can only concatenate str"),
         ("{'a': 1}[rows['train'][0]['text'][:0]]", "KeyError: ''"),
+        ("1 / len([row for row in rows['train'] if len(row['text']) < 3])", "ZeroDivisionError: division by zero"),
     ],
 )
 def test_rows_that_do_not_suit_say_nothing_of_a_release(folder: Path, first: str, said: str) -> None:
@@ -128,7 +168,7 @@ def test_which_column_is_missing(tmp_path: Path, error: Exception, column: str |
     [
         ("Label", "flag"), ("is_duplicate", "flag"), ("Tweet text", "question"), ("user_prompt", "question"),
         ("model_reply", "answer"), ("image", "image"), ("messages", "messages"), ("toxicity_score", "score"),
-        ("Unnamed: 0", "answer"),
+        ("Unnamed: 0", "answer"), ("num_terms", "few"), ("token_count", "few"), ("length", "row"),
     ],
 )  # fmt: skip
 def test_what_a_column_holds_follows_from_its_name(column: str, maker: str) -> None:

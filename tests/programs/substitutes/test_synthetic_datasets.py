@@ -57,6 +57,13 @@ def test_a_program_may_choose_more_rows_than_are_made() -> None:
         assert more[len(train)] == train[0]
 
 
+@pytest.mark.parametrize(("test_size", "rows"), [(0.0005, 256), (0.25, 512), (10, 10)])
+def test_a_small_fraction_that_is_split_off_is_as_long_as_another_split(test_size: float, rows: int) -> None:
+    with synthetic_data(True):
+        train = datasets.load_dataset("imdb", split="train")
+        assert len(train.train_test_split(test_size=test_size, seed=1)["test"]) == rows
+
+
 def test_rows_may_be_streamed() -> None:
     with synthetic_data(True):
         stream = datasets.load_dataset("openai/gsm8k", "main", split="train", streaming=True)

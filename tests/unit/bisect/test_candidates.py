@@ -40,3 +40,9 @@ def test_a_package_without_a_version_is_the_newest_that_goes_with_the_baseline()
 def test_what_the_stack_has_already_is_not_added() -> None:
     with pytest.raises(UsageError, match="peft is already in the stacks, as .*--with peft=SPEC"):
         candidates.with_fixed(read_settings(start=ROOT, environ={}), "deepspeed", {"peft": ""}, None, INDEX)
+
+
+def test_a_package_that_a_project_brings_itself_is_left_out_of_the_stack() -> None:
+    settings = read_settings(start=ROOT, environ={})
+    stack = candidates.with_fixed(settings, "deepspeed", {}, None, INDEX, left_out=("peft",)).stack
+    assert stack == {name: spec for name, spec in settings.stack.items() if name != "peft"}

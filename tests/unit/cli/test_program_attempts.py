@@ -29,13 +29,14 @@ def test_a_search_takes_what_the_attempt_with_its_older_end_found(monkeypatch: p
     def attempted(program: Program, choice: Choice, *rest: Any) -> tuple[Program, Choice]:
         tried.append(choice)
         found = {**choice.versions, "transformers": "4.44.2", "wandb": "", "deepspeed": "0.15.0"}
-        return program, Choice(versions=found, stack="transformers-4")
+        return program, Choice(versions=found, stack="transformers-4", left_out=("peft",))
 
     monkeypatch.setattr(program_attempts, "attempted", attempted)
     searched = SearchedPackage(package=None, stack=None, fixed={"trl": "0.9.6"})
     _, around = program_attempts.attempted_between(GIVEN, "deepspeed", "0.15.0", searched, Settings())
     assert tried == [Choice(versions={"deepspeed": "0.15.0", "trl": "0.9.6"}, baseline="deepspeed==0.15.0")]
     assert (around.stack, around.fixed) == ("transformers-4", {"trl": "0.9.6", "transformers": "4.44.2", "wandb": ""})
+    assert around.left_out == ("peft",)
     _, around = program_attempts.attempted_between(GIVEN, "transformers", "4.40.0", searched, Settings())
     assert around.fixed == {"trl": "0.9.6", "wandb": ""}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -83,6 +84,17 @@ def test_the_baseline_runs_until_it_passes_and_each_remedy_is_said(
         f"{given.name}: adds wandb, which it lacks when it runs",
         f"{with_rows.name}: train.py:5: the data set a/b is not on this machine: its rows are made up (--synthetic-data)",
     ]
+
+
+def test_no_further_remedy_is_tried_after_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    hours = iter((0.0, 0.2, 0.3))
+    clock = SimpleNamespace(monotonic=lambda: 3600.0 * next(hours))
+    monkeypatch.setattr(first_attempt, "time", clock)
+    runs = Runs(LACKS, ROWS)
+    found = tried(monkeypatch, runs, tmp_path)
+    assert found.result is not None
+    assert (found.result.outcome, found.attempt.choice.versions) == (ROWS, {"wandb": ""})
+    assert "after 15 min no further remedy is tried: train.py:5: the data set a/b is not" in runs.notes[-1]
 
 
 def test_what_a_longer_path_reaches_is_completed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -168,3 +168,9 @@ def test_a_file_that_cannot_be_read_names_nothing(tmp_path: Path, content: str) 
     (tmp_path / "pyproject.toml").write_text("not [ toml")
     (tmp_path / "requirements.txt").write_bytes(b"\xff\xfe")
     check_imports(launch_line.parse("torchrun train.py"), tmp_path, LOCKED)
+
+
+def test_what_the_file_that_is_run_imports_as_the_main_module_is_needed(folder: Path) -> None:
+    (folder / "helper.py").write_text("if __name__ == '__main__':\n    import wandb\n")
+    (folder / "train.py").write_text("import helper\nif __name__ == '__main__':\n    import datasets\n")
+    assert needs(folder).modules == ("datasets",)

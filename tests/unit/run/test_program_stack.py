@@ -27,6 +27,10 @@ INDEX = {
     "torch": ["2.0.1", "2.3.1"],
     "accelerate": ["0.27.2"],
     "peft": ["0.8.2"],
+    "torchvision": ["0.17.1", "0.28.0"],
+    "of-signatures": ["1.0"],
+    "protobuf": ["3.20.3", "7.0.0"],
+    "wandb": ["0.16.0", "0.31.0"],
 }
 
 
@@ -40,7 +44,12 @@ class Index:
             inside = exact or [*one.specifier.filter(INDEX.get(one.name, ["1.0"]))] or [""]
             if one.name == "ours-alone" or (one.name in ("trl", "datasets") and inside[-1] not in INDEX[one.name]):
                 return Failed("install", f"no solution: {one}")
+            if one.name == "torchvision" and inside[-1] != "0.28.0":  # the one that goes with the stack's torch
+                return Failed("install", f"no solution: {one}")
+            if one.name == "wandb" and "protobuf==3.20.3" in source.read_text():
+                inside = ["0.16.0"]
             pins.append(f"{one.name}=={inside[-1] or '1.0'}")
+            pins += [f"of-{extra}==1.0" for extra in one.extras]
         output.write_text("\n".join(pins) + "\n")
         return None
 
@@ -92,10 +101,43 @@ def test_the_release_that_the_user_named_stays(folder: Path) -> None:
     assert (found.notes, found.added) == ((), ())
 
 
-def test_a_pin_that_no_index_has_gives_way(folder: Path) -> None:
-    requires(folder, "trl>=7")
+def test_what_is_not_pinned_goes_with_the_pins_that_stay(folder: Path) -> None:
+    (folder / "train.py").write_text("import deepspeed, torchvision, wandb, google.protobuf\n")
+    requires(folder, "protobuf==3.20.3", "torchvision==0.17.1", "wandb")
+    found = completed(folder).choice.versions
+    assert found == {"protobuf": "3.20.3", "torchvision": "0.28.0", "wandb": "0.16.0"}
+
+
+@pytest.mark.parametrize("limit", [">=7", "==7"])
+def test_a_pin_that_no_index_has_gives_way(folder: Path, limit: str) -> None:
+    requires(folder, f"trl{limit}")
     found = completed(folder)
     assert found.choice.versions == {"trl": "1.0.0"}
+
+
+def test_a_package_with_an_extra_is_added_with_what_the_extra_needs(folder: Path) -> None:
+    (folder / "train.py").write_text("import deepspeed\n")
+    for spec, release in (("", "1.0.0"), ("0.9.6", "0.9.6"), (">=0.9,<1", "0.19.1")):
+        found = completed(folder, Choice(versions={"trl[signatures]": spec}))
+        assert found.choice.versions == {"trl": release, "of-signatures": "1.0"}
+
+
+def test_a_package_with_an_extra_has_one_release(folder: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"not a package with extras: trl\[signatures\]==0.9.6,1.0.0; write one release"
+    ):
+        completed(folder, Choice(versions={"trl[signatures]": "0.9.6,1.0.0"}))
+
+
+def test_a_pinned_build_for_cuda_counts_as_the_release(folder: Path) -> None:
+    requires(folder, "trl==0.9.6+cu118")
+    assert completed(folder).choice.versions == {"trl": "0.9.6"}
+
+
+def test_what_goes_with_another_torch_gives_way_and_other_pins_stay(folder: Path) -> None:
+    (folder / "train.py").write_text("import deepspeed, trl, torchvision\n")
+    requires(folder, "trl==0.9.6", "torchvision==0.17.1+cu118")
+    assert completed(folder).choice.versions == {"trl": "0.9.6", "torchvision": "0.28.0"}
 
 
 def test_a_package_that_no_index_has_is_left_out(folder: Path) -> None:

@@ -282,3 +282,15 @@ def test_a_lock_as_of_a_day_has_nothing_of_those_that_are_committed(tmp_path: Pa
     assert [preferences for _, preferences, _ in resolver.asked] == [""]
     assert locking.known_lock(committed, cache=tmp_path, as_of="2025-02-20") == locked
     assert locking.known_lock(committed, cache=tmp_path, as_of="2025-02-21") is None
+
+
+def test_what_an_extra_adds_to_a_stack_is_found_with_its_package() -> None:
+    resolver = Resolver(["mine==1.0\nit==2.1\nbase==4\n", "mine==1.0\nit==2.1\nbase==4\nof-the-extra==3.0\n"])
+    found = locking.releases_with_extras(MINE, ["it[extra]>=2"], compile=resolver, tools=())
+    assert found == {"it": "2.1", "of-the-extra": "3.0"}
+    assert [requirements.split() for requirements, _, _ in resolver.asked] == [
+        ["mine==1.0", "it>=2"],
+        ["mine==1.0", "it[extra]>=2"],
+    ]
+    no = Failed("install", "no solution: mine needs it<1")
+    assert locking.releases_with_extras(MINE, ["it[extra]"], compile=Resolver([no] * 3), tools=()) == no

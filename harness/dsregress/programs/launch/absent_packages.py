@@ -27,6 +27,8 @@ _OF_AN_EXTRA = re.compile(
 _LIBRARY_NOT_FOUND = re.compile(r"requires the (?:\W+ )?([\w.-]+) library but it was not found")
 #: What transformers asks for next: its processors of images are made of both.
 _WITH = {"pillow": "torchvision"}
+#: ``Neither `tensorboard` nor `tensorboardX` is available``, of which the first one will do.
+_ONE_OF_TWO = re.compile(r"([Nn]either \W*\w+\W*) nor \W*\w+")
 _ADDRESS = re.compile(r"\b\w+://\S+")
 _WORD = re.compile(r"[A-Za-z]\w*")
 
@@ -75,7 +77,7 @@ _MOST_CAUSES = 20
 def _missing_packages(error: BaseException) -> set[str]:
     if isinstance(error, ImportError) and error.name and not missing_imports.is_missing(error.name):
         return set()  # "cannot import name 'x' from 'transformers'"
-    text = _ADDRESS.sub("", str(error))
+    text = _ONE_OF_TWO.sub(r"\1", _ADDRESS.sub("", str(error)))
     if not isinstance(error, ImportError) and "install" not in text.lower():
         return set()
     installed = _PIP_INSTALL.findall(text)

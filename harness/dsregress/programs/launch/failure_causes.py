@@ -182,9 +182,12 @@ _EXPLANATIONS: tuple[Callable[[Exception, LaunchedProgram], Exception | None], .
 
 
 def _of_unknown_rows(error: Exception, program: LaunchedProgram) -> Exception | None:
-    """Explain an error due to guessed columns. Note the missing one, so that the cell is retried with it."""
-    if column := more_columns.missed_column(error, _sources(program.start), program.line.arguments):
+    """Explain an error due to guessed columns. Note the missing one, or the one too many, so that the cell is retried."""
+    sources, arguments = _sources(program.start), program.line.arguments
+    if column := more_columns.missed_column(error, sources, arguments):
         more_columns.note_column(program.run_folder, column)
+    elif column := more_columns.surplus_column(error, sources, arguments):
+        more_columns.note_surplus(program.run_folder, column)
     if column or more_columns.does_not_suit(error):
         return CannotRun(_unknown_rows(program.made_up.guessed, error))
     return None

@@ -1,8 +1,9 @@
 """Columns of synthetic data sets that are in no table: what the program needs, found by running it.
 
 A data set unknown to `substitutes.known_datasets` has a column of each common name. A program that needs another
-column or split ends in an error that names it. Its name is written into the folder of the run, and the cell is retried
-with it (`has_new_column`). Added columns are kept in the cell's process and thus in every process forked from it.
+column or split ends in an error that names it, and so does one that passes a column on to a model without such an argument.
+Its name is written into the folder of the run, and the cell is retried with or without it (`has_other_columns`). Both are
+kept in the cell's process and thus in every process forked from it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from dsregress.probe.border.untrusted import read_regular
-from dsregress.programs.substitutes import synthetic_rows
+from dsregress.programs.substitutes import known_datasets, synthetic_rows
 from dsregress.programs.world.resource_errors import is_in_the_program
 from vgpu.error_chain import behind_one_another
 from vgpu.json_tables import decoded_text, table_beside
@@ -24,8 +25,12 @@ _MOST = 12
 #: File in the folder of a run: the column that a rank missed.
 _NOTE = "column-that-is-missing"
 
+#: Another one: the column that a rank had too much.
+_NOTE_OF_SURPLUS = "column-that-is-not-wanted"
+
 _added: dict[str, str] = {}
 _splits: list[str] = []
+_removed: set[str] = set()
 
 #: A missing key that is a split, as in ``rows["validation"]``, and not a column.
 _SPLIT = re.compile(r"(?:train|training|test|val|valid|validation|dev|eval|evaluation)(?:[_.].*)?")
@@ -36,6 +41,12 @@ def added_columns() -> Mapping[str, str]:
     return dict(_added)
 
 
+def guessed_columns() -> Mapping[str, str]:
+    """Return the columns of an unknown data set, each with its maker."""
+    makers = {**synthetic_rows.column_makers(known_datasets.ANY.columns), **_added}
+    return {column: maker for column, maker in makers.items() if column not in _removed}
+
+
 def added_splits() -> Sequence[str]:
     """Return the names of the added splits."""
     return tuple(_splits)
@@ -43,7 +54,7 @@ def added_splits() -> Sequence[str]:
 
 def is_added(name: str) -> bool:
     """Return True if the column or split is already added."""
-    return name in _added or name in _splits
+    return name in _added or name in _splits or name in _removed
 
 
 def note_column(folder: Path, column: str) -> None:
@@ -51,21 +62,37 @@ def note_column(folder: Path, column: str) -> None:
     write_whole(folder / _NOTE, column)
 
 
-def has_new_column(folder: Path) -> bool:
-    """Add the noted column or split; return True if the cell should be retried with it. Called by the cell's process
-    after its ranks have ended."""
-    try:
-        column = read_regular(folder / _NOTE, 1000).decode()
-    except (OSError, ValueError):
+def note_surplus(folder: Path, column: str) -> None:
+    """Write down the column that the program passed on to what does not know it. Called by a rank as it ends."""
+    write_whole(folder / _NOTE_OF_SURPLUS, column)
+
+
+def has_other_columns(folder: Path) -> bool:
+    """Add the noted column or split, or remove the noted column; return True if the cell should be retried. Called by the
+    cell's process after its ranks have ended."""
+    column, surplus = _noted(folder / _NOTE), _noted(folder / _NOTE_OF_SURPLUS)
+    if len(_added) + len(_splits) + len(_removed) >= _MOST:
         return False
-    (folder / _NOTE).unlink()
-    if is_added(column) or len(_added) + len(_splits) >= _MOST:
+    if surplus and surplus not in _removed:
+        _removed.add(surplus)
+        return True
+    if not column or is_added(column):
         return False
     if _SPLIT.fullmatch(column):
         _splits.append(column)
     else:
         _added[column] = maker_of(column)
     return True
+
+
+def _noted(file: Path) -> str:
+    """Return what is written down in a file, which is removed; empty if nothing is."""
+    try:
+        column = read_regular(file, 1000).decode()
+    except (OSError, ValueError):
+        return ""
+    file.unlink()
+    return column
 
 
 #: The text that follows the missing column's name in errors of `datasets` and pandas.
@@ -81,6 +108,23 @@ def missed_column(error: BaseException, sources: Iterable[Path], arguments: Sequ
         for column in _named_in(one):
             if _is_named(column, sources, arguments):
                 return None if is_added(column) else column
+    return None
+
+
+#: How Python says that a model has no such argument, and a tokenizer that it makes no tensor of a column.
+_SURPLUS = re.compile(
+    r"got an unexpected keyword argument '(\w+)'|features \(`(\w+)` in this case\) have excessive nesting"
+)
+
+
+def surplus_column(error: BaseException, sources: Iterable[Path], arguments: Sequence[str]) -> str | None:
+    """Return the guessed column that ended a program because it was passed on with its row, if the program names it
+    nowhere; None if it ended for another reason."""
+    for one in behind_one_another(error):
+        found = _SURPLUS.search(str(one)) if isinstance(one, (TypeError, ValueError)) else None
+        column = (found[1] or found[2]) if found is not None else ""
+        if column in guessed_columns() and not _is_named(column, sources, arguments):
+            return column
     return None
 
 
@@ -147,7 +191,7 @@ _BY_ROW = ("datasets", "pyarrow", "multiprocess", "dill", "pandas")
 
 def does_not_suit(error: BaseException) -> bool:
     """Return True if the program itself raised an error of the kind that results from rows that differ from what code
-    expects. An error that a library raises may be a release's."""
-    lacks = isinstance(error, (KeyError, IndexError))
+    expects, or of which it keeps none. An error that a library raises may be a release's."""
+    lacks = isinstance(error, (KeyError, IndexError, UnboundLocalError, ZeroDivisionError))
     kind = isinstance(error, (TypeError, AttributeError, ValueError)) and _OF_ANOTHER_KIND.search(str(error))
     return bool(lacks or kind) and is_in_the_program(error, through=_BY_ROW)

@@ -126,9 +126,10 @@ def _one(
     for part in splits if spec == "all" else spec.split("+"):
         name = re.findall(r"[\w.\-]+", part)[0]
         if name not in parts:
-            more = more_columns.added_columns() if schema is known_datasets.ANY else {}
-            made = datasets.Dataset.from_dict(synthetic_rows.make_table(schema.columns, title, name, more=more))
-            parts[name] = _with_types(made, {**synthetic_rows.column_makers(schema.columns), **more})
+            is_guessed = schema is known_datasets.ANY
+            makers = more_columns.guessed_columns() if is_guessed else synthetic_rows.column_makers(schema.columns)
+            made = datasets.Dataset.from_dict(synthetic_rows.make_table("", title, name, more=makers))
+            parts[name] = _with_types(made, makers)
         rows = len(parts[name])
         try:
             (read,) = datasets.ReadInstruction.from_spec(part.strip()).to_absolute({name: rows})
@@ -209,14 +210,22 @@ def _capped_map(datasets: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _long_enough(datasets: Any, made: MadeUp) -> Iterator[None]:
-    """Make ``select(range(100_000))`` of a synthetic data set repeat its rows within the block."""
-    original = datasets.Dataset.select
+    """Make ``select(range(100_000))`` of a synthetic data set repeat its rows within the block, and a small fraction that is
+    split off it (``train_test_split(test_size=0.0005)``) an eighth: of a real one, it would be as many rows."""
+    original, split = datasets.Dataset.select, datasets.Dataset.train_test_split
 
     def select(self: Any, indices: object, *args: object, **options: object) -> object:
         if made.names and isinstance(indices, range) and len(self) and indices and max(indices) >= len(self):
             indices = [index % len(self) for index in indices]
         return original(self, indices, *args, **options)
 
+    @functools.wraps(split)
+    def train_test_split(self: Any, test_size: object = None, *args: object, **options: object) -> object:
+        if made.names and isinstance(test_size, float) and test_size * len(self) < synthetic_rows.OTHER_ROWS / 8:
+            test_size = max(1, min(synthetic_rows.OTHER_ROWS, len(self) // 8))
+        return split(self, test_size, *args, **options)
+
     with Patches("synthetic rows repeat") as patches:
         patches.replace(datasets.Dataset, "select", select)
+        patches.replace(datasets.Dataset, "train_test_split", train_test_split)
         yield

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dsregress.probe.border.untrusted import read_regular
-from dsregress.programs.substitutes import known_datasets, more_columns, synthetic_rows
+from dsregress.programs.substitutes import more_columns, synthetic_rows
 from dsregress.programs.world.resource_errors import innermost_place
 from vgpu import isolation
 from vgpu.json_tables import decoded_text, table_beside
@@ -144,9 +144,7 @@ def _content(file: Path, form: str) -> bytes:
     split = "test" if _OTHER_SPLIT.search(file.name.lower()) else "train"
     if form == "text":
         return "\n".join(map(str, synthetic_rows.make_table("text:document", file.name, split)["text"])).encode()
-    table = synthetic_rows.make_table(
-        known_datasets.ANY.columns, file.name, split, more=dict(more_columns.added_columns())
-    )
+    table = synthetic_rows.make_table("", file.name, split, more=more_columns.guessed_columns())
     rows = [dict(zip(table, values)) for values in zip(*table.values())]
     for row in rows:
         row.update({label: _media_path(file, value) for label, value in row.items() if _is_stored(value)})

@@ -161,6 +161,10 @@ def _sound(number: int) -> bytes:
     return held.getvalue()
 
 
+def _text_of(kind: str) -> Maker:
+    return lambda draw, row: make_text(draw, kind)
+
+
 def _one_of(classes: int) -> Maker:
     return lambda draw, row: draw.randrange(classes)
 
@@ -190,15 +194,13 @@ def _passages(draw: random.Random, count: int) -> list[dict[str, str]]:
 
 #: maker -> value of a row
 MAKERS: dict[str, Maker] = {
-    "question": lambda draw, row: make_text(draw, "question"),
-    "short_question": lambda draw, row: make_text(draw, "short_question"),
-    "answer": lambda draw, row: make_text(draw, "answer"),
-    "document": lambda draw, row: make_text(draw, "document"),
+    **{kind: _text_of(kind) for kind in _LENGTHS},
     "worked_answer": _worked_answer,
     "number": lambda draw, row: str(draw.randint(1, 999)),
     "title": lambda draw, row: draw.choice(WORDS),
     "id": lambda draw, row: f"{draw.getrandbits(64):016x}",
     "row": lambda draw, row: row,
+    "few": lambda draw, row: 1 + row % 3,
     **{name: _one_of(count) for name, count in CLASSES.items()},
     "truth": lambda draw, row: bool(row % 2),
     "score": lambda draw, row: round(draw.uniform(1, 10), 1),
