@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from dsregress.advisories.advisory import Advisory, MeasuredSymptom, Remedy, Ruling
+from dsregress.advisories.job_facts import Facts
 from dsregress.advisories.matching import KnownJob, Match, match_advisory
 from dsregress.advisories.measured_jobs import are_of_program, as_readers, job_facts, program_facts, reader_facts
 from dsregress.advisories.raised_errors import is_told
@@ -39,8 +39,8 @@ class KnownProblems:
         self._parameters = comparison.parameters
         self._cells = comparison.cells
         self._baseline_id = comparison.baseline
-        self._facts: dict[tuple[str, str], Mapping[str, Any]] = {}  #: by stack and workload
-        self._observed: dict[tuple[str, str], Mapping[str, Any]] = {}  #: the same, of programs that passed there
+        self._facts: dict[tuple[str, str], Facts] = {}  #: by stack and workload
+        self._observed: dict[tuple[str, str], Facts] = {}  #: the same, of programs that passed there
         self._judged: dict[tuple[str, str], UpgradeAnswer | None] = {}  #: by stack and workload
 
     def of_problem(self, problem: Problem) -> tuple[Advisory, ...]:
@@ -113,12 +113,12 @@ class KnownProblems:
         """Return True if something is known of the workload's job, as it is a reader's."""
         return bool(self._reader_facts(self._baseline_id, workload))
 
-    def _reader_facts(self, stack: str, workload: str) -> Mapping[str, Any]:
+    def _reader_facts(self, stack: str, workload: str) -> Facts:
         parameters = self._parameters.get(workload, {})
         own = self._facts_of(stack, workload)
         return as_readers(own) if (stack, workload) in self._observed else reader_facts(workload, parameters)
 
-    def _facts_of(self, stack: str, workload: str) -> Mapping[str, Any]:
+    def _facts_of(self, stack: str, workload: str) -> Facts:
         """Return the facts of a workload in a stack: by its parameters, or by what was in force when its program ran there,
         or in another stack if it did not run to the end there."""
         if (stack, workload) not in self._facts:
@@ -129,7 +129,7 @@ class KnownProblems:
             self._facts[stack, workload] = found
         return self._facts[stack, workload]
 
-    def _seen(self, stack: str, workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _seen(self, stack: str, workload: str, parameters: Facts) -> Facts:
         for each in dict.fromkeys((stack, self._baseline_id, *self._cells.stacks_of(workload))):
             cell = self._cells.of(each, workload)
             detail = self._cells.detail_of(cell) if cell is not None else None
@@ -161,7 +161,7 @@ class KnownProblems:
 
 
 def advisories_of_symptom(
-    *, metric: str, phase: str, error: str, versions: Mapping[str, str], facts: Mapping[str, Any]
+    *, metric: str, phase: str, error: str, versions: Mapping[str, str], facts: Facts
 ) -> tuple[Advisory, ...]:
     """Return the advisories that a job with these facts is known to be concerned by, and that show like this."""
     job = known_job(versions, facts)
@@ -174,7 +174,7 @@ def advisories_of_symptom(
     )
 
 
-def advisories_of_error(error: str, versions: Mapping[str, str], facts: Mapping[str, Any]) -> tuple[Advisory, ...]:
+def advisories_of_error(error: str, versions: Mapping[str, str], facts: Facts) -> tuple[Advisory, ...]:
     """Return the advisories whose error a run ended by, and that nothing known of its job rules out: an error that only one
     fault raises shows it, whatever of the job is not known."""
     job = known_job(versions, facts)
@@ -194,7 +194,7 @@ def known_job(versions: Mapping[str, str], facts: Mapping[str, object]) -> Known
     )
 
 
-def _is_shown(symptom: MeasuredSymptom, metric: str, phase: str, error: str, facts: Mapping[str, Any]) -> bool:
+def _is_shown(symptom: MeasuredSymptom, metric: str, phase: str, error: str, facts: Facts) -> bool:
     if any(facts.get(fact) not in values for fact, values in symptom.where.items()):
         return False
     if _SAME.get(metric, metric) not in {_SAME.get(one, one) for one in symptom.metrics}:

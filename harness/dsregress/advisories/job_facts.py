@@ -18,6 +18,9 @@ from dsregress.probe.factor import Factor, among, switch
 from dsregress.probe.factor_files import decode_factor
 from dsregress.probe.factors import BY_NAME
 
+#: The facts of a job, by their names: a value, or `OneOf`.
+Facts = Mapping[str, Any]
+
 
 class OneOf(msgspec.Struct, frozen=True):
     """The value of a fact that is known to be one of several."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from dsregress.advisories.job_facts import Fact, merged_facts
+from dsregress.advisories.job_facts import Fact, Facts, merged_facts
 from dsregress.advisories.stated.launch import facts_of_line
 from dsregress.advisories.stated.observed_run import facts_of_run
 from dsregress.errors import UsageError
@@ -41,7 +41,7 @@ _NOWHERE = Path(os.devnull)
 _PERSISTENT = 100_000
 
 
-def job_facts(workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+def job_facts(workload: str, parameters: Facts) -> Facts:
     """Return the facts of a workload that are known by its parameters, as of a reader's job."""
     parts = split_workload(workload)
     if _is_without_partitions(parameters):
@@ -62,8 +62,8 @@ def job_facts(workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def program_facts(
-    workload: str, parameters: Mapping[str, Any], trained: Collection[str] = (), detail: Detail | None = None
-) -> Mapping[str, Any]:
+    workload: str, parameters: Facts, trained: Collection[str] = (), detail: Detail | None = None
+) -> Facts:
     """Return the facts of a program: what was in force when it ran (`facts_of_run`), and what its launch line states. The
     files that the line names are not read."""
     try:
@@ -78,18 +78,18 @@ def program_facts(
     return {name: fact.value for name, fact in facts.items()}
 
 
-def are_of_program(parameters: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+def are_of_program(parameters: Facts, facts: Facts) -> bool:
     """Return True if a workload is a program of whose job its parameters say nothing but ``facts``."""
     return PROGRAM in parameters and not facts.keys() - {"device"}
 
 
-def as_readers(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+def as_readers(facts: Facts) -> Facts:
     """Return the facts of a workload as of the reader's job, which runs on GPUs wherever the workload was measured; empty if
     only that is known."""
     return {**facts, "device": "cuda"} if facts.keys() - {"device"} else {}
 
 
-def reader_facts(workload: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+def reader_facts(workload: str, parameters: Facts) -> Facts:
     """Return the same facts as `job_facts`, as of the reader's job."""
     return as_readers(job_facts(workload, parameters))
 
@@ -103,7 +103,7 @@ def _stage(settings: str) -> dict[str, int]:
     return {"zero_stage": int(settings[4])} if settings[:5] in ("zero1", "zero2", "zero3") else {}
 
 
-def _trainer_resume(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _trainer_resume(parameters: Facts) -> dict[str, Any]:
     settings, rank = str(parameters["settings"]), parameters["lora_rank"]
     return {
         "trainer": True,
@@ -119,7 +119,7 @@ def _trainer_resume(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _trainer_lora(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _trainer_lora(parameters: Facts) -> dict[str, Any]:
     settings = str(parameters["settings"])
     checkpointing = parameters["gradient_checkpointing"]
     return {
@@ -159,12 +159,12 @@ def _trl_trainers(parameters: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _is_without_partitions(parameters: Mapping[str, Any]) -> bool:
+def _is_without_partitions(parameters: Facts) -> bool:
     """Return True if a tiny model is persistent as a whole, as no job's is."""
     return parameters.get("persistence_threshold") == _PERSISTENT
 
 
-def _engine_facts(scenario: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _engine_facts(scenario: str, parameters: Facts) -> dict[str, Any]:
     """Return the facts of a scenario whose parameters are factors; empty if they are not."""
     if not among(parameters.get("zero_stage"), BY_NAME["zero_stage"].known) or "micro_batch_size" not in parameters:
         return {}

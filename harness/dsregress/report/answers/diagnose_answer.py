@@ -258,16 +258,16 @@ def _advisory_lines(answer: Diagnosis, one: Matched) -> Iterator[Text]:
         yield message("it is known as {advisory}: {title}", advisory=advisory.id, title=advisory.title)
     yield message("  in {releases}", releases=releases_of_advisory(advisory))
     if one.match is Match.CONCERNED and advisory.conditions:
-        yield message("  the job has all that it takes: {conditions}", conditions=_conditions(advisory))
+        yield message("  the job has all that it takes: {conditions}", conditions=_condition_list(advisory))
     elif advisory.conditions:
-        yield message("  if: {conditions}", conditions=_conditions(advisory))
+        yield message("  if: {conditions}", conditions=_condition_list(advisory))
     remedies = [remedy_request(each) for each in advisory.remedies[:_MOST_REMEDIES]]
     yield message(
         "  remedy: {remedy}", remedy=joined(message("{first}; or {next}"), remedies) or message("none is known")
     )
 
 
-def _conditions(advisory: Advisory) -> Text:
+def _condition_list(advisory: Advisory) -> Text:
     return joined(COMMA, map(condition_text, advisory.conditions))
 
 
