@@ -53,7 +53,9 @@ def test_a_job_without_a_fact_has_nothing_that_follows_from_it() -> None:
         ("lora_rank", 64, {"frozen_weights": True}),
         ("lora_rank", 0, {"frozen_weights": None}),
         ("fsdp", True, {"zero_stage": NO_VALUE, "scheduler": NO_VALUE, "zero_init": False}),
-        ("fsdp", False, {"zero_stage": None}),
+        ("fsdp", False, {"zero_stage": None, "deepspeed": None}),
+        ("fsdp", True, {"deepspeed": False}),
+        ("zero_stage", 0, {"deepspeed": True}),
     ],
 )
 def test_some_facts_follow_from_others(name: str, value: Any, follows: dict[str, Any]) -> None:
