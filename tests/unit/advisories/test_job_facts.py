@@ -112,7 +112,7 @@ def test_a_reader_states_a_fact(text: str, name: str, value: Any) -> None:
     ("text", "error"),
     [
         ("resume=maybe", "--set: resume is never 'maybe'; write yes|no"),
-        ("resums=yes", "--set: no such fact: resums; did you mean resume?"),
+        ("resums=yes", "--set: no such fact: resums; did you mean resume, requests?"),
         ("zero_stage=4", "--set: zero_stage is never '4'; write 0|1|2|3"),
         ("zero_stage", "--set: zero_stage without a value; write zero_stage=0|1|2|3"),
         ("gradient_accumulation_steps=many", "--set: gradient_accumulation_steps is never 'many'; write N"),
