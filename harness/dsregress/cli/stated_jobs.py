@@ -22,7 +22,7 @@ from dsregress.versions import installed
 from dsregress.versions.installed import InstalledPackages
 
 #: Packages whose presence is a fact of its own.
-_OPTIONAL = ("vllm", "pillow")
+_OPTIONAL = ("vllm", "pillow", "requests")
 
 PACKAGES_HINT = "name a requirements file, uv.lock or poetry.lock, or - for stdin"
 

@@ -53,7 +53,9 @@ def test_a_job_without_a_fact_has_nothing_that_follows_from_it() -> None:
         ("lora_rank", 64, {"frozen_weights": True}),
         ("lora_rank", 0, {"frozen_weights": None}),
         ("fsdp", True, {"zero_stage": NO_VALUE, "scheduler": NO_VALUE, "zero_init": False}),
-        ("fsdp", False, {"zero_stage": None}),
+        ("fsdp", False, {"zero_stage": None, "deepspeed": None}),
+        ("fsdp", True, {"deepspeed": False}),
+        ("zero_stage", 0, {"deepspeed": True}),
     ],
 )
 def test_some_facts_follow_from_others(name: str, value: Any, follows: dict[str, Any]) -> None:
@@ -110,7 +112,7 @@ def test_a_reader_states_a_fact(text: str, name: str, value: Any) -> None:
     ("text", "error"),
     [
         ("resume=maybe", "--set: resume is never 'maybe'; write yes|no"),
-        ("resums=yes", "--set: no such fact: resums; did you mean resume?"),
+        ("resums=yes", "--set: no such fact: resums; did you mean resume, requests?"),
         ("zero_stage=4", "--set: zero_stage is never '4'; write 0|1|2|3"),
         ("zero_stage", "--set: zero_stage without a value; write zero_stage=0|1|2|3"),
         ("gradient_accumulation_steps=many", "--set: gradient_accumulation_steps is never 'many'; write N"),
