@@ -144,9 +144,8 @@ def bisect_command(
     program = searched_cell.program
     if not sought.repository:
         program, searched = program_attempts.attempted_between(program, package, first, searched, settings)
-    settings = candidates.with_fixed(
-        settings, package, searched.fixed, searched.stack, installer, left_out=searched.left_out
-    )
+    left_out = searched.left_out
+    settings = candidates.with_fixed(settings, package, searched.fixed, searched.stack, installer, left_out=left_out)
     request = BisectRequest(
         package=package,
         first=first,
@@ -163,8 +162,9 @@ def bisect_command(
     with Progress(brief=True) as progress, open_session(settings, (), progress, installer) as opened:
         found = bisection.bisect(request, listed, VersionRunner(opened, cell))
     code = EXIT_OK if found.is_decided else EXIT_NOTHING_MEASURED
-    as_json = (json_file, lambda: bisect_answer.bisection_json(found, code))
-    write_answer(lambda: bisect_answer.bisection_text(found), as_json)
+    write_answer(
+        lambda: bisect_answer.bisection_text(found), (json_file, lambda: bisect_answer.bisection_json(found, code))
+    )
     return code
 
 

@@ -13,7 +13,6 @@ from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advice.diagnosis.diagnosis import Diagnosis, card_of, likeliest
 from dsregress.advice.diagnosis.failures import MatchedProblem
 from dsregress.advice.diagnosis.tensor_sizes import ModelShape
-from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.matching import KnownJob
 from dsregress.advisories.shipped import read_advisories
 from dsregress.cli import options
@@ -91,9 +90,8 @@ def diagnose_command(
     varied = targets.varied_package(settings)
     package = crash.package or varied
     configured = settings.stack.get(package, "")
-    advisories = read_advisories()
-    stated = _stated_job(sources, job, advisories)
-    known = known_errors.matching_advisories(crash, advisories, stated)
+    stated = _stated_job(sources, job)
+    known = known_errors.matching_advisories(crash, read_advisories(), stated)
     problems, stored = ([], 0) if known else _looked_up(crash, settings, varied)
     model, sequence = _model_shape(text, declared)
     requested = crash.memory.requested if crash.memory is not None else None
@@ -117,10 +115,10 @@ def diagnose_command(
     return EXIT_OK if answer.is_known else EXIT_NOTHING_MEASURED
 
 
-def _stated_job(sources: Sequence[str], job: JobOptions, advisories: Sequence[Advisory]) -> KnownJob:
+def _stated_job(sources: Sequence[str], job: JobOptions) -> KnownJob:
     """Return what options and files state of the job. Raise UsageError."""
     packages = [read_packages(read_named(one, hint=PACKAGES_HINT), _file_label(one)) for one in sources]
-    return stated_job(job, FoundPackages(packages, advisories, " ".join(map(_file_label, sources)))).job
+    return stated_job(job, FoundPackages(packages, read_advisories(), " ".join(map(_file_label, sources)))).job
 
 
 def _read_pasted_text(file: str) -> str:
