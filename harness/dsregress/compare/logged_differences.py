@@ -1,5 +1,5 @@
-"""What a trainer shows against what it shows with the baseline, where both train alike: then only the numbers that people
-watch have changed."""
+"""The numbers that a trainer shows, against those that it shows with the baseline, where both train alike: then only what
+people watch has changed."""
 
 from __future__ import annotations
 

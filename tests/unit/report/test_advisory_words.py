@@ -60,6 +60,7 @@ def test_the_advisories_request_nothing_else() -> None:
         "give `use_reentrant=True`",
         "give at least one warmup step",
         "install Pillow",
+        "install requests",
         "leave `round_robin_gradients` off",
         "leave gradient accumulation dtype unset",
         "leave hpZ unset",

@@ -34,10 +34,9 @@ class LoggedNumbers:
         for call in tuple(self._waiting):
             module, owner, name = call
             kind = getattr(sys.modules.get(module), owner, None)
-            original = getattr(kind, name, None)
-            if original is not None:
+            if kind is not None:
                 self._waiting.remove(call)
-                self._patches.replace(kind, name, self._logging(original))
+                self._patches.replace(kind, name, self._logging(getattr(kind, name)))
 
     def end(self) -> None:
         """Watch no longer."""

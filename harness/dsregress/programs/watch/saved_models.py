@@ -41,7 +41,7 @@ class HeldTensor(NamedTuple):
 
 
 class SavedModel:
-    """What a model has when it saves itself."""
+    """The weights that a model has when it saves itself."""
 
     def __init__(self, model: torch.nn.Module, mean: Mean) -> None:
         adapters = getattr(model, "peft_config", None)
