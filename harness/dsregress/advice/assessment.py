@@ -73,9 +73,13 @@ class Assessor:
             and any(stack in having and self._baseline in having for having in one.problem.affected.values())
         ]
 
+    def card_room(self, stack: str, workload: str) -> CardRoom | None:
+        """Return the room of a simulated run on its card; None as from `CardRooms.of`."""
+        return self._rooms.of(stack, workload)
+
     def lost_room(self, stack: str, workload: str) -> CardRoom | None:
         """Return the room of a simulated run if it is too large for a card that is known to hold the baseline's."""
-        room = self._rooms.of(stack, workload)
+        room = self.card_room(stack, workload)
         return room if room is not None and room.is_too_large and room.baseline is not None else None
 
     def release(self, kind: ProblemKind, sides: Iterable[Sequence[str]], workloads: Collection[str]) -> str:

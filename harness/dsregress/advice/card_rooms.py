@@ -34,6 +34,11 @@ class CardRoom(msgspec.Struct, frozen=True, kw_only=True):
         return not self.own.fits and (self.baseline is None or self.baseline.fits)
 
     @property
+    def fits_neither(self) -> bool:
+        """Return True if neither the run nor the baseline's fits."""
+        return not self.own.fits and self.baseline is not None and not self.baseline.fits
+
+    @property
     def needs_larger_card(self) -> bool:
         """Return True if the run needs a card of the next size after the smallest that holds the baseline's, whichever card
         is named."""

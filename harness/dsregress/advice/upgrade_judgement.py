@@ -32,6 +32,7 @@ class UpgradeJudgement(msgspec.Struct, frozen=True, kw_only=True):
     verdict: UpgradeVerdict
     met: tuple[Assessment, ...] = ()  #: the problems that the installed release does not have, the gravest first
     lost: tuple[CardRoom, ...] = ()  #: runs that no longer fit their card, of which no problem says so
+    fit_neither: tuple[CardRoom, ...] = ()  #: runs that fit their card with neither release
     known: frozenset[tuple[str, ...]] = frozenset()  #: keys of the worst findings of those that advisories know
     settings: tuple[str, ...] = ()  #: the changed defaults to set
     compared: int = 0  #: workloads that ran with this release and were compared with the installed one
@@ -128,6 +129,7 @@ def _judgement(comparison: Comparison, assessor: Assessor, target: str) -> Upgra
         met=met,
         known=known,
         lost=tuple(lost),
+        fit_neither=tuple(room for w in compared if (room := assessor.card_room(target, w)) and room.fits_neither),
         settings=settings,
         compared=len(compared),
         workloads=len(either),

@@ -62,7 +62,13 @@ def choice_text(context: ReportContext, choice: ReleaseChoice) -> Text:
     if not _is_newest(context, choice.stack):
         use = message("Of these releases, use {release}", release=release)
     if choice.undecided:
-        use = message("{use} only if {problems} is right", use=use, problems=_numbers(choice.undecided))
+        use = plural_message(
+            "{use} only if the change of {problems} is right",
+            "{use} only if the changes of {problems} are right",
+            len(choice.undecided),
+            use=use,
+            problems=_numbers(choice.undecided),
+        )
     parts: list[Text] = [use]
     if choice.against:
         parts.append(message("not for the workloads of {problems}", problems=_numbers(choice.against)))

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from dsregress.advice.card_rooms import CardRoom
 from dsregress.advice.upgrade_judgement import Upgrade, UpgradeJudgement, UpgradeVerdict
 from dsregress.advisories.auditing import StatedJob
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict
 from dsregress.compare import ProblemKind
-from dsregress.model import AXES
+from dsregress.model import AXES, split_workload
 from dsregress.report.answers.audit_answer import upgrade_sections
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext, report_context
@@ -18,7 +19,7 @@ from dsregress.report.plain_text import indented_plain, plain
 from dsregress.report.problem_kinds import KINDS
 from dsregress.report.problem_lines import ProblemLine, counts_text, problem_sections
 from dsregress.report.verdict_words import upgrade_headline
-from dsregress.wording.quantities import listing, plural
+from dsregress.wording.quantities import listing, plural, quantity
 
 
 class UpgradeAnswers(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,9 +53,17 @@ def upgrades_text(
 
 def upgrade_line(one: UpgradeAnswers) -> str:
     """Return the first line on a package: the change, and the verdict."""
+    line = f"{_change(one.measured)}: {_verdict_words(one.measured)}"
     if one.advised is not None:
-        return upgrade_headline(one.advised, one.old, one.new)
-    return f"{_change(one.measured)}: {_verdict_words(one.measured)}"
+        line = upgrade_headline(one.advised, one.old, one.new)
+    rooms = one.measured.judgement.fit_neither if one.is_named else ()
+    return f"{line}; {_fit_neither_text(rooms[0])}" if rooms else line
+
+
+def _fit_neither_text(room: CardRoom) -> str:
+    scenario = split_workload(room.workload).scenario
+    needed, before = (quantity(one.peak_bytes, "bytes") for one in (room.own, room.baseline or room.own))
+    return f"{scenario} fits {room.card} with neither: needs {needed}, was {before}"
 
 
 def _answer_block(one: UpgradeAnswers, commands: Mapping[str, str], pins: Mapping[str, str]) -> Iterator[str]:
