@@ -216,9 +216,8 @@ def fit_command(
     compared = planned.stacks
     published, settings = published_results(reused.results, settings, scenario, fresh=reused.fresh)
     if not stacks.names_releases:
-        compared = stored_stacks(
-            published, compared, functools.partial(card_fit.first_cells, question, declared), package
-        )
+        first = functools.partial(card_fit.first_cells, question, declared)
+        compared = stored_stacks(published, compared, first, package)
     with (
         Progress() as progress,
         answering(

@@ -215,6 +215,7 @@ def run_rank(
             measuring.detail.warnings = dict(warnings)
             record = dataclasses.replace(measuring.record, notes=[*measuring.record.notes, *books.notes])
             write_record(run_folder, record, measuring.detail if rank == request.first_rank else None)
+            channel.send({"at": "kept"})
 
         observed = ObservedRank(
             number=rank,

@@ -59,6 +59,13 @@ def test_one_rank_that_crashes_at_the_end_ends_the_others(folder: Path) -> None:
     assert len(record.ranks) == 2
 
 
+def test_a_rank_that_has_run_on_waits_for_one_that_is_not_measured_yet(folder: Path) -> None:
+    line = _program(folder, "", steps=10**9).replace("python", "torchrun --nproc_per_node 2")
+    later = "import os, time\ntime.sleep(3 * int(os.environ['RANK']))\n"
+    (folder / "train.py").write_text(later + (folder / "train.py").read_text())
+    assert [rank.rank for rank in passed(ran(folder, "cpu", 2, line)).ranks] == [0, 1]
+
+
 def test_a_program_of_many_steps_is_ended_after_a_few(folder: Path) -> None:
     record = passed(ran(folder, "cpu", 1, _program(folder, "", steps=10**9)))
     assert record.ranks[0].phases

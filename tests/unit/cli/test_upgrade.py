@@ -67,7 +67,9 @@ def test_one_job_has_one_answer_whatever_was_measured(results: str) -> None:
 
 def test_a_card_that_holds_the_job_with_neither_release_is_named_in_the_first_line() -> None:
     said = say("deepspeed==0.15.0\n", "--to", "0.16.8", "--scenario", "llama3_70b_zero3", "--gpu", "A100-40G")
-    assert said.stdout.splitlines()[0].endswith("; llama3_70b_zero3 fits A100-40G with neither: needs 47.8 GiB, was 47.9 GiB")
+    assert said.stdout.splitlines()[0].endswith(
+        "; llama3_70b_zero3 fits A100-40G with neither: needs 47.8 GiB, was 47.9 GiB"
+    )
 
 
 def test_a_stored_stack_whose_version_no_standard_knows_is_not_on_the_way() -> None:

@@ -70,6 +70,8 @@ class _RankProcess:
     log: Path
     stage: str = "init"
     open: bool = True
+    is_kept: bool = False  #: what it measured is on disk, and its program runs on
+    is_over: bool = False  #: it has nothing left to do
 
 
 class Ranks:
@@ -103,7 +105,7 @@ class Ranks:
 
     def measured(self) -> list[str]:
         """Wait until every rank has taken its untimed measurements, and return the modules that they imported lazily.
-        Raise CellEnded if a rank fails."""
+        Raise CellEnded if a rank fails, EnoughRounds if every rank has kept them and one has run on for long enough."""
         imported: list[str] = self._gather("measured")[0]["imported"]
         return imported
 
@@ -181,7 +183,7 @@ class Ranks:
         most_s = STAGE_TIMEOUTS * self._timeout_s
         stage_deadline = time.monotonic() + most_s
         while len(replies) < len(self._ranks):
-            waiting = [rank for rank in self._ranks if rank.number not in replies]
+            waiting = [rank for rank in self._ranks if rank.number not in replies and not rank.is_over]
             wake = deadline if watch is None else min(deadline, watch.next_look)
             ready = [rank for rank in waiting if rank.channel.pending] or select.select(
                 [rank.channel for rank in waiting], [], [], max(0.0, wake - time.monotonic())
@@ -198,6 +200,8 @@ class Ranks:
                 message = self._listen(rank)
                 if message["at"] == awaited:
                     replies[rank.number] = message
+                if self._is_enough(awaited, replies):
+                    raise EnoughRounds
                 deadline = time.monotonic() + self._timeout_s
                 if watch is not None:
                     watch.begin()
@@ -206,6 +210,13 @@ class Ranks:
                 elif time.monotonic() > stage_deadline:
                     raise self._stuck("still_working", rank, f"not done after {most_s:g} s of work")
         return [replies[number] for number in sorted(replies)]
+
+    def _is_enough(self, awaited: str, replies: Mapping[int, Message]) -> bool:
+        """Return True if a rank has nothing left to do, and none has what it measured still to keep: ranks need not be
+        equally far, if they do not talk to each other."""
+        is_over = any(rank.is_over for rank in self._ranks)
+        is_kept = all(rank.is_kept or rank.is_over or rank.number in replies for rank in self._ranks)
+        return is_over and (is_kept or awaited != "measured")
 
     def _stuck(self, outcome: str, rank: _RankProcess, why: str) -> CellEnded:
         places = whereabouts.whereabouts_of_ranks(
@@ -226,8 +237,10 @@ class Ranks:
             rank.stage = message["stage"]
         if message["at"] in ("stage", "working"):
             self._beat(self._ranks[0].stage)  # whichever rank it is of, the cell is alive
+        elif message["at"] == "kept":
+            rank.is_kept = True
         elif message["at"] == "over":
-            raise EnoughRounds
+            rank.is_over = True
         elif message["at"] == "failed":
             raise self._first_fault(rank, message)
         return message
