@@ -247,7 +247,8 @@ def test_a_changed_checkpoint_says_what_is_in_it() -> None:
     seen = compare(results, results[0].cell.stack.id, Thresholds(), lambda r: None)
     said = " ".join(on_terminal(seen, 80, details=False).split())
     assert said.startswith(
-        "Of these releases, use deepspeed 0.16.4 only if the change of 1 is right. deepspeed 0.15.0 to 0.16.4: 1 changed checkpoint"
+        "Of these releases, use deepspeed 0.16.4 only if the change of 1 is right. "
+        "deepspeed 0.15.0 to 0.16.4: 1 changed checkpoint"
     )
     assert (
         "SAVES DIFFERENTLY 1 0.16.4 llama_zero3_backward: 1 of 1 tensor in another shape (embed.weight: 6144, was 96x64). "
