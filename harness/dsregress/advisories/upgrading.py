@@ -27,6 +27,7 @@ from dsregress.advisories.matching import (
 
 _COSTS = frozenset((AdvisoryKind.SLOWER, AdvisoryKind.MORE_WORK))
 _ENDS_THE_JOB = frozenset((AdvisoryKind.CRASHES, AdvisoryKind.HANGS, AdvisoryKind.OUT_OF_MEMORY))
+_WRONG = frozenset((AdvisoryKind.TRAINS_WRONG, AdvisoryKind.SAVES_WRONG))
 
 
 class Verdict(Enum):
@@ -78,7 +79,7 @@ class UpgradeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()  #: these, and those that facts decide that were not stated: the verdict rests on none
     gained: tuple[Matched, ...] = ()  #: concern the old job alone, or may
     kept: tuple[Matched, ...] = ()  #: faults of both, which no remedy ends
-    kept_open: tuple[Matched, ...] = ()  #: that end both jobs, or not, by what was not stated
+    kept_open: tuple[Matched, ...] = ()  #: that both jobs have, or not, by what was not stated: the grave ones
     changes: tuple[Matched, ...] = ()
     costs: tuple[Matched, ...] = ()
     skipped: tuple[Skipped, ...] = ()
@@ -94,6 +95,11 @@ def is_cost(advisory: Advisory) -> bool:
 def ends_the_job(advisory: Advisory) -> bool:
     """Return True if a job that has it does not train."""
     return advisory.kind in _ENDS_THE_JOB
+
+
+def is_grave(advisory: Advisory) -> bool:
+    """Return True if a job that has it does not train, or trains or saves what is wrong."""
+    return ends_the_job(advisory) or advisory.kind in _WRONG
 
 
 def judge_upgrade(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob) -> UpgradeAnswer:
@@ -228,9 +234,9 @@ def _is_new(one: Matched, before: Mapping[str, Matched]) -> bool:
 
 
 def _is_open_in_both(one: Matched, before: Mapping[str, Matched]) -> bool:
-    """Return True if it depends on what was not stated whether both jobs end."""
+    """Return True if it depends on what was not stated whether both jobs end, or train or save what is wrong."""
     both = (one.match, before[one.advisory.id].match)
-    return both == (Match.DEPENDS, Match.DEPENDS) and decides(one.advisory) and ends_the_job(one.advisory)
+    return both == (Match.DEPENDS, Match.DEPENDS) and decides(one.advisory) and is_grave(one.advisory)
 
 
 def _is_newly_unknown(one: Matched, before: Mapping[str, Matched]) -> bool:
@@ -314,9 +320,15 @@ def known_versions(advisories: Iterable[Advisory], package: str) -> list[str]:
     return sorted(found, key=parsed)
 
 
+def _partner_versions(against: Sequence[Matched], package: str) -> Iterator[str]:
+    """Yield the releases of a package beside which the faults were looked for."""
+    for partner in (each for one in against for each in one.advisory.partners if each.package == package):
+        yield from (*partner.affected, *partner.unaffected)
+
+
 def _changed_packages(old: KnownJob, new: KnownJob, answer: UpgradeAnswer) -> list[str]:
     """Return the packages that the upgrade changes and that those against it are about."""
-    about = {each.package for one in answer.against for each in one.advisory.ranges}
+    about = {name for one in answer.against for name in packages_of_advisory(one.advisory)}
     return [name for name, version in new.versions.items() if name in about and old.versions.get(name) != version]
 
 
@@ -326,7 +338,7 @@ def _instead(advisories: Sequence[Advisory], old: KnownJob, new: KnownJob, answe
     for package in _changed_packages(old, new, answer):
         target = parsed(new.versions[package])
         start = parsed(old.versions[package]) if package in old.versions else target
-        known = known_versions(advisories, package)
+        known = sorted({*known_versions(advisories, package), *_partner_versions(answer.against, package)}, key=parsed)
         newer = [one for one in known if parsed(one) > target]
         between = [one for one in known if start < parsed(one) < target]
         for version in (*newer, *reversed(between)):

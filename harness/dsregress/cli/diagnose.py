@@ -16,6 +16,7 @@ from dsregress.advice.diagnosis.tensor_sizes import ModelShape
 from dsregress.advisories.matching import KnownJob
 from dsregress.advisories.shipped import read_advisories
 from dsregress.cli import options
+from dsregress.cli.lines import print_note
 from dsregress.cli.named_cells import declared_scenario
 from dsregress.cli.named_files import STDIN, read_end, read_named
 from dsregress.cli.options import JobOptions
@@ -84,14 +85,13 @@ def diagnose_command(
         hint = "include the lines from `Traceback` or `CUDA out of memory` on"
         raise UsageError("contains no out-of-memory message and no Python error", where=_file_label(file), hint=hint)
     settings = options.load_settings(results=results)
-    if job.program is not None:
-        scenario = available_workloads.measured_workload(scenario, job.program, settings)
+    scenario = _workload(scenario, job, settings)
     declared = declared_scenario(settings, scenario) if scenario else None
     varied = targets.varied_package(settings)
     package = crash.package or varied
     configured = settings.stack.get(package, "")
     stated = _stated_job(sources, job)
-    known = known_errors.matching_advisories(crash, read_advisories(), stated)
+    known, ruled_out = known_errors.matching_advisories(crash, read_advisories(), stated)
     problems, stored = ([], 0) if known else _looked_up(crash, settings, varied)
     model, sequence = _model_shape(text, declared)
     requested = crash.memory.requested if crash.memory is not None else None
@@ -104,6 +104,7 @@ def diagnose_command(
         sizes=tensor_sizes.matches(requested, model, sequence) if requested is not None else (),
         problems=likeliest(problems),
         known=known,
+        ruled_out=ruled_out,
         failures=stored,
         scenario=scenario or "",
         versions={**stated.versions, **crash.versions},
@@ -113,6 +114,17 @@ def diagnose_command(
         (json_file, lambda: diagnose_report.diagnosis_json(answer)),
     )
     return EXIT_OK if answer.is_known else EXIT_NOTHING_MEASURED
+
+
+def _workload(scenario: str | None, job: JobOptions, settings: Settings) -> str | None:
+    """Return the workload whose sizes count; None if none is named, or its program is not here. Raise UsageError."""
+    if job.program is None:
+        return scenario
+    try:
+        return available_workloads.measured_workload(scenario, job.program, settings)
+    except UsageError as error:
+        print_note(f"--program: {error.what}: it gives no sizes")
+        return None
 
 
 def _stated_job(sources: Sequence[str], job: JobOptions) -> KnownJob:

@@ -37,7 +37,7 @@ from dsregress.model import AXES
 from dsregress.probe.scenario import BASE_VARIANT, Scenario
 from dsregress.report.answers import upgrade_answer as upgrade_report
 from dsregress.report.answers import upgrade_json
-from dsregress.report.answers.upgrade_answer import UpgradeAnswers
+from dsregress.report.answers.upgrade_answer import TogetherAnswer, UpgradeAnswers
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.store import Store
 from dsregress.versions import installed, stack_plans
@@ -90,7 +90,8 @@ def upgrade_command(
 
     The verdict is that of `audit`: of the advisories that concern the job, which is stated as there. Below it is what was
     measured here: the problems in stored results that the new release has and the installed one does not, which decide for
-    a package that no advisory is about. Each package is judged by itself. For a package without results, it prints the
+    a package that no advisory is about. Each package is judged by itself, and if several change, all of them together by the
+    advisories. For a package without results, it prints the
     command that measures it. Runs nothing, unless --measure is given: then the old and the new packages are measured as
     they go together.
 
@@ -139,16 +140,18 @@ def upgrade_command(
     unchecked = _unchecked(upgrades, packages, found)
     stated = [] if declared is None else _facts_of_scenario(str(scenario), declared, upgrades)
     mine_stated = stated_job(job, FoundPackages([found], read_advisories(), source), stated)
-    answers = _upgrade_answers(heeded_advisories(settings), mine_stated, upgrades, is_named=is_named)
+    advisories = heeded_advisories(settings)
+    answers = _upgrade_answers(advisories, mine_stated, upgrades, is_named=is_named)
+    together = _together(advisories, mine_stated, answers)
     write_answer(
-        lambda: upgrade_report.upgrades_text(answers, missing, found.versions, unchecked),
-        (json_file, lambda: upgrade_json.upgrades_json(answers, missing, unchecked)),
+        lambda: upgrade_report.upgrades_text(answers, together, missing, found.versions, unchecked),
+        (json_file, lambda: upgrade_json.upgrades_json(answers, together, missing, unchecked)),
     )
     if measure:
         installed_here = {package: found.versions[package] for package in mine}
         workload = WorkloadOptions(scenario=None if job.program else scenario, variant=BASE_VARIANT, device=None)
         return measure_changes(settings, installed_here, goals, workload, job.program)
-    return exit_code_of_upgrades(answers)
+    return exit_code_of_upgrades(answers, together)
 
 
 def _workload(
@@ -166,9 +169,11 @@ def _workload(
     return name, declared_scenario(settings, name)
 
 
-def exit_code_of_upgrades(answers: Iterable[UpgradeAnswers]) -> int:
+def exit_code_of_upgrades(answers: Iterable[UpgradeAnswers], together: TogetherAnswer | None = None) -> int:
     """Return the exit code that the command's help describes."""
     verdicts = {verdict.name for one in answers for verdict in one.deciding}
+    if together is not None:
+        verdicts.add(together.advised.verdict.name)
     if verdicts & {UpgradeVerdict.NO.name, UpgradeVerdict.IF_SET.name}:
         return EXIT_REGRESSION
     return EXIT_NOTHING_MEASURED if UpgradeVerdict.UNKNOWN.name in verdicts else EXIT_OK
@@ -186,6 +191,17 @@ def _upgrade_answers(
             answer = judge_upgrade(advisories, job.job, new.job)
         found.append(UpgradeAnswers(measured=one, is_named=is_named, advised=answer, old=job, new=new))
     return found
+
+
+def _together(
+    advisories: Sequence[Advisory], job: StatedJob, answers: Sequence[UpgradeAnswers]
+) -> TogetherAnswer | None:
+    """Return the answer for all packages that the advisories are about and that change; None if that is one, or none."""
+    goals = {one.measured.package: one.measured.target for one in answers if one.advised is not None}
+    if len(goals) < 2:
+        return None
+    new = job.going_to(goals)
+    return TogetherAnswer(advised=judge_upgrade(advisories, job.job, new.job), old=job, new=new)
 
 
 def _facts_of_scenario(name: str, scenario: Scenario, upgrades: Iterable[Upgrade]) -> list[Fact]:
@@ -296,7 +312,7 @@ def _measuring_command(one: Upgrade, under_test: str, scenario: str | None) -> s
 def _unchecked(upgrades: Sequence[Upgrade], packages: Sequence[str], found: InstalledPackages) -> list[str]:
     parts = []
     if sum(one.target != one.installed for one in upgrades) > 1:
-        parts.append("several upgrades at once")
+        parts.append("several upgrades at once, in results")
     answered = {one.package for one in upgrades}
     if staying := [package for package in packages if package in found.versions and package not in answered]:
         parts.append(f"{', '.join(staying)}, which have no target version")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from dsregress.advisories.advisory import Remedy
 from dsregress.advisories.auditing import Question, StatedJob, asked
-from dsregress.advisories.matching import Matched, condition_text
-from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides, is_another_job
+from dsregress.advisories.matching import Matched, condition_text, packages_of_advisory
+from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides, ends_the_job, is_another_job
 from dsregress.model import AXES
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
@@ -115,7 +115,7 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
         return f"not known: {listing(what, 2)} {'was' if len(what) == 1 else 'were'} not run"
     basis = basis_text(answer, changed_releases(old, new))
     kept = f"; it does not end what the job has: {_first_title(answer.kept)}" if answer.kept else ""
-    return f"{_assent(answer, basis)}{provisos_text(answer)}{kept}{_both_end_text(answer)}{basis}"
+    return f"{_assent(answer, basis)}{provisos_text(answer)}{kept}{_both_text(answer)}{basis}"
 
 
 def _hinges_text(answer: UpgradeAnswer) -> str:
@@ -124,10 +124,12 @@ def _hinges_text(answer: UpgradeAnswer) -> str:
     return enumeration(list(dict.fromkeys(named)))
 
 
-def _both_end_text(answer: UpgradeAnswer) -> str:
-    """Return that both releases may end, if that depends on what a reader can say at once; else empty."""
+def _both_text(answer: UpgradeAnswer) -> str:
+    """Return what both releases may have, if that depends on what a reader can say at once; else empty."""
     simple = [one for one in asked(answer.kept_open) if one.is_common and len(one.conditions) == 1]
-    return "; in both it may fail, by what was not stated (below)" if simple else ""
+    ends = {ends_the_job(each.advisory) for one in simple for each in one.matched}
+    may = " or ".join((["fail"] if True in ends else []) + (["go wrong"] if False in ends else []))
+    return f"; in both it may {may}, by what was not stated (below)" if may else ""
 
 
 def _assent(answer: UpgradeAnswer, basis: str) -> str:
@@ -147,7 +149,7 @@ def _instead(answer: UpgradeAnswer, old: StatedJob) -> str:
     """Return where to go; another job, such as another ZeRO stage, only if there is no release."""
     if answer.instead:
         return f"go to {listing([f'{name} {version}' for name, version in answer.instead.items()])}"
-    packages = {each.package for one in answer.against for each in one.advisory.ranges}
+    packages = {name for one in answer.against for name in packages_of_advisory(one.advisory)}
     stay = listing([f"{name} {version}" for name, version in old.versions.items() if name in packages])
     others = [each for one in answer.against for each in one.advisory.remedies if each.fact and is_another_job(each)]
     setting = f", or {remedy_request(others[0])}" if others and len(answer.against) == 1 else ""

@@ -106,7 +106,7 @@ def test_what_fails_in_both_is_no_yes() -> None:
     assert found.verdict is UpgradeVerdict.UNKNOWN
     nothing = StatedJob(versions={}, facts={})
     answers = UpgradeAnswers(measured=found, old=nothing, new=nothing)
-    assert upgrade_report.upgrades_text([answers], {}, {}, []) == (
+    assert upgrade_report.upgrades_text([answers], None, {}, {}, []) == (
         "deepspeed 0.15.0 -> 0.16.0: not measured here (no workload that it ran could be compared)\n"
         "  in both: 1 crash\n"
         "  0 of 1 workload compared\n"

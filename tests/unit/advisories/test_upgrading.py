@@ -89,11 +89,16 @@ def test_a_crash_of_both_is_a_condition_if_a_release_of_another_package_ends_it(
     assert (found.verdict, [one.remedies for one in found.conditions]) == (Verdict.IF_SET, [(use,)])
 
 
-def test_a_crash_that_both_may_have_by_what_was_not_stated_is_asked_for() -> None:
+def test_a_grave_fault_that_both_may_have_by_what_was_not_stated_is_asked_for() -> None:
     crash = advisory(kind=AdvisoryKind.CRASHES, needs={"trainer": ([True], [False])})
     wrong = advisory(2, needs={"trainer": ([True], [False])})
-    found = going([crash, wrong], old="0.17.0")
-    assert (found.verdict, ids(found.kept_open), found.depends) == (Verdict.YES, ["DSR-2026-0001"], ())
+    leak = advisory(3, kind=AdvisoryKind.LEAKS, needs={"trainer": ([True], [False])})
+    found = going([crash, wrong, leak], old="0.17.0")
+    assert (found.verdict, ids(found.kept_open), found.depends) == (
+        Verdict.YES,
+        ["DSR-2026-0001", "DSR-2026-0002"],
+        (),
+    )
     assert going([crash, wrong], old="0.17.0", trainer=False).kept_open == ()
 
 

@@ -63,6 +63,16 @@ def test_a_job_rules_out_what_its_memory_may_have_run_out_by(tmp_path: Path) -> 
     assert known_of(NO_TRACEBACK, tmp_path, "--ranks", "8", pins="deepspeed==0.16.9\n") == []
 
 
+def test_an_error_that_the_job_rules_out_is_said_to_read_like_its_advisory(tmp_path: Path) -> None:
+    (tmp_path / "pins.txt").write_text("deepspeed==0.19.8\ntorch==2.13.0\n", encoding="utf-8")
+    crash = "ValueError: zip() argument 2 is longer than argument 1\n"
+    frame = '  File "/v/site-packages/torch/optim/lr_scheduler.py", line 1, in f\n'
+    text = f"Traceback (most recent call last):\n{frame}{crash}"
+    stated = ("-r", str(tmp_path / "pins.txt"), "--set", "lora=no")
+    said = diagnosed(text, "2026-11-26.jsonl.gz", *stated).stdout
+    assert "it reads like DSR-2026-0015, which the releases or facts of the job rule out: LoRA with Trainer" in said
+
+
 def test_the_releases_of_the_text_come_before_those_of_the_file(tmp_path: Path) -> None:
     lines = known_of(f"deepspeed==0.16.4\n{NO_TRACEBACK}", tmp_path, pins="deepspeed==0.16.9\n")
     assert lines[1].startswith("it may be DSR-2026-0020")

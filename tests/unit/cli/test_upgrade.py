@@ -107,14 +107,24 @@ def test_a_release_with_nothing_new_is_no_known_problem() -> None:
     assert said.return_value == 0
     first, in_both, *_, title, not_run, verdict, compared = said.stdout.splitlines()
     assert re.sub(r"\d+ adv", "N adv", first) == (
-        "deepspeed 0.16.8 -> 0.16.9: no known problem; in both it may fail, by what was not stated (below); N advisories "
-        "were not run with deepspeed 0.16.9"
+        "deepspeed 0.16.8 -> 0.16.9: no known problem; in both it may fail or go wrong, by what was not stated (below); "
+        "N advisories were not run with deepspeed 0.16.9"
     )
     assert in_both == "  not stated, and in both:"
     assert (title, not_run.partition(": ")[0]) == ("  not known, as it was not run:", "    deepspeed 0.16.9")
     assert (verdict, compared) == (
         "  measured here: yes",
         "    1 of 1 workload compared, with torch 2.13.0, transformers 4.57.6, accelerate 1.15.0, peft 0.21.2",
+    )
+
+
+def test_packages_that_change_are_judged_as_they_go_together_too() -> None:
+    pins = "transformers==4.51.3\naccelerate==1.6.0\n"
+    said = say(pins, "--to", "transformers==4.52.4", "--to", "accelerate==1.2.1", "--set", "trainer=yes")
+    assert said.return_value == 1
+    assert said.stdout.startswith(
+        "together: transformers 4.51.3 -> 4.52.4, accelerate 1.6.0 -> 1.2.1: no: Trainer ends in init beside accelerate "
+        "before 1.3: no argument 'keep_torch_compile'; go to accelerate 1.3.0\n  DSR-2026-0091 crashes: "
     )
 
 

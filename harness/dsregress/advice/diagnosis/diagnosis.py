@@ -10,6 +10,7 @@ from dsregress.advice.diagnosis.crash import Crash
 from dsregress.advice.diagnosis.failures import MatchedProblem
 from dsregress.advice.diagnosis.tensor_sizes import ModelShape, SizeMatch
 from dsregress.advice.gpus import Card, catalogue
+from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.matching import Matched
 from dsregress.compare import ProblemKind
 
@@ -28,6 +29,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     sizes: tuple[SizeMatch, ...]  #: what explains the request
     problems: tuple[MatchedProblem, ...]  #: the likeliest first
     known: tuple[Matched, ...]  #: advisories; if there are any, no stored failure is searched
+    ruled_out: tuple[Advisory, ...] = ()  #: advisories with such an error that releases or facts of the job rule out
     failures: int  #: the number of stored failures that were searched
     scenario: str  #: given; empty if none is
     versions: Mapping[str, str] = {}  #: the releases of the job: of the text, else as they were stated

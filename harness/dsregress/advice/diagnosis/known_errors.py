@@ -18,19 +18,24 @@ _NO_JOB = KnownJob(versions={}, facts={})
 
 def matching_advisories(
     crash: Crash, advisories: Iterable[Advisory], stated: KnownJob = _NO_JOB
-) -> tuple[Matched, ...]:
-    """Return the advisories whose error a crash has, and that neither its text nor the ``stated`` job rules out. Of a job
-    that ran out of memory, return those as well that take memory of it."""
+) -> tuple[tuple[Matched, ...], tuple[Advisory, ...]]:
+    """Return the advisories whose error a crash has, and that neither its text nor the ``stated`` job rules out; and those
+    that are ruled out. Of a job that ran out of memory, return those as well that take memory of it."""
     job = job_of_crash(crash, stated)
-    found = []
+    found: list[Matched] = []
+    ruled_out: list[Advisory] = []
     for one in (each for each in advisories if not each.withdrawn):
         matched = match_advisory(one, job)
         may_be = any(is_raised(crash, error, one, job) for error in one.raises)
-        if matched.match is Match.CONCERNED and one.kind in _TAKES_MEMORY:
-            may_be = may_be or (_ran_out_on_card(crash) and not one.raises)
-        if may_be and matched.match is not Match.FREE:
+        if crash.memory is not None:  # which has many causes: nothing that was not run is named
+            takes = one.kind in _TAKES_MEMORY and not one.raises and matched.match is Match.CONCERNED
+            if (may_be and matched.match in (Match.CONCERNED, Match.DEPENDS)) or (takes and _ran_out_on_card(crash)):
+                found.append(matched)
+        elif may_be and matched.match is Match.FREE:
+            ruled_out.append(one)
+        elif may_be:
             found.append(matched)
-    return tuple(found)
+    return tuple(found), tuple(ruled_out)
 
 
 def job_of_crash(crash: Crash, stated: KnownJob = _NO_JOB) -> KnownJob:

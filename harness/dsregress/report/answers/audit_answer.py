@@ -89,14 +89,19 @@ def open_lines(answer: UpgradeAnswer, releases: Sequence[str]) -> list[str]:
     ]
 
 
+def reason_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
+    """Return the advisories that are against an upgrade, and those for which something is to be set."""
+    reasons = [*answer.against, *(one.matched for one in answer.conditions)]
+    return [list(_advisory_lines(one, new, old)) for one in reasons]
+
+
 def upgrade_sections(answer: UpgradeAnswer, old: StatedJob | None, new: StatedJob) -> list[list[str]]:
     """Return what stands below the verdict: its reasons, what the upgrade brings and ends, and what is open. There is no old
     job if a release is judged alone."""
-    reasons = [*answer.against, *(one.matched for one in answer.conditions)]
     releases = changed_releases(old, new) if old is not None else []
     changing = [one for one in answer.depends if not decides(one.advisory)]
     return [
-        *(list(_advisory_lines(one, new, old)) for one in reasons),
+        *reason_sections(answer, old, new),
         [*_arising_lines(answer)],
         [*_titled("changes", [*answer.changes, *changing], _change_line)],
         [*_gain_lines(answer.gained)],

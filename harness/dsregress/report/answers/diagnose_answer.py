@@ -73,6 +73,7 @@ def diagnosis_json(answer: Diagnosis) -> bytes:
         "sizes": [{**msgspec.structs.asdict(one), "what": str(one.what)} for one in answer.sizes],
         "problems": [_matched_problem_json(one) for one in answer.problems],
         "known": [_advisory_json(one) for one in answer.known],
+        "ruled_out": [one.id for one in answer.ruled_out],
         "failures": answer.failures,
         "next": next_command(answer),
     }
@@ -212,6 +213,12 @@ def _stored(answer: Diagnosis) -> Iterator[Text]:
         yield message("and {count} more; --json has them", count=len(answer.problems) - _MOST_PROBLEMS)
     for known in answer.known:
         yield from _advisory_lines(answer, known)
+    for one_out in answer.ruled_out:
+        yield message(
+            "it reads like {advisory}, which the releases or facts of the job rule out: {title}",
+            advisory=one_out.id,
+            title=one_out.title,
+        )
     if not answer.problems and not answer.known:
         why: Text = ""
         if answer.crash.memory is not None and not answer.crash.frames:

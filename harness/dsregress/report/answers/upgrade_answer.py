@@ -12,7 +12,7 @@ from dsregress.advisories.auditing import StatedJob
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict
 from dsregress.compare import ProblemKind
 from dsregress.model import AXES, split_workload
-from dsregress.report.answers.audit_answer import upgrade_sections
+from dsregress.report.answers.audit_answer import reason_sections, upgrade_sections
 from dsregress.report.card_room_text import room_text
 from dsregress.report.context import ReportContext, report_context
 from dsregress.report.plain_text import indented_plain, plain
@@ -40,12 +40,33 @@ class UpgradeAnswers(msgspec.Struct, frozen=True, kw_only=True):
         return [self.advised.verdict, *([self.measured.verdict] if counts else [])]
 
 
+class TogetherAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of the advisories for all packages that change, as they go together."""
+
+    advised: UpgradeAnswer
+    old: StatedJob
+    new: StatedJob
+
+    @property
+    def line(self) -> str:
+        """The first line: the changes, and the verdict."""
+        return upgrade_headline(self.advised, self.old, self.new)
+
+
 def upgrades_text(
-    answers: Sequence[UpgradeAnswers], commands: Mapping[str, str], pins: Mapping[str, str], unchecked: Sequence[str]
+    answers: Sequence[UpgradeAnswers],
+    together: TogetherAnswer | None,
+    commands: Mapping[str, str],
+    pins: Mapping[str, str],
+    unchecked: Sequence[str],
 ) -> str:
     """Return the answer for a terminal, ending in a newline. ``commands``, by package, measure what is missing; ``pins`` are
     the installed releases; ``unchecked`` lists what the answer does not cover."""
     blocks = [[indented_plain(line) for line in _answer_block(one, commands, pins)] for one in answers]
+    if together is not None:
+        reasons = reason_sections(together.advised, together.old, together.new)
+        lines = [f"together: {together.line}", *(f"  {line}" for section in reasons for line in section)]
+        blocks.insert(0, [indented_plain(line) for line in lines])
     if unchecked:
         blocks.append([plain(f"not checked: {'; '.join(unchecked)}")])
     return "\n\n".join("\n".join(lines) for lines in blocks) + "\n"

@@ -11,7 +11,7 @@ from dsregress.advisories.advisory import Advisory, AdvisoryKind, FactCondition,
 from dsregress.advisories.auditing import COMMON_FACTS
 from dsregress.advisories.job_facts import CONSEQUENCES, FACTS, STAND_INS, OneOf
 from dsregress.advisories.matching import condition_text, known_packages
-from dsregress.advisories.upgrading import decides, ends_the_job, is_another_job, is_cost
+from dsregress.advisories.upgrading import decides, ends_the_job, is_another_job, is_cost, is_grave
 from dsregress.model import AXES
 from dsregress.report import urls
 from dsregress.report.advisory_words import remedy_request
@@ -60,6 +60,7 @@ def _advisory_json(one: Advisory) -> dict[str, Any]:
         "is_leak": one.kind is AdvisoryKind.LEAKS,
         "is_default": one.kind is AdvisoryKind.DEFAULT_CHANGED,
         "ends_the_job": ends_the_job(one),
+        "is_grave": is_grave(one),
         "ranges": msgspec.to_builtins(one.ranges),
         "partners": [
             {"package": each.package, "affected": each.affected, "unaffected": each.unaffected} for each in one.partners

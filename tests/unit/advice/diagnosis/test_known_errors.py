@@ -27,7 +27,7 @@ def crashed(error: RaisedError, versions: dict[str, str], file: str = "") -> Cra
 
 
 def known(error: RaisedError, versions: dict[str, str], file: str = "") -> tuple[str, ...]:
-    return ids(matching_advisories(crashed(error, versions, file), read_advisories()))
+    return ids(matching_advisories(crashed(error, versions, file), read_advisories())[0])
 
 
 @pytest.mark.parametrize(("advisory", "error"), RAISING, ids=lambda one: getattr(one, "id", ""))
@@ -49,7 +49,7 @@ def test_memory_runs_out_in_the_phase_of_the_advisory(called: str, is_it: bool) 
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 448.00 MiB.\n"
     )
     assert crash is not None
-    assert ids(matching_advisories(crash, read_advisories())) == (("DSR-2026-0020",) if is_it else ())
+    assert ids(matching_advisories(crash, read_advisories())[0]) == (("DSR-2026-0020",) if is_it else ())
 
 
 def test_a_crash_of_an_advisory_has_an_error() -> None:

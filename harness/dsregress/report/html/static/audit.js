@@ -152,6 +152,7 @@ globalThis.dsregressAudit = (() => {
     for (const { package: name } of [...advisory.ranges, ...advisory.partners]) if (!(name in job.versions)) whole.packages.push(name);
     return matchOf(whole);
   };
+  const packagesOf = (advisory) => [...advisory.ranges, ...advisory.partners].map((one) => one.package);
   const matchAll = (data, job) => data.advisories.map((one) => matched(data, one, job));
   const changed = (data, job, versions, facts = {}) => ({ versions: { ...job.versions, ...versions }, facts: { ...job.facts, ...facts } });
 
@@ -226,7 +227,7 @@ globalThis.dsregressAudit = (() => {
       against,
       conditions,
       kept,
-      keptOpen: after.filter((one) => one.match === "depends" && before.get(one.advisory.id).match === "depends" && one.advisory.decides && one.advisory.ends_the_job),
+      keptOpen: after.filter((one) => one.match === "depends" && before.get(one.advisory.id).match === "depends" && one.advisory.decides && one.advisory.is_grave),
       unknown,
       uncovered,
       ungrounded: moved.filter((name, at) => covers[at] === "depends"),
@@ -241,10 +242,11 @@ globalThis.dsregressAudit = (() => {
     };
   };
   const insteadOf = (data, old, now, answer, before) => {
-    const about = new Set(answer.against.flatMap((one) => one.advisory.ranges.map((range) => range.package)));
+    const about = new Set(answer.against.flatMap((one) => packagesOf(one.advisory)));
     for (const name of Object.keys(now.versions).filter((one) => about.has(one) && old.versions[one] !== now.versions[one])) {
       const [target, start] = [now.versions[name], old.versions[name] ?? now.versions[name]];
-      const known = knownVersions(data.advisories, name);
+      const beside = answer.against.flatMap((one) => one.advisory.partners).filter((one) => one.package === name);
+      const known = unique([...knownVersions(data.advisories, name), ...beside.flatMap((one) => [...one.affected, ...one.unaffected])]).sort(compared);
       const newer = known.filter((one) => compared(one, target) > 0);
       const between = known.filter((one) => compared(start, one) < 0 && compared(one, target) < 0).reverse();
       for (const version of [...newer, ...between]) {
@@ -326,7 +328,7 @@ globalThis.dsregressAudit = (() => {
     if (answer.verdict === "no") {
       const instead = Object.entries(answer.instead).map(([name, version]) => `${name} ${version}`);
       if (instead.length) return `no: ${firstTitle(answer.against)}; go to ${listing(instead)}`;
-      const about = new Set(answer.against.flatMap((one) => one.advisory.ranges.map((range) => range.package)));
+      const about = new Set(answer.against.flatMap((one) => packagesOf(one.advisory)));
       const stay = listing(Object.entries(old.versions).filter(([name]) => about.has(name)).map(([name, version]) => `${name} ${version}`));
       const others = answer.against.flatMap((one) => one.advisory.remedies).filter((one) => one.fact && one.is_another_job);
       const setting = others.length && answer.against.length === 1 ? `, or ${others[0].request}` : "";
@@ -347,7 +349,9 @@ globalThis.dsregressAudit = (() => {
     const assent = (!rests && !answer.ungrounded.length) || answer.verdict === "if set" ? "yes" : answer.kept.length ? "no known new problem" : "no known problem";
     const kept = answer.kept.length ? `; it does not end what the job has: ${firstTitle(answer.kept)}` : "";
     const isSimple = (one) => one.isCommon && one.matched[0].open.length === 1;
-    const both = answer.keptQuestions.some(isSimple) ? "; in both it may fail, by what was not stated (below)" : "";
+    const ends = answer.keptQuestions.filter(isSimple).flatMap((one) => one.matched.map(({ advisory }) => advisory.ends_the_job));
+    const may = [...(ends.includes(true) ? ["fail"] : []), ...(ends.includes(false) ? ["go wrong"] : [])].join(" or ");
+    const both = may ? `; in both it may ${may}, by what was not stated (below)` : "";
     return `${assent}${provisos(answer)}${kept}${both}${rests}`;
   };
 
