@@ -8,8 +8,8 @@ import msgspec
 
 from dsregress.advisories.advisory import Advisory, MeasuredSymptom, Remedy, Ruling
 from dsregress.advisories.job_facts import Facts
-from dsregress.advisories.matching import KnownJob, Match, match_advisory
-from dsregress.advisories.measured_jobs import are_of_program, as_readers, job_facts, program_facts, reader_facts
+from dsregress.advisories.matching import KnownJob, Match, Matched, match_advisory
+from dsregress.advisories.measured_jobs import as_readers, is_program, job_facts, program_facts, reader_facts
 from dsregress.advisories.raised_errors import is_told
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides, judge_release
@@ -123,9 +123,10 @@ class KnownProblems:
         or in another stack if it did not run to the end there."""
         if (stack, workload) not in self._facts:
             parameters = self._parameters.get(workload, {})
-            found = job_facts(workload, parameters)
-            if are_of_program(parameters, found):
+            if is_program(workload, parameters):
                 self._observed[stack, workload] = found = self._seen(stack, workload, parameters)
+            else:
+                found = job_facts(workload, parameters)
             self._facts[stack, workload] = found
         return self._facts[stack, workload]
 
@@ -170,8 +171,15 @@ def advisories_of_symptom(
         for one in read_advisories()
         if not one.withdrawn
         and any(_is_shown(symptom, metric, phase, error, facts) for symptom in one.shown_by)
-        and match_advisory(one, job).match is Match.CONCERNED
+        and _is_concerned(match_advisory(one, job), facts)
     )
+
+
+def _is_concerned(matched: Matched, facts: Facts) -> bool:
+    """Return True if an advisory concerns a job that shows it, also if of a fact only some values are left, as of the kind
+    of checkpointing: what was measured decides."""
+    is_narrowed = matched.match is Match.DEPENDS and not matched.open_packages
+    return matched.match is Match.CONCERNED or (is_narrowed and all(one.fact in facts for one in matched.open))
 
 
 def advisories_of_error(error: str, versions: Mapping[str, str], facts: Facts) -> tuple[Advisory, ...]:

@@ -53,8 +53,8 @@ def job_facts(workload: str, parameters: Facts) -> Facts:
         found |= _trainer_resume(parameters)
     elif parts.scenario == _TRL_TRAINERS and parameters.keys() >= _OF_TRL_TRAINERS:
         found |= _trl_trainers(parameters)
-    elif program := next((name for name in _PROGRAMS if parts.scenario.startswith(name)), ""):
-        found |= _PROGRAMS[program]
+    elif declared := _declared(workload):
+        found |= declared
     else:
         found |= _engine_facts(parts.scenario, parameters)
     facts, _ = merged_facts(Fact(name=name, value=value, source="") for name, value in found.items())
@@ -71,6 +71,7 @@ def program_facts(
     except UsageError:  # a line of an earlier version
         stated = []
     observed = [] if detail is None else list(facts_of_run(trained, detail))
+    observed += [Fact(name=name, value=value, source="") for name, value in _declared(workload).items()]
     observed.append(Fact(name="device", value=_device(workload), source=""))
     if isinstance(ranks := parameters.get("world_size"), int):
         observed.append(Fact(name="world_size", value=ranks, source=""))
@@ -78,9 +79,16 @@ def program_facts(
     return {name: fact.value for name, fact in facts.items()}
 
 
-def are_of_program(parameters: Facts, facts: Facts) -> bool:
-    """Return True if a workload is a program of whose job its parameters say nothing but ``facts``."""
-    return PROGRAM in parameters and not facts.keys() - {"device"}
+def is_program(workload: str, parameters: Facts) -> bool:
+    """Return True if a workload is a program of whose job its parameters say too little."""
+    of_options = (_TRAINER_LORA, _TRAINER_RESUME, _TRL_TRAINERS)
+    return PROGRAM in parameters and split_workload(workload).scenario not in of_options
+
+
+def _declared(workload: str) -> Facts:
+    """Return the facts of a program that ``measured_programs.toml`` has."""
+    scenario = split_workload(workload).scenario
+    return next((facts for name, facts in _PROGRAMS.items() if scenario.startswith(name)), {})
 
 
 def as_readers(facts: Facts) -> Facts:

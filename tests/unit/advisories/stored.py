@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from dsregress.advisories.advisory import Advisory, MeasuredSymptom
 from dsregress.advisories.matching import condition_shows, is_affected
-from dsregress.advisories.measured_jobs import are_of_program, job_facts, program_facts
+from dsregress.advisories.measured_jobs import is_program, job_facts, program_facts
 from dsregress.advisories.stated.observed_run import trained_tensors
 from dsregress.compare.metrics import (
     BY_NAME,
@@ -94,9 +94,8 @@ def _records_of(bundle: str) -> Iterator[Record]:
 
 def _facts_of(result: Result, store: Store) -> Mapping[str, Any]:
     workload, parameters = result.cell.workload, result.cell.parameters
-    found = job_facts(workload, parameters)
-    if not are_of_program(parameters, found):
-        return found
+    if not is_program(workload, parameters):
+        return job_facts(workload, parameters)
     trained = trained_tensors(result.record) if result.record is not None else set()
     return program_facts(workload, parameters, trained, store.detail(result.detail_sha256))
 

@@ -38,6 +38,8 @@ def facts_of_accelerate(document: Document) -> Iterator[Fact]:
         yield document.fact("device", "cpu", "use_cpu")
     if is_sharded or uses_deepspeed:
         yield document.fact("fsdp", is_sharded, "distributed_type")
+    if is_sharded:
+        yield from _sharded(document)
     if not uses_deepspeed:
         return
     yield document.fact("integration", OneOf(("transformers", "accelerate")), "distributed_type")
@@ -47,6 +49,16 @@ def facts_of_accelerate(document: Document) -> Iterator[Fact]:
         yield document.fact("zero_init", whole, key)
     if not deepspeed_file(document):
         yield from _written_by_accelerate(document)
+
+
+def _sharded(document: Document) -> Iterator[Fact]:
+    """Yield what is stated of FSDP. In a file that names no version it is the first."""
+    key = "fsdp_config.fsdp_version" if document.get("fsdp_config") is not None else "fsdp_version"
+    version = as_number(document.get(key))
+    if version is not None or document.get("fsdp_config") is not None:
+        yield document.fact("fsdp_version", version or 1, key)
+    if (dtype := _DTYPES.get(str(document.get("mixed_precision")))) is not None:
+        yield document.fact("dtype", dtype, "mixed_precision")
 
 
 def _document_key(document: Document, name: str) -> str:

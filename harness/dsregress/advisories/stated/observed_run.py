@@ -40,6 +40,8 @@ def facts_of_run(trained: Collection[str], detail: Detail) -> Iterator[Fact]:
         yield from facts_of_trainer(Document(settings, RUN))
     if "model.model_type" in detail.configuration:
         yield Fact(name="transformers_model", value=True, source=f"{RUN}: model.model_type")
+    if isinstance(tied := detail.configuration.get("model.tie_word_embeddings"), bool):
+        yield Fact(name="tied_embeddings", value=tied, source=f"{RUN}: model.tie_word_embeddings")
     yield from _adapters(trained)
 
 
