@@ -21,6 +21,11 @@ class PinAnswer(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, UpgradeAnswer], ...
     ]  #: release and verdict, newest first; all of them if there is none to pin
 
+    @property
+    def is_ruled_out(self) -> bool:
+        """True if each release has a fault that nothing ends."""
+        return not self.release and bool(self.newer) and all(answer.against for _, answer in self.newer)
+
 
 def choose_release(advisories: Sequence[Advisory], job: KnownJob, package: str, releases: Sequence[str]) -> PinAnswer:
     """Return the newest of these releases with which a job has no fault but those that a setting ends."""

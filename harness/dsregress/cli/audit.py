@@ -38,6 +38,7 @@ from dsregress.run.available_workloads import Program
 from dsregress.versions import installed
 from dsregress.versions.releases import is_too_old, known_releases
 from dsregress.wording import commands
+from dsregress.wording.workload_words import OPEN_LAUNCH_LINE
 
 
 class AuditedPackages(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +167,7 @@ def audit_command(packages: AuditedPackages, job: JobOptions, ignored: tuple[str
     answer = judge_upgrade(kept, old.job, new.job)
     audit = audit_job(advisories, new.job, left_out)
     is_configured = job.program is not None and job.program == configured_program(settings)
-    command = measuring_command(old, new, None if is_configured else job.program)  # without one, it is the configured
+    command = measuring_command(old, new, packages, job.program, is_configured=is_configured)
     write_answer(
         lambda: audit_answer.upgrade_text(answer, audit, old, new, command),
         (run.json_file, lambda: audit_json.upgrade_json(answer, audit, old, new, command)),
@@ -244,15 +245,22 @@ def _release(package: str, spec: str) -> str:
     return str(Version(spec))
 
 
-def measuring_command(old: StatedJob, new: StatedJob, program: Program | None) -> str:
+def measuring_command(
+    old: StatedJob, new: StatedJob, packages: AuditedPackages, program: Program | None, *, is_configured: bool
+) -> str:
     """Return the command that measures the upgrade, beside the releases that the job keeps. What is too old to be measured
-    is left out."""
+    is left out. Several packages that change are measured as they go together. A command without a program takes the one
+    that is configured."""
     releases: Mapping[str, list[str]] = {
         name: [one for one in (old.versions[name], version) if not is_too_old(name, one)]
         for name, version in new.versions.items()
         if name in (*AXES, "trl") and name in old.versions and old.versions[name] != version
     }
     releases = {name: found for name, found in releases.items() if found}
+    line = masked_launch_line(program.line) if program is not None and not is_configured else ""
+    if len(releases) > 1 and len(packages.sources) == 1 and packages.targets:
+        line = line or ("" if is_configured else OPEN_LAUNCH_LINE)
+        return commands.upgrade_together(packages.sources[0], packages.targets, line)
     first = next(iter(releases), "")
     baseline = (
         releases[first][0] if list(releases) == ["deepspeed"] else f"{first}=={releases[first][0]}" if first else ""
@@ -262,5 +270,4 @@ def measuring_command(old: StatedJob, new: StatedJob, program: Program | None) -
         for name in AXES
         if name not in releases and new.versions.get(name) in known_releases(name)
     }
-    line = masked_launch_line(program.line) if program is not None else ""
     return commands.regress(releases={**releases, **kept}, baseline=baseline, program=line)

@@ -27,7 +27,7 @@ from dsregress.cli.stored_results import most_common, series, stack_id
 from dsregress.compare import Comparison
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
-from dsregress.model import Stack
+from dsregress.model import AXES, Stack
 from dsregress.probe.scenario import Scenario, ScenarioError
 from dsregress.report.answers import pin_answer
 from dsregress.report.answers import recommend_answer as recommend_report
@@ -136,8 +136,19 @@ def _recommend_for_job(
     """Answer for a stated job."""
     advisories, package = heeded_advisories(settings), targets.varied_package(settings)
     stated = stated_job(job, installed_packages(sources, None, advisories, settings))
+    package = _package_of_job(stated, package, stacks)
     others = {name: spec for name, spec in stacks.versions.items() if name != package}
     return _recommend_by_advisories(stated.going_to(others), package, stacks, settings, json_file)
+
+
+def _package_of_job(job: StatedJob, package: str, stacks: options.StackOptions) -> str:
+    """Return the package to recommend a release of: the configured one, unless the job has none of it, as FSDP has no
+    DeepSpeed."""
+    if package in job.versions or package in stacks.versions:
+        return package
+    found = next((one for one in ("accelerate", *AXES) if one in job.versions), package)
+    print_note(f"the job has no {package}: this is about {found}")
+    return found
 
 
 def _recommend_by_advisories(
@@ -152,7 +163,7 @@ def _recommend_by_advisories(
     write_answer(lambda: pin_answer.pin_text(pin, job), (json_file, lambda: pin_answer.pin_json(pin)))
     if pin.answer is not None:
         return EXIT_OK
-    return EXIT_REGRESSION if any(one.against for _, one in pin.newer) else EXIT_NOTHING_MEASURED
+    return EXIT_REGRESSION if pin.is_ruled_out else EXIT_NOTHING_MEASURED
 
 
 def _advised(

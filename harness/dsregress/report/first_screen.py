@@ -127,22 +127,17 @@ def first_screen(context: ReportContext, verdict: Text, not_measured: Text = "")
         )
     if not_measured:
         headline = message("{headline}; not measured: {stacks}", headline=headline, stacks=not_measured)
+    lines = [line for section in sections for line in section.problems]
+    choice = choose(context, lines) if lines else None
     return FirstScreen(
-        recommendation_text=_recommended(context, sections),
+        recommendation_text=choice_text(context, choice) if choice else "",
         headline_text=headline,
         basis_text=_basis(context),
         overview=_overview(context, assessed),
         sections=sections,
-        upgrade=_upgrade(context),
+        upgrade=_upgrade(context, is_newest_chosen=not choice or choice.stack == context.comparison.stacks[-1].id),
         figures=() if sections else program_figures(context),
     )
-
-
-def _recommended(context: ReportContext, sections: Sequence[ProblemSection]) -> Text:
-    """Return which release to use; empty if there is no choice, or the headline says all: that nothing is worse."""
-    lines = [line for section in sections for line in section.problems]
-    choice = choose(context, lines) if lines else None
-    return choice_text(context, choice) if choice else ""
 
 
 def _compared_releases(context: ReportContext) -> Text:
@@ -245,7 +240,9 @@ def _program(scenario: str, line: str, ranks: int) -> Text:
     return message("{program}: {line}", program=scenario, line=launched)
 
 
-def _upgrade(context: ReportContext) -> str:
+def _upgrade(context: ReportContext, *, is_newest_chosen: bool) -> str:
+    """Return the command for the reader's own upgrade: to the newest release here, or to the newest known one if that one is
+    not advised; empty if there is none."""
     stacks, package = context.comparison.stacks, context.only_axis
     if not package or len(stacks) < 2:
         return ""
@@ -253,7 +250,7 @@ def _upgrade(context: ReportContext) -> str:
     if is_commit(release):
         return ""
     if package in known_packages(read_advisories()) and parsed_version(release) is not None:
-        return commands.audit_upgrade(package, release)
+        return commands.audit_upgrade(package, release if is_newest_chosen else "latest")
     return commands.compare(YOURS, stored_name(stacks[-1], package))
 
 

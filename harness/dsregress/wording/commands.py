@@ -103,6 +103,15 @@ def audit_upgrade(package: str, release: str) -> str:
     return _command_line("audit", "-r", "requirements.txt", "--to", target)
 
 
+def upgrade_together(source: str, targets: Sequence[str], program: str) -> str:
+    """Return the command that measures an upgrade of several packages as they go together. ``source`` is the file of the
+    installed ones, ``program`` a launch line, empty for the configured one."""
+    words = ["upgrade", "--from", source]
+    for target in targets:
+        words += ["--to", target]
+    return _command_line(*words, "--measure", *_option("--program", program))
+
+
 def bisect(package: str, good: Stack, bad: Stack, finding: Finding, question: str, *, fixed: bool = False) -> str:
     """Return the command that finds the version of ``package`` that brought a finding, or ended it (``fixed``). The stacks
     differ only in that package."""

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from dsregress.advisories.matching import KnownJob
 from dsregress.advisories.pinning import choose_release
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.cli import cli
 from dsregress.report.answers.pin_answer import pin_headline, pin_text
+from tests.builders.advisories import advisory
 from tests.unit.advisories.questions import QUESTIONS, Question, ids, stated
 
 TO_DEEPSPEED = [one for one in QUESTIONS if one.to.keys() == {"deepspeed"}]
@@ -78,3 +80,19 @@ def test_a_package_that_no_advisory_is_about_has_no_release_to_pin() -> None:
     assert pin_headline(pin) == "not known which release of peft to pin: none was run for a job like this"
     text = pin_text(pin, stated(TO_DEEPSPEED[0]))
     assert "  0.21.2: not known: no advisory is about peft for a job like this\n" in text
+
+
+def test_a_job_without_deepspeed_is_told_which_accelerate_to_use(tmp_path: Path) -> None:
+    (tmp_path / "pins.txt").write_text("torch==2.13.0\ntransformers==5.24.0\naccelerate==1.14.0\n", encoding="utf-8")
+    facts = ("fsdp=yes", "fsdp_version=2", "trainer=yes", "lora=no", "tied_embeddings=yes")
+    words = ["recommend", "-r", str(tmp_path / "pins.txt"), *(word for fact in facts for word in ("--set", fact))]
+    said = CliRunner().invoke(cli, words, standalone_mode=False, catch_exceptions=False)
+    assert said.stdout.startswith("pin accelerate 1.15.0")
+    assert "the job has no deepspeed: this is about accelerate" in said.stderr
+
+
+def test_releases_that_were_not_run_are_not_ruled_out() -> None:
+    unknown = [advisory(affected=["0.18.0"], unaffected=["0.16.0"])]
+    pin = choose_release(unknown, KnownJob(versions={}, facts={}), "deepspeed", ["0.17.0", "0.18.0"])
+    assert not pin.is_ruled_out
+    assert pin_headline(pin) == "not known which release of deepspeed to pin: some have faults, the others were not run"

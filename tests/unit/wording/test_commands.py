@@ -84,6 +84,8 @@ SHOWN = {
     "compare": commands.compare("0.15.0", "0.16.4"),
     "audit_upgrade": commands.audit_upgrade("deepspeed", "0.19.8"),
     "audit_upgrade: another package": commands.audit_upgrade("torch", "2.9.1"),
+    "upgrade_together": commands.upgrade_together("old.txt", ["new.txt", "torch==2.9.1"], "python train.py"),
+    "upgrade_together: the configured program": commands.upgrade_together("uv.lock", ["latest"], ""),
     "bisect": commands.bisect("deepspeed", OLD, NEW, finding(), "step.host_calls"),
     "bisect: another package": commands.bisect("torch", *NAMED, finding(), "outcome", fixed=True),
     "remedies": commands.remedies(NAMED[1], finding(), card="A800-80G"),

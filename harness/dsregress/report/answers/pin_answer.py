@@ -32,8 +32,10 @@ def pin_text(pin: PinAnswer, job: StatedJob) -> str:
 def pin_headline(pin: PinAnswer) -> str:
     """Return the first line: the release, and what it depends on."""
     if pin.answer is None:
-        if any(answer.against for _, answer in pin.newer):
+        if pin.is_ruled_out:
             return f"no release of {pin.package} is free of faults for this job"
+        if any(answer.against for _, answer in pin.newer):
+            return f"not known which release of {pin.package} to pin: some have faults, the others were not run"
         return f"not known which release of {pin.package} to pin: none was run for a job like this"
     release = f"{pin.package} {pin.release}"
     return f"pin {release}{provisos_text(pin.answer)}{basis_text(pin.answer, [release])}"
