@@ -85,7 +85,7 @@ def diagnose_command(
         hint = "include the lines from `Traceback` or `CUDA out of memory` on"
         raise UsageError("contains no out-of-memory message and no Python error", where=_file_label(file), hint=hint)
     settings = options.load_settings(results=results)
-    scenario = _workload(scenario, job, settings)
+    scenario = _workload_of_sizes(scenario, job, settings)
     declared = declared_scenario(settings, scenario) if scenario else None
     varied = targets.varied_package(settings)
     package = crash.package or varied
@@ -116,7 +116,7 @@ def diagnose_command(
     return EXIT_OK if answer.is_known else EXIT_NOTHING_MEASURED
 
 
-def _workload(scenario: str | None, job: JobOptions, settings: Settings) -> str | None:
+def _workload_of_sizes(scenario: str | None, job: JobOptions, settings: Settings) -> str | None:
     """Return the workload whose sizes count; None if none is named, or its program is not here. Raise UsageError."""
     if job.program is None:
         return scenario
