@@ -9,7 +9,7 @@ import msgspec
 from dsregress.advisories.advisory import Advisory, MeasuredSymptom, Remedy, Ruling
 from dsregress.advisories.job_facts import Facts
 from dsregress.advisories.matching import KnownJob, Match, Matched, match_advisory
-from dsregress.advisories.measured_jobs import as_readers, is_program, job_facts, program_facts, reader_facts
+from dsregress.advisories.measured_jobs import as_readers, is_program, job_facts, program_facts
 from dsregress.advisories.raised_errors import is_told
 from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides, judge_release
@@ -40,7 +40,6 @@ class KnownProblems:
         self._cells = comparison.cells
         self._baseline_id = comparison.baseline
         self._facts: dict[tuple[str, str], Facts] = {}  #: by stack and workload
-        self._observed: dict[tuple[str, str], Facts] = {}  #: the same, of programs that passed there
         self._judged: dict[tuple[str, str], UpgradeAnswer | None] = {}  #: by stack and workload
 
     def of_problem(self, problem: Problem) -> tuple[Advisory, ...]:
@@ -114,27 +113,25 @@ class KnownProblems:
         return bool(self._reader_facts(self._baseline_id, workload))
 
     def _reader_facts(self, stack: str, workload: str) -> Facts:
-        parameters = self._parameters.get(workload, {})
-        own = self._facts_of(stack, workload)
-        return as_readers(own) if (stack, workload) in self._observed else reader_facts(workload, parameters)
+        return as_readers(self._facts_of(stack, workload))
 
     def _facts_of(self, stack: str, workload: str) -> Facts:
         """Return the facts of a workload in a stack: by its parameters, or by what was in force when its program ran there,
         or in another stack if it did not run to the end there."""
         if (stack, workload) not in self._facts:
             parameters = self._parameters.get(workload, {})
-            if is_program(workload, parameters):
-                self._observed[stack, workload] = found = self._seen(stack, workload, parameters)
-            else:
-                found = job_facts(workload, parameters)
+            is_seen = is_program(workload, parameters)
+            found = self._seen(stack, workload) if is_seen else job_facts(workload, parameters)
             self._facts[stack, workload] = found
         return self._facts[stack, workload]
 
-    def _seen(self, stack: str, workload: str, parameters: Facts) -> Facts:
+    def _seen(self, stack: str, workload: str) -> Facts:
+        parameters = self._parameters[workload]
         for each in dict.fromkeys((stack, self._baseline_id, *self._cells.stacks_of(workload))):
             cell = self._cells.of(each, workload)
-            detail = self._cells.detail_of(cell) if cell is not None else None
-            if cell is not None and detail is not None and isinstance(cell.result.outcome, Passed):
+            if cell is None or not isinstance(cell.result.outcome, Passed):
+                continue
+            if (detail := self._cells.detail_of(cell)) is not None:
                 names = {name for _, numerics in cell.trained for name in numerics.trained}
                 return program_facts(workload, parameters, names, detail)
         return program_facts(workload, parameters)

@@ -41,7 +41,7 @@ _NOWHERE = Path(os.devnull)
 _PERSISTENT = 100_000
 
 
-def job_facts(workload: str, parameters: Facts) -> Facts:
+def job_facts(workload: str, parameters: Mapping[str, Any]) -> Facts:
     """Return the facts of a workload that are known by its parameters, as of a reader's job."""
     parts = split_workload(workload)
     if _is_without_partitions(parameters):
@@ -62,7 +62,7 @@ def job_facts(workload: str, parameters: Facts) -> Facts:
 
 
 def program_facts(
-    workload: str, parameters: Facts, trained: Collection[str] = (), detail: Detail | None = None
+    workload: str, parameters: Mapping[str, Any], trained: Collection[str] = (), detail: Detail | None = None
 ) -> Facts:
     """Return the facts of a program: what was in force when it ran (`facts_of_run`), and what its launch line states. The
     files that the line names are not read."""
@@ -79,7 +79,7 @@ def program_facts(
     return {name: fact.value for name, fact in facts.items()}
 
 
-def is_program(workload: str, parameters: Facts) -> bool:
+def is_program(workload: str, parameters: Mapping[str, Any]) -> bool:
     """Return True if a workload is a program of whose job its parameters say too little."""
     of_options = (_TRAINER_LORA, _TRAINER_RESUME, _TRL_TRAINERS)
     return PROGRAM in parameters and split_workload(workload).scenario not in of_options
@@ -97,7 +97,7 @@ def as_readers(facts: Facts) -> Facts:
     return {**facts, "device": "cuda"} if facts.keys() - {"device"} else {}
 
 
-def reader_facts(workload: str, parameters: Facts) -> Facts:
+def reader_facts(workload: str, parameters: Mapping[str, Any]) -> Facts:
     """Return the same facts as `job_facts`, as of the reader's job."""
     return as_readers(job_facts(workload, parameters))
 
@@ -111,7 +111,7 @@ def _stage(settings: str) -> dict[str, int]:
     return {"zero_stage": int(settings[4])} if settings[:5] in ("zero1", "zero2", "zero3") else {}
 
 
-def _trainer_resume(parameters: Facts) -> dict[str, Any]:
+def _trainer_resume(parameters: Mapping[str, Any]) -> dict[str, Any]:
     settings, rank = str(parameters["settings"]), parameters["lora_rank"]
     return {
         "trainer": True,
@@ -127,7 +127,7 @@ def _trainer_resume(parameters: Facts) -> dict[str, Any]:
     }
 
 
-def _trainer_lora(parameters: Facts) -> dict[str, Any]:
+def _trainer_lora(parameters: Mapping[str, Any]) -> dict[str, Any]:
     settings = str(parameters["settings"])
     checkpointing = parameters["gradient_checkpointing"]
     return {
@@ -167,12 +167,12 @@ def _trl_trainers(parameters: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _is_without_partitions(parameters: Facts) -> bool:
+def _is_without_partitions(parameters: Mapping[str, Any]) -> bool:
     """Return True if a tiny model is persistent as a whole, as no job's is."""
     return parameters.get("persistence_threshold") == _PERSISTENT
 
 
-def _engine_facts(scenario: str, parameters: Facts) -> dict[str, Any]:
+def _engine_facts(scenario: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of a scenario whose parameters are factors; empty if they are not."""
     if not among(parameters.get("zero_stage"), BY_NAME["zero_stage"].known) or "micro_batch_size" not in parameters:
         return {}

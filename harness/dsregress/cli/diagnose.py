@@ -16,8 +16,7 @@ from dsregress.advice.diagnosis.tensor_sizes import ModelShape
 from dsregress.advisories.matching import KnownJob
 from dsregress.advisories.shipped import read_advisories
 from dsregress.cli import options
-from dsregress.cli.lines import print_note
-from dsregress.cli.named_cells import declared_scenario
+from dsregress.cli.named_cells import declared_scenario, workload_if_here
 from dsregress.cli.named_files import STDIN, read_end, read_named
 from dsregress.cli.options import JobOptions
 from dsregress.cli.output import note_problems, write_answer
@@ -27,7 +26,7 @@ from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, UsageError
 from dsregress.model import Result
 from dsregress.probe.scenario import BASE_VARIANT, SHAPE, Scenario
 from dsregress.report.answers import diagnose_answer as diagnose_report
-from dsregress.run import available_workloads, targets
+from dsregress.run import targets
 from dsregress.store import Store
 from dsregress.store.bundle_file import SUFFIX
 from dsregress.versions.installed import read_packages
@@ -85,7 +84,7 @@ def diagnose_command(
         hint = "include the lines from `Traceback` or `CUDA out of memory` on"
         raise UsageError("contains no out-of-memory message and no Python error", where=_file_label(file), hint=hint)
     settings = options.load_settings(results=results)
-    scenario = _workload_of_sizes(scenario, job, settings)
+    scenario = workload_if_here(scenario, job.program, settings, "it gives no sizes") if job.program else scenario
     declared = declared_scenario(settings, scenario) if scenario else None
     varied = targets.varied_package(settings)
     package = crash.package or varied
@@ -114,17 +113,6 @@ def diagnose_command(
         (json_file, lambda: diagnose_report.diagnosis_json(answer)),
     )
     return EXIT_OK if answer.is_known else EXIT_NOTHING_MEASURED
-
-
-def _workload_of_sizes(scenario: str | None, job: JobOptions, settings: Settings) -> str | None:
-    """Return the workload whose sizes count; None if none is named, or its program is not here. Raise UsageError."""
-    if job.program is None:
-        return scenario
-    try:
-        return available_workloads.measured_workload(scenario, job.program, settings)
-    except UsageError as error:
-        print_note(f"--program: {error.what}: it gives no sizes")
-        return None
 
 
 def _stated_job(sources: Sequence[str], job: JobOptions) -> KnownJob:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Set
 
 from dsregress.advice import gpus
 from dsregress.advice.gpus import Card
+from dsregress.cli.lines import print_note
 from dsregress.cli.options import WorkloadOptions
 from dsregress.config.settings import Settings
 from dsregress.envs import hardware
@@ -31,6 +32,18 @@ def declared_scenario(settings: Settings, name: str) -> Scenario:
     if name not in scenarios:
         raise no_such("scenario", name, scenarios, most=cell_matrix.MOST_NAMES)
     return scenarios[name]
+
+
+def workload_if_here(scenario: str | None, program: Program | None, settings: Settings, without: str) -> str | None:
+    """Return the workload that is named, as `available_workloads.measured_workload` does; None for a program that is not
+    here, with a note that says what goes ``without`` it. Raise UsageError."""
+    try:
+        return available_workloads.measured_workload(scenario, program, settings)
+    except UsageError as error:
+        if program is None:
+            raise
+        print_note(f"--program: {error.what}: {without}")
+        return None
 
 
 def declared_card(name: str, scenario: Scenario) -> Card | None:

@@ -23,9 +23,8 @@ from dsregress.advisories.upgrading import judge_upgrade
 from dsregress.cli import options
 from dsregress.cli.configured_job import WHERE, completed_job, configured_packages
 from dsregress.cli.ignored_advisories import heeded_advisories
-from dsregress.cli.lines import print_note
 from dsregress.cli.measured_changes import measure_changes
-from dsregress.cli.named_cells import declared_scenario
+from dsregress.cli.named_cells import declared_scenario, workload_if_here
 from dsregress.cli.named_files import STDIN, read_named
 from dsregress.cli.options import JobOptions, WorkloadOptions
 from dsregress.cli.output import note_problems, write_answer
@@ -159,12 +158,11 @@ def _workload(
 ) -> tuple[str | None, Scenario | None]:
     """Return the workload whose results count, and its declaration; None for a program that is not here, unless it is to be
     measured. Raise UsageError."""
-    try:
-        name = available_workloads.measured_workload(scenario, job.program, settings)
-    except UsageError as error:
-        if is_needed or job.program is None:
-            raise
-        print_note(f"--program: {error.what}: no results of it are looked up")
+    if is_needed:
+        name: str | None = available_workloads.measured_workload(scenario, job.program, settings)
+    else:
+        name = workload_if_here(scenario, job.program, settings, "no results of it are looked up")
+    if name is None:
         return None, None
     return name, declared_scenario(settings, name)
 

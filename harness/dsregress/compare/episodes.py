@@ -18,10 +18,9 @@ import msgspec
 from dsregress.compare.comparison import StepTime
 from dsregress.compare.metrics import (
     BY_NAME,
+    COMES_OUT,
     FED_DIFFERENCE,
-    LOGGED_DIFFERENCE,
     OUTCOME,
-    SAVED_DIFFERENCE,
     STEP_TIME,
     TRAINED_WEIGHTS,
     TRAINING_DIFFERENCE,
@@ -43,8 +42,7 @@ _FREE_BELOW = 0.5
 
 #: Metrics of a program's distance from its own run with the baseline: of what it trains, and of what comes out.
 _OF_THE_JOB = WEIGHT_PRECISION, FED_DIFFERENCE, TRAINED_WEIGHTS
-_COMES_OUT = TRAINING_DIFFERENCE, LOGGED_DIFFERENCE, SAVED_DIFFERENCE
-_FROM_BASELINE = frozenset(metric.name for metric in (*_OF_THE_JOB, *_COMES_OUT))
+_FROM_BASELINE = frozenset(metric.name for metric in (*_OF_THE_JOB, *COMES_OUT))
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,11 +9,11 @@ from dsregress.compare import exact_differences
 from dsregress.compare.comparison import Group, ProblemKind
 from dsregress.compare.metrics import (
     BY_NAME,
+    COMES_OUT,
     DEVICE_PEAK,
     DEVICE_RETAINED,
     HOST_PEAK,
     HOST_RETAINED,
-    LOGGED_DIFFERENCE,
     OUTCOME,
     SAVED_DIFFERENCE,
     SMALLEST_CARD,
@@ -83,11 +83,7 @@ def _relative_size(found: Finding) -> float:
     """Return the size relative to the baseline; for a finding of an oracle, in multiples of its tolerance. The floor keeps
     growth from next to nothing from outranking everything else."""
     metric = BY_NAME[found.metric]
-    if metric in (
-        TRAINING_DIFFERENCE,
-        LOGGED_DIFFERENCE,
-        SAVED_DIFFERENCE,
-    ):  # it is a distance from the baseline itself
+    if metric in COMES_OUT:  # it is a distance from the baseline itself
         return float(found.value)
     floor = metric.floor(_DEFAULTS) if metric.floor is not None else 0.0
     if found.kind == "wrong":

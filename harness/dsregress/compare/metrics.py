@@ -236,6 +236,9 @@ CONFIGURATION = BY_NAME["configuration"]
 WARNINGS = BY_NAME["warnings"]
 OUTCOME = BY_NAME["outcome"]
 
+#: Distances of what comes out of a program from its own run with the baseline.
+COMES_OUT = (TRAINING_DIFFERENCE, LOGGED_DIFFERENCE, SAVED_DIFFERENCE)
+
 #: The metrics that each rank measures in each phase.
 PHASE_METRICS = tuple(metric for metric in METRICS if metric.read is not None)
 

@@ -213,11 +213,11 @@ def _stored(answer: Diagnosis) -> Iterator[Text]:
         yield message("and {count} more; --json has them", count=len(answer.problems) - _MOST_PROBLEMS)
     for known in answer.known:
         yield from _advisory_lines(answer, known)
-    for one_out in answer.ruled_out:
+    for reads_like in answer.ruled_out:
         yield message(
             "it reads like {advisory}, which the releases or facts of the job rule out: {title}",
-            advisory=one_out.id,
-            title=one_out.title,
+            advisory=reads_like.id,
+            title=reads_like.title,
         )
     if not answer.problems and not answer.known:
         why: Text = ""

@@ -74,9 +74,10 @@ def upgrades_text(
 
 def upgrade_line(one: UpgradeAnswers) -> str:
     """Return the first line on a package: the change, and the verdict."""
-    line = f"{_change(one.measured)}: {_verdict_words(one.measured)}"
     if one.advised is not None:
         line = upgrade_headline(one.advised, one.old, one.new)
+    else:
+        line = f"{_change(one.measured)}: {_verdict_words(one.measured)}"
     rooms = one.measured.judgement.fit_neither if one.is_named else ()
     return f"{line}; {_fit_neither_text(rooms[0])}" if rooms else line
 

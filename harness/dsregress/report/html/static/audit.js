@@ -149,7 +149,7 @@ globalThis.dsregressAudit = (() => {
   const matchFacts = (data, advisory, job) => {
     const whole = part();
     for (const condition of advisory.conditions) add(whole, factPart(data, condition, job));
-    for (const { package: name } of [...advisory.ranges, ...advisory.partners]) if (!(name in job.versions)) whole.packages.push(name);
+    for (const name of packagesOf(advisory)) if (!(name in job.versions)) whole.packages.push(name);
     return matchOf(whole);
   };
   const packagesOf = (advisory) => [...advisory.ranges, ...advisory.partners].map((one) => one.package);
@@ -185,7 +185,7 @@ globalThis.dsregressAudit = (() => {
     return old.versions[name] !== version && known.length > 0 && compared(version, known.at(-1)) > 0;
   });
   const coverage = (data, job, name) => {
-    const about = data.advisories.filter((one) => [...one.ranges, ...one.partners].some((each) => each.package === name));
+    const about = data.advisories.filter((one) => packagesOf(one).includes(name));
     const found = about.map((one) => (one.conditions.length ? matchFacts(data, one, job) : "depends"));
     return found.includes("concerned") ? "concerned" : found.some((match) => match !== "free") ? "depends" : "free";
   };
