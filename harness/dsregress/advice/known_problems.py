@@ -91,6 +91,12 @@ class KnownProblems:
             self._judged[stack, workload] = judge_release(read_advisories(), job, self._package) if job else None
         return self._judged[stack, workload]
 
+    def may_concern_reader(self, stack: str, workload: str, advisory: Advisory) -> bool:
+        """Return True if the reader's job, which runs on GPUs, has an advisory that the measured one has, or may have it by
+        what was not stated."""
+        job = known_job(self._versions(stack, workload), self._reader_facts(stack, workload))
+        return match_advisory(advisory, job).match in (Match.CONCERNED, Match.DEPENDS)
+
     def ending_settings(self, problem: Problem) -> tuple[Remedy, ...]:
         """Return what ends a problem in the release that has it: the remedies that `audit` makes a condition; empty if not
         all advisories that know it have one."""

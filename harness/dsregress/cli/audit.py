@@ -26,6 +26,7 @@ from dsregress.cli.stated_jobs import (
     PACKAGES_HINT,
     FoundPackages,
     installed_packages,
+    newest_release,
     packages_before,
     stated_job,
 )
@@ -236,10 +237,10 @@ def _is_version(text: str) -> bool:
 
 def _release(package: str, spec: str) -> str:
     if spec == "latest":
-        known = known_releases(package)
-        if not known:
+        newest = newest_release(package)
+        if newest is None:
             raise UsageError(f"no release of {package} is known", where="--to", hint="name one: NAME==VERSION")
-        return known[-1]
+        return newest
     if not _is_version(spec):
         raise UsageError(f"{spec!r} is not a version", where="--to", hint="write e.g. deepspeed==0.19.8")
     return str(Version(spec))

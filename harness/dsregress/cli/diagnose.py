@@ -16,6 +16,7 @@ from dsregress.advice.diagnosis.tensor_sizes import ModelShape
 from dsregress.advisories.matching import KnownJob
 from dsregress.advisories.shipped import read_advisories
 from dsregress.cli import options
+from dsregress.cli.named_advisories import refuse_advisory
 from dsregress.cli.named_cells import declared_scenario, workload_if_here
 from dsregress.cli.named_files import STDIN, read_end, read_named
 from dsregress.cli.options import JobOptions
@@ -123,6 +124,8 @@ def _stated_job(sources: Sequence[str], job: JobOptions) -> KnownJob:
 
 def _read_pasted_text(file: str) -> str:
     """Return the end of a text. Raise UsageError if it cannot be read, or is empty."""
+    if not Path(file).exists():
+        refuse_advisory(file, "FILE")
     data = read_end(file, _MOST_READ, hint="name a file with the crash, or - for stdin")
     text = data.decode("utf-8", "replace")
     if not text.strip():

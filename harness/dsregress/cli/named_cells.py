@@ -8,6 +8,7 @@ from collections.abc import Mapping, Set
 from dsregress.advice import gpus
 from dsregress.advice.gpus import Card
 from dsregress.cli.lines import print_note
+from dsregress.cli.named_advisories import refuse_advisory
 from dsregress.cli.options import WorkloadOptions
 from dsregress.config.settings import Settings
 from dsregress.envs import hardware
@@ -134,6 +135,7 @@ def _in_release(
 
 def _planned(text: str, package: str, settings: Settings, installer: Installer, fixed: Mapping[str, str]) -> Cell:
     """Return a cell that need not be measured: a release on the configured stack, with ``fixed`` packages."""
+    refuse_advisory(text, "cell")
     parts = text.split("/")
     if len(parts) != 4:
         raise UsageError(

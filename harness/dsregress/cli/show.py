@@ -13,12 +13,15 @@ from rich.text import Text
 
 from dsregress.advice import card_fit, gpus
 from dsregress.advice.gpus import estimate
+from dsregress.advisories.osv import advisory_fields
 from dsregress.cli import options
-from dsregress.cli.command_json import write_command_json
+from dsregress.cli.command_json import text_beside, write_command_json
+from dsregress.cli.named_advisories import named_advisory
 from dsregress.cli.output import console, note_problems
 from dsregress.errors import NothingMeasured
 from dsregress.model import Result
 from dsregress.probe.border.wire import PHASES
+from dsregress.report.answers.advisory_answer import advisory_text
 from dsregress.report.plain_text import plain
 from dsregress.store import Store, newest_by_cell
 from dsregress.wording import commands
@@ -36,11 +39,18 @@ _MIB = 1 << 20
 def show_command(pattern: str, results: str | None, json_file: str | None) -> None:
     """Print the newest stored measurements of cells. PATTERN is a glob over cell ids: stack/scenario/variant/device.
 
+    PATTERN may also be the id of an advisory: then all that is known of that problem.
+
     \b
     Examples:
+      dsregress show DSR-2026-0020
       dsregress show '*deepspeed0.16.4/llama*'
       dsregress show '*/gradient_checkpointing=non_reentrant/cpu'
     """
+    if (advisory := named_advisory(pattern)) is not None:
+        text_beside(json_file)(advisory_text(advisory))
+        write_command_json(json_file, "show", cells=[], advisories=[advisory_fields(advisory)])
+        return
     settings = options.load_settings(results=results)
     store = Store(settings.results)
     loaded = store.load()

@@ -9,7 +9,9 @@ from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
 from dsregress.advisories.job_facts import Fact, OneOf, contradiction, merged_facts, said_fact, said_text
 from dsregress.advisories.matching import known_packages
+from dsregress.advisories.shipped import read_advisories
 from dsregress.advisories.stated.launch import facts_of_file, facts_of_line, misspelt_keys
+from dsregress.advisories.upgrading import known_versions
 from dsregress.cli.configured_job import WHERE, configured_packages
 from dsregress.cli.lines import print_note
 from dsregress.cli.named_files import STDIN, read_named
@@ -20,6 +22,7 @@ from dsregress.errors import NothingMeasured, UsageError
 from dsregress.probe.border.surroundings import ENVIRONMENT
 from dsregress.versions import installed
 from dsregress.versions.installed import InstalledPackages
+from dsregress.versions.releases import known_releases
 
 #: Packages whose presence is a fact of its own.
 _OPTIONAL = ("vllm", "pillow", "requests")
@@ -52,6 +55,12 @@ def stated_job(
     said = [*certain, *own]
     facts, conflicts = merged_facts([*read, *more, *packages.facts], said)
     return StatedJob(versions=packages.versions, facts=facts, conflicts=conflicts, absent=packages.absent)
+
+
+def newest_release(package: str) -> str | None:
+    """Return the newest release of a package that is known here; None if none is."""
+    known = known_releases(package) or known_versions(read_advisories(), package)
+    return known[-1] if known else None
 
 
 class FoundPackages:

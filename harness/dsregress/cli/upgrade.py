@@ -28,7 +28,7 @@ from dsregress.cli.named_cells import declared_scenario, workload_if_here
 from dsregress.cli.named_files import STDIN, read_named
 from dsregress.cli.options import JobOptions, WorkloadOptions
 from dsregress.cli.output import note_problems, write_answer
-from dsregress.cli.stated_jobs import FoundPackages, stated_job
+from dsregress.cli.stated_jobs import FoundPackages, newest_release, stated_job
 from dsregress.cli.stored_results import Way, way
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
@@ -39,16 +39,12 @@ from dsregress.report.answers import upgrade_json
 from dsregress.report.answers.upgrade_answer import TogetherAnswer, UpgradeAnswers
 from dsregress.run import available_workloads, pipeline, targets
 from dsregress.store import Store
-from dsregress.versions import installed, stack_plans
+from dsregress.versions import installed
 from dsregress.versions.installed import InstalledPackages
-from dsregress.versions.specs import UnknownVersion
 from dsregress.wording import commands
 from dsregress.wording.quantities import listing, plural
 
 _LATEST = "latest"
-
-#: Packages that jobs train with, and that `regress --with` compares, besides those of every stack.
-_BESIDES = ("trl",)
 
 
 @click.command("upgrade")
@@ -121,7 +117,7 @@ def upgrade_command(
         if not is_named or (scenario is not None and next(store.files([name], scenario), None) is not None)
     ]
     under_test = targets.varied_package(settings)
-    packages = list(dict.fromkeys([under_test, *settings.stack, *AXES, *_BESIDES]))
+    packages = list(dict.fromkeys([under_test, *settings.stack, *AXES, *sorted(known_packages(read_advisories()))]))
     mine = [package for package in packages if package in found.versions]
     if not mine:
         raise _nothing_known(source, packages, found)
@@ -265,10 +261,7 @@ def _goal_release(package: str, spec: str) -> str:
             return str(Version(spec))
         except ValueError:  # InvalidVersion, or a number of thousands of digits
             raise UsageError(f"{spec!r} is not a version", where="--to", hint="write e.g. 0.16.8 or latest") from None
-    try:
-        return stack_plans.resolve(package, _LATEST, None)[0]
-    except UnknownVersion:
-        return _LATEST
+    return newest_release(package) or _LATEST
 
 
 @dataclass(frozen=True, kw_only=True)

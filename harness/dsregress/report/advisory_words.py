@@ -30,6 +30,18 @@ def releases_of_advisory(advisory: Advisory) -> str:
     return f"{ranges} with {partners}" if partners else ranges
 
 
+def upstream_links(advisory: Advisory) -> list[tuple[str, str]]:
+    """Return the addresses upstream, each with its label: ``("fixed by", "https://...")``."""
+    references = advisory.references
+    labelled = {
+        "reported": references.reported,
+        "introduced by": references.introduced,
+        "fixed by": references.fixed,
+        "related": references.related,
+    }
+    return [(label, url) for label, found in labelled.items() for url in found]
+
+
 def remedy_request(remedy: Remedy) -> str:
     """Return a remedy as a request: ``use torch 2.9.1``, ``train with ZeRO stage 3``, ``leave hpZ unset``."""
     text, factor, value = remedy.text, FACTS.get(remedy.fact), remedy.value

@@ -128,8 +128,7 @@ class ReleaseVerdicts:
         if not isinstance(outcome, Failed | OutOfMemory | TimedOut):
             return set()
         if known := self._known.of_outcome(stack, workload, outcome_text(outcome)):
-            # Where the job is known, they decide as they do for the reader's.
-            return set() if self._known.knows_job(workload) else {one.id for one in known}
+            return {one.id for one in known if self._known.may_concern_reader(stack, workload, one)}
         return {"crash"} if (stack, workload) in self._crashes else set()
 
     def _is_judged(self, stack: str, workload: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dsregress.advisories.advisory import Remedy
 from dsregress.advisories.auditing import Question, StatedJob, asked
 from dsregress.advisories.matching import Matched, condition_text, packages_of_advisory
-from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides, ends_the_job, is_another_job
+from dsregress.advisories.upgrading import UpgradeAnswer, Verdict, decides, is_another_job
 from dsregress.model import AXES
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
@@ -40,44 +40,62 @@ def changed_releases(old: StatedJob, new: StatedJob) -> list[str]:
 
 def settings_text(answer: UpgradeAnswer) -> str:
     """Return what is to be set for a yes: ``, if you use torch 2.9.1``; empty if nothing is."""
+    settings = _settings(answer)
+    return f", if you {settings}" if settings else ""
+
+
+def _settings(answer: UpgradeAnswer) -> str:
     settings = list(dict.fromkeys(_any_remedy(one.remedies) for one in answer.conditions if one.remedies))
     if leaks := [one for one in answer.conditions if not one.remedies]:
         settings.append(f"have the memory for {plural(len(leaks), 'leak')} (below)")
-    return f", if you {' and '.join(settings)}" if settings else ""
+    return " and ".join(settings)
 
 
 def provisos_text(answer: UpgradeAnswer) -> str:
-    """Return what a yes depends on: ``, if you use torch 2.9.1, except with resumption``; empty if it depends on nothing."""
-    verdict = settings_text(answer)
+    """Return what a yes depends on, and what it leaves open: ``, if you use torch 2.9.1, except with resumption (crashes);
+    open, below: 2 more questions, 1 advisory not run``; empty if it depends on nothing."""
     questions = open_questions(answer)
-    if not questions:
-        return verdict
-    common = [one for one in questions if one.is_common]
-    if not common:
-        return f"{verdict}, as far as the job is stated ({plural(len(questions), 'question')} below)"
-    named = common[:_FEW_QUESTIONS]
+    named = _named_questions(questions)
     kinds = dict.fromkeys(one.advisory.kind.value for each in named for one in each.matched)
+    exceptions = f", except with {' or '.join(map(question_words, named))} ({' or '.join(kinds)})" if named else ""
+    kept = f"; it does not end what the job has: {_first_title(answer.kept)}" if answer.kept else ""
     rest = len(questions) - len(named)
-    more = [" or ".join(kinds), *([f"{plural(rest, 'more question')} below"] if rest else [])]
-    return f"{verdict}, except with {' or '.join(map(question_words, named))} ({'; '.join(more)})"
+    left = [
+        *([plural(rest, "more question" if named else "question")] if rest else []),
+        *(["faults that both may have"] if _are_asked_in_both(answer) else []),
+        *([_not_run_text(answer)] if answer.not_run else []),
+    ]
+    open_ = f"; open, below: {', '.join(left)}" if left else ""
+    return f"{settings_text(answer)}{exceptions}{kept}{open_}{_about_none(answer)}"
 
 
-def basis_text(answer: UpgradeAnswer, releases: Sequence[str]) -> str:
-    """Return what a yes does not rest on: ``; 7 advisories were not run with deepspeed 0.19.8``; empty if all of it was run.
-    ``releases`` are those that the job goes to."""
-    parts = []
-    if answer.not_run:
-        reasons = {reason for one in answer.not_run for reason in one.not_run}
-        named = [one for one in releases if one in reasons]
-        is_of_releases = all(set(one.not_run) & set(named) for one in answer.not_run)
-        what = either(named) if is_of_releases else "these releases and settings"
-        parts.append(f"{plural(len(answer.not_run), 'advisory was', 'advisories were')} not run with {what}")
+def _named_questions(questions: Sequence[Question]) -> list[Question]:
+    """Return the first of those that everybody can answer, without such that another one of them decides as well."""
+    common = [one for one in questions if one.is_common]
+    facts = [{condition_text(each) for each in one.conditions} for one in common]
+    return [one for one, mine in zip(common, facts, strict=True) if not any(each < mine for each in facts)][
+        :_FEW_QUESTIONS
+    ]
+
+
+def basis_text(answer: UpgradeAnswer) -> str:
+    """Return what a yes does not rest on: ``; 7 advisories not run``; empty if all of it was run."""
+    return f"{f'; {_not_run_text(answer)}' if answer.not_run else ''}{_about_none(answer)}"
+
+
+def _not_run_text(answer: UpgradeAnswer) -> str:
+    return f"{plural(len(answer.not_run), 'advisory', 'advisories')} not run"
+
+
+def _about_none(answer: UpgradeAnswer) -> str:
+    """Return the packages that no advisory is about, or is known to be about: ``; no advisory is about peft for a job like
+    this``; empty if there are none."""
     if answer.uncovered:
-        parts.append(uncovered_text(answer))
-    if answer.ungrounded and not parts and not open_questions(answer):
+        return f"; {uncovered_text(answer)}"
+    if answer.ungrounded and not answer.not_run and not open_questions(answer):
         packages = listing(answer.ungrounded, _MOST_UNCOVERED)
-        parts.append(f"no advisory is known to be about {packages} for a job like this")
-    return "".join(f"; {one}" for one in parts)
+        return f"; no advisory is known to be about {packages} for a job like this"
+    return ""
 
 
 def uncovered_text(answer: UpgradeAnswer) -> str:
@@ -87,8 +105,7 @@ def uncovered_text(answer: UpgradeAnswer) -> str:
 
 def is_for_measuring(answer: UpgradeAnswer) -> bool:
     """Return True if the answer is no more than that nothing is known: only a measurement says more."""
-    rests_on_nothing = bool(answer.not_run or answer.uncovered or answer.ungrounded)
-    return answer.verdict is Verdict.UNKNOWN or (answer.verdict is Verdict.YES and rests_on_nothing)
+    return answer.verdict is Verdict.UNKNOWN or (answer.verdict is Verdict.YES and _rests_on_less(answer))
 
 
 def open_questions(answer: UpgradeAnswer) -> tuple[Question, ...]:
@@ -106,16 +123,19 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     if answer.verdict is Verdict.NO:
         return f"no: {_first_title(answer.against)}; {_instead(answer, old)}"
     if answer.verdict is Verdict.UNKNOWN:
-        reasons = dict.fromkeys(reason for one in answer.unknown for reason in one.not_run)
-        if answer.hinges:
-            return f"not known until the job is stated: {_hinges_text(answer)}"
-        if not reasons:
-            return f"not known: {uncovered_text(answer)}"
-        what = [one for one in reasons if one in changed_releases(old, new)] or list(reasons)
-        return f"not known: {listing(what, 2)} {'was' if len(what) == 1 else 'were'} not run"
-    basis = basis_text(answer, changed_releases(old, new))
-    kept = f"; it does not end what the job has: {_first_title(answer.kept)}" if answer.kept else ""
-    return f"{_assent(answer, basis)}{provisos_text(answer)}{kept}{_both_text(answer)}{basis}"
+        settings = _settings(answer)
+        return f"{_unknown_text(answer, old, new)}{f'; in any case {settings}' if settings else ''}"
+    return f"{_assent(answer)}{provisos_text(answer)}"
+
+
+def _unknown_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
+    reasons = dict.fromkeys(reason for one in answer.unknown for reason in one.not_run)
+    if answer.hinges:
+        return f"not known until the job is stated: {_hinges_text(answer)}"
+    if not reasons:
+        return f"not known: {uncovered_text(answer)}"
+    what = [one for one in reasons if one in changed_releases(old, new)] or list(reasons)
+    return f"not known: {listing(what, 2)} {'was' if len(what) == 1 else 'were'} not run"
 
 
 def _hinges_text(answer: UpgradeAnswer) -> str:
@@ -124,20 +144,21 @@ def _hinges_text(answer: UpgradeAnswer) -> str:
     return enumeration(list(dict.fromkeys(named)))
 
 
-def _both_text(answer: UpgradeAnswer) -> str:
-    """Return what both releases may have, if that depends on what a reader can say at once; else empty."""
-    simple = [one for one in asked(answer.kept_open) if one.is_common and len(one.conditions) == 1]
-    ends = {ends_the_job(each.advisory) for one in simple for each in one.matched}
-    may = " or ".join((["fail"] if True in ends else []) + (["go wrong"] if False in ends else []))
-    return f"; in both it may {may}, by what was not stated (below)" if may else ""
+def _are_asked_in_both(answer: UpgradeAnswer) -> bool:
+    """Return True if both releases may have a fault, and that depends on what a reader can say at once."""
+    return any(one.is_common and len(one.conditions) == 1 for one in asked(answer.kept_open))
 
 
-def _assent(answer: UpgradeAnswer, basis: str) -> str:
+def _assent(answer: UpgradeAnswer) -> str:
     """Return ``yes`` if an advisory is about such a job and all that concerns it was run, or if something is to be set; else
     no more than is known."""
-    if answer.verdict is Verdict.IF_SET or not (basis or answer.ungrounded):
+    if answer.verdict is Verdict.IF_SET or not _rests_on_less(answer):
         return "yes"
     return "no known new problem" if answer.kept else "no known problem"
+
+
+def _rests_on_less(answer: UpgradeAnswer) -> bool:
+    return bool(answer.not_run or answer.uncovered or answer.ungrounded)
 
 
 def _first_title(found: Sequence[Matched]) -> str:

@@ -22,6 +22,7 @@ def _command_line(*words: str) -> str:
 
 
 AUDIT = _command_line("audit")
+AUDIT_FILES = _command_line("audit", "-r", "requirements.txt", "--config", "ds.json")
 REGRESS = _command_line("regress")
 REGRESS_SOURCE = _command_line("regress", "--source", ".", "--against", "origin/main")
 INIT_PROGRAM = _command_line("init", "--program", workload_words.OPEN_LAUNCH_LINE)
@@ -90,6 +91,11 @@ def reproduce(cell: str, metric: str, against: str = "") -> str:
     """Return the command that writes a script for a finding. ``cell`` is VERSION/scenario/variant/device, ``metric`` as
     ``bisect`` takes it."""
     return _command_line("reproduce", cell, "--metric", metric, *_option("--against", against))
+
+
+def show(name: str) -> str:
+    """Return the command that prints a stored cell, or an advisory."""
+    return _command_line("show", name)
 
 
 def compare(baseline: str, other: str) -> str:

@@ -90,6 +90,12 @@ def test_a_configuration_without_clipping_accumulation_or_zero_has_deepspeeds_de
     assert values == {"gradient_clipping": None, "gradient_accumulation_steps": 1, "zero_stage": 0, "dtype": "fp32"}
 
 
+def test_a_switch_that_deepspeeds_file_does_not_have_is_stated_as_off(tmp_path: Path) -> None:
+    assert of_file(tmp_path, ZERO3)["quantized_weights"].value is False
+    quantized = {"zero_optimization": {"stage": 3, "zero_quantized_weights": True}}
+    assert of_file(tmp_path, quantized)["quantized_weights"].value is True
+
+
 @pytest.mark.parametrize("size", [2, -1])
 def test_mics_is_stated_by_its_key_with_any_value(tmp_path: Path, size: int) -> None:
     assert of_file(tmp_path, {"zero_optimization": {"stage": 3, "mics_shard_size": size}})["mics"].value is True

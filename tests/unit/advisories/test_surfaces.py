@@ -78,8 +78,7 @@ def test_a_badge_and_a_page_answer_as_audit_does(question: Question, monkeypatch
     assert found.conditions == tuple(one.matched.advisory.id for one in answer.conditions)
     advised = verdicts.advised(stack, workload)
     assert advised is not None
-    release = [f"deepspeed {question.to['deepspeed']}"]
-    assert settings_text(advised) + basis_text(advised, release) == settings_text(answer) + basis_text(answer, release)
+    assert settings_text(advised) + basis_text(advised) == settings_text(answer) + basis_text(answer)
     (badge,) = [one for one in standings(context, verdicts) if one.release == question.to["deepspeed"]]
     colours = {Verdict.NO: "red", Verdict.IF_SET: "yellow", Verdict.YES: "brightgreen", Verdict.UNKNOWN: "brightgreen"}
     assert badge.colour == colours[answer.verdict]

@@ -27,7 +27,7 @@ def test_without_results_the_advisories_answer_as_they_do_with_some(nothing: str
         recommend("trainer_lora", "--results", one) for one in (str(ROOT / "results" / "2026-11-27.jsonl.gz"), nothing)
     )
     assert measured.return_value == unmeasured.return_value == 0
-    pinned = "pin deepspeed 0.19.8, if you have the memory for 1 leak (below), "
+    pinned = "pin deepspeed 0.19.8, if you have the memory for 1 leak (below); open, below: "
     assert unmeasured.stdout.startswith(pinned)
     assert pinned in measured.stdout
     assert "`dsregress regress --scenario trainer_lora --variant base --device sim` measures it" in unmeasured.stderr

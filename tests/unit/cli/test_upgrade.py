@@ -29,9 +29,7 @@ def test_a_changed_default_is_to_be_set() -> None:
     said = say(file, "--to", "0.19.8", *scenario, "--set", "gradient_clipping=unset", "--set", "scheduler=none")
     assert said.return_value == 1
     first, *lines = said.stdout.splitlines()
-    assert first.startswith(
-        "deepspeed 0.16.8 -> 0.19.8: yes, if you set `gradient_clipping`, as far as the job is stated"
-    )
+    assert first.startswith("deepspeed 0.16.8 -> 0.19.8: yes, if you set `gradient_clipping`; open, below: ")
     at = lines.index("  measured here: what the advisories decide, and no other problem")
     assert lines[at + 1 : at + 4] == [
         "    TRAINS DIFFERENTLY",
@@ -107,8 +105,7 @@ def test_a_release_with_nothing_new_is_no_known_problem() -> None:
     assert said.return_value == 0
     first, in_both, *_, title, not_run, verdict, compared = said.stdout.splitlines()
     assert re.sub(r"\d+ adv", "N adv", first) == (
-        "deepspeed 0.16.8 -> 0.16.9: no known problem; in both it may fail or go wrong, by what was not stated (below); "
-        "N advisories were not run with deepspeed 0.16.9"
+        "deepspeed 0.16.8 -> 0.16.9: no known problem; open, below: faults that both may have, N advisories not run"
     )
     assert in_both == "  not stated, and in both:"
     assert (title, not_run.partition(": ")[0]) == ("  not known, as it was not run:", "    deepspeed 0.16.9")
@@ -210,3 +207,9 @@ def test_what_a_lock_does_not_have_is_not_asked_for(tmp_path: Path) -> None:
     audit, upgrade = (one.stdout.splitlines()[0] for one in said)
     assert audit == upgrade
     assert "openrlhf" not in said[1].stdout
+
+
+@pytest.mark.parametrize(("package", "version"), [("vllm", "0.12.0"), ("trl", "latest")])
+def test_a_package_that_only_advisories_know_can_be_upgraded(package: str, version: str) -> None:
+    said = say("deepspeed==0.17.1\ntrl==0.19.0\nvllm==0.9.2\n", "--to", f"{package}=={version}")
+    assert re.match(rf"{package} [\d.]+ -> [\d.]+: no known problem", said.stdout)

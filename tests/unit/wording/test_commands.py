@@ -57,12 +57,14 @@ NAMED = (stack("0.15.0", named="old pins"), stack("0.16.4", named="old pins"))
 
 SHOWN = {
     "AUDIT": commands.AUDIT,
+    "AUDIT_FILES": commands.AUDIT_FILES,
     "REGRESS": commands.REGRESS,
     "REGRESS_SOURCE": commands.REGRESS_SOURCE,
     "INIT_PROGRAM": commands.INIT_PROGRAM,
     "SCENARIOS": commands.SCENARIOS,
     "STACKS": commands.STACKS,
     "SHOW": commands.SHOW,
+    "show": commands.show("DSR-2026-0020"),
     "REMOVE_IMAGES": commands.REMOVE_IMAGES,
     "REPORT_AS_SITE": commands.REPORT_AS_SITE,
     "regress: nothing given": commands.regress(),

@@ -21,6 +21,10 @@ _DTYPES = {
     **dict.fromkeys(("fp16", "float16", "half", "torch.float16"), "fp16"),
     **dict.fromkeys(("fp32", "float32", "torch.float32"), "fp32"),
 }
+_SWITCHES = {
+    "load_universal": "checkpoint.load_universal",
+    "quantized_weights": "zero_optimization.zero_quantized_weights",
+}
 _HALF = {"bf16": "bf16.enabled", "fp16": "fp16.enabled"}
 
 #: Keys of a configuration of DeepSpeed; no other file has them on its first level.
@@ -59,9 +63,7 @@ def facts_of_deepspeed(document: Document) -> Iterator[Fact]:
     yield from _clipping(document)
     yield from _schedule(document)
     yield from (fact for factor in FACTORS if (fact := _setting(factor, document)) is not None)
-    yield document.fact(
-        "load_universal", document.get("checkpoint.load_universal") is True, "checkpoint.load_universal"
-    )
+    yield from (document.fact(fact, document.get(key) is True, key) for fact, key in _SWITCHES.items())
     yield document.fact(
         "mics", document.get("zero_optimization.mics_shard_size") is not None, "zero_optimization.mics_shard_size"
     )  # of any value: all are refused

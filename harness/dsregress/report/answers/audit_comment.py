@@ -10,7 +10,7 @@ from dsregress.advisories.upgrading import UpgradeAnswer, ending_remedies
 from dsregress.report.advisory_words import remedy_request
 from dsregress.report.answers.audit_answer import audit_headline
 from dsregress.report.plain_text import markdown, plain
-from dsregress.report.verdict_words import is_for_measuring, upgrade_headline
+from dsregress.report.verdict_words import is_for_measuring, open_questions, upgrade_headline
 from dsregress.wording.quantities import listing, plural
 
 #: Lines of a comment, blank ones included.
@@ -52,7 +52,10 @@ def _reason(one: Matched, job: StatedJob) -> str:
 
 
 def _rest(answer: UpgradeAnswer, command: str) -> list[str]:
+    asked_for = [each for one in open_questions(answer) for each in one.matched]
     titled = {
+        "concerns it or not, by what was not stated": asked_for,
+        "in both or in neither, by what was not stated": answer.kept_open,
         "changes": answer.changes,
         "gained": answer.gained,
         "costs": answer.costs,

@@ -12,7 +12,7 @@ from dsregress.advisories.pinning import PinAnswer
 from dsregress.advisories.upgrading import UpgradeAnswer
 from dsregress.report.answers.audit_answer import upgrade_sections
 from dsregress.report.answers.audit_json import conditions_fields
-from dsregress.report.verdict_words import basis_text, provisos_text, uncovered_text
+from dsregress.report.verdict_words import provisos_text, uncovered_text
 
 #: Of ``--json``. History: 1 first.
 SCHEMA = 1
@@ -38,7 +38,7 @@ def pin_headline(pin: PinAnswer) -> str:
             return f"not known which release of {pin.package} to pin: some have faults, the others were not run"
         return f"not known which release of {pin.package} to pin: none was run for a job like this"
     release = f"{pin.package} {pin.release}"
-    return f"pin {release}{provisos_text(pin.answer)}{basis_text(pin.answer, [release])}"
+    return f"pin {release}{provisos_text(pin.answer)}"
 
 
 def pin_json(pin: PinAnswer) -> bytes:

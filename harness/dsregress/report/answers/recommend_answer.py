@@ -14,7 +14,7 @@ from dsregress.report.answers.audit_answer import open_lines
 from dsregress.report.answers.audit_json import conditions_fields
 from dsregress.report.finding_fields import finding_fields
 from dsregress.report.plain_text import indented_plain, plain
-from dsregress.report.verdict_words import basis_text, provisos_text
+from dsregress.report.verdict_words import provisos_text
 from dsregress.wording.names import stage_words
 from dsregress.wording.quantities import listing, quantity
 from vgpu.card_room import Certainty
@@ -117,7 +117,7 @@ def _recommended(advice: Advice) -> Iterator[Text]:
     standing = _standing(advice.pick.devices, advice.pick.room)
     if (advised := advice.pick.advised) is not None:
         release = f"{advice.package} {advice.pick.version}"
-        yield f"pin {release}{provisos_text(advised)}{basis_text(advised, [release])}"
+        yield f"pin {release}{provisos_text(advised)}"
         yield plural_message(
             "the newest of {count:,} release with results here that nothing rules out ({standing})",
             "the newest of {count:,} releases with results here that nothing rules out ({standing})",

@@ -11,8 +11,9 @@ from dsregress.advisories.advisory import Advisory, AdvisoryKind
 from dsregress.advisories.matching import condition_text
 from dsregress.advisories.shipped import read_advisories
 from dsregress.report import urls
-from dsregress.report.advisory_words import releases_of_advisory, remedy_request
+from dsregress.report.advisory_words import releases_of_advisory, remedy_request, upstream_links
 from dsregress.report.html.page import Page
+from dsregress.wording import commands
 
 
 class AdvisoryPage(Page, frozen=True, kw_only=True):
@@ -30,6 +31,7 @@ class AdvisoryPage(Page, frozen=True, kw_only=True):
     runs: tuple[tuple[str, str], ...]  #: releases, and the line that the script prints
     links: tuple[tuple[str, str], ...]  #: label and address
     dates: str
+    audit: str  #: the command that puts a job to all of them
 
 
 class ListedAdvisory(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +69,6 @@ _ALSO_CALLED = {AdvisoryKind.OUT_OF_MEMORY: "out of memory, OOM"}
 
 
 def _listed(one: Advisory) -> ListedAdvisory:
-    references = one.references
-    addresses = (*references.reported, *references.introduced, *references.fixed, *references.related)
     return ListedAdvisory(
         id=one.id,
         page=urls.advisory_page(one.id),
@@ -76,20 +76,13 @@ def _listed(one: Advisory) -> ListedAdvisory:
         releases=releases_of_advisory(one),
         kind=_ALSO_CALLED.get(one.kind, one.kind.value),
         needs=", ".join(map(condition_text, one.conditions)).replace("ZeRO stage ", "ZeRO-"),
-        links=tuple(f"#{address.rpartition('/')[2]}" for address in dict.fromkeys(addresses)),
+        links=tuple(dict.fromkeys(f"#{url.rpartition('/')[2]}" for _, url in upstream_links(one))),
     )
 
 
 def advisory_page(one: Advisory) -> AdvisoryPage:
     """Return the page of an advisory."""
     facts = (("Releases", releases_of_advisory(one)), ("You see", one.sees), ("Size", one.size))
-    references = one.references
-    labelled = (
-        ("reported", references.reported),
-        ("introduced by", references.introduced),
-        ("fixed by", references.fixed),
-        ("related", references.related),
-    )
     withdrawn = f"; withdrawn {one.withdrawn}" if one.withdrawn else ""
     return AdvisoryPage(
         title=f"{one.id}: {one.title}",
@@ -102,6 +95,7 @@ def advisory_page(one: Advisory) -> AdvisoryPage:
         conditions=tuple(condition_text(each) for each in one.conditions),
         remedies=tuple(remedy_request(each) for each in one.remedies),
         runs=tuple((", ".join(run.releases), run.line) for run in one.evidence.runs),
-        links=tuple((label, url) for label, found in labelled for url in found),
+        links=tuple(upstream_links(one)),
+        audit=commands.AUDIT_FILES,
         dates=f"published {one.published}, changed {one.modified}{withdrawn}",
     )

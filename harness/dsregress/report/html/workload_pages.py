@@ -166,6 +166,5 @@ def _pin(context: ReportContext, workload: str, verdicts: ReleaseVerdicts) -> Pi
     if not stack:
         return PinAdvice()
     name, answer = context.name_of(stack), verdicts.advised(stack, workload)
-    package = context.only_axis
-    words = f"{settings_text(answer)}{basis_text(answer, [f'{package} {name}'])}" if answer is not None else ""
+    words = f"{settings_text(answer)}{basis_text(answer)}" if answer is not None else ""
     return PinAdvice(name=name, words=words, page=urls.release_page(stack))

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dsregress.advice import known_problems
-from dsregress.advisories.advisory import Ruling
+from dsregress.advisories.advisory import FactCondition, RaisedError, Ruling
 from dsregress.advisories.shipped import read_advisories
 from dsregress.compare import Comparison
 from dsregress.report.context import report_context
@@ -52,6 +52,21 @@ def test_a_badge_is_of_the_readers_job_and_not_of_the_processor_that_measured_it
     assert (told["0.18.8"].message, told["0.18.8"].colour) == ("ok on 1 workload", "brightgreen")
     other = by_release(compared(ran("0.19.8", ZERO_2), ran("0.18.8", ZERO_2, crash="ValueError: another (x.py:f)")))
     assert (other["0.18.8"].message, other["0.18.8"].colour) == ("no: crash", "red")
+
+
+def test_a_measured_crash_counts_if_the_job_does_not_say_that_it_is_free_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job's parameters do not state the fact on which its advisory depends."""
+    message = "two groups of parameters share one weight, which is not allowed"
+    (fault,) = [one for one in read_advisories() if one.id == "DSR-2026-0001"]
+    known = msgspec.structs.replace(
+        fault,
+        conditions=(FactCondition(fact="tied_embeddings", shown=(True,), hidden=(False,)),),
+        raises=(RaisedError(error="ValueError", message=message),),
+        shown_by=(),
+    )
+    monkeypatch.setattr(known_problems, "read_advisories", lambda: (known,))
+    told = by_release(compared(ran("0.18.2", ZERO_2), ran("0.18.3", ZERO_2, crash=f"ValueError: {message} (x.py:f)")))
+    assert (told["0.18.3"].message, told["0.18.3"].colour) == ("no: DSR-2026-0001", "red")
 
 
 def test_what_an_advisory_knows_and_calls_no_fault_is_not_against_a_release(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -287,7 +287,7 @@ globalThis.dsregressAudit = (() => {
       const isCommon = !found[0].packages.length && !places.includes(-1);
       const text = joined([...found[0].open.map((each) => each.text), ...found[0].packages.map((name) => `some releases of ${name}`)], "and");
       const first = Math.min(data.common.length, ...places.filter((at) => at >= 0));
-      return { text, isCommon, matched: found, order: [isCommon ? 0 : 1, found[0].open.length + found[0].packages.length, -found.length, first] };
+      return { text, texts: found[0].open.map((each) => each.text), isCommon, matched: found, order: [isCommon ? 0 : 1, found[0].open.length + found[0].packages.length, -found.length, first] };
     });
     return questions.sort((a, b) => a.order.map((one, at) => one - b.order[at]).find((one) => one !== 0) || 0);
   };
@@ -297,33 +297,50 @@ globalThis.dsregressAudit = (() => {
     const texts = order.map((name) => (name in old.versions ? `${name} ${old.versions[name]} -> ${now.versions[name]}` : `${name} ${now.versions[name]}`));
     return texts.length ? listing(texts, 5) : "the same releases";
   };
-  const provisos = (answer) => {
+  const settingsOf = (answer) => {
     const settings = unique(answer.conditions.filter((one) => one.remedies.length).map((one) => joined(one.remedies.slice(0, 3).map((each) => each.request.split(";")[0]), "or")));
     const leaks = answer.conditions.filter((one) => !one.remedies.length).length;
-    if (leaks) settings.push(`have the memory for ${plural(leaks, "leak")} (below)`);
-    const verdict = settings.length ? `, if you ${settings.join(" and ")}` : "";
-    const common = answer.questions.filter((one) => one.isCommon);
-    if (!answer.questions.length) return verdict;
-    if (!common.length) return `${verdict}, as far as the job is stated (${plural(answer.questions.length, "question")} below)`;
-    const named = common.slice(0, 2);
-    const kinds = unique(named.flatMap((one) => one.matched.map(({ advisory }) => advisory.kind)));
-    const rest = answer.questions.length - named.length;
-    const more = [kinds.join(" or "), ...(rest ? [`${plural(rest, "more question")} below`] : [])];
-    return `${verdict}, except with ${named.map((one) => one.text).join(" or ")} (${more.join("; ")})`;
+    return [...settings, ...(leaks ? [`have the memory for ${plural(leaks, "leak")} (below)`] : [])].join(" and ");
+  };
+  const namedQuestions = (questions) => {
+    const common = questions.filter((one) => one.isCommon);
+    const within = (one, other) => one.texts.length < other.texts.length && one.texts.every((each) => other.texts.includes(each));
+    return common.filter((one) => !common.some((other) => within(other, one))).slice(0, 2);
   };
   const notAbout = (packages) => `no advisory is about ${listing(packages, 3)} for a job like this`;
-  const basis = (answer, releases) => {
-    const parts = [];
-    if (answer.notRun.length) {
-      const named = releases.filter((one) => answer.notRun.some(({ notRun }) => notRun.includes(one)));
-      const isOfReleases = answer.notRun.every(({ notRun }) => notRun.some((one) => named.includes(one)));
-      parts.push(`${plural(answer.notRun.length, "advisory was", "advisories were")} not run with ${isOfReleases ? joined(named, "or") : "these releases and settings"}`);
-    }
-    if (answer.uncovered.length) parts.push(notAbout(answer.uncovered));
-    if (answer.ungrounded.length && !answer.questions.length && !parts.length) parts.push(`no advisory is known to be about ${listing(answer.ungrounded, 3)} for a job like this`);
-    return parts.map((one) => `; ${one}`).join("");
+  const restsOnLess = (answer) => answer.notRun.length + answer.uncovered.length + answer.ungrounded.length > 0;
+  const aboutNone = (answer) => {
+    if (answer.uncovered.length) return `; ${notAbout(answer.uncovered)}`;
+    if (!answer.ungrounded.length || answer.notRun.length || answer.questions.length) return "";
+    return `; no advisory is known to be about ${listing(answer.ungrounded, 3)} for a job like this`;
+  };
+  const provisos = (answer) => {
+    const settings = settingsOf(answer);
+    const named = namedQuestions(answer.questions);
+    const kinds = unique(named.flatMap((one) => one.matched.map(({ advisory }) => advisory.kind)));
+    const exceptions = named.length ? `, except with ${named.map((one) => one.text).join(" or ")} (${kinds.join(" or ")})` : "";
+    const kept = answer.kept.length ? `; it does not end what the job has: ${firstTitle(answer.kept)}` : "";
+    const rest = answer.questions.length - named.length;
+    const left = [
+      ...(rest ? [plural(rest, named.length ? "more question" : "question")] : []),
+      ...(answer.keptQuestions.some((one) => one.isCommon && one.matched[0].open.length === 1) ? ["faults that both may have"] : []),
+      ...(answer.notRun.length ? [`${plural(answer.notRun.length, "advisory", "advisories")} not run`] : []),
+    ];
+    const open = left.length ? `; open, below: ${left.join(", ")}` : "";
+    return `${settings ? `, if you ${settings}` : ""}${exceptions}${kept}${open}${aboutNone(answer)}`;
   };
   const firstTitle = (found) => found[0].advisory.title + (found.length > 1 ? ` and ${found.length - 1} more` : "");
+  const unknownText = (answer) => {
+    const reasons = unique(answer.unknown.flatMap((one) => one.notRun));
+    if (answer.hinges.length) {
+      const named = unique(answer.hinges.map((one) => `${one.advisory.kind} with ${one.open[0].text}`));
+      return `not known until the job is stated: ${joined(named, "and")}`;
+    }
+    if (!reasons.length) return `not known: ${notAbout(answer.uncovered)}`;
+    const releases = reasons.filter((one) => answer.releases.includes(one));
+    const what = releases.length ? releases : reasons;
+    return `not known: ${listing(what, 2)} ${what.length === 1 ? "was" : "were"} not run`;
+  };
   const verdictText = (answer, old, now) => {
     if (answer.verdict === "no") {
       const instead = Object.entries(answer.instead).map(([name, version]) => `${name} ${version}`);
@@ -335,24 +352,11 @@ globalThis.dsregressAudit = (() => {
       return `no: ${firstTitle(answer.against)}; no release to go to is known, stay at ${stay}${setting}`;
     }
     if (answer.verdict === "unknown") {
-      const reasons = unique(answer.unknown.flatMap((one) => one.notRun));
-      if (answer.hinges.length) {
-        const named = unique(answer.hinges.map((one) => `${one.advisory.kind} with ${one.open[0].text}`));
-        return `not known until the job is stated: ${joined(named, "and")}`;
-      }
-      if (!reasons.length) return `not known: ${notAbout(answer.uncovered)}`;
-      const releases = reasons.filter((one) => answer.releases.includes(one));
-      const what = releases.length ? releases : reasons;
-      return `not known: ${listing(what, 2)} ${what.length === 1 ? "was" : "were"} not run`;
+      const settings = settingsOf(answer);
+      return unknownText(answer) + (settings ? `; in any case ${settings}` : "");
     }
-    const rests = basis(answer, answer.releases);
-    const assent = (!rests && !answer.ungrounded.length) || answer.verdict === "if set" ? "yes" : answer.kept.length ? "no known new problem" : "no known problem";
-    const kept = answer.kept.length ? `; it does not end what the job has: ${firstTitle(answer.kept)}` : "";
-    const isSimple = (one) => one.isCommon && one.matched[0].open.length === 1;
-    const ends = answer.keptQuestions.filter(isSimple).flatMap((one) => one.matched.map(({ advisory }) => advisory.ends_the_job));
-    const may = [...(ends.includes(true) ? ["fail"] : []), ...(ends.includes(false) ? ["go wrong"] : [])].join(" or ");
-    const both = may ? `; in both it may ${may}, by what was not stated (below)` : "";
-    return `${assent}${provisos(answer)}${kept}${both}${rests}`;
+    const isYes = answer.verdict === "if set" || !restsOnLess(answer);
+    return `${isYes ? "yes" : answer.kept.length ? "no known new problem" : "no known problem"}${provisos(answer)}`;
   };
 
   // The answer for a job, {versions, facts}, that goes to other `versions`.
@@ -366,7 +370,7 @@ globalThis.dsregressAudit = (() => {
     answer.questions = asked(data, answer.depends.filter((one) => one.advisory.decides));
     answer.keptQuestions = asked(data, answer.keptOpen);
     answer.releases = Object.entries(now.versions).filter(([name, version]) => old.versions[name] !== version).map(([name, version]) => `${name} ${version}`);
-    answer.shown = answer.verdict === "yes" && (basis(answer, answer.releases) || answer.ungrounded.length) ? "unknown" : answer.verdict;
+    answer.shown = answer.verdict === "yes" && restsOnLess(answer) ? "unknown" : answer.verdict;
     answer.headline = `${changeText(data, old, now)}: ${verdictText(answer, old, now)}`;
     return answer;
   };
