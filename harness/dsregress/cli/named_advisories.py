@@ -25,5 +25,5 @@ def named_advisory(text: str) -> Advisory | None:
 def refuse_advisory(text: str, where: str) -> None:
     """Raise UsageError for the id of an advisory, with the command that takes it."""
     if (advisory := named_advisory(text)) is not None:
-        hint = f"`{commands.show(advisory.id)}` prints it"
+        hint = f"`{commands.show_named(advisory.id)}` prints it"
         raise UsageError(f"{text} is an advisory's id", where=where, hint=hint)

@@ -40,11 +40,11 @@ def changed_releases(old: StatedJob, new: StatedJob) -> list[str]:
 
 def settings_text(answer: UpgradeAnswer) -> str:
     """Return what is to be set for a yes: ``, if you use torch 2.9.1``; empty if nothing is."""
-    settings = _settings(answer)
+    settings = _to_set(answer)
     return f", if you {settings}" if settings else ""
 
 
-def _settings(answer: UpgradeAnswer) -> str:
+def _to_set(answer: UpgradeAnswer) -> str:
     settings = list(dict.fromkeys(_any_remedy(one.remedies) for one in answer.conditions if one.remedies))
     if leaks := [one for one in answer.conditions if not one.remedies]:
         settings.append(f"have the memory for {plural(len(leaks), 'leak')} (below)")
@@ -123,7 +123,7 @@ def _verdict_text(answer: UpgradeAnswer, old: StatedJob, new: StatedJob) -> str:
     if answer.verdict is Verdict.NO:
         return f"no: {_first_title(answer.against)}; {_instead(answer, old)}"
     if answer.verdict is Verdict.UNKNOWN:
-        settings = _settings(answer)
+        settings = _to_set(answer)
         return f"{_unknown_text(answer, old, new)}{f'; in any case {settings}' if settings else ''}"
     return f"{_assent(answer)}{provisos_text(answer)}"
 

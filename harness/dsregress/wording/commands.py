@@ -93,7 +93,7 @@ def reproduce(cell: str, metric: str, against: str = "") -> str:
     return _command_line("reproduce", cell, "--metric", metric, *_option("--against", against))
 
 
-def show(name: str) -> str:
+def show_named(name: str) -> str:
     """Return the command that prints a stored cell, or an advisory."""
     return _command_line("show", name)
 

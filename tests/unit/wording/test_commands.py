@@ -64,7 +64,7 @@ SHOWN = {
     "SCENARIOS": commands.SCENARIOS,
     "STACKS": commands.STACKS,
     "SHOW": commands.SHOW,
-    "show": commands.show("DSR-2026-0020"),
+    "show_named": commands.show_named("DSR-2026-0020"),
     "REMOVE_IMAGES": commands.REMOVE_IMAGES,
     "REPORT_AS_SITE": commands.REPORT_AS_SITE,
     "regress: nothing given": commands.regress(),

@@ -21,10 +21,7 @@ _DTYPES = {
     **dict.fromkeys(("fp16", "float16", "half", "torch.float16"), "fp16"),
     **dict.fromkeys(("fp32", "float32", "torch.float32"), "fp32"),
 }
-_SWITCHES = {
-    "load_universal": "checkpoint.load_universal",
-    "quantized_weights": "zero_optimization.zero_quantized_weights",
-}
+_QUANTIZED = "zero_optimization.zero_quantized_weights"
 _HALF = {"bf16": "bf16.enabled", "fp16": "fp16.enabled"}
 
 #: Keys of a configuration of DeepSpeed; no other file has them on its first level.
@@ -63,7 +60,8 @@ def facts_of_deepspeed(document: Document) -> Iterator[Fact]:
     yield from _clipping(document)
     yield from _schedule(document)
     yield from (fact for factor in FACTORS if (fact := _setting(factor, document)) is not None)
-    yield from (document.fact(fact, document.get(key) is True, key) for fact, key in _SWITCHES.items())
+    for fact, key in (("load_universal", "checkpoint.load_universal"), ("quantized_weights", _QUANTIZED)):
+        yield document.fact(fact, document.get(key) is True, key)
     yield document.fact(
         "mics", document.get("zero_optimization.mics_shard_size") is not None, "zero_optimization.mics_shard_size"
     )  # of any value: all are refused
