@@ -9,6 +9,8 @@ import pytest
 from dsregress.compare.metrics import BY_NAME
 from dsregress.compare.setting_effects import reached_families, read_effects
 
+OFFLOAD = "deepspeed.zero_config.offload_optimizer"
+TIME = "step time"
 MEMORY, TRAINING, SAVED = (
     BY_NAME[name].family for name in ("device_peak_bytes", "training_difference", "saved_difference")
 )
@@ -30,6 +32,8 @@ MEMORY, TRAINING, SAVED = (
         ("trainer.packing_strategy", "ffd", "bfd", TRAINING, {"trainer.packing": False}),
         ("trainer.packing_strategy", "ffd", "bfd", TRAINING, {}),
         ("deepspeed.zero_config.overlap_comm", True, False, TRAINING, {"deepspeed.zero_config.stage": 0}),
+        (f"{OFFLOAD}.pin_memory", True, False, MEMORY, {f"{OFFLOAD}.device": "cpu"}),
+        (f"{OFFLOAD}.pin_memory", True, False, TIME, {f"{OFFLOAD}.device": "none", "deepspeed.zero_config.stage": 3}),
     ],
 )
 def test_a_setting_that_is_off_idle_or_of_another_kind_moves_nothing(
