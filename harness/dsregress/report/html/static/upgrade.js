@@ -54,19 +54,22 @@
     place.replaceChildren(...parts);
   };
 
+  // The releases that a field of text names.
+  const pinned = (name) => {
+    const found = [...field(name).value.matchAll(/([\w.-]+)\s*==\s*([^\s;,]+)/g)];
+    return Object.fromEntries(found.map(([, one, version]) => [one.toLowerCase().replace(/[-_.]+/g, "-"), version]));
+  };
   // What the form says: releases of packages, and values of facts in JSON.
   const stated = () => {
-    const versions = { };
-    for (const [, name, version] of field("beside").value.matchAll(/([\w.-]+)\s*==\s*([^\s;,]+)/g)) versions[name.toLowerCase().replace(/[-_.]+/g, "-")] = version;
-    versions[form.dataset.package] = field("from").value;
+    const versions = { ...pinned("beside"), [form.dataset.package]: field("from").value };
     const facts = fields.filter((one) => "fact" in one.dataset && one.value);
-    return { versions, facts: Object.fromEntries(facts.map((one) => [one.dataset.choice, JSON.parse(one.value)])), to: { [form.dataset.package]: field("to").value } };
+    return { versions, facts: Object.fromEntries(facts.map((one) => [one.dataset.choice, JSON.parse(one.value)])), to: { ...pinned("others"), [form.dataset.package]: field("to").value } };
   };
   const said = (value) => (value === null ? "unset" : value === true ? "yes" : value === false ? "no" : String(value));
   const commandOf = (job) => {
-    const [[name, release]] = Object.entries(job.to);
+    const goals = Object.entries(job.to).filter(([name, release]) => job.versions[name] !== release);
     const facts = Object.entries(job.facts).map(([fact, value]) => ` --set ${fact}=${said(value)}`);
-    return `dsregress audit -r requirements.txt --to ${name}==${release}${facts.join("")}`;
+    return `dsregress audit -r requirements.txt${goals.map(([name, release]) => ` --to ${name}==${release}`).join("")}${facts.join("")}`;
   };
 
   window.dsregressUpgrade = (data) => {
