@@ -247,7 +247,9 @@ def test_the_answer_is_about_the_readers_job(browser: selenium.Chrome, published
 
 def test_other_packages_can_change_with_it_or_alone(browser: selenium.Chrome, published: Published) -> None:
     browser.get("about:blank")
-    stated_job = "#from=0.16.8&to=0.16.8&beside=torch%3D%3D2.9.1%20transformers%3D%3D4.57.6&others=transformers%3D%3D5.24.0"
+    stated_job = (
+        "#from=0.16.8&to=0.16.8&beside=torch%3D%3D2.9.1%20transformers%3D%3D4.57.6&others=transformers%3D%3D5.24.0"
+    )
     browser.get((published.site(DEFAULT_SET) / "index.html").as_uri() + stated_job)
     answer = browser.find_element("css selector", "[data-answer]")
     until(lambda: "transformers 4.57.6 -> 5.24.0: " in answer.text, _SCRIPT_S)

@@ -86,7 +86,7 @@ class KnownProblems:
         """Return the verdict on a stack's release for the workload's job, as it is a reader's; None if nothing is known of
         the job."""
         if (stack, workload) not in self._judged:
-            facts = self._reader_facts(stack, workload)
+            facts = self.facts_of_reader(stack, workload)
             job = known_job(self._versions(stack, workload), facts) if facts and stack in self._stacks else None
             self._judged[stack, workload] = judge_release(read_advisories(), job, self._package) if job else None
         return self._judged[stack, workload]
@@ -94,7 +94,7 @@ class KnownProblems:
     def may_concern_reader(self, stack: str, workload: str, advisory: Advisory) -> bool:
         """Return True if the reader's job, which runs on GPUs, has an advisory that the measured one has, or may have it by
         what was not stated."""
-        job = known_job(self._versions(stack, workload), self._reader_facts(stack, workload))
+        job = known_job(self._versions(stack, workload), self.facts_of_reader(stack, workload))
         return match_advisory(advisory, job).match in (Match.CONCERNED, Match.DEPENDS)
 
     def ending_settings(self, problem: Problem) -> tuple[Remedy, ...]:
@@ -116,9 +116,10 @@ class KnownProblems:
 
     def knows_job(self, workload: str) -> bool:
         """Return True if something is known of the workload's job, as it is a reader's."""
-        return bool(self._reader_facts(self._baseline_id, workload))
+        return bool(self.facts_of_reader(self._baseline_id, workload))
 
-    def _reader_facts(self, stack: str, workload: str) -> Facts:
+    def facts_of_reader(self, stack: str, workload: str) -> Facts:
+        """Return the facts of the workload's job in a stack, as it is a reader's; empty if nothing is known of it."""
         return as_readers(self._facts_of(stack, workload))
 
     def _facts_of(self, stack: str, workload: str) -> Facts:

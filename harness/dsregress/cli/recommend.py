@@ -11,11 +11,11 @@ from dsregress.advice import release_advice
 from dsregress.advice.release_advice import Advice, Rulings
 from dsregress.advisories.advisory import Advisory
 from dsregress.advisories.auditing import StatedJob
-from dsregress.advisories.job_facts import Fact
+from dsregress.advisories.job_facts import Fact, Facts
 from dsregress.advisories.matching import KnownJob, known_packages
 from dsregress.advisories.measured_jobs import reader_facts
 from dsregress.advisories.pinning import choose_release
-from dsregress.advisories.upgrading import judge_release, known_versions
+from dsregress.advisories.upgrading import UpgradeAnswer, judge_release, known_versions
 from dsregress.cli import options
 from dsregress.cli.ignored_advisories import heeded_advisories
 from dsregress.cli.lines import print_note
@@ -23,7 +23,7 @@ from dsregress.cli.named_cells import declared_card, declared_scenario
 from dsregress.cli.options import JobOptions
 from dsregress.cli.output import note_problems, write_answer
 from dsregress.cli.stated_jobs import installed_packages, stated_job
-from dsregress.cli.stored_results import most_common, series, stack_id
+from dsregress.cli.stored_results import baseline_stack, longest_series, most_common, release_of_stack, series
 from dsregress.compare import Comparison
 from dsregress.config.settings import Settings
 from dsregress.errors import EXIT_NOTHING_MEASURED, EXIT_OK, EXIT_REGRESSION, NothingMeasured, UsageError
@@ -113,21 +113,34 @@ def recommend_command(
     question = release_advice.RecommendQuery(
         scenario=scenario, variant=pinned.variant, card=card, fail_on=settings.fail_on
     )
-    others = {name: spec for name, spec in stacks.versions.items() if name != package}
-    again = Remeasure(question, declared, package, stacks.baseline or settings.baseline, others)
     store = Store(settings.results)
     known = [name for name in store.stack_ids() if next(store.files([name], scenario), None) is not None]
+    package = _package_of_results(known, package, stacks)
+    others = {name: spec for name, spec in stacks.versions.items() if name != package}
+    again = Remeasure(question, declared, package, stacks.baseline or settings.baseline, others)
     if not known and (facts := _job_facts(question, declared)):
         stated = StatedJob(versions=_pinned(others), facts=facts)
         print_note(f"nothing measured of {scenario} in {settings.results}: `{again.command([])}` measures it")
         return _recommend_by_advisories(stated, package, stacks, settings, json_file)
-    advice = _advised(question, declared, again, settings, _requested(settings, stacks))
+    advice = _advised(question, declared, again, settings, stacks)
     lines = again.commands(advice)
     write_answer(
         lambda: recommend_report.advice_text(advice, lines),
         (json_file, lambda: recommend_report.advice_json(advice, lines)),
     )
     return exit_code_of_advice(advice)
+
+
+def _package_of_results(known: Sequence[str], package: str, stacks: options.StackOptions) -> str:
+    """Return the package to recommend a release of: the configured one, unless no option names releases and the results
+    compare those of another."""
+    if not known or stacks.names_releases:
+        return package
+    found, compared = longest_series(known, package)
+    if found == package or len(series(most_common(known, package), package, known)) > 1:
+        return package
+    print_note(f"the results compare {len(compared)} releases of {found}: this is about {found}")
+    return found
 
 
 def _recommend_for_job(
@@ -171,10 +184,10 @@ def _advised(
     declared: Scenario,
     again: Remeasure,
     settings: Settings,
-    requested: Sequence[Stack],
+    stacks: options.StackOptions,
 ) -> Advice:
     """Return the advice by the stored results. Raise NothingMeasured, with the command that measures what is missing."""
-    scenario, package = question.scenario, again.package
+    scenario, package, requested = question.scenario, again.package, _requested(settings, stacks)
     versions = [stack.versions[package] for stack in requested]
     store = Store(settings.results)
     known = [name for name in store.stack_ids() if next(store.files([name], scenario), None) is not None]
@@ -184,7 +197,9 @@ def _advised(
     like = requested[0].id if requested else most_common(known, package)
     baseline_hint = f"`{again.command(versions)}` measures it, or choose another with --baseline"
     try:
-        baseline = stack_id(again.baseline, package, series(like, package, known), like=like)
+        own = series(like, package, known)
+        baseline = baseline_stack(stacks.baseline, settings.baseline, package, own, like=like)
+        again.baseline = release_of_stack(baseline, package) or again.baseline
     except UsageError:
         what = f"no results of {scenario} for the baseline {again.baseline}"
         raise NothingMeasured(what, where=settings.results, hint=baseline_hint) from None
@@ -213,13 +228,21 @@ def rulings_of_advisories(
     """Return what the advisories say of the scenario's job: as it is simulated if it is, since that is its real size."""
     if package not in known_packages(advisories):
         return Rulings()
-    facts = {name: fact.value for name, fact in _job_facts(question, declared).items()}
+    facts: Facts = {name: fact.value for name, fact in _job_facts(question, declared).items()}
+    measured = [one for one in comparison.cells.workloads if one.startswith(f"{question.scenario}/{question.variant}/")]
     context = report_context(comparison)
     verdicts = ReleaseVerdicts(context)
+
+    def answer_for(stack: Stack) -> UpgradeAnswer:
+        own = facts or next(
+            (found for one in measured if (found := context.knowledge.facts_of_reader(stack.id, one))), {}
+        )
+        return judge_release(advisories, KnownJob(versions=stack.versions, facts=own), package)
+
     return Rulings(
-        of_release=lambda stack: judge_release(advisories, KnownJob(versions=stack.versions, facts=facts), package),
+        of_release=answer_for,
         knows_finding=verdicts.knows_finding,
-        knows_end=lambda cell, error: bool(context.knowledge.of_outcome(cell.stack.id, cell.workload, error)),
+        knows_end=lambda cell, error: verdicts.knows_end(cell.stack.id, cell.workload, error),
     )
 
 

@@ -8,10 +8,9 @@ import click
 
 from dsregress.cli import options
 from dsregress.cli.comparison_output import write_reports
-from dsregress.cli.lines import print_note
 from dsregress.cli.output import note_problems
-from dsregress.cli.stored_results import first_release, most_common, stack_id
-from dsregress.errors import NothingMeasured, ResultsError, UsageError
+from dsregress.cli.stored_results import baseline_stack, most_common
+from dsregress.errors import NothingMeasured, ResultsError
 from dsregress.run import pipeline, targets
 from dsregress.store import Store
 from dsregress.wording import commands
@@ -48,29 +47,13 @@ def report_command(
         folders_read = ", ".join(store.folder for store in stores)
         raise NothingMeasured("no results", where=folders_read, hint=f"`{commands.regress()}` measures some")
     package = targets.varied_package(settings)
-    chosen = _baseline(baseline, settings.baseline, package, known)
+    chosen = baseline_stack(baseline, settings.baseline, package, known, like=most_common(known, package))
     comparison = pipeline.compare_stored(
         stores, chosen, settings, problems.append, unread=[s.folder for s in sources if s not in stores]
     )
     note_problems(problems)
     stored = [store.folder for store in stores]
     return write_reports(comparison, settings, files, folders=stored)
-
-
-def _baseline(given: str | None, configured: str, package: str, known: Sequence[str]) -> str:
-    """Return the id of the stack that the others are compared with. If none is given, results without the configured one
-    have one of their own. Raise UsageError."""
-    like = most_common(known, package)
-    try:
-        return stack_id(given or configured, package, known, like=like)
-    except UsageError:
-        if given:
-            raise
-    chosen = first_release(known, package)
-    print_note(
-        f"there are no results for {configured}, the configured baseline; comparing with {chosen}; use --baseline to choose"
-    )
-    return chosen
 
 
 def _readable(stores: Sequence[Store], problems: list[str]) -> list[Store]:

@@ -145,11 +145,34 @@ def series(like: str, package: str, known: Sequence[str]) -> list[str]:
     return [name for name in known if _stack_without(name, package) == _stack_without(like, package)]
 
 
-def first_release(known: Sequence[str], package: str) -> str:
-    """Return the oldest stack of the longest series; of several, that of ``package``."""
+def longest_series(known: Sequence[str], package: str) -> tuple[str, list[str]]:
+    """Return the package of which most releases are compared, ``package`` if others have as many, and their stacks."""
     packages = dict.fromkeys((package, *(name for one in known for name, _ in _stack_pins(one))))
-    longest = max((series(most_common(known, each), each, known) for each in packages), key=len)
-    return min(longest, key=lambda one: [release for _, release in _stack_pins(one)])
+    return max(
+        ((each, series(most_common(known, each), each, known)) for each in packages), key=lambda one: len(one[1])
+    )
+
+
+def baseline_stack(given: str | None, configured: str, package: str, known: Sequence[str], *, like: str) -> str:
+    """Return the id of the stack that the others are compared with: of those ``known``, as `stack_id` does. If none is
+    ``given``, results without the configured one have one of their own, the oldest of the longest series. Raise
+    UsageError."""
+    try:
+        return stack_id(given or configured, package, known, like=like)
+    except UsageError:
+        if given:
+            raise
+    _, longest = longest_series(known, package)
+    chosen = min(longest, key=lambda one: [release for _, release in _stack_pins(one)])
+    print_note(
+        f"there are no results for {configured}, the configured baseline; comparing with {chosen}; use --baseline to choose"
+    )
+    return chosen
+
+
+def release_of_stack(name: str, package: str) -> str:
+    """Return a stack's release of a package, by its id; empty if it has none."""
+    return next((text for one, text in _stack_texts(name) if one == package), "")
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,8 +223,12 @@ def _packages(name: str) -> int:
 
 def _stack_pins(name: str) -> list[tuple[str, Version]]:
     """Return a stack's packages and their versions, by its id."""
-    found = re.findall(r"-([^\W\d][\w-]*?)(\d[^-]*)(?=-|$)", name)
+    found = _stack_texts(name)
     return [(package, version) for package, text in found if (version := parsed_version(text)) is not None]
+
+
+def _stack_texts(name: str) -> list[tuple[str, str]]:
+    return re.findall(r"-([^\W\d][\w-]*?)(\d[^-]*)(?=-|$)", name)
 
 
 def _stack_without(name: str, package: str) -> str:

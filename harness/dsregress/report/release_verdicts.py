@@ -66,6 +66,13 @@ class ReleaseVerdicts:
         """Return True for a finding that does not decide, as the advisories do that know the job."""
         return (is_worse(found) and not self._is_open(found)) or self._is_small(found)
 
+    def knows_end(self, stack: str, workload: str, error: str) -> bool:
+        """Return True for an error by which a run ended that does not decide, as the advisories do that know it."""
+        known = self._known.of_outcome(stack, workload, error)
+        against, conditions = self._by_advisories(stack, workload)
+        of_reader = {one.id for one in known if self._known.may_concern_reader(stack, workload, one)}
+        return bool(known) and of_reader <= {*against, *conditions}
+
     def pick(self, workload: str) -> str:
         """Return the id of the newest release to pin; empty if there is none."""
         measured = self._context.comparison.cells.stacks_of(workload)

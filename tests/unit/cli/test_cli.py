@@ -13,7 +13,7 @@ import pytest
 from dsregress import cli
 from dsregress.cli import signals
 from dsregress.cli.progress import Estimate, duration_text
-from dsregress.cli.stored_results import first_release, stack_id, stack_ids
+from dsregress.cli.stored_results import baseline_stack, most_common, stack_id, stack_ids
 from dsregress.envs import hardware
 from dsregress.envs.installer import Installer
 from dsregress.envs.recipe import CpuBuilds
@@ -498,8 +498,11 @@ def test_without_the_configured_baseline_a_report_begins_at_the_oldest_of_the_lo
     def known(*pins: str) -> list[str]:
         return [f"py3.11-torch2.13.0-{pin}" for pin in pins]
 
+    def chosen(stacks: list[str]) -> str:
+        return baseline_stack(None, "0.15.0", "deepspeed", stacks, like=most_common(stacks, "deepspeed"))
+
     by_deepspeed = known("deepspeed0.9.5", "deepspeed0.16.4", "deepspeed0.10.0", "deepspeed0.16.4-trl0.24.0")
-    assert first_release(by_deepspeed, "deepspeed") == by_deepspeed[0]
+    assert chosen(by_deepspeed) == by_deepspeed[0]
     by_trl = known("deepspeed0.19.8-trl0.10.0", "deepspeed0.19.8-trl0.7.1", "deepspeed0.18.9")
-    assert first_release(by_trl, "deepspeed") == by_trl[1]
-    assert first_release(["mine"], "deepspeed") == "mine"
+    assert chosen(by_trl) == by_trl[1]
+    assert chosen(["mine"]) == "mine"

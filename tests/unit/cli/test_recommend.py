@@ -36,3 +36,15 @@ def test_without_results_the_advisories_answer_as_they_do_with_some(nothing: str
 def test_a_scenario_of_which_no_advisory_knows_anything_needs_results(nothing: str) -> None:
     with pytest.raises(NothingMeasured, match="no results of trainer_fsdp2"):
         recommend("trainer_fsdp2", "--results", nothing)
+
+
+def test_results_of_another_package_are_about_that_package(nothing: str) -> None:
+    """They need no baseline of the configured one, and the facts are those that were in force when the program ran."""
+    said = recommend("trainer_fsdp2", "--results", str(ROOT / "results" / "2026-11-27-accelerate.jsonl.gz"))
+    assert said.return_value == 0
+    lines = said.stdout.splitlines()
+    assert lines[0].endswith("which release of accelerate to pin?")
+    assert lines[2].startswith("pin accelerate 1.15.0; open, below: ")
+    by_release = {line.split()[0]: line for line in lines if line.startswith("  1.1")}
+    assert "no verdict: failed in forward: ValueError: Parameter 'model.embed_tokens.weight'" in by_release["1.14.0"]
+    assert "DSR-2026-0094" in by_release["1.13.0"]

@@ -60,8 +60,8 @@ def facts_of_deepspeed(document: Document) -> Iterator[Fact]:
     yield from _clipping(document)
     yield from _schedule(document)
     yield from (fact for factor in FACTORS if (fact := _setting(factor, document)) is not None)
-    for fact, key in (("load_universal", "checkpoint.load_universal"), ("quantized_weights", _QUANTIZED)):
-        yield document.fact(fact, document.get(key) is True, key)
+    for name, key in (("load_universal", "checkpoint.load_universal"), ("quantized_weights", _QUANTIZED)):
+        yield document.fact(name, document.get(key) is True, key)
     yield document.fact(
         "mics", document.get("zero_optimization.mics_shard_size") is not None, "zero_optimization.mics_shard_size"
     )  # of any value: all are refused
