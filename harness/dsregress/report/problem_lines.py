@@ -418,14 +418,13 @@ def _is_newer_than_4(version: str) -> bool:
 
 
 def _other_packages(context: ReportContext, problem: Problem) -> Iterator[Text]:
-    """Yield the options with which other releases of packages can be tried."""
+    """Yield the option for other packages that may pass, if there is one whose releases are known to go together: the
+    configured stack with transformers 4. A package without a release is no advice, and `first_attempt` tries those of the
+    program's day."""
     stack = context.stacks[problem.worst.stack]
     packages = other_packages(problem, stack, context.axes)
-    options = [f"--{package}" if package in AXES else f"--with {package}=RELEASE" for package in packages]
     if not _OF_TRANSFORMERS.isdisjoint(packages) and _is_newer_than_4(stack.versions.get("transformers", "")):
-        options = [_STACK_OF_4, *(option for option in options if option != "--transformers")]
-    if options:
-        yield message("Other packages may pass: {options}.", options=name_list(options))
+        yield message("Other packages may pass: {options}.", options=_STACK_OF_4)
 
 
 def affected_text(problem: Problem, distinguishing: DistinguishingParameters) -> Text:
