@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from dsregress.compare import Thresholds, compare
-from dsregress.model import Failed, Result, TimedOut
+from dsregress.model import Failed, Result
+from dsregress.probe.border.processor_faults import OF_PROCESSORS
 from dsregress.probe.border.wire import Detail, Numerics, RunRecord
 from dsregress.report.context import report_context
 from dsregress.report.first_screen import FirstScreen
@@ -233,6 +234,15 @@ def test_a_failure_is_said_as_it_was_whatever_its_words() -> None:
     failed = Failed("step", "ValueError: 3 shards; the baseline has 4, as the baseline does")
     (text,) = texts(screen(result("0.15.0"), result("0.16.0", outcome=failed)))
     assert text == f"llama_zero3_backward: failed in step: {failed.signature}."
+
+
+def test_a_crash_that_cpu_ranks_alone_may_have_says_so() -> None:
+    said = "AttributeError: 'Stream' object has no attribute 'record_event' (torch/distributed/fsdp/_fully_shard.py:f)"
+    failed = Failed("backward", said, detail=f"Traceback ...\n{OF_PROCESSORS}")
+    problem = screen(result("0.15.0"), result("0.16.0", outcome=failed)).problems[0]
+    assert problem.consequence.startswith("This may happen on CPU ranks only; --device sim runs the job as on a card.")
+    problem = screen(result("0.15.0"), result("0.16.0", outcome=Failed("backward", said))).problems[0]
+    assert "CPU ranks" not in problem.consequence
 
 
 def test_a_program_that_fails_in_every_release_names_other_packages_only_with_their_releases() -> None:
