@@ -25,7 +25,7 @@ from dsregress.compare.comparison import ChangedSetting, Problem, ProblemKind
 from dsregress.compare.episodes import Episode
 from dsregress.compare.finding_groups import gravity, kind_of, severity, worst_first
 from dsregress.compare.metrics import OUTCOME, PARAMETER_ERROR
-from dsregress.compare.outcomes import signature_of
+from dsregress.compare.outcomes import asks_for_a_rank, signature_of
 from dsregress.model import Finding, split_workload
 from dsregress.wording.workload_words import is_given_program
 
@@ -284,6 +284,8 @@ def _problem(cause: _Cause, order: Sequence[str], workloads: _Workloads) -> Prob
     kind = kind_of(findings[0])
     if kind is ProblemKind.CRASH and cause.having.issuperset(order) and is_of_program(findings[0]):
         kind = ProblemKind.UNTESTABLE
+    if kind is ProblemKind.UNTESTABLE and cause.free and asks_for_a_rank(findings[0].outcome):
+        kind = ProblemKind.CRASH  # the same line is enough for another release
     if kind is ProblemKind.LEAK and all(map(workloads.is_shrunk, affected)) and all(map(_is_slight, findings)):
         kind = ProblemKind.MORE
     before, after = _neighbours(cause.having, cause.free - cause.having, order)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from dsregress.compare.coverage import not_judged
+from dsregress.compare.growing_counts import growth
 from dsregress.compare.metrics import (
     DEVICE_EXCESS,
     DEVICE_RETAINED,
@@ -49,6 +50,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
     saved_last: tuple[SavedTensors, ...] = ()  #: until it ended; empty if it was ended
     empty_files: tuple[str, ...] = ()  #: of weights, that it has saved
     ended: bool = False  #: a program, by itself
+    object_growth: float | None = None  #: of a program that ran on: Python objects a step, of the worst rank
     logged: tuple[
         dict[str, float | None], ...
     ] = ()  #: losses and gradient norms, by call of a trainer, of the first rank
@@ -120,6 +122,7 @@ def summarize(result: Result) -> ResultSummary:
         saved_last=_of_all_ranks([rank.saved_last for rank in record.ranks]),
         empty_files=tuple(sorted({name for rank in record.ranks for name in rank.empty_files})),
         ended=bool(record.ranks) and all(rank.ended for rank in record.ranks),
+        object_growth=_object_growth(record),
         logged=tuple(record.ranks[0].logged) if record.ranks else (),
         unsaved=tuple(sorted({text for rank in record.ranks for text in rank.unsaved})),
         uses=tuple(sorted({name for rank in record.ranks for name in rank.uses})),
@@ -128,6 +131,10 @@ def summarize(result: Result) -> ResultSummary:
         excesses=over,
         not_judged=not_judged(result, record, over, [numbers for *_, numbers in all_numerics], judged=bool(errors)),
     )
+
+
+def _object_growth(record: RunRecord) -> float | None:
+    return max((one for rank in record.ranks if (one := growth(rank.live_objects)) is not None), default=None)
 
 
 def _numerics(record: RunRecord) -> Iterator[tuple[int, str, Numerics]]:

@@ -54,6 +54,10 @@ class Installer(PackageCommands):
         """See `dsregress.envs.package_index.published_releases`."""
         return package_index.published_releases(self, package, python)
 
+    def upload_day(self, package: str, version: str) -> str:
+        """See `dsregress.envs.package_index.upload_day`."""
+        return package_index.upload_day(self, package, version)
+
     def cpu_builds(self, requirements: Sequence[str], python: str) -> CpuBuilds:
         """See `dsregress.envs.package_index.find_cpu_builds`."""
         return package_index.find_cpu_builds(self, requirements, python)

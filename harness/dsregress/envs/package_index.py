@@ -105,6 +105,16 @@ def _index_has(commands: PackageCommands, requirement: str) -> bool:
     return not signatures.is_missing(output_of(done))
 
 
+def upload_day(commands: PackageCommands, package: str, version: str) -> str:
+    """Return the day on which the first file of a release was uploaded, ``2025-02-20``; empty if no index says it. Raise
+    EnvironmentUnavailable if one cannot be queried."""
+    options = ("--universal", "--prerelease", "allow", "--format", "pylock.toml")
+    done = commands.resolve_alone(f"{package}=={version}", *options)
+    listed = tomllib.loads(done.stdout).get("packages", ()) if done.returncode == 0 else ()
+    files = [file for one in listed for file in (*one.get("wheels", ()), *([one["sdist"]] if "sdist" in one else ()))]
+    return min((file["upload-time"].date().isoformat() for file in files if "upload-time" in file), default="")
+
+
 def find_cpu_builds(commands: PackageCommands, requirements: Sequence[str], python: str) -> CpuBuilds:
     """Return the requirements that yield CPU builds of torch, and of its companions, at the versions that a lock pins; by
     package, as far as they are available."""

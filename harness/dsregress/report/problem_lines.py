@@ -28,7 +28,8 @@ from dsregress.messages import (
     name_list,
     plural_message,
 )
-from dsregress.model import AXES, Finding, split_workload
+from dsregress.model import Failed, Finding, split_workload
+from dsregress.probe.border.processor_faults import OF_PROCESSORS
 from dsregress.probe.factor import either
 from dsregress.report.advisory_words import remedy_request
 from dsregress.report.card_room_text import room_text
@@ -380,6 +381,8 @@ def _consequences(context: ReportContext, assessed: Assessment, *, is_ruled: boo
         yield message("Defaults that changed with it, and may be why: {settings}.", settings=name_list(moved))
     if assessed.room is not None:
         yield room_text(context, problem.worst.stack, assessed.room)
+    if assessed.kind is ProblemKind.CRASH and _is_of_processors(problem):
+        yield message("This may happen on CPU ranks only; --device sim runs the job as on a card.")
     if problem.kind is ProblemKind.MORE and kind_of(problem.worst) is ProblemKind.LEAK:
         yield message("This is a shrunk model; --device sim measures the job as it is.")
     if assessed.release:
@@ -394,6 +397,11 @@ def _consequences(context: ReportContext, assessed: Assessment, *, is_ruled: boo
     is_everywhere = len(problem.having) == len(context.stacks)
     if assessed.kind is ProblemKind.CRASH and is_everywhere and workload_words.is_given_program(problem.worst.scenario):
         yield from _other_packages(context, problem)
+
+
+def _is_of_processors(problem: Problem) -> bool:
+    outcome = problem.worst.outcome
+    return isinstance(outcome, Failed) and outcome.detail.endswith(OF_PROCESSORS)
 
 
 def _precision_to_ask_for(context: ReportContext, problem: Problem) -> Text | None:
@@ -418,14 +426,13 @@ def _is_newer_than_4(version: str) -> bool:
 
 
 def _other_packages(context: ReportContext, problem: Problem) -> Iterator[Text]:
-    """Yield the options with which other releases of packages can be tried."""
+    """Yield the option for other packages that may pass, if there is one whose releases are known to go together: the
+    configured stack with transformers 4. A package without a release is no advice, and `first_attempt` tries those of the
+    program's day."""
     stack = context.stacks[problem.worst.stack]
     packages = other_packages(problem, stack, context.axes)
-    options = [f"--{package}" if package in AXES else f"--with {package}=RELEASE" for package in packages]
     if not _OF_TRANSFORMERS.isdisjoint(packages) and _is_newer_than_4(stack.versions.get("transformers", "")):
-        options = [_STACK_OF_4, *(option for option in options if option != "--transformers")]
-    if options:
-        yield message("Other packages may pass: {options}.", options=name_list(options))
+        yield message("Other packages may pass: {options}.", options=_STACK_OF_4)
 
 
 def affected_text(problem: Problem, distinguishing: DistinguishingParameters) -> Text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 
 from dsregress.model import NotInstalled, Stack
@@ -11,13 +12,19 @@ from dsregress.probe.scenario import PACKAGES, Scenario
 
 def scenarios_of_the_day(
     scenarios: Mapping[str, Scenario],
+    globs: Sequence[str],
     base: Stack,
     is_known: Callable[[str, str], bool],
     newest_that_fit: Callable[[Sequence[str]], Mapping[str, str] | NotInstalled],
 ) -> dict[str, Scenario]:
-    """Return the scenarios. Where one pins a release that is not known then, all its packages that ``base`` lacks are the
-    newest that go with it; if none do, they stay, and cannot be installed."""
-    return {name: _of_the_day(scenario, base, is_known, newest_that_fit) for name, scenario in scenarios.items()}
+    """Return the scenarios. Where one that is selected pins a release that is not known then, all its packages that ``base``
+    lacks are the newest that go with it; if none do, they stay, and cannot be installed. Others are left as they are: each
+    pin takes a query."""
+    selected = {name for glob in globs for name in fnmatch.filter(scenarios, glob)}
+    return {
+        name: _of_the_day(scenario, base, is_known, newest_that_fit) if name in selected else scenario
+        for name, scenario in scenarios.items()
+    }
 
 
 def _of_the_day(

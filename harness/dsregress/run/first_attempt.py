@@ -17,17 +17,18 @@ import msgspec
 
 from dsregress.config.settings import Settings
 from dsregress.envs.installer import Installer
-from dsregress.model import Cell, Result, Stack
+from dsregress.model import Cell, Result
 from dsregress.probe import launch_line, oldest_torch
 from dsregress.run import pipeline, program_stack
 from dsregress.run.program_remedies import Attempt, OfItsDay, line_searching, remedy_of
 from dsregress.run.program_stack import is_torch_for_here, supported_release
 from dsregress.run.refusals import fails_with_each
-from dsregress.run.releases_of_day import day_of_last_commit, releases_of_day
+from dsregress.run.releases_of_day import day_of_last_commit, newest_of, releases_of_day
 from dsregress.run.session import open_session
 from dsregress.run.targets import varied_package
 from dsregress.run.watch import Watch
 from dsregress.store.reuse import reusable
+from dsregress.versions.releases import parsed_version
 
 #: More remedies than a program needs that can be measured.
 _MOST_REMEDIES = 8
@@ -85,7 +86,7 @@ def remedied_attempt(
 ) -> TriedAttempt:
     """Return the attempt with the remedies that runs of its baseline ask for. Every run is stored. Raise as
     `Session.measure`."""
-    began = time.monotonic()
+    began, named = time.monotonic(), attempt.fixed
     for _ in range(_MOST_REMEDIES):
         planned = plan(attempt)
         cells = _tried_first(planned)
@@ -93,7 +94,7 @@ def remedied_attempt(
             break
         result = _result(cells, planned, settings, installer, watch)
         of_its_day = functools.partial(
-            _of_its_day, folder=Path(attempt.program.folder), stack=planned.stacks.baseline, installer=installer
+            _of_its_day, folder=Path(attempt.program.folder), named=named, planned=planned, installer=installer
         )
         found = remedy_of(result.outcome, attempt, planned.stacks.baseline, of_its_day)
         if found is None:
@@ -111,14 +112,23 @@ def remedied_attempt(
     return TriedAttempt(attempt, None)
 
 
-def _of_its_day(packages: Collection[str], folder: Path, stack: Stack, installer: Installer) -> OfItsDay:
-    """Return the releases that can be measured here."""
-    day = day_of_last_commit(folder, installer)
+def _of_its_day(
+    packages: Collection[str], folder: Path, named: Collection[str], planned: pipeline.Planned, installer: Installer
+) -> OfItsDay:
+    """Return the releases that can be measured here, of the day of the last commit or of the releases that are named,
+    whichever is earlier."""
+    stacks, python = planned.stacks.stacks, planned.stacks.baseline.python
+    compared = {
+        package: {one.versions[package] for one in stacks if parsed_version(one.versions.get(package, ""))}
+        for package in named
+    }
+    days = ((day_of_last_commit(folder, installer), "its last commit"), newest_of(compared, installer))
+    day, of = min((one for one in days if one[0]), default=("", ""))
     found = releases_of_day(day, packages, installer) if day else {}
     torch = found.get("torch", "")
-    if torch and (oldest_torch.too_old(torch, "sim") or not is_torch_for_here(torch, stack.python, installer)):
+    if torch and (oldest_torch.too_old(torch, "sim") or not is_torch_for_here(torch, python, installer)):
         del found["torch"]
-    return OfItsDay(day, {name: supported_release(name, release) for name, release in found.items()})
+    return OfItsDay(day, {name: supported_release(name, release) for name, release in found.items()}, of)
 
 
 def _tried_first(planned: pipeline.Planned) -> list[Cell]:

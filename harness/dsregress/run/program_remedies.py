@@ -55,6 +55,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     others: Mapping[str, str] = {}  #: package -> pin, or empty, of what else its project requires
     left_out: tuple[str, ...] = ()  #: packages that cannot be installed
     fixed: tuple[str, ...] = ()  #: packages whose release stays: those that its user named
+    dated: tuple[str, ...] = ()  #: of the fixed ones, those that were taken from the program's day
     stacks: Mapping[str, Mapping[str, str]] = {}  #: the configured ones by name, of which another may be taken
     compared: Mapping[str, str] = {}  #: package -> its configured releases, which are compared unless others are named
 
@@ -67,13 +68,14 @@ class Remedy(NamedTuple):
 
 
 class OfItsDay(NamedTuple):
-    """The releases of the day on which a project was last changed."""
+    """The releases of the day on which a project was last changed, or what is compared with it was uploaded."""
 
     day: str  #: empty if it is not known
     releases: Mapping[str, str]
+    of: str = "its last commit"  #: what is of that day
 
 
-#: Returns the releases of these packages on the day of the program's last commit.
+#: Returns the releases of these packages on the day of the program.
 ReleasesOfItsDay = Callable[[Collection[str]], OfItsDay]
 
 
@@ -294,20 +296,20 @@ def _newer_transformers(signature: Signature, attempt: Attempt, stack: Stack) ->
 def _older_packages(
     signature: Signature, suspected: Sequence[str], attempt: Attempt, stack: Stack, of_its_day: ReleasesOfItsDay
 ) -> Remedy | None:
-    """Take the releases of the day on which the program was last changed, of the packages that nothing pins."""
+    """Take the releases of the program's day, of the packages that nothing pins."""
     if attempt.choice.stack or not set(_PARTNERS) & stack.versions.keys() or suspected == ["torch"]:
         return None
     free = [name for name in (*_PARTNERS, *attempt.added) if name not in (*attempt.fixed, *attempt.pinned)]
     free = [name for name in free if name in stack.versions and not name.startswith("torch")]
-    day, found = of_its_day(free) if free else OfItsDay("", {})
+    day, found, of = of_its_day(free) if free else OfItsDay("", {})
     older = {name: release for name, release in found.items() if Version(release) < Version(stack.versions[name])}
     if not older:
         return None
     choice = msgspec.structs.replace(attempt.choice, versions=_with_releases(attempt, older))
     said = ", ".join(f"{name} {release}" for name, release in older.items())
     return Remedy(
-        msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, *free)),
-        f"fails with the newest packages ({signature.message}): takes those of its last commit, of {day}: {said}",
+        msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, *free), dated=(*attempt.dated, *older)),
+        f"fails with the newest packages ({signature.message}): takes those of {of}, of {day}: {said}",
     )
 
 
@@ -318,14 +320,14 @@ def _older_torch(
     named = {*attempt.fixed, *attempt.pinned, *attempt.choice.versions}
     if attempt.choice.stack or "torch" in named or "torch" not in suspected:
         return None
-    day, found = of_its_day(("torch",))
+    day, found, of = of_its_day(("torch",))
     release = found.get("torch", "")
     if not release or Version(release) >= Version(stack.versions["torch"]):
         return None
     choice = msgspec.structs.replace(attempt.choice, versions=_with_releases(attempt, {"torch": release}))
     return Remedy(
         msgspec.structs.replace(attempt, choice=choice, fixed=(*attempt.fixed, "torch")),
-        f"fails with torch {stack.versions['torch']} ({signature.message}): takes {release}, of its last commit, of {day}",
+        f"fails with torch {stack.versions['torch']} ({signature.message}): takes {release}, of {of}, of {day}",
     )
 
 
@@ -333,8 +335,12 @@ def _older_transformers(
     signature: Signature, suspected: Collection[str], attempt: Attempt, stack: Stack
 ) -> Remedy | None:
     """Take the configured stack with an older transformers for a program that fails by the newest, unless a release is
-    named."""
+    named. What was taken from the program's day gives way."""
     now = stack.versions.get("transformers", "")
+    attempt = msgspec.structs.replace(
+        attempt,
+        choice=msgspec.structs.replace(attempt.choice, versions=_without(attempt.dated, attempt.choice.versions)),
+    )
     if not now or attempt.choice.stack or "transformers" in attempt.choice.versions:
         return None
     if not {"transformers", "huggingface-hub"} & set(suspected):
@@ -359,6 +365,10 @@ def _with_releases(attempt: Attempt, releases: Mapping[str, str]) -> dict[str, s
     them would be compared with the configured release."""
     versions = {**_resolved_anew(attempt), **releases}
     return versions if {*AXES} & attempt.choice.versions.keys() else {**attempt.compared, **versions}
+
+
+def _without(dated: Collection[str], versions: Mapping[str, str]) -> dict[str, str]:
+    return {name: spec for name, spec in versions.items() if name not in dated or name not in AXES}
 
 
 def _resolved_anew(attempt: Attempt) -> dict[str, str]:

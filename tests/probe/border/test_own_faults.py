@@ -192,6 +192,17 @@ def test_the_same_errors_about_what_is_not_ours_are_the_releases(code: str, rele
     assert faults.stage_of(release(code)) is None
 
 
+def test_a_name_that_a_class_of_the_program_lacks_is_the_releases(
+    release: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = types.ModuleType("__main__")  # as of a rank's process, after the program's own has ended
+    script.__file__ = heartbeat.__file__
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    error = release("class SGDG:\n    __module__ = '__main__'\nSGDG().train")
+    assert faults.stage_of(error) is None
+    assert faults.signature_of(error).startswith("AttributeError: 'SGDG' object has no attribute 'train'")
+
+
 def test_a_release_that_handles_what_ours_lack_and_fails_later_has_failed_itself(release: Run) -> None:
     code = "try:\n    Beat(print, more=1)\nexcept TypeError:\n    pass\n{}['group']"
     assert faults.stage_of(release(code, Beat=heartbeat.Heartbeat)) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,17 @@ def test_a_program_of_many_steps_is_ended_after_a_few(folder: Path) -> None:
     record = passed(ran(folder, "cpu", 1, _program(folder, "", steps=10**9)))
     assert record.ranks[0].phases
     assert not record.ranks[0].saved_last
+
+
+@pytest.mark.parametrize("steps", [12, 10**9])
+def test_objects_that_each_step_leaves_are_counted(folder: Path, steps: int) -> None:
+    line = _program(folder, "", steps=steps)
+    script = folder / "train.py"
+    script.write_text(script.read_text().replace("steps += 1", "steps += 1; kept.extend([i] for i in range(500))", 1))
+    script.write_text("kept = []\n" + script.read_text())
+    counts = passed(ran(folder, "cpu", 1, line)).ranks[0].live_objects
+    assert len(counts) > 6
+    assert all(450 < after - before < 700 for before, after in pairwise(counts[2:]))
 
 
 def test_what_is_not_here_at_the_end_is_no_crash(folder: Path) -> None:

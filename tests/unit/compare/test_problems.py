@@ -327,3 +327,15 @@ def test_a_card_must_get_through_all_phases_so_one_figure_is_judged() -> None:
     assert (found.kind, found.phase, found.baseline_value, found.value) == ("regression", "step", 900 * MIB, 1000 * MIB)
     equal = judged(result(run=needs(backward=9, step=8)), result("0.16.0", run=needs(backward=6, step=9)))
     assert not [one for one in equal.findings if one.metric == "smallest_card_bytes"]
+
+
+def test_a_release_with_which_a_line_needs_a_launcher_crashes_beside_one_with_which_it_trains() -> None:
+    said = "CannotRun: train.py asks for its rank, and no launcher gives it one: start it by torchrun or deepspeed"
+    asks = result("0.16.0", outcome=Failed("import", said))
+    (problem,) = judged(result("0.15.0"), asks).problems
+    assert problem.kind is ProblemKind.CRASH
+    (problem,) = judged(result("0.15.0", outcome=asks.outcome), asks).problems
+    assert problem.kind is ProblemKind.UNTESTABLE
+    lacks = Failed("import", "CannotRun: train.py lacks the module 'rich': add --with rich")
+    (problem,) = judged(result("0.15.0"), result("0.16.0", outcome=lacks)).problems
+    assert problem.kind is ProblemKind.UNTESTABLE

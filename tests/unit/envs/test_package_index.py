@@ -64,6 +64,17 @@ def test_as_of_a_day_a_release_that_is_only_a_source_is_known_without_building_i
         assert installer.published("mine==2.0") == known[:-1]
 
 
+def test_an_index_says_on_which_day_a_release_was_uploaded_if_it_knows(
+    tmp_path: Path, wheels: Path, index: HttpIndex
+) -> None:
+    with http_indexes.served(wheels, {"mine-1.0": "2025-01-01"}) as dated:
+        installer = user_of(dated.url, tmp_path)
+        assert installer.upload_day("mine", "1.0") == "2025-01-01"
+        assert installer.upload_day("mine", "3.0") == ""
+    (tmp_path / "undated").mkdir()
+    assert user_of(index.url, tmp_path / "undated").upload_day("mine", "1.0") == ""
+
+
 def test_an_index_lists_the_releases_of_a_package_and_knows_no_other(tmp_path: Path, index: HttpIndex) -> None:
     installer = user_of(index.url, tmp_path)
     assert installer.published("mine") == ("2.0", "1.0")

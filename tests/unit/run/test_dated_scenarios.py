@@ -29,7 +29,7 @@ def packages_then(packages: Mapping[str, str], known: Mapping[str, str], *, fits
         return {name: NEWEST[name] for name in names} if fits else Failed("install", "no solution")
 
     found = scenarios_of_the_day(
-        {"it": scenario(packages)}, BASE, lambda name, version: known.get(name) == version, newest
+        {"it": scenario(packages)}, ("it",), BASE, lambda name, version: known.get(name) == version, newest
     )
     then: Mapping[str, str] = found["it"].parameters[PACKAGES]
     return then
@@ -51,3 +51,15 @@ def test_what_the_stack_has_is_the_stacks() -> None:
 
 def test_if_nothing_goes_together_the_pins_stay_and_say_why_when_they_are_installed() -> None:
     assert packages_then({"trl": "1.16.0"}, known={}, fits=False) == {"trl": "1.16.0"}
+
+
+def test_scenarios_that_are_not_selected_are_not_asked_for() -> None:
+    asked: list[str] = []
+
+    def is_known(name: str, version: str) -> bool:
+        asked.append(name)
+        return True
+
+    scenarios = {"it": scenario({"trl": "0.24.0"}), "other": scenario({"openrlhf": "0.5.9"})}
+    assert scenarios_of_the_day(scenarios, ("i*",), BASE, is_known, lambda names: {}) == scenarios
+    assert asked == ["trl"]

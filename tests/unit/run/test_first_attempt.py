@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from dsregress.config.settings import Settings
+from dsregress.envs.installer import Installer
 from dsregress.model import Cell, Failed, Outcome, Passed, Result
 from dsregress.probe.adapters import PROGRAM
 from dsregress.probe.border.wire import RunRecord
@@ -23,6 +24,7 @@ from dsregress.run.first_attempt import TriedAttempt, remedied_attempt
 from dsregress.run.pipeline import Choice
 from dsregress.run.program_remedies import Attempt
 from dsregress.run.program_stack import CompletedChoice
+from dsregress.run.releases_of_day import newest_of
 from dsregress.versions.stack_plans import StackPlan
 from tests.builders.cells import HARDWARE, RANK, cell, result_of, stack
 
@@ -40,6 +42,7 @@ class Runs:
         self.outcomes = list(outcomes)
         self.ran: list[str] = []
         self.notes: list[str] = []
+        self.partners: dict[str, str] = {}
 
     def measure(self, cells: Sequence[Cell], **how: Any) -> list[Result]:
         self.ran += [one.id for one in cells]
@@ -52,17 +55,21 @@ class Runs:
 
     def plan(self, attempt: Attempt) -> pipeline.Planned:
         cells = (cell("0.15.0", "sim"), cell("0.16.4", "sim"))
-        stacks = StackPlan(stacks=(stack("0.15.0"), stack("0.16.4")), baseline=stack("0.15.0"), axes=("deepspeed",))
+        older, newer = (
+            msgspec.structs.replace(one, versions={**one.versions, **self.partners})
+            for one in (stack("0.15.0"), stack("0.16.4"))
+        )
+        stacks = StackPlan(stacks=(older, newer), baseline=older, axes=("deepspeed",))
         return pipeline.Planned(stacks=stacks, matrix=CellMatrix(cells=cells, skipped=()), hardware=HARDWARE)
 
 
-def tried(monkeypatch: pytest.MonkeyPatch, runs: Runs, folder: Path) -> TriedAttempt:
+def tried(monkeypatch: pytest.MonkeyPatch, runs: Runs, folder: Path, named: tuple[str, ...] = ()) -> TriedAttempt:
     @contextlib.contextmanager
     def opened(*how: Any) -> Iterator[Runs]:
         yield runs
 
     monkeypatch.setattr(first_attempt, "open_session", opened)
-    given = Attempt(program=Program(line="python train.py", folder=str(folder)), choice=Choice())
+    given = Attempt(program=Program(line="python train.py", folder=str(folder)), choice=Choice(), fixed=named)
     nothing: Any = None
     watch: Any = runs
     return remedied_attempt(given, runs.plan, Settings(), nothing, watch)
@@ -84,6 +91,28 @@ def test_the_baseline_runs_until_it_passes_and_each_remedy_is_said(
         f"{given.name}: adds wandb, which it lacks when it runs",
         f"{with_rows.name}: train.py:5: the data set a/b is not on this machine: its rows are made up (--synthetic-data)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("commit", "of"), [("", "deepspeed 0.16.4"), ("2026-11-28", "deepspeed 0.16.4"), ("2025-01-02", "its last commit")]
+)
+def test_a_program_that_fails_with_the_newest_packages_takes_those_of_its_commit_or_of_the_named_releases(
+    commit: str, of: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    uploaded = {"0.15.0": "2024-08-22", "0.16.4": "2025-02-20"}
+    installer = SimpleNamespace(upload_day=lambda package, version: uploaded[version])
+    monkeypatch.setattr(first_attempt, "day_of_last_commit", lambda *given: commit)
+    monkeypatch.setattr(first_attempt, "newest_of", lambda named, _: newest_of(named, cast(Installer, installer)))
+    monkeypatch.setattr(
+        first_attempt, "releases_of_day", lambda day, packages, _: dict.fromkeys(packages, "4.49.0") if day else {}
+    )
+    failed = Failed("init", "ImportError: cannot import name 'X' from 'transformers' (transformers/__init__.py)")
+    runs = Runs(failed, Passed())
+    runs.partners = {"transformers": "4.57.6"}
+    monkeypatch.setattr(first_attempt, "_tried_first", lambda planned: planned.matrix.cells[:1])
+    found = tried(monkeypatch, runs, tmp_path, named=("deepspeed",))
+    assert found.attempt.choice.versions["transformers"] == "4.49.0"
+    assert f"takes those of {of}, of " in runs.notes[0]
 
 
 def test_no_further_remedy_is_tried_after_a_quarter_of_an_hour(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

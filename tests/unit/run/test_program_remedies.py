@@ -221,6 +221,24 @@ def test_packages_that_nothing_pins_are_taken_of_the_day_of_the_last_commit() ->
     assert remedy_of(of_its_own, attempt, stack, of_its_day) is None
 
 
+def test_packages_of_the_compared_releases_day_give_way_to_the_stack_with_the_older_transformers() -> None:
+    def of_its_day(packages: Collection[str]) -> OfItsDay:
+        return OfItsDay("2026-02-01", {"transformers": "5.1.0", "peft": "0.18.0"}, "deepspeed 0.18.5")
+
+    lacks = Failed("init", NO_NAME)
+    attempt = msgspec.structs.replace(
+        GIVEN, choice=Choice(versions={"deepspeed": "0.18.4,0.18.5"}), fixed=("deepspeed",)
+    )
+    newest = msgspec.structs.replace(STACK, versions={**STACK.versions, "transformers": "5.24.0", "peft": "0.21.2"})
+    found = remedy_of(lacks, attempt, newest, of_its_day)
+    assert found is not None
+    assert found.line.endswith("takes those of deepspeed 0.18.5, of 2026-02-01: transformers 5.1.0, peft 0.18.0")
+    older = msgspec.structs.replace(STACK, versions={**STACK.versions, "transformers": "5.1.0", "peft": "0.18.0"})
+    found = remedy_of(lacks, found.attempt, older, of_its_day)
+    assert found is not None
+    assert found.attempt.choice == Choice(stack="transformers-4", versions={"deepspeed": "0.18.4,0.18.5"})
+
+
 def test_a_newer_transformers_than_the_project_pins_is_taken_for_what_the_pin_lacks() -> None:
     stack = msgspec.structs.replace(STACK, versions={**STACK.versions, "transformers": "4.49.0", "peft": "0.14.0"})
     versions = {"deepspeed": "0.16.8", "transformers": "4.49.0", "peft": "0.14.0", "trl": "0.17.0", "pillow": "12.3.0"}

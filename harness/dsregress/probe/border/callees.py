@@ -172,7 +172,8 @@ def _is_our_name(module: object) -> bool:
 
 
 def _is_our_stand_in(module: object) -> bool:
-    found = sys.modules.get(module) if isinstance(module, str) else None
+    # A program's classes are of ``__main__`` as well, and when it has failed that is our own script again.
+    found = sys.modules.get(module) if isinstance(module, str) and module != "__main__" else None
     return isinstance(found, types.ModuleType) and is_ours(found)
 
 

@@ -12,6 +12,7 @@ from dsregress.probe.border import encoding, machine
 from dsregress.probe.border.masking import without_secrets
 from dsregress.probe.border.own_code import is_own_file
 from dsregress.probe.border.own_faults import own_fault
+from dsregress.probe.border.processor_faults import OF_PROCESSORS, is_of_processors
 from dsregress.probe.border.untrusted import read_tail
 from vgpu.error_chain import behind_one_another
 
@@ -135,6 +136,8 @@ def detail_of(error: BaseException) -> str:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Exception:  # it prints the error and its causes, which are a framework's own objects
         text = f"{type(error).__name__}: {encoding.bounded_text(error)}"
+    if is_of_processors(error):
+        text = f"{text.rstrip()}\n{OF_PROCESSORS}"
     return _last_lines(encoding.bounded_text(text[-_TEXT_READ - 1 :], _TEXT_READ + 1))
 
 

@@ -183,6 +183,8 @@ class RankRecord:
     #: files of weights that a program has saved without a tensor, by name, until it was measured
     empty_files: list[str] = dataclasses.field(default_factory=list)
     ended: bool = False  #: a program that ran on has ended by itself
+    #: Python objects that live after each step of a program that runs on, without those of before
+    live_objects: list[int] = dataclasses.field(default_factory=list)
     #: losses and gradient norms that a trainer has shown, by call, by name; None is no number
     logged: list[dict[str, float | None]] = dataclasses.field(default_factory=list)
     unsaved: list[str] = dataclasses.field(default_factory=list)  #: trained weights that a model's own files lack

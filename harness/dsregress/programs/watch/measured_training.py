@@ -39,6 +39,7 @@ from dsregress.programs.watch import step_watch, stepper_facts, trainer_settings
 from dsregress.programs.watch.evaluations import Evaluations
 from dsregress.programs.watch.fed_batches import FedBatches
 from dsregress.programs.watch.kept_steps import KeptSteps
+from dsregress.programs.watch.live_objects import LiveObjects
 from dsregress.programs.watch.logged_numbers import LoggedNumbers
 from dsregress.programs.watch.observed_rank import ObservedRank
 from dsregress.programs.watch.phase_walk import watched_phase
@@ -91,6 +92,7 @@ class Measuring:
         self._truth = truth  #: of real ranks
         self._kept = kept  #: likewise
         self._evaluations = Evaluations()
+        self._objects = LiveObjects()
         self._models = TrainedModels()
         self._logged = LoggedNumbers()
         self._fed = FedBatches(contents=not rank.is_simulated)
@@ -151,6 +153,7 @@ class Measuring:
         if self._last is not None:
             self.record.ended = True
             self.record.saved_last = self._saved.listed()
+            self.record.live_objects = self._objects.counts
             self._keep_files()
             self._hand_over()
         elif self._timed is None and self._steps > self._warmup_steps:
@@ -272,6 +275,8 @@ class Measuring:
         self._steps += 1
         if self._readings is not None:
             self._readings.step = self._steps
+        if self._last is not None:
+            self._objects.count()
         self._end_at_last()
         metered_at = self._warmup_steps + 1
         if self._steps < metered_at:
@@ -382,6 +387,8 @@ class Measuring:
     def _end_at_last(self) -> None:
         """End a program that has run on for long enough."""
         if self._last is not None and (self._steps >= self._last[0] or time.monotonic() > self._last[1]):
+            self.record.live_objects = self._objects.counts
+            self._keep()
             raise ProgramEnded
 
     def _hand_over(self) -> None:
