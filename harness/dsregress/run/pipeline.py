@@ -74,6 +74,7 @@ def plan_run(settings: Settings, choice: Choice, installer: Installer) -> Planne
         newest = planned.stacks[-1]
         scenarios = scenarios_of_the_day(
             scenarios,
+            globs,
             newest,
             lambda name, version: bool(installer.published(f"{name}=={version}")),
             lambda names: locking.newest_that_fit(

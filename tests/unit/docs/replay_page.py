@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import statistics
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +11,9 @@ from typing import Any
 import msgspec
 
 from dsregress.advisories.shipped import read_advisories
-from dsregress.report.plain_text import markdown, markdown_table
+from dsregress.report.plain_text import markdown_table
 from dsregress.wording.addresses import thread_name
+from dsregress.wording.quantities import listing
 from tests.paths import ROOT
 from tests.unit.docs.templates import page_of, rendered
 
@@ -27,15 +27,17 @@ PAGE = page_of(TEMPLATE)
 ANSWERS = ROOT / "results" / "replay.jsonl"  # one line for each call
 
 
+_FOUND = {True: "yes", False: "no", None: "not run"}
+
+
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """One problem of an upload: the day, minutes until the report, and the thread."""
+    """One problem of an upload, and the thread about it."""
 
     release: str
     day: datetime.date
-    minutes: float
+    run: str  #: minutes until the report, and drafts; why it was not run
     advisory: str
-    drafts: int
-    is_found: bool
+    is_found: bool | None  #: None: not run
     thread: str = ""
     opened: datetime.date | None = None
     how: str = ""
@@ -56,16 +58,16 @@ def replayed() -> Iterator[Replayed]:
     """Yield the problems in the order of the uploads."""
     said = answers()
     for upload in tomllib.loads((ROOT / "results" / "replay.toml").read_text(encoding="utf-8"))["upload"]:
-        answer = said[upload["package"], upload["version"]]
-        known = [name for draft in answer["drafts"] for name in draft["known_since"]]
+        answer = said.get((upload["package"], upload["version"]))
+        drafts = answer["drafts"] if answer else []
+        known = [name for draft in drafts for name in draft["known_since"]]
         for problem in upload["problem"]:
             yield Replayed(
                 release=f"{upload['package']} {upload['version']}",
                 day=upload["day"],
-                minutes=answer["seconds"] / 60,
+                run=f"{answer['seconds'] / 60:.0f} minutes, {len(drafts)} drafts" if answer else upload["not_run"],
                 advisory=problem["advisory"],
-                drafts=len(answer["drafts"]),
-                is_found=problem["advisory"] in known,
+                is_found=problem["advisory"] in known if answer else None,
                 thread=problem.get("thread", ""),
                 opened=problem.get("opened"),
                 how=problem["found"],
@@ -78,10 +80,10 @@ def table() -> str:
     columns = ("upload", "problem", "found", "first public thread", "lead")
     rows = [
         (
-            f"{one.day} {one.release}, {one.minutes:.0f} minutes, {one.drafts} drafts",
-            f"[{one.advisory}](../results/advisories/{one.advisory}.json): {markdown(titles[one.advisory])}",
-            "yes" if one.is_found else "no",
-            f"{one.opened} [{thread_name(one.thread)}]({one.thread}): {one.how}" if one.thread else one.how,
+            f"{one.day} {one.release}: {one.run}",
+            f"{one.advisory}: {titles[one.advisory]}",
+            _FOUND[one.is_found],
+            f"{one.opened} {thread_name(one.thread)}, {one.how}" if one.thread else one.how,
             "" if one.lead is None else f"{one.lead} days",
         )
         for one in replayed()
@@ -89,18 +91,16 @@ def table() -> str:
     return "\n".join(markdown_table(columns, rows))
 
 
-def leads() -> list[int]:
-    """Return the leads of the problems that were found and have a thread."""
-    return [one.lead for one in replayed() if one.lead is not None]
-
-
 def written() -> str:
     """Return the page."""
+    problems = [*replayed()]
+    run = [one for one in problems if one.is_found is not None]
+    leads = [one.lead for one in run if one.lead is not None]
     functions = {
         "table": table,
-        "count": lambda: len([*replayed()]),
-        "found": lambda: sum(one.is_found for one in replayed()),
-        "median": lambda: f"{statistics.median(leads()):g}",
-        "longest": lambda: f"{max(one.minutes for one in replayed()):.0f}",
+        "count": lambda: len(problems),
+        "run": lambda: len(run),
+        "found": lambda: sum(one.is_found is True for one in run),
+        "leads": lambda: listing([f"{lead}" for lead in leads]),
     }
     return rendered(TEMPLATE, functions)
