@@ -148,7 +148,7 @@ def watch_command(
     return next((code for code in gravest if code in codes), EXIT_OK)
 
 
-class _Measured(msgspec.Struct, frozen=True, kw_only=True):
+class _WatchedRun(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a release's measurement, as it is in the JSON."""
 
     exit_code: int
@@ -196,7 +196,7 @@ def _new_releases(job: _WatchedJob, watched: Watched, installer: Installer) -> l
     ]
 
 
-def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: Path, *, is_shown: bool) -> _Measured:
+def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: Path, *, is_shown: bool) -> _WatchedRun:
     """Measure a release, and write what was found; an error is a line, since others may be new too."""
     began = time.monotonic()
     settings, choice = job.settings, job.choice(release)
@@ -213,13 +213,13 @@ def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: P
         raise
     except HarnessError as error:
         print_note(f"{release.package} {release.version}: {error}")
-        done = _Measured(exit_code=error.exit_code)
+        done = _WatchedRun(exit_code=error.exit_code)
     return msgspec.structs.replace(done, seconds=round(time.monotonic() - began))
 
 
 def _write(
     release: NewRelease, comparison: Comparison, settings: Settings, folder: Path, *, is_shown: bool
-) -> _Measured:
+) -> _WatchedRun:
     """Write the reports and the drafts."""
     folder.mkdir(parents=True, exist_ok=True)
     files = options.ReportFiles(
@@ -237,5 +237,9 @@ def _write(
         write_file(str(folder / f"{draft.record.id}.json"), encode_advisory(draft.record))
     if drafts:
         print_note(f"{plural(len(drafts), 'draft')} of advisories: {listing([draft.record.title for draft in drafts])}")
-    told = ({"id": one.record.id, "title": one.record.title, "known_since": one.known_since} for one in drafts)
-    return _Measured(exit_code=code, drafts=tuple(told))
+    return _WatchedRun(
+        exit_code=code,
+        drafts=tuple(
+            {"id": one.record.id, "title": one.record.title, "known_since": one.known_since} for one in drafts
+        ),
+    )

@@ -17,8 +17,9 @@ def scenarios_of_the_day(
     is_known: Callable[[str, str], bool],
     newest_that_fit: Callable[[Sequence[str]], Mapping[str, str] | NotInstalled],
 ) -> dict[str, Scenario]:
-    """Return the scenarios, those with these names as of the day: an index is asked about no other. Where one pins a release that is not known then, all its packages that ``base`` lacks are the
-    newest that go with it; if none do, they stay, and cannot be installed."""
+    """Return the scenarios, those with these names as of the day: an index is asked about no other. Where one pins a
+    release that is not known then, all its packages that ``base`` lacks are the newest that go with it; if none do, they
+    stay, and cannot be installed."""
     chosen = {name for glob in globs for name in fnmatch.filter(scenarios, glob)}
     dated = {name: _of_the_day(scenarios[name], base, is_known, newest_that_fit) for name in sorted(chosen)}
     return {**scenarios, **dated}

@@ -13,5 +13,7 @@ def test_the_page_about_watching_has_the_replayed_uploads(golden: Golden) -> Non
 
 def test_what_was_replayed_is_of_a_listed_upload_and_each_thread_says_how_it_was_found() -> None:
     problems = [*replay_page.replayed()]
-    assert {" ".join(key) for key in replay_page.answers()} == {one.release for one in problems if one.is_found is not None}
+    assert {" ".join(key) for key in replay_page.answers()} == {
+        one.release for one in problems if one.is_found is not None
+    }
     assert all(one.how for one in problems)

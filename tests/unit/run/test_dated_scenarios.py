@@ -54,7 +54,10 @@ def test_if_nothing_goes_together_the_pins_stay_and_say_why_when_they_are_instal
 
 
 def test_a_package_that_a_scenario_goes_without_is_looked_up_nowhere() -> None:
-    assert packages_then({"trl": "0.24.0", "flash-attn": ""}, known={"trl": "0.24.0"}) == {"trl": "0.24.0", "flash-attn": ""}
+    assert packages_then({"trl": "0.24.0", "flash-attn": ""}, known={"trl": "0.24.0"}) == {
+        "trl": "0.24.0",
+        "flash-attn": "",
+    }
     assert packages_then({"trl": "1.16.0", "flash-attn": ""}, known={}) == {"trl": "0.26.2", "flash-attn": ""}
 
 
