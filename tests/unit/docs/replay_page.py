@@ -60,14 +60,14 @@ def replayed() -> Iterator[Replayed]:
     for upload in tomllib.loads((ROOT / "results" / "replay.toml").read_text(encoding="utf-8"))["upload"]:
         answer = said.get((upload["package"], upload["version"]))
         drafts = answer["drafts"] if answer else []
-        known = [name for draft in drafts for name in draft["known_since"]]
+        known = [name for draft in drafts for name in (draft["id"], *draft["known_since"])]
         for problem in upload["problem"]:
             yield Replayed(
                 release=f"{upload['package']} {upload['version']}",
                 day=upload["day"],
                 run=f"{answer['seconds'] / 60:.0f} minutes, {len(drafts)} drafts" if answer else upload["not_run"],
                 advisory=problem["advisory"],
-                is_found=problem["advisory"] in known if answer else None,
+                is_found=problem.get("draft", problem["advisory"]) in known if answer else None,
                 thread=problem.get("thread", ""),
                 opened=problem.get("opened"),
                 how=problem["found"],
