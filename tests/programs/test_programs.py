@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from dsregress.programs.launch import missing_imports
 from tests.paths import ROOT, SOURCE
 from tests.programs.cells import passed, ran
 from vgpu.device.card import VirtualCard
@@ -222,6 +223,51 @@ def test_modules_that_the_environment_lacks_say_nothing_of_a_release(folder: Pat
     record = ran(folder, "sim", 1, "python code/train.py")
     assert (record.outcome, record.stage) == ("failed", "import")
     assert record.signature == f"CannotRun: code/train.py {needs}"
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder of installed packages."""
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    monkeypatch.setattr(missing_imports, "LIBRARIES", (f"{packages}{os.sep}",))
+    monkeypatch.syspath_prepend(str(packages))
+    return packages
+
+
+def test_what_a_package_imports_undeclared_when_it_is_loaded_is_a_fault_of_its_release(
+    folder: Path, installed: Path
+) -> None:
+    (installed / "undeclaring.py").write_text("import absent_three\n")
+    (installed / "lazily.py").write_text(
+        "try:\n    import undeclaring\nexcept ImportError as error:\n"
+        "    raise RuntimeError(f'Failed to import undeclaring:\\n{error}') from error\n"
+    )
+    for module in ("undeclaring", "lazily"):
+        (folder / "train.py").write_text(f"import {module}\n")
+        record = ran(folder, "sim", 1, "train.py")
+        assert "No module named 'absent_three'" in record.signature
+        assert (record.outcome, record.stage) == ("failed", "init")
+        assert not record.signature.startswith("CannotRun")
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        "def call():\n    import absent_three\ncall()\n",
+        "try:\n    import absent_three\nexcept ImportError:\n    raise ImportError('pip install absent-three') from None\n",
+        "import triton\n",
+    ],
+    ids=["for a call", "in its own words", "of a GPU"],
+)
+def test_what_a_package_leaves_to_its_user_says_nothing_of_its_release(
+    folder: Path, installed: Path, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (installed / "optional.py").write_text(package)
+    (folder / "train.py").write_text("import optional\n")
+    record = ran(folder, "cpu", 1, "python train.py")
+    assert (record.outcome, record.stage) == ("failed", "import")
+    assert record.signature.startswith("CannotRun: ")
 
 
 def test_of_many_modules_that_the_environment_lacks_the_detail_names_all(folder: Path) -> None:

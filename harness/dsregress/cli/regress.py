@@ -38,7 +38,7 @@ class WantedWorkloads(msgspec.Struct, frozen=True, kw_only=True):
     """The workloads that are measured: those of a selection, of a named one, or a program."""
 
     selection: Selection
-    named: str | None
+    named: tuple[str, ...]
     program: Program | None
     as_given: bool  #: without what its project and its first run ask for
     checkout: Checkout | None
@@ -83,8 +83,10 @@ class WantedRun(msgspec.Struct, frozen=True, kw_only=True):
     click.option(
         "--select",
         "named",
+        multiple=True,
         metavar="NAME",
-        help="A named selection of the configuration, e.g. reported. One that has the name of a stack runs on that stack.",
+        help="A named selection of the configuration, e.g. reported. Repeatable. One that has the name of a stack runs on "
+        "that stack.",
     ),
     options.program_options,
     click.option(
@@ -170,11 +172,11 @@ def regress_command(
         results=run.results, fail_on=fail_on, timing=run.timing, executor=run.executor, as_of=as_of
     )
     job = ConfiguredWorkload(settings=settings, selection=wanted.selection)
-    if wanted.named is not None:
+    if wanted.named:
         _check_alone(wanted.selection, wanted.program)
         settings, stacks = _selected(wanted.named, settings, stacks)
     second = _second_line(wanted)
-    if wanted.program is None and wanted.named is None:
+    if wanted.program is None and not wanted.named:
         job = configured_workload(settings, wanted.selection)
         settings = job.settings
         stacks = msgspec.structs.replace(stacks, versions={**job.added, **stacks.versions})
@@ -253,12 +255,19 @@ def _check_alone(selection: Selection, program: Program | None) -> None:
         raise UsageError(what, where="--select", hint="give one of the two")
 
 
-def _selected(name: str, settings: Settings, stacks: options.StackOptions) -> tuple[Settings, options.StackOptions]:
-    """Return the settings with a named selection, and the stack of that name if there is one and no other was given."""
-    settings = selecting(settings, name)
-    if name in settings.stacks and stacks.stack is None and not stacks.pythons:
-        stacks = msgspec.structs.replace(stacks, stack=name)
-    return settings, stacks
+def _selected(
+    names: Sequence[str], settings: Settings, stacks: options.StackOptions
+) -> tuple[Settings, options.StackOptions]:
+    """Return the settings with named selections, and the stack of their name if there is one and no other was given. Raise
+    UsageError for selections of several stacks."""
+    settings = selecting(settings, names)
+    if stacks.stack is not None or stacks.pythons:
+        return settings, stacks
+    wanted = {name if name in settings.stacks else None for name in names}
+    if len(wanted) > 1:
+        what = f"{' and '.join(dict.fromkeys(names))} run on different stacks"
+        raise UsageError(what, where="--select", hint="give --stack, or run one after the other")
+    return settings, msgspec.structs.replace(stacks, stack=wanted.pop())
 
 
 def _print_disk(planned: pipeline.Planned, settings: Settings, installer: Installer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import time
 from pathlib import Path
 
 import click
@@ -124,7 +125,7 @@ def watch_command(
         say("nothing is new")
     for release in found:
         say(f"new: {release.package} {release.version}; beside it: {release.before}")
-    codes = (
+    measured = (
         []
         if dry_run
         else [_measure(release, job, installer, out, is_shown=files.json_file != "-") for release in found]
@@ -137,13 +138,22 @@ def watch_command(
                 "package": release.package,
                 "version": release.version,
                 "before": release.before,
-                **({} if code is None else {"exit_code": code, "folder": str(out / release.name)}),
+                **({} if one is None else {"folder": str(out / release.name), **msgspec.structs.asdict(one)}),
             }
-            for release, code in itertools.zip_longest(found, codes)
+            for release, one in itertools.zip_longest(found, measured)
         ],
     )
+    codes = {one.exit_code for one in measured}
     gravest = (EXIT_HARNESS, EXIT_REGRESSION, EXIT_NOTHING_MEASURED)
     return next((code for code in gravest if code in codes), EXIT_OK)
+
+
+class _WatchedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a release's measurement, as it is in the JSON."""
+
+    exit_code: int
+    seconds: int = 0  #: environments, runs and reports together
+    drafts: tuple[dict[str, object], ...] = ()
 
 
 class _WatchedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,8 +196,9 @@ def _new_releases(job: _WatchedJob, watched: Watched, installer: Installer) -> l
     ]
 
 
-def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: Path, *, is_shown: bool) -> int:
-    """Measure a release, write what was found, and return its exit code; an error is a line, since others may be new too."""
+def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: Path, *, is_shown: bool) -> _WatchedRun:
+    """Measure a release, and write what was found; an error is a line, since others may be new too."""
+    began = time.monotonic()
     settings, choice = job.settings, job.choice(release)
     try:
         planned = pipeline.plan_run(settings, choice, installer)
@@ -197,16 +208,19 @@ def _measure(release: NewRelease, job: _WatchedJob, installer: Installer, out: P
             )
         with Progress() as progress:
             comparison = pipeline.regress(settings, choice, planned, installer, progress)
-        return _write(release, comparison, settings, out / release.name, is_shown=is_shown)
+        done = _write(release, comparison, settings, out / release.name, is_shown=is_shown)
     except UsageError:
         raise
     except HarnessError as error:
         print_note(f"{release.package} {release.version}: {error}")
-        return error.exit_code
+        done = _WatchedRun(exit_code=error.exit_code)
+    return msgspec.structs.replace(done, seconds=round(time.monotonic() - began))
 
 
-def _write(release: NewRelease, comparison: Comparison, settings: Settings, folder: Path, *, is_shown: bool) -> int:
-    """Write the reports and the drafts, and return the exit code."""
+def _write(
+    release: NewRelease, comparison: Comparison, settings: Settings, folder: Path, *, is_shown: bool
+) -> _WatchedRun:
+    """Write the reports and the drafts."""
     folder.mkdir(parents=True, exist_ok=True)
     files = options.ReportFiles(
         json=str(folder / "report.json"),
@@ -220,7 +234,12 @@ def _write(release: NewRelease, comparison: Comparison, settings: Settings, fold
     today = settings.as_of or datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     drafts = draft_advisories(context, release.package, release.version, today)
     for draft in drafts:
-        write_file(str(folder / f"{draft.id}.json"), encode_advisory(draft))
+        write_file(str(folder / f"{draft.record.id}.json"), encode_advisory(draft.record))
     if drafts:
-        print_note(f"{plural(len(drafts), 'draft')} of advisories: {listing([draft.title for draft in drafts])}")
-    return code
+        print_note(f"{plural(len(drafts), 'draft')} of advisories: {listing([draft.record.title for draft in drafts])}")
+    return _WatchedRun(
+        exit_code=code,
+        drafts=tuple(
+            {"id": one.record.id, "title": one.record.title, "known_since": one.known_since} for one in drafts
+        ),
+    )

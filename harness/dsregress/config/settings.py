@@ -15,7 +15,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -129,8 +129,13 @@ def read_settings(
     return settings
 
 
-def selecting(settings: Settings, name: str) -> Settings:
-    """Return the settings with the named selection in place of a plain run's. Raise UsageError."""
+def selecting(settings: Settings, names: Sequence[str]) -> Settings:
+    """Return the settings with the named selections in place of a plain run's. Raise UsageError."""
+    chosen = dict.fromkeys(glob for name in names for glob in _selection(settings, name))
+    return msgspec.structs.replace(settings, select=tuple(chosen))
+
+
+def _selection(settings: Settings, name: str) -> tuple[str, ...]:
     if name not in settings.selections:
         parts = name.split("/")
         if 1 < len(parts) <= 3:
@@ -141,7 +146,7 @@ def selecting(settings: Settings, name: str) -> Settings:
                 hint=" ".join(f"{option} {shlex.quote(part)}" for option, part in options),
             )
         raise no_such("selection", name, settings.selections, "[tool.dsregress.selections]")
-    return msgspec.structs.replace(settings, select=settings.selections[name])
+    return settings.selections[name]
 
 
 def _shipped_scenarios() -> Path:

@@ -6,6 +6,8 @@ decide is for `reproduce` to find out, so that none is a condition yet.
 
 from __future__ import annotations
 
+import msgspec
+
 from dsregress.advice.assessment import assess
 from dsregress.advisories.advisory import (
     Advisory,
@@ -16,6 +18,7 @@ from dsregress.advisories.advisory import (
     Remedy,
     Ruling,
 )
+from dsregress.advisories.shipped import read_advisories
 from dsregress.compare import ProblemKind
 from dsregress.model import split_workload
 from dsregress.report.context import ReportContext
@@ -40,29 +43,40 @@ _KINDS = {
 }
 
 
-def draft_advisories(context: ReportContext, package: str, version: str, day: str) -> list[Advisory]:
+class Draft(msgspec.Struct, frozen=True):
+    """A draft, and the ids of advisories that were published after its day and know the problem."""
+
+    record: Advisory
+    known_since: tuple[str, ...] = ()
+
+
+def draft_advisories(context: ReportContext, package: str, version: str, day: str) -> list[Draft]:
     """Return a draft for each problem that the release ``version`` of ``package`` has, that the baseline has not, and that
-    no advisory knows. ``day`` is that of the draft: ``2026-11-27``."""
+    no advisory published by that ``day`` (``2026-11-27``) knows."""
     stack = next(
         (name for name, one in context.stacks.items() if version_of(one, package) == version),
         context.comparison.baseline,
     )
     lines = problem_lines(context, assess(context.comparison, context.rooms))
-    new = [line for line in lines if _is_new(context, line, stack)]
+    known = {one.id for one in read_advisories() if one.published <= day}
+    new = [line for line in lines if _is_new(context, line, stack) and known.isdisjoint(line.advisories)]
     return [
-        _draft(context, line, ReleaseRange(package=package, affected=(version,), unaffected=_free(context, line, package)),
-               f"DRAFT-{package}-{version}-{number}", day)
+        Draft(
+            _draft(
+                context,
+                line,
+                ReleaseRange(package=package, affected=(version,), unaffected=_free(context, line, package)),
+                f"DRAFT-{package}-{version}-{number}",
+                day,
+            ),
+            line.advisories,
+        )
         for number, line in enumerate(new, 1)
-    ]  # fmt: skip
+    ]
 
 
 def _is_new(context: ReportContext, line: ProblemLine, stack: str) -> bool:
-    return (
-        stack in line.having
-        and context.comparison.baseline not in line.having
-        and not line.advisories
-        and line.kind in _KINDS
-    )
+    return stack in line.having and context.comparison.baseline not in line.having and line.kind in _KINDS
 
 
 def _free(context: ReportContext, line: ProblemLine, package: str) -> tuple[str, ...]:

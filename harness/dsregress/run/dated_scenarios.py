@@ -17,14 +17,12 @@ def scenarios_of_the_day(
     is_known: Callable[[str, str], bool],
     newest_that_fit: Callable[[Sequence[str]], Mapping[str, str] | NotInstalled],
 ) -> dict[str, Scenario]:
-    """Return the scenarios. Where one that is selected pins a release that is not known then, all its packages that ``base``
-    lacks are the newest that go with it; if none do, they stay, and cannot be installed. Others are left as they are: each
-    pin takes a query."""
-    selected = {name for glob in globs for name in fnmatch.filter(scenarios, glob)}
-    return {
-        name: _of_the_day(scenario, base, is_known, newest_that_fit) if name in selected else scenario
-        for name, scenario in scenarios.items()
-    }
+    """Return the scenarios, those with these names as of the day: an index is asked about no other. Where one pins a
+    release that is not known then, all its packages that ``base`` lacks are the newest that go with it; if none do, they
+    stay, and cannot be installed."""
+    chosen = {name for glob in globs for name in fnmatch.filter(scenarios, glob)}
+    dated = {name: _of_the_day(scenarios[name], base, is_known, newest_that_fit) for name in sorted(chosen)}
+    return {**scenarios, **dated}
 
 
 def _of_the_day(
@@ -34,7 +32,7 @@ def _of_the_day(
     newest_that_fit: Callable[[Sequence[str]], Mapping[str, str] | NotInstalled],
 ) -> Scenario:
     pinned: Mapping[str, str] = scenario.parameters.get(PACKAGES, {})
-    own = {name: version for name, version in pinned.items() if name not in base.versions}
+    own = {name: version for name, version in pinned.items() if version and name not in base.versions}
     if all(is_known(name, version) for name, version in own.items()):
         return scenario
     found = newest_that_fit(list(own))

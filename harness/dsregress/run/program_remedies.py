@@ -15,6 +15,7 @@ from packaging.version import Version
 from dsregress.advice.other_packages import OF_A_CALL, packages_to_try
 from dsregress.model import AXES, Failed, Outcome, Signature, Stack, read_signature
 from dsregress.probe.border.masking import masked_launch_line
+from dsregress.probe.module_packages import packages_by_module
 from dsregress.run.available_workloads import Program
 from dsregress.run.pipeline import Choice
 from dsregress.run.refusals import says_what_to_do
@@ -37,6 +38,9 @@ _NOT_IN_TRANSFORMERS = re.compile(r"cannot import name '\w+' from 'transformers|
 #: What an error says, and the last releases of a dependency that do not raise it.
 _TABLE = Path(__file__).with_name("older_dependencies.json")
 _OLDER_DEPENDENCIES: Sequence[tuple[str, Mapping[str, str]]] = json.loads(_TABLE.read_text("utf-8"))
+
+#: The words of Python for a package that is not installed, of which a part would have a dot.
+_ABSENT_MODULE = re.compile(r"No module named '(\w+)'")
 
 _RANKS = re.compile(r"give --ranks (\d{1,3})\b")
 _STEPS = re.compile(r"ended after (\d{1,3}) optimizer steps?, and \d+ are needed: give it .* --steps (\d{1,3})$")
@@ -94,6 +98,8 @@ def remedy_of(outcome: Outcome, attempt: Attempt, stack: Stack, of_its_day: Rele
         return next((one for one in remedies if one is not None), None)
     if signature.error == "ProgramError":
         return _fewer_steps(signature.message, attempt)
+    if (found := _undeclared(signature, attempt)) is not None:
+        return found
     suspected = _suspected(signature, outcome.stage, stack)
     if not suspected:
         return None
@@ -121,6 +127,19 @@ def _packages(said: str, attempt: Attempt) -> Remedy | None:
         attempt, choice=choice, added=(*attempt.added, *names), pinned=(*attempt.pinned, *pinned)
     )
     return Remedy(more, f"adds {listing(names, len(names))}, which it lacks when it runs")
+
+
+def _undeclared(signature: Signature, attempt: Attempt) -> Remedy | None:
+    """Add what a package imports without requiring it, so that the rest of the program is measured."""
+    found = _ABSENT_MODULE.search(signature.message)
+    if found is None or signature.is_of_program:
+        return None
+    package = packages_by_module().get(found[1], found[1].replace("_", "-"))
+    more = _packages(f"--with {package}", attempt)
+    if more is None:
+        return None
+    place = f" ({signature.file})" if signature.file else ""
+    return more._replace(line=f"adds {package}, which a package imports and does not require{place}")
 
 
 def _other_requirements(said: str, attempt: Attempt) -> Remedy | None:

@@ -298,6 +298,24 @@ def test_a_selection_that_is_called_as_a_stack_runs_on_it_unless_another_is_name
     assert "-torch2.4.1-" in say("regress", "--select", "old", "--stack", "older", "--dry-run").out
 
 
+def test_of_several_selections_all_are_run_unless_they_run_on_different_stacks(say: RunCommand, project: Path) -> None:
+    file = project / "pyproject.toml"
+    file.write_text(
+        file.read_text()
+        + '\n[tool.dsregress.selections]\nold = ["tiny/*/cpu"]\nfirst = ["tiny/*/cpu"]\nsecond = ["tiny/*/sim"]\n'
+        '[tool.dsregress.stacks]\nold = {torch = "2.5.1"}\n'
+    )
+    both = say("regress", "--select", "first", "--select", "second", "--dry-run").out
+    assert "/cpu" in both
+    assert "/sim" in both
+    refused = say("regress", "--select", "first", "--select", "old", "--dry-run")
+    assert refused.code == 2
+    assert refused.err.splitlines()[-1] == (
+        "dsregress: error: --select: first and old run on different stacks; give --stack, or run one after the other"
+    )
+    assert "-torch2.5.1-" in say("regress", "--select", "first", "--select", "old", "--stack", "old", "--dry-run").out
+
+
 def test_the_results_of_several_jobs_become_one_report(say: RunCommand, project: Path) -> None:
     Store(str(project / "one")).write(of("0.15.0"))
     Store(str(project / "two")).write(of("0.16.4", outcome=Failed(stage="init", signature="x")))

@@ -53,14 +53,15 @@ def test_flags_win_over_variables_win_over_the_file(tmp_path: Path) -> None:
 
 
 def test_a_named_selection_takes_the_place_of_the_plain_one(tmp_path: Path) -> None:
-    project(tmp_path, '[tool.dsregress.selections]\nreported = ["trl*/base/sim"]')
+    project(tmp_path, '[tool.dsregress.selections]\nreported = ["trl*/base/sim"]\nown = ["own/*", "trl*/base/sim"]')
     settings = read_settings(start=tmp_path, environ={})
-    assert selecting(settings, "reported").select == ("trl*/base/sim",)
+    assert selecting(settings, ["reported"]).select == ("trl*/base/sim",)
+    assert selecting(settings, ["reported", "own"]).select == ("trl*/base/sim", "own/*")
     with pytest.raises(UsageError, match="no such selection: report; did you mean reported"):
-        selecting(settings, "report")
+        selecting(settings, ["own", "report"])
     hint = "--scenario 'llama3*' --variant zero_stage=3 --device sim"
     with pytest.raises(UsageError, match="is a workload, not a selection") as raised:
-        selecting(settings, "llama3*/zero_stage=3/sim")
+        selecting(settings, ["llama3*/zero_stage=3/sim"])
     assert raised.value.hint == hint
 
 

@@ -11,7 +11,8 @@ from tests.builders.known_runs import QUARTER, compared, ran
 
 
 def drafts(*results: Result) -> list[Advisory]:
-    return draft_advisories(report_context(compared(*results)), "deepspeed", "0.18.3", "2026-11-27")
+    found = draft_advisories(report_context(compared(*results)), "deepspeed", "0.18.3", "2026-11-27")
+    return [one.record for one in found]
 
 
 def test_a_problem_that_no_advisory_knows_gets_a_draft_that_claims_what_was_run() -> None:
@@ -36,3 +37,10 @@ def test_a_draft_is_a_file_as_advisories_are() -> None:
 def test_what_an_advisory_knows_and_what_the_release_before_has_too_get_none() -> None:
     assert drafts(ran("0.18.2", QUARTER), ran("0.18.3", QUARTER, error=30)) == []
     assert drafts(ran("0.18.2", "zero_stage=2", error=30), ran("0.18.3", "zero_stage=2", error=30)) == []
+
+
+def test_an_advisory_that_came_later_is_not_known_yet() -> None:
+    results = ran("0.18.2", QUARTER), ran("0.18.3", QUARTER, error=30)
+    (draft,) = draft_advisories(report_context(compared(*results)), "deepspeed", "0.18.3", "2025-12-09")
+    assert draft.record.published == "2025-12-09"
+    assert draft.known_since == ("DSR-2026-0001",)

@@ -52,6 +52,17 @@ def test_modules_that_it_lacks_are_added_once() -> None:
     assert after(LACKS, more) is None
 
 
+def test_what_a_package_imports_and_does_not_require_is_added() -> None:
+    said = "ModuleNotFoundError: No module named 'cv2' (trl/trainer/grpo_trainer.py:<module>)"
+    more, line = remedied(said, stage="init")
+    assert more.added == ("opencv-python-headless",)
+    assert line == (
+        "adds opencv-python-headless, which a package imports and does not require (trl/trainer/grpo_trainer.py)"
+    )
+    assert after(said, more, "init") is None
+    assert after("ModuleNotFoundError: No module named 'trl.models' (trl/x.py:<module>)", GIVEN, "init") is None
+
+
 def test_a_module_that_it_lacks_comes_in_the_release_that_its_project_pins() -> None:
     attempt = msgspec.structs.replace(GIVEN, others={"wandb": "0.13.5", "rich": ""})
     more, _ = remedied(LACKS, attempt)

@@ -68,6 +68,8 @@ def environment_failure(
 ) -> Exception | None:
     """Return the error to raise in place of one that a program raised after so many steps and passes; None if that one
     says something of a release."""
+    if missing_imports.is_undeclared(error):
+        return None
     for explain in _EXPLANATIONS:
         if (cannot := explain(error, program)) is not None:
             return cannot
