@@ -77,7 +77,11 @@ def plan_run(settings: Settings, choice: Choice, installer: Installer) -> Planne
             newest,
             lambda name, version: bool(installer.published(f"{name}=={version}")),
             lambda names: locking.newest_that_fit(
-                newest, dict.fromkeys(names, stack_plans.NEWEST_THAT_FITS), compile=installer.compile
+                newest,
+                dict.fromkeys(names, stack_plans.NEWEST_THAT_FITS),
+                cache=Path(settings.environments) / "locks",
+                compile=installer.compile,
+                as_of=settings.as_of,
             ),
         )
     cells = cell_matrix.build_matrix(
@@ -228,7 +232,13 @@ def with_newest(settings: Settings, choice: Choice, installer: Installer) -> Cho
         if own is not None:
             hint = f"give the versions to compare: --with {package}=SPEC"
             raise UsageError(f"{package} is already in the stacks, as {own}", where="--with", hint=hint)
-    found = locking.newest_that_fit(base, dict.fromkeys(added, stack_plans.NEWEST_THAT_FITS), compile=installer.compile)
+    found = locking.newest_that_fit(
+        base,
+        dict.fromkeys(added, stack_plans.NEWEST_THAT_FITS),
+        cache=Path(settings.environments) / "locks",
+        compile=installer.compile,
+        as_of=settings.as_of,
+    )
     if isinstance(found, NotInstalled):
         raise no_release_fits(added, found.signature)
     return msgspec.structs.replace(choice, versions={**given, **found})

@@ -77,11 +77,11 @@ def complete_choice(
     primary = varied_package(settings)
     left_out = tuple(one.name for one in needs.own if not one.is_required and one.name not in choice.versions)
     choice = msgspec.structs.replace(choice, left_out=(*choice.left_out, *left_out))
-    wanted = _Wanted(choice, primary, installer)
+    wanted = _Wanted(choice, primary, settings, installer)
     if not _names_packages(choice) and not uses_package(primary, line, folder, needs.files):
         wanted.take_one_release(base.stacks[-1].versions[primary])
     if not _compares_one_package(choice, primary):
-        wanted.take_partners(needs.partners, base.baseline, device, settings)
+        wanted.take_partners(needs.partners, base.baseline, device)
     if needs.packages:
         wanted.add_packages(needs, pipeline.plan_stacks(settings, wanted.choice(), installer).baseline)
     return CompletedChoice(
@@ -141,9 +141,10 @@ def _compares_one_package(choice: Choice, primary: str) -> bool:
 class _Wanted:
     """A choice while it is completed."""
 
-    def __init__(self, choice: Choice, primary: str, installer: Installer) -> None:
+    def __init__(self, choice: Choice, primary: str, settings: Settings, installer: Installer) -> None:
         self._choice = choice
         self._primary = primary
+        self._settings = settings
         self._installer = installer
         self._versions: dict[str, str] = {}
         self._baseline: str | None = None
@@ -166,9 +167,7 @@ class _Wanted:
             f"it uses no {self._primary}, so one stack is measured; --transformers A,B or --torch A,B compares releases"
         )
 
-    def take_partners(
-        self, declared: Mapping[str, DeclaredRequirement], base: Stack, device: str, settings: Settings
-    ) -> None:
+    def take_partners(self, declared: Mapping[str, DeclaredRequirement], base: Stack, device: str) -> None:
         """Take the releases that the project pins of packages that every stack has."""
         found: dict[str, str] = {}
         for name, one in declared.items():
@@ -186,7 +185,7 @@ class _Wanted:
         self._versions.update(found)
         self.pinned += found
         if self._primary not in {**self._choice.versions, **self._versions}:  # it stays what is compared
-            specs = settings.stack[self._primary]
+            specs = self._settings.stack[self._primary]
             self._versions[self._primary] = specs if isinstance(specs, str) else ",".join(specs)
         defaults = " ".join(f"--{name} {base.versions[name]}" for name in found)
         taken = ", ".join(
@@ -270,7 +269,10 @@ class _Wanted:
         return {str(canonicalize_name(name)) for name in self._choice.versions}
 
     def _newest(self, base: Stack, limits: Mapping[str, str]) -> dict[str, str] | NotInstalled:
-        return locking.newest_that_fit(base, limits, compile=self._installer.compile) if limits else {}
+        if not limits:
+            return {}
+        cache, as_of = Path(self._settings.environments) / "locks", self._settings.as_of
+        return locking.newest_that_fit(base, limits, cache=cache, compile=self._installer.compile, as_of=as_of)
 
     def _is_published(self, name: str) -> bool:
         try:
