@@ -23,6 +23,7 @@ from dsregress.probe.module_packages import module_named, packages_by_module
 from dsregress.probe.program_imports import all_imports, imports_of_files, own_files
 from dsregress.run.own_packages import OwnPackage, own_packages
 from dsregress.run.project_requirements import DeclaredRequirement, declared_requirements, project_scripts
+from dsregress.run.settings_targets import files_of_targets
 from dsregress.wording.quantities import enumeration
 from vgpu.no_stand_in import WITHOUT_STAND_IN
 
@@ -74,8 +75,12 @@ def needs_of_program(line: LaunchLine, folder: Path, locked: Iterable[str]) -> P
     folders = _folders(line, folder)
     found = list(imports_of_files(_first_files(line, folder, folders), folders, lacks))
     modules = {module for _, lacking in found for module in lacking}
+    chosen = (file for file, _ in imports_of_files(files_of_targets(folder, folders), folders, lacks))
     imported = {
-        module for file, _ in found for module in all_imports(file) if lacks(module) and packages[module] in wanted
+        module
+        for file in {*(file for file, _ in found), *chosen}
+        for module in all_imports(file)
+        if lacks(module) and packages[module] in wanted
     }
     needed = modules | {module for module in imported if not own_files(module, folders)}
     asked = {package for package in _ASKED_FOR_BY_LIBRARIES if package in wanted and package not in has}

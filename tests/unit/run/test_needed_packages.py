@@ -58,6 +58,17 @@ def test_all_that_its_files_import_is_named_with_the_options_to_paste(folder: Pa
     )
 
 
+@pytest.mark.parametrize("key", ["_target_", "target", "class_path"])
+def test_what_settings_name_and_the_project_requires_is_needed(folder: Path, key: str) -> None:
+    (folder / "train.py").write_text("import hydra\n")
+    (folder / "src" / "own" / "sounds.py").write_text("import torchaudio\nfrom own import model\n")
+    (folder / "configs" / "data").mkdir(parents=True)
+    (folder / "configs" / "data" / "speech.yaml").write_text(f"{key}: own.sounds.Sounds\nrate: 16000\n")
+    (folder / "requirements.txt").write_text("hydra-core\ntorchaudio\n")
+    assert [*needs(folder).packages] == ["hydra-core", "torchaudio"]  # and not trl, which it does not require
+    assert needs(folder).modules == ("hydra",)
+
+
 def test_what_the_project_requires_of_every_stack_is_read(folder: Path) -> None:
     (folder / "requirements.txt").write_text("transformers==4.37.2\ntorch>=2.4,<2.6\nnumpy==1.26\n")
     found = needs(folder).partners
