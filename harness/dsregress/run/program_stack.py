@@ -20,7 +20,7 @@ from dsregress.config.settings import Settings
 from dsregress.envs import hardware
 from dsregress.envs.installer import Installer
 from dsregress.errors import HarnessError, UsageError
-from dsregress.model import AXES, NotInstalled, Stack
+from dsregress.model import AXES, LockedStack, NotInstalled, Stack
 from dsregress.probe import oldest_torch
 from dsregress.probe.launch_line import LaunchLine
 from dsregress.run import pipeline
@@ -69,8 +69,7 @@ def complete_choice(
         return CompletedChoice(choice=choice)
     choice = pipeline.with_newest(settings, choice, installer)
     base = pipeline.plan_stacks(settings, choice, installer)
-    cache = Path(settings.environments) / "locks"
-    lock = locking.lock_stack(base.baseline, cache=cache, compile=installer.compile, as_of=settings.as_of)
+    lock = _locked(base.baseline, settings, installer)
     if isinstance(lock, NotInstalled):
         return CompletedChoice(choice=choice)
     needs = needs_of_program(line, folder, lock.requirements)
@@ -84,6 +83,11 @@ def complete_choice(
         wanted.take_partners(needs.partners, base.baseline, device)
     if needs.packages:
         wanted.add_packages(needs, pipeline.plan_stacks(settings, wanted.choice(), installer).baseline)
+    if wanted.has_other_partners:  # they may not bring what the stack's own do: rich comes with transformers 5 alone
+        stack = pipeline.plan_stacks(settings, wanted.choice(), installer).baseline
+        lock = _locked(stack, settings, installer)
+        if not isinstance(lock, NotInstalled):
+            wanted.add_packages(needs_of_program(line, folder, lock.requirements), stack)
     return CompletedChoice(
         choice=wanted.choice(),
         notes=(*wanted.notes, *(_own_note(one, base.baseline, left_out) for one in needs.own)),
@@ -92,6 +96,11 @@ def complete_choice(
         pinned=tuple(wanted.pinned),
         others={name: one.pin for name, one in needs.others.items() if name not in wanted.choice().versions},
     )
+
+
+def _locked(stack: Stack, settings: Settings, installer: Installer) -> LockedStack | NotInstalled:
+    cache = Path(settings.environments) / "locks"
+    return locking.lock_stack(stack, cache=cache, compile=installer.compile, as_of=settings.as_of)
 
 
 def _own_note(own: OwnPackage, base: Stack, left_out: Collection[str]) -> str:
@@ -151,6 +160,7 @@ class _Wanted:
         self.notes: list[str] = []
         self.added: list[str] = []
         self.pinned: list[str] = []
+        self.has_other_partners = False
 
     def choice(self) -> Choice:
         """Return the choice as it is now."""
@@ -184,6 +194,7 @@ class _Wanted:
             return
         self._versions.update(found)
         self.pinned += found
+        self.has_other_partners = True
         if self._primary not in {**self._choice.versions, **self._versions}:  # it stays what is compared
             specs = self._settings.stack[self._primary]
             self._versions[self._primary] = specs if isinstance(specs, str) else ",".join(specs)
@@ -231,7 +242,10 @@ class _Wanted:
     def add_packages(self, needs: ProgramNeeds, base: Stack) -> None:
         """Add the packages that the stack lacks, each in the release that the project pins, else in the newest that goes
         with the others. Raise UsageError if none of them can be had."""
-        wanted = {name: one for name, one in needs.packages.items() if name not in self._given()}
+        given = self._given()
+        wanted = {name: one for name, one in needs.packages.items() if name not in given}
+        if not wanted:
+            return
         limits = {name: _limits(one) if one is not None else "" for name, one in wanted.items()}
         found = self._newest(base, limits)
         if isinstance(found, NotInstalled):  # the project's limits do not go together with the stack's
@@ -266,7 +280,7 @@ class _Wanted:
             )
 
     def _given(self) -> set[str]:
-        return {str(canonicalize_name(name)) for name in self._choice.versions}
+        return {str(canonicalize_name(name)) for name in self.choice().versions}
 
     def _newest(self, base: Stack, limits: Mapping[str, str]) -> dict[str, str] | NotInstalled:
         if not limits:

@@ -69,6 +69,25 @@ def test_what_settings_name_and_the_project_requires_is_needed(folder: Path, key
     assert needs(folder).modules == ("hydra",)
 
 
+@pytest.mark.parametrize(
+    ("source", "line", "package"),
+    [
+        ("logger = L.pytorch.loggers.WandbLogger(project='x')", "python train.py", "wandb"),
+        ("T5Tokenizer.from_pretrained('t5-small')", "python train.py", "sentencepiece"),
+        ("def of(name): return T5Tokenizer", "python train.py", ""),
+        ("Accelerator(log_with='tensorboard')", "python train.py", "tensorboard"),
+        ("", "python train.py --report_to wandb", "wandb"),
+        ("", "python train.py --report-to='wandb'", "wandb"),
+        ("", "python train.py --report_to none", ""),
+    ],
+)
+def test_what_libraries_need_for_a_class_or_a_tracker_is_needed(
+    tmp_path: Path, source: str, line: str, package: str
+) -> None:
+    (tmp_path / "train.py").write_text(source)
+    assert " ".join(needs(tmp_path, line).packages) == package
+
+
 def test_what_the_project_requires_of_every_stack_is_read(folder: Path) -> None:
     (folder / "requirements.txt").write_text("transformers==4.37.2\ntorch>=2.4,<2.6\nnumpy==1.26\n")
     found = needs(folder).partners
